@@ -90,7 +90,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 _ENDINGS = (".yaml", ".yml", ".py")
-"""Of experiment files: a name without one is meant so."""
+"""Endings of experiment files: a name without one is looked for with each."""
 _LOOKED_AT = 1000
 """Most entries of a folder that are compared with a name that is not there."""
 

@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 ALPHA = 0.05
 """Share of errors that verdicts allow; looks share it."""
 FEWEST_BLOCKS = 6
-"""Of a verdict: the smallest two-sided p value of 5 pairs is 0.0625."""
+"""Blocks that a verdict needs: the smallest two-sided p value of 5 pairs is 0.0625."""
 FEWEST_TO_CONFIRM = 3
 """Fewest variants of a problem whose best is confirmed. Two have one ratio: it was not chosen among
 others, so that it flatters nobody."""
@@ -40,7 +40,7 @@ _MAX_SLUG = 96
 
 
 EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""Of a folder under `reports/`, and of a page of a gallery."""
+"""What names a folder under `reports/`, and a page of a gallery."""
 
 
 def slug(name: str) -> str:
@@ -362,7 +362,7 @@ class CellStatus:
     max_abs_error: float | None = None
     max_rel_error: float | None = None
     flops: float | None = None
-    """Of matrix products alone where the problem has some."""
+    """Floating-point operations: those of matrix products alone where the problem has some."""
     non_matmul_flops: float | None = None
     """Beside its matrix products."""
     bytes: float | None = None
@@ -381,7 +381,7 @@ class CellStatus:
     """Copies and fills of memory in its launch that are no kernels, and in no duration of kernels;
     None where that is not known."""
     copied_bytes: float | None = None
-    """Of those of one dimension."""
+    """Bytes of the copies of one dimension."""
     streams: float | None = None
     """Streams that a launch has kernels on; None where that is not known."""
     tuned: tuple[TunedConfig, ...] = ()
@@ -422,7 +422,7 @@ class TunedConfig:
     config: Params = field(default_factory=dict)
     """Block sizes, num_warps, num_stages and whatever else the text names."""
     time_ns: float | None = None
-    """As the autotuner measured it; None where that failed or is not said."""
+    """Time that the autotuner measured; None where that failed or is not said."""
     registers: int | None = None
     """Per thread."""
     spills: int | None = None

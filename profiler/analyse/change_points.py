@@ -20,7 +20,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 Floats = npt.NDArray[np.float64]
 
 FEWEST_RUNS = 3
-"""Of a level: two runs of a kind do not tell a change from a disturbance."""
+"""Runs that a level needs: two of a kind do not tell a change from a disturbance."""
 MOST_RUNS = 100
 """The newest that are looked at: the time grows with the third power of their number."""
 _PENALTY = 1.5

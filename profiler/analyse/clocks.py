@@ -228,7 +228,7 @@ class Repeats:
     again: frozenset[VisitKey]
     """To be measured again: throttled each time so far, repeated less than MAX_REPEATS times."""
     unused: tuple[frozenset[VisitKey], ...]
-    """Of each attempt, the visits whose samples do not count: another attempt has them better."""
+    """Visits of each attempt whose samples do not count: another attempt has them better."""
     cured: frozenset[VisitKey]
     """Throttled at first, then measured without."""
     throttled: frozenset[VisitKey]

@@ -36,15 +36,15 @@ own. Below 50 us that of 48 pairs of three recordings: `docs/verdicts.md` says w
 found again."""
 NO_OFFSETS = (0.0, 0.0, 0.0)
 PRIOR_PAIRS = 20
-"""As many pairs of a run's own weigh as much as the above."""
+"""Pairs of a run's own that weigh as much as the standard deviations above."""
 COVERED = 3.5
 """Standard deviations that a margin holds: of 80 equal pairs, one is beyond it in 4 % of runs."""
 _HALF_WIDTH = float(-ndtri((1 - CONFIDENCE) / 2))
 _CHUNK_VALUES = 1024
 """Values per call: their resamples stay in a processor's cache, and a call's own cost is shared."""
 _MOST_COMPARED = 128
-"""Of rows of more values no network of comparisons is made. Below 256: the rank of a value has one
-byte."""
+"""Values of a row beyond which there is no network of comparisons. Below 256: the rank of a value
+has one byte."""
 _VALUES_AT_ONCE = 2**20
 """Values of resamples of long rows that are in memory together."""
 

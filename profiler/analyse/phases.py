@@ -262,7 +262,7 @@ class Phased:
     phases: tuple[str, ...]
     """Names, by first start."""
     ranges: pd.DataFrame
-    """As in the timeline, with the names of `tree_ranges`."""
+    """Ranges of the timeline, with the names of `tree_ranges`."""
     operation_phase: Integers
     operation_unit: Integers
     range_phase: Integers

@@ -45,7 +45,7 @@ the default one is `domain@name`. `depth`: its length. `name`: its last. `kernel
 those of paths further in as well."""
 
 VISIT_COLUMNS = ("session", "kind", "cell", "block", "arm", "path", "kernels")
-"""As above for one visit; every other column is a metric."""
+"""Columns of one visit that are no metrics."""
 
 Path = tuple[str, ...]
 _Visit = tuple[str, int, int]

@@ -280,7 +280,7 @@ class SlowVisits:
     factor: float
     """Median duration of the slow ones ÷ that of all."""
     median: float
-    """Of the durations of all visits, in ns."""
+    """Median of the durations of all visits, in ns."""
     p95: float
     """Their 95th percentile, in ns."""
 

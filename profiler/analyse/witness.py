@@ -22,7 +22,7 @@ from profiler.metrics.queries import ncu_name
 from profiler.model import FLUSHED_PER_LAUNCH, CellStatus, Environment, SessionKind
 
 MARGIN = 0.05
-"""Of every bound, for what counters and clocks are off by."""
+"""Share by which every bound is wider, for what counters and clocks are off by."""
 
 SMALLEST = 2.0**20
 """Bytes below which traffic is not judged: other traffic of the launch is as large."""
@@ -42,7 +42,7 @@ OPERATIONS_PER_INSTRUCTION = 256
 product of four bytes, which is 8 operations."""
 
 TENSOR_OPERATIONS_PER_CYCLE: Mapping[str, float] = {"8.0": 8192.0, "9.0": 16384.0}
-"""Of one SM, in its narrowest common type with sparse inputs: int8 of an A100 (1,248 TOP/s at
+"""Operations of one SM, narrowest common type, sparse inputs: int8 of an A100 (1,248 TOP/s at
 1.41 GHz on 108 SMs), fp8 of an H100 (3,958 TFLOP/s at 1.83 GHz on 132), by NVIDIA's data sheets.
 Architectures that are not named here are not judged by their operations."""
 

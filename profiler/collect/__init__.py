@@ -181,7 +181,7 @@ class CollectorKind:
     measures_commands: bool = False
     """Whether it can measure an external command; others need the runner."""
     report_file: str | None = None
-    """Of a timeline: the tool's own file in the folder of an attempt, once it has ended; None where
+    """Name of a timeline tool's own file in the folder of an attempt, once it has ended; None if
     each visit leaves a trace that the journal names."""
 
     @property

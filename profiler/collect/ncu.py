@@ -46,7 +46,7 @@ NVTX_INCLUDE = "regex:(cell|roof)=.*/"
 `roof_range_name`), whatever is pushed inside; the slash is what makes it a push/pop filter."""
 
 _DERIVED = "derived__"
-"""Of names that ncu's files of sections define."""
+"""Prefix of names that ncu's files of sections define."""
 
 _WITHOUT_WORKERS = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 """Environment in which inductor starts no compile workers. Attached to 16 children, ncu took 105 ms

@@ -34,7 +34,7 @@ _OURS = 'content="kernel-profiler"'
 _HEAD = 2000
 """Characters in which a page says what wrote it."""
 _MOST_TRIES = 5
-"""As many runs can end while one writes, before it leaves the rest to them."""
+"""Runs that can end while one writes, before it leaves the rest to them."""
 
 
 def write_index(

@@ -41,7 +41,7 @@ _NOT_PLAIN = ("NaN", "Infinity", "\x7f")
 that JSON writes as it is."""
 
 _ROWS_AT_ONCE = 4096
-"""Of a CSV."""
+"""Rows of a CSV that are written at once."""
 
 SAMPLES_FILE = "samples.csv"
 SUMMARY_FILE = "summary.csv"

@@ -506,7 +506,7 @@ class BisectRequest:
 
 
 _OF_THE_COMMAND = ("fail_on", "markdown_target", "json_target")
-"""Of what a command prints about its runs, not of the runs."""
+"""Options of what a command prints about its runs, not of the runs."""
 
 
 def run_request(

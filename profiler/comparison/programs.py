@@ -18,11 +18,11 @@ class Program(StrEnum):
     SAME_KEY = "same_key"
     """Everything that could change a number is the same: sources, machine code, machine, tools."""
     SAME_CODE = "same_code"
-    """The same machine code and launch parameters."""
+    """Machine code and launch parameters are the same."""
     SAME_TORCH = "same_torch"
     """Nothing of it is compiled by us, and torch has the same version."""
     SAME_SOURCE = "same_source"
-    """The same Python source, with all that it uses, and the same version of torch."""
+    """Python source, with all that it uses, and version of torch are the same."""
     FILES_EDITED = "files_edited"
     """Files of the workload were edited, and nothing tells whether this variant uses what changed:
     trusted to be the same."""

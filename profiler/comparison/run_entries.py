@@ -26,7 +26,7 @@ from profiler.run_folder.folder import PAGE_FILE, RUN_FILE, SUMMARY_JSON_FILE, R
 
 KEPT_FILE = ".index.json"
 _VERSION = 4
-"""Of the content of an entry: those that were kept by another version are read again."""
+"""Version of an entry's content: one that was kept by another version is read again."""
 _SHORT_COMMIT = 8
 _NO_NUMBER = float("nan")
 

@@ -30,7 +30,7 @@ class Answer:
     """The four answers of a run, over all problems."""
 
     rank: VariantRank | None
-    """Of the variant to recommend."""
+    """Rank of the variant to recommend."""
     called: str
     """`best`: shown better than every other at each of its problems; `leader`: else;
     `first_of_rest`: where the baseline beats it."""

@@ -52,11 +52,11 @@ class Stall:
     """One reason to wait."""
 
     reason: str
-    """As ncu spells it."""
+    """Stall reason as ncu spells it."""
     warps: float
     """Warps that waited for it per issued instruction."""
     share_pct: float
-    """Of all measured waiting, in percent."""
+    """Share of all measured waiting, in percent."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,9 @@ TIME_AGAIN = frozenset(
 )
 """Metrics that say again which is best, by the same clock: they explain nothing."""
 _POINTS = 50.0
-"""As many points of a percentage count as much as a factor of e in a counter."""
+"""Points of a percentage that count as much as a factor of e in a counter."""
 _STALLED_WARPS = 1.0
-"""As many warps per issue more or less that wait for one reason do too."""
+"""Warps per issue that wait for one reason, more or less, which count as much too."""
 
 _SHARES_OF_PEAKS = (
     "compute_throughput_pct",

@@ -20,7 +20,7 @@ class RankInputs:
 
     programs: Programs
     values: Mapping[str, Value]
-    """Of the metric that decides, by cell id."""
+    """Values of the metric that decides, by cell id."""
     against_baseline: Mapping[str, PairVerdict]
     slowdowns: Mapping[tuple[str, str], float]
     """By (variant id, problem id), against the deciding winner."""

@@ -49,7 +49,7 @@ class PairVerdict:
     low: float = NAN
     high: float = NAN
     cycles_ratio: float = NAN
-    """Of their cycles in these blocks; NaN where they were not counted."""
+    """Ratio of their cycles in these blocks; NaN where they were not counted."""
     margin: float = NAN
     noise_floor: float = NAN
     session_sd: float = NAN
@@ -101,9 +101,9 @@ class PairVerdict:
 
 
 NO_VERDICT = PairVerdict()
-"""Of metrics that no verdict is given on."""
+"""The verdict of metrics that none is given on."""
 NO_DATA = PairVerdict(Verdict.NO_DATA)
-"""Of a pair in which one has no correct result."""
+"""The verdict of a pair in which one has no correct result."""
 SAME_PROGRAM = PairVerdict(Verdict.SAME, Reason.SAME_PROGRAM, ratio=1.0)
 """Verdict on two names of one program, which was measured once."""
 

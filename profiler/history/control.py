@@ -18,9 +18,9 @@ _CELL_MARGIN = 0.03
 """By which one cell of one run has to be off: 504 unchanged ones on seven cards were by 2.8 % at
 most (docs/history.md), and no other run says that it is still so."""
 _PAST_RUNS = 20
-"""Of the newest run's past, so many say what is usual."""
+"""Runs before the newest that say what is usual."""
 _MACHINE_MARGIN = 0.02
-"""Of a base against its own past, over its cells: cards of one model differ by less."""
+"""Change of a baseline against its own past, over its cells: cards of one model differ by less."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from profiler.model import MARGIN_PCT
 Floats = npt.NDArray[np.float64]
 
 _HALF_WIDTH = 1.96
-"""Of a 95 % interval, in standard errors."""
+"""Half the width of a 95 % interval, in standard errors."""
 _LEAST_ERROR = 1e-9
 """Counters may be the same in all runs."""
 
@@ -70,7 +70,7 @@ class Trend:
     """By the place of the run in the history, the oldest first."""
     changes: tuple[Change, ...] = ()
     cells: int = 1
-    """Of how many cells it is the mean."""
+    """How many cells it is the mean of."""
 
     def value(self, run: int) -> float:
         """The number by which it is followed."""

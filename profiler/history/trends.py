@@ -24,14 +24,14 @@ class History:
     runs: tuple[HistoryRun, ...]
     trends: tuple[Trend, ...]
     variants: tuple[Trend, ...]
-    """Of each variant of several problems, over all of them: what moves them together stands out of
-    the noise of each."""
+    """A trend for each variant of several problems, over all of them: what moves them together
+    stands out of the noise of each."""
     other_machines: tuple[str, ...]
     """Kinds of machines of its runs that are left out."""
 
     @property
     def changed(self) -> tuple[Trend, ...]:
-        """Those whose level changed: variants over their problems, then cells."""
+        """Trends whose level changed: variants over their problems, then cells."""
         return tuple(trend for trend in (*self.variants, *self.trends) if trend.changes)
 
     def differences(self, older: int, newer: int) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def _trends(runs: Sequence[RunAnswers]) -> Iterable[Trend]:
 
 
 def _over_problems(trends: Sequence[Trend]) -> Iterator[Trend]:
-    """Of each variant with several problems the geometric mean of its ratios to the baseline."""
+    """Geometric mean of the ratios to the baseline, for each variant with several problems."""
     groups: dict[tuple[str, tuple[int, ...]], list[Trend]] = {}
     for trend in trends:
         if trend.is_relative:

@@ -66,7 +66,7 @@ class InspectedMachine:
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     root: Path = Path("/")
-    """Of /proc and of install folders."""
+    """Folder that holds /proc and install folders."""
     python: str = sys.executable
     out: Path = field(default_factory=Path.cwd)
     """Folder that runs are written to."""

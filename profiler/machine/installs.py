@@ -52,7 +52,7 @@ def importer_fault(nsys: Nsys) -> EnvironmentUnusable | None:
 _TIMEOUT_S = 120.0
 _PROBE = "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())"
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
-"""Of the environment, what decides which libraries torch finds and which GPUs it sees."""
+"""Environment variables that decide which libraries torch finds and which GPUs it sees."""
 
 
 @dataclass(frozen=True)

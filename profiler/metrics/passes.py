@@ -136,7 +136,7 @@ def kernel_runs(names: Iterable[str]) -> float:
 
 
 _MOST_STEPS = 10_000
-"""Of a search, about 0.1 s: enough to try every way for what experiments ask for. Beyond it the
+"""Steps of a search, about 0.1 s: enough to try every way for what experiments ask for. Then the
 best way found stands; each step tries the cheapest group first."""
 Group = tuple[str, ...]
 """Metrics that are counted in the same launches, in the order of the catalogue."""
@@ -180,7 +180,7 @@ class _Search:
     best: tuple[Group, ...] = ()
     best_cost: tuple[float, int] = (float("inf"), 0)
     seconds: dict[Group, float] = field(default_factory=dict)
-    """Of a launch, by what it is asked for."""
+    """Seconds of a launch, by the metrics that it is asked for."""
     steps: int = 0
 
     def extend(self, groups: tuple[Group, ...], left: Sequence[Group]) -> None:
@@ -217,7 +217,7 @@ Types = tuple[str, ...]
 """Types of the inputs of tensor cores, as in `queries.tensor_types`."""
 
 _TIMING = ("duration_ns",)
-"""Of every timing session."""
+"""Metrics of every timing session."""
 _CYCLES = ("cycles",)
 """What confirms a difference in time, where each timed launch counts them. Beside the duration they
 cost a launch 8 ms on an H200, which alone takes 8 ms."""
@@ -236,7 +236,7 @@ class CounterSession:
     metrics: tuple[str, ...]
     """The first is the duration: percentages are weighted by time."""
     types: frozenset[Types]
-    """Of which launches: by the types that tensor cores work on in them."""
+    """Types that tensor cores work on in the launches that this is of."""
 
 
 def timing_metrics(names: Iterable[str], *, with_cycles: bool) -> tuple[str, ...]:

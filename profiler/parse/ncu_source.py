@@ -193,7 +193,7 @@ _FIRST_COLUMN = re.compile(
     r'^"(?:Kernel Name|File Path|File Name)",(?!(?:.*,)?"ID"(?:,|$))', re.MULTILINE
 )
 _FIRST_LETTERS = 1 << 16
-"""Of a text, in which the header of a source page stands."""
+"""Letters of a text in which the header of a source page stands."""
 
 
 def is_source_page(text: str) -> bool:

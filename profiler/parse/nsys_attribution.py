@@ -51,10 +51,10 @@ class Attribution:
     """A timeline whose operations know their launch and their ranges."""
 
     operations: pd.DataFrame
-    """As in the timeline, and `launch` (row of the call, missing where it was not recorded),
+    """Those of the timeline, and `launch` (row of the call, missing where it was not recorded),
     `launch_ns`, `launch_end_ns`, `stack` (row of `stacks`, or NO_STACK) and `by_time`."""
     ranges: pd.DataFrame
-    """As in the timeline, and `stack`: the one that the range is innermost in (NO_STACK of marks
+    """Those of the timeline, and `stack`: the one that a range is innermost in (NO_STACK of marks
     and of ranges without length)."""
     stacks: pd.DataFrame
     """STACK_COLUMNS."""

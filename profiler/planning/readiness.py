@@ -41,7 +41,7 @@ NEEDED = {
     "prepare": ("variant", "problem", "inputs", "library"),
 }
 RESULTS = {"reference": ("problem", "inputs"), "expected": ("variant", "problem", "inputs")}
-"""Of these one is needed."""
+"""Functions that give the right result, with their arguments: one of them is needed."""
 OPTIONAL = ("TOLERANCES", "flops", "bytes", "non_matmul_flops", "other_inputs")
 
 

@@ -212,7 +212,7 @@ def _machine(environment: Environment) -> str:
 _HEIGHT, _STEP, _EDGE, _WIDEST = 44.0, 22.0, 6.0, 150.0
 _DOTS_FROM = 5.0
 _MOST_POINTS = 144
-"""Of the newest: more would be as close together as lines are wide."""
+"""Points of the newest runs that are drawn: more would be as close together as lines are wide."""
 
 
 def small_line(points: Sequence[tuple[float, float, float]], label: str) -> Markup:

@@ -30,7 +30,7 @@ class TrialRow:
 
     number: int
     values: tuple[str, ...]
-    """Of the parameters that differ."""
+    """Values of the parameters that differ."""
     data: tuple[Datum, ...]
     """Ratio and its interval."""
     outcome: str

@@ -69,7 +69,7 @@ def render_history(history: History) -> str:
 
 
 def _by_change(trend: Trend) -> tuple[bool, float]:
-    """Those that changed first, by how much."""
+    """Sorting key: trends that changed come first, by how much."""
     moved = max((abs(change.ratio - 1) for change in trend.changes), default=0.0)
     return not trend.changes, -moved
 

@@ -42,7 +42,7 @@ class TunedCells:
     """Contents of the section of the autotuner."""
 
     rows: tuple[Row, ...]
-    """Of each tuned kernel or operation of a cell: its variant; problem, operation, the best
+    """A row for each tuned kernel or operation of a cell: variant, problem, operation, the best
     configuration, whether this kernel is among those that were seen in the cell; `CHOSEN_HEADS`."""
     left_out: int
     tried: tuple[tuple[str, tuple[TuningTable, ...]], ...]

@@ -28,7 +28,7 @@ class Commit:
 
     hash: str
     date: str
-    """Of the committer, YYYY-MM-DD."""
+    """Date of the committer, YYYY-MM-DD."""
     subject: str
 
     @property

@@ -15,7 +15,7 @@ class Change:
 
     verdict: Verdict
     ratio: float = math.nan
-    """Of the number at the later commit by that at the earlier one."""
+    """The number at the later commit by that at the earlier one."""
     low: float = math.nan
     high: float = math.nan
 

@@ -41,7 +41,7 @@ class Version:
     loaded: LoadedSpec
     space: Space
     cells: tuple[Cell, ...]
-    """Those that were asked for."""
+    """Cells that were asked for."""
     baseline: Variant
     digests: Mapping[str, str]
     """By name of each variant: of all that a launch of it is made of in Python, or in its

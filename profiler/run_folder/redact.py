@@ -56,7 +56,7 @@ _ANYBODY = frozenset(
 """Names that tell nobody from anybody else, and are words of many messages."""
 _FEWEST_LETTERS = 2
 _ERROR_KEYS = frozenset({"cause", "error", "failed", "fell_back"})
-"""Of JSON in a run folder: what people and tools wrote, in whatever words."""
+"""Keys of JSON in a run folder that hold what people and tools wrote, in whatever words."""
 _TOOL_MESSAGE = "=="
 _PUBLIC_FOLDERS = ("/usr/", "/opt/")
 """What a toolkit or a package installed: it tells nothing of a user."""

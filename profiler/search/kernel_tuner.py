@@ -84,7 +84,7 @@ class TunerCache:
 
 
 _FIRST_LETTERS = 1 << 18
-"""Of a file; the cache stands behind all other keys."""
+"""Letters of a file that are read: the cache stands behind all other keys."""
 _LONGEST_FAILURE = 40
 
 

@@ -36,7 +36,7 @@ _RECOVER_TIMEOUT_S = 300.0
 _LEAVE_S = 5.0
 """For the runner to leave after its last job."""
 _COMPILER_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
-"""Of each run its own, so that the first session says what compilation takes."""
+"""Caches that each run has for itself, so that the first session says what compilation takes."""
 
 
 @dataclass(frozen=True)

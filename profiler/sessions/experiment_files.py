@@ -203,7 +203,7 @@ def _wait_at_most(process: subprocess.Popen[bytes], seconds: float) -> int:
 
 
 _KEYS = ("name", "params", "note", "when", "tolerance", "env", "tags")
-"""Of a variant, as far as it has them."""
+"""Keys of a variant, as far as it has them."""
 
 
 def document_of(path: Path, description: Mapping[str, Any], name: str | None = None) -> Document:

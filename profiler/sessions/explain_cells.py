@@ -36,7 +36,7 @@ class _Durations:
 
     @property
     def measured(self) -> Mapping[str, float]:
-        """Of each cell that of the confirmation, else that of the blocks before it."""
+        """Duration of each cell: of the confirmation, else of the blocks before it."""
         return {**self.timed, **self.confirmed}
 
     def ratio(self, cell: str, other: str) -> float:
@@ -235,7 +235,7 @@ def _called(plan: Plan, name: str) -> frozenset[str]:
 
 
 def _durations(plan: Plan, samples: pd.DataFrame) -> _Durations:
-    """Of each cell that was timed and has not too many kernels."""
+    """Durations of the cells that were timed and have not too many kernels."""
     many = many_kernels(samples)
 
     def medians(kind: SessionKind) -> dict[str, float]:

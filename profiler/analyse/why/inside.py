@@ -49,7 +49,7 @@ _BUSY = 0.95
 _CLOCKED = 0.5
 """Share of busy SMs from which on a sample tells the clock."""
 LEAST_SAMPLES = 20
-"""Of a launch: fewer show nothing."""
+"""Samples that a launch needs: fewer show nothing."""
 _EDGE = 10
 """Parts in which the clock is looked at; and one in so many samples may not be known."""
 
@@ -61,10 +61,10 @@ class Inside:
     """Samples of one launch."""
 
     begin_ns: float
-    """Of the first sample, from the beginning of the launch."""
+    """Time of the first sample, from the beginning of the launch."""
     step_ns: float
     duration_ns: float
-    """Of the launch that was sampled."""
+    """Duration of the launch that was sampled."""
     samples: Mapping[str, Floats]
     """By name of SAMPLED; ACTIVE in cycles per ns."""
 

@@ -52,7 +52,7 @@ class Code:
 
     @classmethod
     def of(cls, instructions: pd.DataFrame) -> Code:
-        """Of instructions with the columns of `parse.ncu_source`."""
+        """Code of instructions with the columns of `parse.ncu_source`."""
         return _code(tuple(map(str, instructions[OPCODE])), tuple(map(str, instructions[SASS])))
 
     def producer(self, position: int, opcodes: tuple[str, ...]) -> int | None:

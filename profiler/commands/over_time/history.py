@@ -120,7 +120,7 @@ def _document(history: History) -> dict[str, Any]:
 
 
 def _recordings(request: HistoryRequest) -> tuple[Path, ...]:
-    """Those in the folder here that a new store begins with: each takes seconds to read."""
+    """Recordings in the folder here that a new store begins with: each takes seconds to read."""
     found = recordings_here()
     if request.rebuild:
         return tuple(found.values())

@@ -40,7 +40,7 @@ class CapturedStep:
     """The whole step, as the program took it; None where that was not measured."""
     problems: int
     times: tuple[StepTime, ...]
-    """Of every other variant with a ratio, shortest first."""
+    """Times of a step with every other variant that has a ratio, shortest first."""
 
     def step_with(self, ratio: float) -> float | None:
         """Nanoseconds of the step at a ratio of the operator's time; None where not known.

@@ -121,9 +121,9 @@ class TimerError:
     reference: float
     ratio: float
     host: float | None
-    """Of the wall clock: host time in its error; None where it is not known."""
+    """Host time in the wall clock's error; None where it is not known."""
     caches: float | None
-    """Of the wall clock: the part of its error that other caches, clocks and the recording have."""
+    """Part of the wall clock's error that other caches, clocks and the recording have."""
 
 
 @dataclass(frozen=True, eq=False)

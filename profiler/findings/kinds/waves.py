@@ -41,11 +41,11 @@ class Steady:
 
     variant: str
     waves: float
-    """Of the smallest grid from which on every measured one is good; NaN where there is none."""
+    """Waves of the smallest grid from which on every measured one is good; NaN without such."""
     blocks_per_sm: float
-    """Of that grid; NaN where the number of multiprocessors is not known."""
+    """Blocks per SM of that grid; NaN where the number of multiprocessors is not known."""
     largest_waves: float
-    """Of the largest grid that was measured: nothing is known beyond it."""
+    """Waves of the largest grid that was measured: nothing is known beyond it."""
     rule_grids: int
     """Measured grids of at least `RULE_BLOCKS_PER_SM` blocks for each multiprocessor."""
     rule_least: float

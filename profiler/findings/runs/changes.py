@@ -57,7 +57,7 @@ class CellChange:
     """A cell of the newer run relative to the older one; ratios newer ÷ older, NaN is missing."""
 
     cell: Cell
-    """As the newer run planned it."""
+    """Cell as the newer run planned it."""
     program: Program
     is_control: bool
     """Whether it is a cell of the variant that the ratios are relative to."""

@@ -28,7 +28,7 @@ OTHER_OPERATIONS = ("memcpy", "memset", "graph", *ON_CPU)
 """Kinds of operations that are no kernels; a graph that was not traced node by node is one."""
 
 NAMED_GAP_COLUMNS = (*GAP_COLUMNS, "before_name", "after_name", "range")
-"""As GAP_COLUMNS, and the names of the operations on both sides, and of the innermost range that
+"""GAP_COLUMNS, and the names of the operations on both sides, and of the innermost range that
 holds both (missing where there is none)."""
 
 

@@ -31,7 +31,7 @@ NEAR_ROOF = 0.6
 looks for latency as well."""
 MOST_LINES = 5
 _IDLE_APART = 0.05
-"""Of the duration: idle times by samples and by counters were within 0.02 on an H200 (a product, a
+"""Share of the duration: idle times by samples and counters were within 0.02 (H200; a product, a
 softmax, attention; 28 November 2026), as passes differ and start before the launch."""
 LATENCY = "latency"
 
@@ -42,7 +42,7 @@ class Wait:
 
     reason: str
     share: float
-    """Of a warp's time between two of its instructions."""
+    """Share of a warp's time between two of its instructions."""
 
 
 @dataclass(frozen=True)

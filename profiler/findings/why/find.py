@@ -22,7 +22,7 @@ class RunWhy:
     cells: Mapping[str, CellWhy]
     """By id of each explained cell."""
     pairs: tuple[PairWhy, ...]
-    """Of each explained problem, or of each step of a ladder; that of the answer first."""
+    """A pair for each explained problem, or each step of a ladder; that of the answer first."""
 
     @property
     def answer(self) -> PairWhy | None:

@@ -27,7 +27,7 @@ class HotLine:
     line: int | None
     text: str
     share: float
-    """Of the samples in which the warp could not issue."""
+    """Share of the samples in which the warp could not issue."""
     reason: str
     """What most of them waited for; empty where the page does not say."""
     samples: float = math.nan

@@ -54,7 +54,7 @@ _GRID = line_style(palette.GRID, 0.7)
 _SPINE = line_style(palette.GRID, 0.8, "stroke-linejoin: miter; stroke-linecap: square")
 _SMALL = 8.0
 _HANDLE, _HANDLE_GAP, _COLUMN_GAP = 2.0, 0.8, 1.4
-"""Of a legend: length of a handle, gap to its text, gap to the next column, by its size."""
+"""Length of a legend's handle, gap to its text, gap to the next column, by the size of its text."""
 _LEGEND_EDGE, _LEGEND_ROW, _LEGEND_GAP = 0.5, 1.0, 0.5
 """Gap around a legend, height of a row and gap between rows, by its size."""
 _LEGEND_SYMBOL = 6.0

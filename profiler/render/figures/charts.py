@@ -51,7 +51,7 @@ class ChartWithTable:
     chart: Chart
     rows: tuple[Row, ...]
     heads: tuple[str, ...] = ()
-    """Of the numbers; empty where the page's template has them."""
+    """Heads of the columns of numbers; empty where the page's template has them."""
 
 
 @dataclass(frozen=True)

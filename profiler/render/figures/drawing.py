@@ -203,7 +203,7 @@ FEW_DECADES = 300
 ROOM = 1.6
 """Factor between a logarithmic axis's end and the point next to it."""
 _HANDLE_IN = 0.55
-"""Of a legend's handle and the gap to the next column."""
+"""Width of a legend's handle and the gap to the next column."""
 _FONT_SIZE = 9.0
 LEGEND_SIZE = 8.5
 _POINTS_PER_INCH = 72.0

@@ -38,7 +38,7 @@ _LABEL_POINTS = 11.0
 """Least distance of two labels that stand above each other."""
 _LABEL_SIZE = 8
 _NAMES_PART = 0.18
-"""Of the width, right of all dots: for their names."""
+"""Share of the width that names have, right of all dots."""
 _FAR = 30.0
 """Roofs of arithmetic that are more often the fastest rate would leave no room for the dots."""
 _BEFORE_RIDGE = 4.0

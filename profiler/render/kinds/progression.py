@@ -47,7 +47,7 @@ _NUMBERED = re.compile(r"(\d+): ")
 """Names of versions that begin with their number."""
 _MOST_COUNTERS = 5
 _MOST_STALLS = 2
-"""Of these counters: reasons to wait are many, and one rises as another falls."""
+"""Stall reasons that are shown: there are many, and one rises as another falls."""
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class BuildFailure:
 
     variants: tuple[str, ...]
     error: str
-    """Of the first of them; lines that quote the source may differ by its macros."""
+    """Error of the first of these builds; lines that quote the source may differ by its macros."""
 
     @property
     def where(self) -> str:

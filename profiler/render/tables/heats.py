@@ -33,7 +33,7 @@ class RatioScale:
     """Seven classes of ratios each way: `h-6` (far less) over `h0` to `h6` (far more)."""
 
     edges: tuple[float, ...]
-    """Of |log2 ratio|, between the classes."""
+    """Values of |log2 ratio| between the classes."""
     clipped: str = ""
     """Clause on the numbers that the last classes clip; empty where there are none."""
     first: int = -len(_SHARES)

@@ -293,7 +293,7 @@ class Facet:
     label: str
     values: tuple[str, ...]
     cells: tuple[int, ...]
-    """Of each cell of the plan the number of its value."""
+    """Number of its value, for each cell of the plan."""
 
 
 def facets(programs: Programs) -> tuple[Facet, ...]:

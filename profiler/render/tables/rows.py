@@ -94,7 +94,7 @@ class MetricColumn:
 
     label: Label
     unit: str
-    """As written in this column, with its prefix."""
+    """Unit as written in this column, with its prefix."""
     data: tuple[Datum, ...]
 
     @property

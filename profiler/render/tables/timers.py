@@ -35,7 +35,7 @@ class Furthest:
     difference: str
     """Time of the timer less that of the reference, signed."""
     parts: str
-    """Of the wall clock: how much of its error is host time, and how much is due to caches, clocks
+    """How much of the wall clock's error is host time, and how much is due to caches, clocks
     and recording; empty where that is not known."""
     host: str = ""
     caches: str = ""
@@ -49,9 +49,9 @@ class TimerTable:
     reference: str
     timers: tuple[str, ...]
     rows: tuple[Row, ...]
-    """Of each cell: variant, time of the reference, then time and ratio of each other timer."""
+    """A row a cell: variant, time of the reference, then time and ratio of each other timer."""
     overall: tuple[Row, ...]
-    """Of each timer: geometric mean of its ratios, least and most with their cells, how many."""
+    """A row a timer: geometric mean of its ratios, least and most with their cells, how many."""
     wall_clock: tuple[Row, ...]
     """Error of the wall clock and its parts, for `WALL_CLOCK_HEADS`; empty where not known."""
     furthest: Furthest | None

@@ -30,10 +30,10 @@ from profiler.render.words import numbers
 MOST_PICTURES = 12
 """Cells with a picture; tables are of all."""
 _SHOWN_ACTIVITIES = 28
-"""Of the busiest warpgroup, in the panel that shows single ones."""
+"""Activities of the busiest warpgroup that the panel of single ones shows."""
 _PIXELS = 1400
 _LOW_ROW_IN = 0.18
-"""Of the first screen, which has two panels."""
+"""Height of a row of the first screen, which has two panels."""
 _GREY = -1
 _WARPGROUPS = "Warpgroups of the block at once, by whether operations of theirs were under way"
 

@@ -22,7 +22,7 @@ CSS: Mapping[Verdict, str] = {
     verdict: f"is-{verdict.value.replace(' ', '-')}" for verdict in Verdict
 }
 ORDER = (Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR, Verdict.SLOWER, Verdict.NO_DATA)
-"""As columns sort and as counts are said."""
+"""Order in which columns sort verdicts, and counts name them."""
 
 
 def word(verdict: Verdict) -> str:

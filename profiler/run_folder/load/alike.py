@@ -41,7 +41,7 @@ class ReadAhead:
     tables: AlikeTables
     file: Path
     samples: pd.DataFrame | None = None
-    """Of all its finished visits, rows of a frame of the group; None where any of it is odd."""
+    """Samples of all its finished visits, rows of a frame of the group; None where any is odd."""
 
     @property
     def table(self) -> NcuTable:

@@ -112,7 +112,7 @@ class Tuned:
     """What was tried for one cell, and who chose otherwise."""
 
     configs: tuple[TunedConfig, ...]
-    """Of the session whose durations count; of another where that one tuned nothing."""
+    """Tuned by the session whose durations count, or by another where that one tuned nothing."""
     otherwise: tuple[str, ...]
     """Names of the sessions that ran something else, of which this may be one."""
 

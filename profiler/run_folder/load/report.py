@@ -53,7 +53,7 @@ class StepWeights:
     """How often a step of a captured program calls each problem."""
 
     parameter: str
-    """Of problems: calls in a step."""
+    """Parameter of problems that says how many calls a step has."""
     step_ms: float | None
     """Milliseconds of the whole step; None where it was not measured."""
 
@@ -71,11 +71,11 @@ class PageSettings:
     own_metrics: tuple[OwnMetric, ...] = ()
     """Metrics that the experiment file defines."""
     parameters: tuple[str, ...] = ()
-    """Of variants: those that an ablation steps through; empty: all that differ."""
+    """Parameters of variants that an ablation steps through; empty: all that differ."""
     axes: tuple[str, ...] = ()
-    """Of problems: rows and columns of a grid; empty: those with most values."""
+    """Parameters of problems on rows and columns of a grid; empty: those with most values."""
     split: tuple[str, ...] = ()
-    """Of problems: those that tell the grids of a page apart; empty: all other ones that differ."""
+    """Parameters of problems that tell the grids of a page apart; empty: all others that differ."""
 
     weights: StepWeights | None = None
     """None where the problems are those of no captured step."""

@@ -19,8 +19,8 @@ It is 10 % in the recorded sweep of softmax and 14 % in the autotuning; more whe
 questions of their own, as in a progression."""
 
 MOST_FINALISTS = 8
-"""Of a problem. More that cannot be told apart are a tie whatever a final says, and each costs as
-many visits as a block of the first look."""
+"""Finalists of a problem. More that cannot be told apart are a tie whatever a final says, and each
+costs as many visits as a block of the first look."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class LaunchTimes:
         self._problem_of = problem_of
         self._work: dict[str, DeclaredWork] = {}
         self._seconds: dict[str, float] = {}
-        """Of the shortest warm-ups, by cell."""
+        """Seconds of the shortest warm-ups, by cell."""
         for session in sessions:
             self._work.update(session.work)
             for cell, seconds in session.warm_ups.items() if warmups else ():

@@ -67,7 +67,7 @@ class SessionCosts:
     visits: dict[str, list[float]] = field(default_factory=dict)
     """By cell."""
     first_visits: dict[str, list[float]] = field(default_factory=dict)
-    """Of each process: its tool takes up to a second for it, where others take 20 ms."""
+    """Seconds of each process's first visit: its tool takes up to a second, for others 20 ms."""
     set_ups: dict[SetUpStage, dict[str, SetUp]] = field(
         default_factory=lambda: {stage: {} for stage in SetUpStage}
     )
@@ -77,7 +77,7 @@ class SessionCosts:
     work: dict[str, DeclaredWork] = field(default_factory=dict)
     """By problem."""
     roofs_s: float = 0.0
-    """Of launches for practical roofs, before the first problem."""
+    """Seconds of launches for practical roofs, before the first problem."""
 
     @property
     def typical_visits(self) -> Mapping[str, Sequence[float]]:
@@ -187,14 +187,14 @@ def read_costs(records: Iterable[Record], problem_of: Mapping[str, str]) -> Sess
 
 
 _FLOPS_PER_S, _BYTES_PER_S = 3e14, 2.5e12
-"""Of a good kernel: attention and a copy."""
+"""Rates of good kernels: attention and a copy."""
 
 _PREPARED_S, _CHECKED_S = 2e-3, 1e-2
 """Seconds to prepare a cell where nothing is compiled, and to check it, beside a launch."""
 _COMPARED_BYTES_PER_S = 5e10
-"""Of the least traffic of a launch: its result is compared with the reference."""
+"""Rate of comparing a result with the reference, by the least traffic of a launch."""
 _REFERENCE_FLOPS_PER_S = 2e13
-"""Of a reference in higher precision."""
+"""Rate of a reference in higher precision."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class PastSession:
     costs: SessionCosts
     visit: TypicalVisit
     same_tool: bool
-    """As the session that is forecast, and both explain cells or neither."""
+    """Whether its tool is that of the session that is forecast, and both explain or neither."""
     likeness: int
     """1 for the same metrics, and 1 for the same name of the session."""
     checked_before: frozenset[str] = frozenset()

@@ -39,7 +39,7 @@ from profiler.run_folder.load.loaded import Loaded
 
 _TIMEOUT_S = 300.0
 _LEVEL = 6
-"""Of gzip: the highest makes them a tenth smaller, and takes ten times as long."""
+"""Level of gzip: the highest makes files a tenth smaller, and takes ten times as long."""
 _MOST_PARTS = 4
 """In which a source page is printed side by side."""
 _CORES_PER_PART = 4

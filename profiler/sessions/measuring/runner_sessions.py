@@ -35,7 +35,7 @@ from profiler.sessions.waiting import Waiting, WaitingRoom
 from profiler.sessions.watchdog import Record
 
 MAX_TIMELINE_VISITS = 300
-"""Of a session: what a killed nsys recorded is lost, and one report holds every call of CUDA."""
+"""Visits of a session: what a killed nsys recorded is lost, and a report holds every CUDA call."""
 
 
 @dataclass
