@@ -31,12 +31,12 @@ def bisect_command(request: BisectRequest) -> ExitCode:
     if request.revisions in AXES or environments_of(request.revisions) is not None:
         return bisect_axis(request)
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
-    found = Bisecting.of(request, reporter).run()
-    write_json_target(found.document, request.json_target)
+    bisection = Bisecting.of(request, reporter).run()
+    write_json_target(bisection.document, request.json_target)
     if request.json_target != "-":
-        for line in found.lines:
+        for line in bisection.lines:
             reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
-    return ExitCode.SOME_CELLS_FAILED if found.is_open else ExitCode.COMPLETE
+    return ExitCode.SOME_CELLS_FAILED if bisection.is_open else ExitCode.COMPLETE
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,28 +94,28 @@ class Bisecting:
         )
         cell = self._cell()
         if cell is None:
-            found = Bisection(Change(Verdict.SAME, 1.0, 1.0, 1.0), (), (), sessions=1)
+            bisection = Bisection(Change(Verdict.SAME, 1.0, 1.0, 1.0), (), (), sessions=1)
         else:
             self.sessions.follow(cell)
-            found = bisect(
+            bisection = bisect(
                 len(self.history),
                 self.sessions.prepare,
                 self.sessions.measure,
                 commits_a_session=self.request.commits,
                 most_sessions=self.request.sessions,
             )
-        accounts = {step.after: self._account(step) for step in found.steps}
-        reasons = {place: self.sessions.why_skipped(place) for place in found.skipped}
+        accounts = {step.after: self._account(step) for step in bisection.steps}
+        reasons = {place: self.sessions.why_skipped(place) for place in bisection.skipped}
         what = (cell, self.request.metric)
-        lines = tuple(bisection_lines(found, self.history, what, accounts, reasons))
+        lines = tuple(bisection_lines(bisection, self.history, what, accounts, reasons))
         document = {
             "schema_version": SCHEMA_VERSION,
             "range": self.request.revisions,
             "cell": cell,
             "metric": self.request.metric,
-            "sessions": found.sessions,
-            "whole": finite(asdict(found.whole)),
-            "steps": [self._step_document(step, accounts[step.after]) for step in found.steps],
+            "sessions": bisection.sessions,
+            "whole": finite(asdict(bisection.whole)),
+            "steps": [self._step_document(step, accounts[step.after]) for step in bisection.steps],
             "skipped": [
                 {"commit": self.history[place].hash, "reason": reason}
                 for place, reason in reasons.items()
@@ -123,9 +123,9 @@ class Bisecting:
             "answer": list(lines),
         }
         write_json(self.folder / "bisection.json", document)
-        unclear = found.whole.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
-        still_open = any(step.change.is_open for step in found.steps)
-        return Bisected(lines, document, unclear or still_open or found.out_of_sessions)
+        unclear = bisection.whole.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
+        still_open = any(step.change.is_open for step in bisection.steps)
+        return Bisected(lines, document, unclear or still_open or bisection.out_of_sessions)
 
     # ---- which cell ----
 

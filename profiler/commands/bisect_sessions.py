@@ -84,12 +84,12 @@ class CommitSessions:
     def last_record(self, before: int, after: int) -> dict[str, Any]:
         """What the last session of two commits alone gave; empty where there was none."""
         hashes = (self.history[before].hash, self.history[after].hash)
-        found: dict[str, Any] = {}
+        answer: dict[str, Any] = {}
         attempt = 0
         while ("survey", *hashes, attempt) in self.journal:
-            found = self.journal.answer(("survey", *hashes, attempt), dict)
+            answer = self.journal.answer(("survey", *hashes, attempt), dict)
             attempt += 1
-        return found
+        return answer
 
     def _question(self, place: int) -> tuple[str, str]:
         return ("program", self.history[place].hash)

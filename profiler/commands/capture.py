@@ -69,8 +69,8 @@ def _become(request: CaptureRequest, out: Path) -> NoReturn:
 
 
 def _steps(text: str) -> tuple[int, int]:
-    found = _STEPS.fullmatch(text)
-    first, end = (int(part) for part in found.groups()) if found else (0, 0)
+    first_and_end = _STEPS.fullmatch(text)
+    first, end = (int(part) for part in first_and_end.groups()) if first_and_end else (0, 0)
     if first >= end:
         raise UsageError(
             f"--steps {text}: give the first step and the one after the last, as in 10:12."

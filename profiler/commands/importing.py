@@ -114,14 +114,14 @@ def _files_named(paths: Sequence[Path]) -> tuple[list[Path], list[Notice]]:
 def _files_of(folder: Path) -> tuple[list[Path], list[Notice]]:
     from profiler.importers.registry import files_in
 
-    found = list(files_in(folder))
-    known = [path for path, is_known in found if is_known]
+    files = list(files_in(folder))
+    known = [path for path, is_known in files if is_known]
     if not known:
         raise UsageError(
             f"{folder}: no file in this folder can be imported",
             remedy="docs/import.md lists those that can.",
         )
-    others = [path.name for path, is_known in found if not is_known]
+    others = [path.name for path, is_known in files if not is_known]
     named = ", ".join(others[:_NAMED]) + (", …" if len(others) > _NAMED else "")
     what = f"{len(others)} files of no format that is read ({named})"
     notice = Notice(NoticeKind.IMPORT_NOT_READ, {"file": folder.name or str(folder), "what": what})

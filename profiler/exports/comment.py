@@ -111,8 +111,8 @@ def comment_site(site: str, environment: MutableMapping[str, str]) -> CommentSit
     """
     if site not in SITES:
         raise UsageError(f"--comment {site}: must be {' or '.join(SITES)}")
-    found = [environment.pop(name, "") for name in _TOKENS[site]]
-    token = next(filter(None, found), None)
+    tokens = [environment.pop(name, "") for name in _TOKENS[site]]
+    token = next(filter(None, tokens), None)
     if token is None:
         raise UsageError(f"--comment {site}: there is no {_TOKENS[site][0]} in the environment")
     return _github(environment, token) if site == "github" else _gitlab(environment, token)

@@ -145,12 +145,12 @@ _OWN_MEASURES = {"duration_ns": "latency"}
 
 def bencher_metrics(of_run: RunAnswers) -> dict[str, dict[str, dict[str, float]]]:
     """Values of a run with their intervals in Bencher's format, by benchmark and measure."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    benchmarks: dict[str, dict[str, dict[str, float]]] = {}
     for answer in of_run.answers:
         name = " / ".join((of_run.run.experiment, answer.variant, answer.problem))
         measure = _OWN_MEASURES.get(answer.metric, answer.metric)[:_LONGEST_MEASURE]
-        found.setdefault(name[:_LONGEST_BENCHMARK], {})[measure] = _metric(answer)
-    return found
+        benchmarks.setdefault(name[:_LONGEST_BENCHMARK], {})[measure] = _metric(answer)
+    return benchmarks
 
 
 def _metric(answer: Answer) -> dict[str, float]:

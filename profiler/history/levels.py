@@ -95,13 +95,13 @@ def with_changes(trends: Sequence[Trend], metric: str) -> tuple[Trend, ...]:
     for place, trend in enumerate(trends):
         if all(trend.value(run) > 0 for run in trend.answers):
             groups.setdefault(tuple(trend.answers), []).append(place)
-    found = list(trends)
+    followed = list(trends)
     for runs, places in groups.items():
         series = np.array([[math.log(trends[p].value(run)) for run in runs] for p in places])
         errors = np.array([_errors(trends[place], metric) for place in places])
         for place, changes in zip(places, changes_of(series, errors, runs), strict=True):
-            found[place] = replace(trends[place], changes=changes)
-    return tuple(found)
+            followed[place] = replace(trends[place], changes=changes)
+    return tuple(followed)
 
 
 def _errors(trend: Trend, metric: str) -> Floats:
@@ -134,11 +134,11 @@ def changes_of(series: Floats, errors: Floats, runs: Sequence[int]) -> Iterator[
     """
     for row, points in zip(series, change_points(series, errors), strict=True):
         ends = (0, *points, len(row))
-        found = (
+        changes = (
             _change(row[begin:at], row[at:end], runs[at - 1], runs[at])
             for begin, at, end in zip(ends, ends[1:], ends[2:], strict=False)
         )
-        yield tuple(change for change in found if change.is_told)
+        yield tuple(change for change in changes if change.is_told)
 
 
 def _change(older: Floats, newer: Floats, before: int, first: int) -> Change:

@@ -21,8 +21,8 @@ from profiler.parse.bounded_files import require_regular
 def importers() -> tuple[Importer[Any], ...]:
     """All importers by name of their files; those of lines among others last."""
     names = sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
-    found = [import_module(f"{formats.__name__}.{name}").IMPORTER for name in names]
-    return tuple(sorted(found, key=lambda importer: importer.among_others))
+    importers_found = [import_module(f"{formats.__name__}.{name}").IMPORTER for name in names]
+    return tuple(sorted(importers_found, key=lambda importer: importer.among_others))
 
 
 def importers_of(file: GivenFile, *, whole: bool = True) -> tuple[Importer[Any], ...]:
@@ -77,17 +77,17 @@ def _required(file: GivenFile) -> tuple[Importer[Any], ...]:
     require_regular(file.path)
     if not file.path.is_file():
         raise ParseError(f"{file.path}: no such file.")
-    found = importers_of(file)
-    if not found:
+    recognisers = importers_of(file)
+    if not recognisers:
         known = "; ".join(dict.fromkeys(i.name for i in importers() if i.gives))
         raise ParseError(
             f"{file.path}: nothing in it is of a format that is read", remedy=f"These are: {known}."
         )
-    return found
+    return recognisers
 
 
 def files_in(folder: Path) -> Iterator[tuple[Path, bool]]:
     """Files of a folder, each with whether it begins as, or has the name of, one that is read."""
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
-        found = importers_of(GivenFile(path), whole=False)
-        yield path, bool(found and found[0].gives)
+        recognisers = importers_of(GivenFile(path), whole=False)
+        yield path, bool(recognisers and recognisers[0].gives)

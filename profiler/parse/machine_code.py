@@ -73,8 +73,8 @@ def launched_kernels(path: Path) -> tuple[str, ...]:
     """
     with _opened(path) as elf:
         lines = _relocations(elf).get(_LAUNCHED, [])
-        found = [_function_at(elf, line) for line in sorted(lines, key=lambda line: -line.offset)]
-        kernels = tuple(kernel for kernel in found if kernel is not None)
+        called = [_function_at(elf, line) for line in sorted(lines, key=lambda line: -line.offset)]
+        kernels = tuple(kernel for kernel in called if kernel is not None)
         return kernels if len(kernels) == len(lines) else ()
 
 

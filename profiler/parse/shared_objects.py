@@ -20,14 +20,14 @@ def shared_objects(program: Path, folders: Sequence[Path] = ()) -> tuple[Path, .
     Those in the system's folders are left out: drivers and the C library are no part of a program.
     Nothing for what is no ELF file. What a program opens by itself (`dlopen`) is not seen.
     """
-    found: dict[Path, None] = {}
+    libraries: dict[Path, None] = {}
     waiting = [program]
     while waiting:
         for path in _needed(waiting.pop(), folders):
-            if path not in found:
-                found[path] = None
+            if path not in libraries:
+                libraries[path] = None
                 waiting.append(path)
-    return tuple(found)
+    return tuple(libraries)
 
 
 def _needed(file: Path, folders: Sequence[Path]) -> Iterator[Path]:

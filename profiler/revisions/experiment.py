@@ -282,8 +282,8 @@ def _arguments(theirs: Mapping[str, Any], newest: Mapping[str, Any], version: Ve
 
 def _moved(expression: str, version: Version, folder: Path) -> str:
     """An expression of torch; a function of a file with the file of its revision."""
-    found = split_function(expression)
-    if found is None:
+    file_and_function = split_function(expression)
+    if file_and_function is None:
         return expression
-    file, function = found
+    file, function = file_and_function
     return f"{os.path.relpath(version.loaded.base / file, folder)}:{function}"

@@ -40,7 +40,7 @@ def cause_of(before: str, after: str) -> str:
 
 
 def bisection_lines(
-    found: Bisection,
+    bisection: Bisection,
     history: Sequence[Commit],
     what: tuple[str | None, str],
     accounts: Mapping[int, Account],
@@ -53,22 +53,22 @@ def bisection_lines(
     cell, metric = what
     ends = f"{history[-1].short} against {history[0].short}"
     where = "" if cell is None else f", {cell}"
-    yield f"{ends}{where}: {change_words(found.whole, metric)}."
-    culprits = found.culprits
+    yield f"{ends}{where}: {change_words(bisection.whole, metric)}."
+    culprits = bisection.culprits
     for number, step in enumerate(culprits):
         title = "Culprit" if not number else "A further culprit"
         yield from _step_lines(title, step, history, metric, accounts[step.after])
-    for step in found.opposite:
+    for step in bisection.opposite:
         yield from _step_lines("The other way", step, history, metric, accounts[step.after])
-    for step in found.steps:
+    for step in bisection.steps:
         if step.state is State.UNCLEAR:
             yield f"UNCLEAR whether {_named(step, history)} changed it: more blocks may tell."
         elif step.state is State.NOT_CONFIRMED:
             yield f"Not confirmed by a second session: {_named(step, history)}."
-    yield from _rest_lines(found)
+    yield from _rest_lines(bisection)
     for place, reason in skipped.items():
         yield skipped_line(history[place], reason)
-    yield f"Sessions: {found.sessions}."
+    yield f"Sessions: {bisection.sessions}."
 
 
 def skipped_line(commit: Commit, reason: str) -> str:

@@ -72,14 +72,14 @@ class Repository:
             identity = ("-c", "user.name=profiler", "-c", "user.email=profiler@localhost")
             made = _git(self.root, *identity, "stash", "create").strip()
             revision = made or "HEAD"
-        found = _git(
+        commit_hash = _git(
             self.root,
             *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"),
             check=False,
         )
-        if not found.strip():
+        if not commit_hash.strip():
             raise UsageError(f"{revision}: no commit of the repository {self.root.name}")
-        return self._described([found.strip()])[0]
+        return self._described([commit_hash.strip()])[0]
 
     def merge_base(self, revision: str, other: str) -> Commit:
         """The newest commit that two revisions have in common; UsageError where there is none."""

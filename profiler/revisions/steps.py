@@ -102,5 +102,5 @@ class Bisection:
     @property
     def remainder(self) -> float:
         """Ratio that the confirmed steps together leave of the whole change; 1: none."""
-        found = [step.change.ratio for step in self.steps if step.state is State.FOUND]
-        return self.whole.ratio / math.prod(found)
+        ratios = [step.change.ratio for step in self.steps if step.state is State.FOUND]
+        return self.whole.ratio / math.prod(ratios)

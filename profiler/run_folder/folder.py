@@ -669,8 +669,8 @@ def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
 def recordings_in(folder: Path) -> dict[str, Path]:
     """Archives and run folders in a folder, by their names without `.zip`; the archive of both."""
     folders = (file.parent for file in folder.glob(f"*/{RUN_FILE}"))
-    found = sorted((*folders, *folder.glob(f"*{ARCHIVE_SUFFIX}")))
-    return {path.name.removesuffix(ARCHIVE_SUFFIX): path for path in found}
+    runs_and_archives = sorted((*folders, *folder.glob(f"*{ARCHIVE_SUFFIX}")))
+    return {path.name.removesuffix(ARCHIVE_SUFFIX): path for path in runs_and_archives}
 
 
 def recordings_here() -> dict[str, Path]:

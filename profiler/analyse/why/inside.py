@@ -147,8 +147,8 @@ def samples_of_page(page: str) -> str:
     if len(rows) < 3 or "ID" not in rows[0]:
         return ""
     launches = [dict(zip(rows[0], row, strict=False)) for row in rows[2:]]
-    found = [launch for launch in map(_launch, launches) if launch]
-    return json.dumps({"launches": found}, separators=(",", ":")) if found else ""
+    sampled = [launch for launch in map(_launch, launches) if launch]
+    return json.dumps({"launches": sampled}, separators=(",", ":")) if sampled else ""
 
 
 def read_samples(text: str | bytes) -> dict[int, Inside]:

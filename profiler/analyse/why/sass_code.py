@@ -62,9 +62,9 @@ class Code:
         writes; None without either.
         """
         writers = [self._last(self.writers[name], position) for name in self.read[position]]
-        found = [at for at in writers if at is not None and self.opcodes[at].startswith(opcodes)]
+        nearer = [at for at in writers if at is not None and self.opcodes[at].startswith(opcodes)]
         # One above is nearer than one of the iteration before.
-        nearest = max(found, key=lambda at: (at < position, at), default=None)
+        nearest = max(nearer, key=lambda at: (at < position, at), default=None)
         return self._reader(position, opcodes) if nearest is None else nearest
 
     def _reader(self, position: int, opcodes: tuple[str, ...]) -> int | None:

@@ -36,9 +36,9 @@ _TO = " \N{RIGHTWARDS ARROW} "
 
 def environments_of(text: str) -> dict[str, Path] | None:
     """Interpreters by name of `NAME=PYTHON,…`; None where it is no such list."""
-    found = [_ENVIRONMENT.fullmatch(part.strip()) for part in text.split(",")]
-    named = {match[1]: Path(match[2]) for match in found if match is not None}
-    return named if named and len(named) == len(found) else None
+    parts = [_ENVIRONMENT.fullmatch(part.strip()) for part in text.split(",")]
+    named = {match[1]: Path(match[2]) for match in parts if match is not None}
+    return named if named and len(named) == len(parts) else None
 
 
 def bisect_axis(request: BisectRequest) -> ExitCode:
@@ -49,21 +49,21 @@ def bisect_axis(request: BisectRequest) -> ExitCode:
 
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     environments = environments_of(request.revisions)
-    found = (
+    runs = (
         _recorded(request)
         if environments is None
         else {name: _measured(name, at, request, reporter) for name, at in environments.items()}
     )
-    if len(found) < 2:
+    if len(runs) < 2:
         raise UsageError(
-            f"{request.revisions}: there are runs of {', '.join(found) or 'none'} alone",
+            f"{request.revisions}: there are runs of {', '.join(runs) or 'none'} alone",
             remedy="Two values are needed; `profiler history` names the runs.",
         )
-    comparison = compare(read_runs(tuple(found.values()), only=request.cell))
+    comparison = compare(read_runs(tuple(runs.values()), only=request.cell))
     write_json_target(comparison_document(comparison, None), request.json_target)
     if request.json_target != "-":
         for step in comparison.steps:
-            for line in _lines(comparison, step, tuple(found)):
+            for line in _lines(comparison, step, tuple(runs)):
                 reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
     verdicts = [change.verdict for step in comparison.steps for change in step.cells.values()]
     refused = any(step.refused is not None for step in comparison.steps)

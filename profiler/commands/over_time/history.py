@@ -72,10 +72,10 @@ def _history(store: Store, request: HistoryRequest) -> History:
             remedy="`--rebuild` reads the run folders and recordings here again.",
         )
     metric = request.metric or recorded[-1].metric
-    found = find_history(store.answers(name, metric), metric, request.machine)
-    if found is None:
+    history = find_history(store.answers(name, metric), metric, request.machine)
+    if history is None:
         raise UsageError(f"{name}: no run has {metric} on such a machine")
-    return found
+    return history
 
 
 def experiment_name(text: str) -> str:
@@ -121,11 +121,11 @@ def _document(history: History) -> dict[str, Any]:
 
 def _recordings(request: HistoryRequest) -> tuple[Path, ...]:
     """Recordings in the folder here that a new store begins with: each takes seconds to read."""
-    found = recordings_here()
+    recordings = recordings_here()
     if request.rebuild:
-        return tuple(found.values())
+        return tuple(recordings.values())
     name = None if request.experiment is None else experiment_name(request.experiment)
-    return (found[name],) if name in found else ()
+    return (recordings[name],) if name in recordings else ()
 
 
 def rebuild(out: Path, on_odd: Callable[[str], None], recordings: Sequence[Path] = ()) -> None:

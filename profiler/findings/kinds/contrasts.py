@@ -74,7 +74,7 @@ def contrasts(ranking: Ranking, settings: PageSettings) -> tuple[Contrast, ...]:
         if winner.value.median > 0
     }
     by_key = {_rest(problem, key): problem for problem in problems if problem.params[key] == before}
-    found = []
+    value_contrasts = []
     for value in others:
         ratios = tuple(
             (problem, best[problem.id] / best[other.id])
@@ -84,8 +84,8 @@ def contrasts(ranking: Ranking, settings: PageSettings) -> tuple[Contrast, ...]:
             and {problem.id, other.id} <= best.keys()
         )
         if ratios:
-            found.append(Contrast(ParameterStep(key, before, value, ()), ratios))
-    return tuple(sorted(found, key=lambda contrast: -abs(math.log(contrast.ratio))))
+            value_contrasts.append(Contrast(ParameterStep(key, before, value, ()), ratios))
+    return tuple(sorted(value_contrasts, key=lambda contrast: -abs(math.log(contrast.ratio))))
 
 
 def _rest(problem: Problem, key: str) -> str:

@@ -107,12 +107,12 @@ def steps_chart(findings: Findings) -> Chart | None:
 
 def contrasts_chart(findings: Findings) -> Chart | None:
     """What a parameter of the problems changes, a panel for each value, then flags of variants."""
-    found = contrasts(findings.ranking, findings.report.settings)
-    most = max((len(contrast.ratios) for contrast in found), default=0)
-    if not found or most > 2 * MOST_PROBLEMS:
+    differences = contrasts(findings.ranking, findings.report.settings)
+    most = max((len(contrast.ratios) for contrast in differences), default=0)
+    if not differences or most > 2 * MOST_PROBLEMS:
         return None
-    steps = findings.kind.parameter_steps[: max(MOST_STEPS - len(found), 0)]
-    rows = [row for contrast in found for row in _contrast_rows(findings.programs, contrast)]
+    steps = findings.kind.parameter_steps[: max(MOST_STEPS - len(differences), 0)]
+    rows = [row for contrast in differences for row in _contrast_rows(findings.programs, contrast)]
     rows += [row for effect in steps for row in _step_rows(findings.programs, effect)]
     metric = findings.numbers.primary.label
     reading = "The best of each problem is compared with that of the problem that differs in this."
@@ -120,7 +120,7 @@ def contrasts_chart(findings: Findings) -> Chart | None:
         reading += " Variants that differ in a flag have 95\u202f% intervals."
     table = pd.DataFrame(rows, columns=_COLUMNS)
     figure = ratio_rows.interval_panels(table, f"{metric} after the step \u00f7 before it")
-    return make_chart("first", f"What {found[0].step.parameter} changes", reading, figure)
+    return make_chart("first", f"What {differences[0].step.parameter} changes", reading, figure)
 
 
 def _contrast_rows(programs: Programs, contrast: Contrast) -> list[tuple[object, ...]]:

@@ -99,11 +99,11 @@ def indices_sentence(findings: Findings) -> Sentence:
 
 def _with_uniform_indices(problems: Iterable[Problem]) -> list[tuple[Problem, Problem]]:
     """Problems of one call, with the indices that were captured and with uniform ones."""
-    found = {
+    by_indices = {
         (problem.params.get("indices"), problem.params.get("call")): problem for problem in problems
     }
     return [
-        (problem, found["uniform", call])
-        for (indices, call), problem in found.items()
-        if indices == "captured" and ("uniform", call) in found
+        (problem, by_indices["uniform", call])
+        for (indices, call), problem in by_indices.items()
+        if indices == "captured" and ("uniform", call) in by_indices
     ]

@@ -66,12 +66,12 @@ def _part(ns: float, title: str = "") -> Datum:
 
 def sustained_sentence(findings: Findings) -> Sentence:
     """Where the verdict is another when a kernel is used; else how much all slow down then."""
-    found = findings.sustained
-    if found is None:
+    sustained = findings.sustained
+    if sustained is None:
         return ()
-    groups = _alike(found.differing)
+    groups = _alike(sustained.differing)
     if not groups:
-        return sentence_of(_all_alike(found))
+        return sentence_of(_all_alike(sustained))
     named = "; ".join(_difference(group) for group in groups[:_MOST_NAMED])
     more = sum(map(len, groups[_MOST_NAMED:]))
     rest = f"; {more} more cells differ as well" if more > 0 else ""

@@ -67,10 +67,10 @@ def _general(findings: Findings) -> Sentence:
 
 def _contrasted(findings: Findings) -> str:
     """What a parameter of the problems changes, and flags of variants; empty on most pages."""
-    found = contrasts(findings.ranking, findings.report.settings)
-    if not found:
+    shown_contrasts = contrasts(findings.ranking, findings.report.settings)
+    if not shown_contrasts:
         return ""
-    most, *others = found
+    most, *others = shown_contrasts
     verb = "takes" if findings.verdicts.given else "has"
     others_words = [
         f"{value_name(contrast.step.after)} {numbers.ratio(contrast.ratio)}" for contrast in others

@@ -267,8 +267,8 @@ def _at_launch(variants: Sequence[Variant], space: Space) -> dict[str, Params]:
     """Parameters that act at launch, by variant id: as the space says, or found by trying."""
     named = {variant.id: space.at_launch(variant.params) for variant in variants}
     from_space = {id_: params for id_, params in named.items() if params is not None}
-    found = len(from_space) == len(named)
-    at_launch = from_space if found else launch_params(variants, space.recipe)
+    all_from_space = len(from_space) == len(named)
+    at_launch = from_space if all_from_space else launch_params(variants, space.recipe)
     # Variables act there, too.
     env_of = {variant.id: variant.env for variant in variants}
     return {
