@@ -157,8 +157,6 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
     standing = standing_of(row.variant, winners)
     higher = findings.numbers.primary.better == "higher"
     which, worse = ("highest", "lower") if higher else ("lowest", "slower")
-    if not standing.wins and not standing.same and not standing.not_told_apart:
-        return f"{worse} at all {total}{_first_instead(findings.ranking, row)}"
     parts = [f"{which} at {standing.wins or 'none'} {of_all}"]
     more = standing.same + standing.not_told_apart
     parts += [f"not shown {worse} at {more} more"] if more else []
@@ -179,8 +177,8 @@ def _first_instead(ranking: Ranking, row: VariantRank) -> str:
     if not labels:
         return ""
     if ranking.tunes:
-        place = "mostly" if len(lost) == len(row.planned) else "elsewhere"
-        return f" ({place} behind {labels.most_common(1)[0][0]})"
+        ((label, count),) = labels.most_common(1)
+        return f" ({label} at {count})"
     named = [f"{label} at {count}" for label, count in labels.most_common(_MOST_ELSEWHERE)]
     rest = labels.total() - sum(count for _, count in labels.most_common(_MOST_ELSEWHERE))
     named += [f"others at {rest}"] if rest else []
@@ -212,9 +210,14 @@ def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
         return ""
     leaders = [rows[0] for rows in ranking.rival_groups if rows[0].planned.isdisjoint(row.planned)]
     opening = f"at the {len(others)} it cannot run"
-    known = {leader.variant.label: _short_ratio(ranking, leader) for leader in leaders}
-    if len(leaders) == 1 and (ranking.tunes or set(others) == set(known)):
-        return f"{opening}: {''.join(label + ratio for label, ratio in known.items())}"
+    known = {
+        rank.variant.label: _short_ratio(ranking, rank)
+        for rank in ranking.ranks
+        if rank.planned.isdisjoint(row.planned)
+    }
+    if len(leaders) == 1 and (ranking.tunes or len(set(others)) == 1):
+        label = leaders[0].variant.label
+        return f"{opening}: {label}{known[label]}"
     (first, count), *rest = Counter(others).most_common(_MOST_ELSEWHERE)
     firsts = "".join(f", {label}{known.get(label, '')} at {number}" for label, number in rest)
     return f"{opening}: {first}{known.get(first, '')} at {count}{firsts}"
@@ -622,7 +625,7 @@ _MOST_OTHER_PARTS = 2
 """Parts beside the largest that are named where they leave a small rest."""
 _SMALL_REST = 0.1
 """Share of the difference that no further part is named for."""
-_NO_REST = 0.005
+_NO_REST = 0.0005
 """Share of the difference below which a sum is complete."""
 
 

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import signal
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -140,5 +141,6 @@ def _children_named(name):
     import psutil
 
     for process in psutil.Process().children(recursive=True):
-        if any(part.endswith(f"/{name}") for part in process.cmdline()[:2]):
-            yield process.pid
+        with suppress(psutil.Error):  # one that ends meanwhile, of another test perhaps
+            if any(part.endswith(f"/{name}") for part in process.cmdline()[:2]):
+                yield process.pid
