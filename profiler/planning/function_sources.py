@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 
 from profiler.planning.python_files import definitions
 from profiler.runner.experiment import ROLES
@@ -20,14 +21,33 @@ _MAKES_KERNELS = frozenset(
     {"autotune", "compile", "Config", "heuristics", "jit", "kernel", "load_inline", "njit"}
     | {"prim_func", "RawKernel", "RawModule"}
 )
-_HARMLESS = _MAKES_KERNELS | (
-    {"bool", "dict", "float", "frozenset", "int", "len", "list", "max", "min", "range", "set"}
-    | {"sorted", "str", "tuple", "zip", "Experiment"}
-    | {"cache", "contextmanager", "dataclass", "inference_mode", "lru_cache", "no_grad", "wraps"}
+_HARMLESS_IMPORTS = _MAKES_KERNELS | (
+    {"abstractmethod", "auto", "cache", "cached_property", "contextmanager", "dataclass", "field"}
+    | {"inference_mode", "lru_cache", "namedtuple", "no_grad", "partial", "TypeVar", "wraps"}
+    | {"Experiment"}
 )
 """Functions that act on nothing but what they are given, by the last part of their names."""
-_LOOKS_UP = frozenset({"eval", "exec", "globals", "vars"})
-"""Functions by which a file can use a name that stands nowhere in it."""
+_HARMLESS_BUILTINS = frozenset(
+    {"bool", "classmethod", "dict", "float", "frozenset", "int", "len", "list", "max", "min"}
+    | {"property", "range", "set", "sorted", "staticmethod", "str", "tuple", "zip"}
+)
+_HARMLESS_BASES = frozenset(
+    {"ABC", "Enum", "Exception", "Flag", "Function", "Generic", "IntEnum", "IntFlag", "Module"}
+    | {"NamedTuple", "object", "Protocol", "StrEnum", "Structure", "type", "TypedDict"}
+)
+"""Classes that note nothing of those below them, by the last part of their names."""
+_CHANGES = frozenset(
+    {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem"}
+    | {"remove", "reverse", "set", "setdefault", "sort", "update"}
+)
+"""Methods that change what they are called of; those of torch end with an underscore."""
+_LOOKS_UP = frozenset(
+    {"eval", "exec", "globals", "locals", "vars", "modules", "import_module", "__import__"}
+    | {"f_globals", "f_locals", "__globals__", "__main__"}
+)
+"""Names by which a file can use one that stands nowhere in it."""
+_LOOKED_UP_ATTRIBUTES = _LOOKS_UP - {"eval", "exec", "globals", "locals", "vars"}
+"""Those that are such as attributes, too: `model.eval()` is not."""
 
 
 def function_sources(tree: ast.Module, functions: Iterable[str]) -> dict[str, str]:
@@ -64,6 +84,15 @@ class _File:
             if any(_makes_experiment(statement) for statement in statements)
         }
         self._roles = {statement: tuple(self._roles_of(statement)) for statement in tree.body}
+        self._used_names = {
+            statement: {*_names_in(self._plain(statement))} for statement in tree.body
+        }
+        for statement in tree.body:
+            for name in _changed_names(statement):
+                if name in self._statements and not self._is_imported(name):
+                    self._statements[name].append(statement)
+        if ast.get_docstring(tree) is not None:
+            self._statements["__doc__"] = tree.body[:1]
 
     # ---- the two answers ----
 
@@ -81,7 +110,10 @@ class _File:
             return ast.unparse(self._tree)
         shared = self._marked(lambda role, _: role in ROLES)
         imports = (node for node in self._tree.body if isinstance(node, _IMPORTS))
-        everything = [*starts, *shared, *self._baselines(), *imports, *self._acting_on_all()]
+        everything = [
+            *(*starts, *shared, *self._baselines(), *imports, *self._values_of_parameters()),
+            *self._acting_on_all(),
+        ]
         return self._text(self._used_from(everything, _as_it_is), _as_it_is)
 
     # ---- which statements ----
@@ -90,9 +122,17 @@ class _File:
         return list(self._marked(lambda role, name: role == _VARIANT and name == function))
 
     def _baselines(self) -> Iterator[ast.stmt]:
-        """Variants that are called the baseline, and the first, which is it without such a one."""
+        """Variants that are called the baseline, and the first ones, one of which is it otherwise.
+
+        The first of each experiment; where functions are variants by their names, all that stands
+        before the first of them, too: it may be a function that a call has made.
+        """
         variants = list(self._marked(lambda role, _: role == _VARIANT))
-        yield from variants[:1]
+        for experiment in self._experiments:
+            of_one = (node for node in variants if experiment in _names_in(node))
+            yield from itertools.islice(of_one, 1)
+        if not self._experiments and variants:
+            yield from self._tree.body[: self._tree.body.index(variants[0]) + 1]
         for statement in variants:
             named = getattr(statement, "name", "") == _BASELINE
             if named or any(
@@ -102,6 +142,26 @@ class _File:
                 for keyword in node.keywords
             ):
                 yield statement
+
+    def _values_of_parameters(self) -> Iterator[ast.stmt]:
+        """Functions and classes that problems may have as values, by what makes the experiments.
+
+        Those that are only called there are not: the problems that they list are cells.
+        """
+        waiting = [node for name in self._experiments for node in self._statements[name]]
+        seen = set(waiting)
+        while waiting:
+            statement = waiting.pop()
+            called = {node.func for node in ast.walk(statement) if isinstance(node, ast.Call)}
+            for name in ast.walk(statement):
+                if not isinstance(name, ast.Name) or name.id in self._experiments:
+                    continue
+                for found in self._statements.get(name.id, ()):
+                    if isinstance(found, _DEFINITIONS) and name not in called:
+                        yield found
+                    elif found not in seen:
+                        seen.add(found)
+                        waiting.append(found)
 
     def _marked(self, wanted: Callable[[str, str], bool]) -> Iterator[ast.stmt]:
         """Statements with a function of the experiment, by its role and name."""
@@ -115,7 +175,7 @@ class _File:
         Without a `profiler.Experiment` they are the functions of the file, by their names.
         """
         plain_name = statement.name if isinstance(statement, ast.FunctionDef) else ""
-        if plain_name and not self._experiments:
+        if plain_name and not self._experiments and not plain_name.startswith("_"):
             yield plain_name if plain_name in ROLES else _VARIANT, plain_name
         for node in ast.walk(statement):
             if not isinstance(node, ast.Attribute) or not self._is_experiment(node.value):
@@ -128,27 +188,95 @@ class _File:
     def _acting_on_all(self) -> Iterator[ast.stmt]:
         """Statements that may do more than bind a name of the file: settings, say."""
         for statement in self._tree.body:
-            if not _is_script(statement) and any(map(self._acts, _run_on_import(statement))):
+            if not _is_script(statement) and (
+                self._acts_on_import(statement) or self._may_be_registered(statement)
+            ):
                 yield statement
 
+    def _acts_on_import(self, statement: ast.stmt) -> bool:
+        """Whether a statement may do more than bind its names when its file is imported."""
+        match statement:
+            case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(value=ast.Constant()):
+                return False
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                defaults = (*statement.args.defaults, *filter(None, statement.args.kw_defaults))
+                run = (*map(_called, statement.decorator_list), *defaults)
+                return statement.name == "__getattr__" or any(map(self._acts, run))
+            case ast.ClassDef():
+                return self._class_acts(statement)
+            case ast.Assign() | ast.AnnAssign():
+                return any(map(self._acts, ast.iter_child_nodes(statement)))
+            case ast.Expr(value=ast.Call(func=called) as call):
+                return not self._is_decorator(called) or self._acts(call)
+            case _:
+                return True
+
+    def _class_acts(self, statement: ast.ClassDef) -> bool:
+        run = (*map(_called, statement.decorator_list), *statement.bases)
+        return (
+            bool(statement.keywords)
+            or any(map(self._acts, run))
+            or not all(map(self._is_harmless_base, statement.bases))
+            or any(map(self._acts_on_import, statement.body))
+        )
+
+    def _may_be_registered(self, statement: ast.stmt) -> bool:
+        """Whether what nothing uses by its name may have been noted by a call or a base class."""
+        bound = {name for name, _ in definitions([statement])} - self._experiments
+        if self._roles[statement] or not bound or not _gives_away(statement):
+            return False
+        used = (names for other, names in self._used_names.items() if other is not statement)
+        return not any(bound & names for names in used)
+
     def _acts(self, node: ast.AST) -> bool:
-        """Whether what runs on import may act on more than the name that it is bound to."""
-        if isinstance(node, ast.stmt):
-            return True
+        """Whether an expression may act on more than the name that it is bound to."""
         return any(
-            (isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store))
-            or (isinstance(part, ast.Call) and not self._is_harmless(part.func))
+            isinstance(part, ast.NamedExpr)
+            or (isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store))
+            or (isinstance(part, ast.Call) and not self._is_harmless(part))
             for part in _walk_outside_lambdas(node)
         )
 
-    def _is_harmless(self, called: ast.expr) -> bool:
-        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-        return name in _HARMLESS or self._is_experiment(_root(called))
+    def _is_harmless(self, call: ast.Call) -> bool:
+        called = call.func
+        if self._is_decorator(called):
+            return True
+        root = getattr(_root(called), "id", "")
+        if root in self._statements and not self._is_imported(root):
+            return False
+        if isinstance(called, ast.Name) and called.id in _HARMLESS_BUILTINS:
+            return not any(keyword.arg == "key" for keyword in call.keywords)
+        return _last_part(called) in _HARMLESS_IMPORTS
+
+    def _is_harmless_base(self, base: ast.expr) -> bool:
+        """Whether a base class notes nothing of a class, or is one of the file.
+
+        Who uses a class of the file uses those below it, too (`_changed_names`).
+        """
+        base = base.value if isinstance(base, ast.Subscript) else base
+        of_file = isinstance(base, ast.Name) and any(
+            isinstance(node, ast.ClassDef) for node in self._statements.get(base.id, ())
+        )
+        return of_file or isinstance(base, ast.Call) or _last_part(base) in _HARMLESS_BASES
+
+    def _is_imported(self, name: str) -> bool:
+        return all(isinstance(node, _IMPORTS) for node in self._statements[name])
+
+    def _is_decorator(self, called: ast.expr) -> bool:
+        """Whether what is called is `e.variant`, `e.inputs` or the like, or what they return."""
+        while isinstance(called, ast.Call):
+            called = called.func
+        return (
+            isinstance(called, ast.Attribute)
+            and called.attr in (*ROLES, _VARIANT)
+            and self._is_experiment(called.value)
+        )
 
     def _looks_names_up(self) -> bool:
         return any(
             (isinstance(node, ast.Name) and node.id in _LOOKS_UP)
-            or (isinstance(node, ast.Attribute) and node.attr == "modules")
+            or (isinstance(node, ast.Attribute) and node.attr in _LOOKED_UP_ATTRIBUTES)
+            or (isinstance(node, ast.Import | ast.ImportFrom) and _imports_a_look_up(node))
             for node in ast.walk(self._tree)
         )
 
@@ -165,9 +293,9 @@ class _File:
         return used
 
     def _used_by(self, statement: ast.stmt) -> Iterator[ast.stmt]:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and node.id not in self._experiments:
-                yield from self._statements.get(node.id, ())
+        for name in _names_in(statement):
+            if name not in self._experiments:
+                yield from self._statements.get(name, ())
 
     def _text(self, statements: Iterable[ast.stmt], shown: _Shown) -> str:
         in_order = sorted(statements, key=lambda statement: statement.lineno)
@@ -175,7 +303,7 @@ class _File:
 
     def _plain(self, statement: ast.stmt) -> ast.stmt:
         """A statement without the decorators of the experiment."""
-        if not isinstance(statement, ast.FunctionDef):
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             return statement
         plain = copy.copy(statement)
         plain.decorator_list = [
@@ -192,29 +320,11 @@ class _File:
 _Shown = Callable[[ast.stmt], ast.stmt]
 """A statement as it counts: whole, or without some of its decorators."""
 _IMPORTS = ast.Import | ast.ImportFrom
+_DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def _as_it_is(statement: ast.stmt) -> ast.stmt:
     return statement
-
-
-def _run_on_import(statement: ast.stmt) -> Sequence[ast.AST]:
-    """What of a statement runs when its file is imported, but for the binding of names.
-
-    The body of a function does not; that of a class hardly ever does more.
-    """
-    match statement:
-        case ast.Import() | ast.ImportFrom():
-            return ()
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            defaults = (*statement.args.defaults, *filter(None, statement.args.kw_defaults))
-            return (*map(_called, statement.decorator_list), *defaults)
-        case ast.ClassDef():
-            return (*map(_called, statement.decorator_list), *statement.bases)
-        case ast.Assign() | ast.AnnAssign() | ast.Expr():
-            return tuple(ast.iter_child_nodes(statement))
-        case _:
-            return (statement,)
 
 
 def _called(decorator: ast.expr) -> ast.expr:
@@ -227,6 +337,70 @@ def _walk_outside_lambdas(node: ast.AST) -> Iterator[ast.AST]:
     if not isinstance(node, ast.Lambda):
         for child in ast.iter_child_nodes(node):
             yield from _walk_outside_lambdas(child)
+
+
+def _names_in(statement: ast.AST) -> Iterator[str]:
+    """Names that a statement uses, and its texts, which may be names that are looked up."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _changed_names(statement: ast.stmt) -> Iterator[str]:
+    """Names of the file whose value a statement may change, at whatever time, without binding it.
+
+    By `global`, by an assignment to an attribute or an element, by a method that changes what it is
+    called of, by `out=`; and base classes, which may know the classes below them.
+    """
+    for node in ast.walk(statement):
+        match node:
+            case ast.Global(names=names):
+                yield from names
+            case ast.Attribute(ctx=ast.Store() | ast.Del()):
+                yield _root_name(node)
+            case ast.Subscript(ctx=ast.Store() | ast.Del()):
+                yield _root_name(node)
+            case ast.AugAssign(target=target):
+                yield _root_name(target)
+            case ast.Call(func=ast.Attribute(attr=attr) as method, keywords=keywords):
+                if attr in _CHANGES or attr.endswith("_"):
+                    yield _root_name(method)
+                yield from (_root_name(k.value) for k in keywords if k.arg == "out")
+            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[changed, *_]):
+                yield _root_name(changed)
+            case ast.ClassDef(bases=bases):
+                yield from map(_root_name, bases)
+
+
+def _root_name(node: ast.expr) -> str:
+    """`a` of `a.b[c].d`; empty of what begins with something else than a name."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _last_part(called: ast.expr) -> str:
+    """`c` of `a.b.c`."""
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+
+
+def _gives_away(statement: ast.stmt) -> bool:
+    """Whether a statement may hand what it binds to a function or another class."""
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return bool(statement.decorator_list)
+        case ast.ClassDef():
+            return bool(statement.decorator_list or statement.bases)
+        case ast.Assign() | ast.AnnAssign():
+            return any(isinstance(node, ast.Call) for node in ast.walk(statement))
+        case _:
+            return False
+
+
+def _imports_a_look_up(node: ast.Import | ast.ImportFrom) -> bool:
+    return any(alias.name in _LOOKED_UP_ATTRIBUTES for alias in node.names)
 
 
 def _root(node: ast.expr) -> ast.expr:
@@ -244,15 +418,20 @@ def _given_name(call: ast.Call) -> Iterator[str]:
 
 def _makes_experiment(statement: ast.stmt) -> bool:
     value = getattr(statement, "value", None)
-    if not isinstance(value, ast.Call):
-        return False
-    called = value.func
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    return name == "Experiment"
+    return isinstance(value, ast.Call) and _last_part(value.func) == "Experiment"
 
 
 def _is_script(statement: ast.stmt) -> bool:
     """Whether it is `if __name__ == "__main__"`, which no measuring process runs."""
-    return isinstance(statement, ast.If) and any(
-        isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test)
-    )
+    match statement:
+        case ast.If(
+            test=ast.Compare(
+                left=ast.Name(id="__name__"),
+                ops=[ast.Eq()],
+                comparators=[ast.Constant(value="__main__")],
+            ),
+            orelse=[],
+        ):
+            return True
+        case _:
+            return False

@@ -114,9 +114,15 @@ def definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
     """Names that statements bind at the top of a file, in branches of `if` and `try` too."""
     for node in body:
         match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ):
                 yield name, node
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+            case ast.Import(names=aliases):
+                yield from ((a.asname or a.name.partition(".")[0], node) for a in aliases)
+            case ast.ImportFrom(names=aliases):
                 yield from ((alias.asname or alias.name, node) for alias in aliases)
             case ast.Assign() | ast.AnnAssign():
                 yield from _assigned(node)

@@ -92,7 +92,7 @@ def _parts_by_function(
         tree = ast.parse(entry.file.read_bytes())
     except (SyntaxError, ValueError, OSError):  # the runner will say so
         return None
-    if not is_experiment(tree):
+    if not is_experiment(tree) or _is_imported(entry):
         return None
     return entry.file, measured_sources(tree, {_function(cell) for cell in cells})
 
@@ -309,6 +309,15 @@ def _with_imports(entry: _Entry) -> tuple[Path, ...]:
                     files[module] = None
                     waiting.append(module)
     return tuple(files)
+
+
+def _is_imported(entry: _Entry) -> bool:
+    """Whether the file of a workload is imported by one that it imports, or by itself."""
+    return any(
+        entry.file in _files_of(name, entry.folders)
+        for file in _with_imports(entry)
+        for name in _imported_names(file, entry.root)
+    )
 
 
 def _imported_names(file: Path, root: Path) -> tuple[str, ...]:
