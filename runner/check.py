@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from numbers import Number
+from types import CoroutineType, GeneratorType
 from typing import Any
 
 import torch
@@ -83,8 +84,17 @@ def as_tensors(value: Any, what: str) -> Tensors:
     arrays = (None,) if value is None else tuple(leaves(value))
     for array in arrays:
         if not (is_array(array) or isinstance(array, Number)):
-            raise TypeError(f"{what} must be a tensor or a tuple of tensors, not {type(array)}")
+            raise TypeError(
+                f"{what} must be a tensor or a tuple of tensors, not {type(array)}{_hint(array)}"
+            )
     return tuple(map(_dense, map(as_tensor, arrays)))
+
+
+def _hint(value: Any) -> str:
+    """What to do where a result stands for one that is yet to be computed."""
+    if isinstance(value, CoroutineType):
+        return ": `async def` is not awaited; call asyncio.run in a plain function"
+    return ": return its items as a tuple" if isinstance(value, GeneratorType) else ""
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

@@ -455,6 +455,16 @@ def _parameter_names(function: Function, positional: int = 0) -> frozenset[str] 
     return frozenset(parameter.name for parameter in rest if parameter.kind in _BY_NAME)
 
 
+def positional_only(function: Function, values: Parameters, positional: int = 0) -> dict[str, Any]:
+    """Values by name of what a function takes in order alone, after so many others.
+
+    Up to the first of them that has no value.
+    """
+    rest = list(_parameters(function).values())[positional:]
+    known = itertools.takewhile(lambda p: p.kind is p.POSITIONAL_ONLY and p.name in values, rest)
+    return {parameter.name: values[parameter.name] for parameter in known}
+
+
 def positional_names(function: Function) -> tuple[str, ...]:
     """Names of the arguments that a function takes in order; empty where they are unknown."""
     parameters = _parameters(function).values()
@@ -462,7 +472,16 @@ def positional_names(function: Function) -> tuple[str, ...]:
 
 
 def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
-    """Parameters of a function; none of one that is written in C."""
+    """Parameters of a function; none of one that is written in C.
+
+    Those of `forward` of a module of torch, which takes anything and hands it on; of what
+    TorchScript has compiled, those of its schema.
+    """
+    function = function if inspect.isroutine(function) else getattr(function, "forward", function)
+    schema = getattr(getattr(function, "schema", None), "arguments", None)
+    if schema is not None:
+        names = [argument.name for argument in schema if argument.name != "self"]
+        return {name: inspect.Parameter(name, _BY_NAME[0]) for name in names}
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from types import GeneratorType
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from profiler.runner.experiment import (
     VariantFunction,
     accepted,
     positional_names,
+    positional_only,
 )
 from profiler.runner.timing import Launch
 from profiler.runner.variant_options import VariantOptions
@@ -48,9 +50,18 @@ class Arguments:
         """A function with its arguments, its parameters, and those of the problem that it takes."""
         values = (*map(_with_own_containers, self.positional), *self.outputs)
         inputs = {name: _with_own_containers(value) for name, value in self.named.items()}
-        named = accepted(function, {**problem, **inputs}, positional=len(values))
-        call = partial(function, *values, **{**named, **(parameters or {})})
+        offered, parameters = {**problem, **inputs}, parameters or {}
+        unnamed = positional_only(function, offered | parameters, len(values))
+        named = accepted(function, offered, positional=len(values)) | parameters
+        rest = {name: value for name, value in named.items() if name not in unnamed}
+        call = partial(function, *values, *unnamed.values(), **rest)
         return _with_gradients(call) if self.have_gradients else call
+
+    def with_fresh_gradients(self, call: Callable[[], Any]) -> Callable[[], Any]:
+        """A launch before each of which no input has a gradient, to which `backward` would add."""
+        arrays = _arrays((*self.positional, *self.named.values()))
+        leaves = [array for array in arrays if _needs_gradient(array) and array.is_leaf]
+        return partial(_without_gradients, leaves, call) if leaves else call
 
     def inputs(self) -> tuple[torch.Tensor, ...]:
         """Tensors on the memory of all arrays among the inputs."""
@@ -107,6 +118,8 @@ class FunctionWorkload:
         named = {**self._own_values(problem), "device": device, "seed": seed}
         with device:
             inputs = self._called("inputs", named)
+            if isinstance(inputs, GeneratorType):
+                inputs = tuple(inputs)
             outputs = self._called("outputs", named) if "outputs" in self._functions else ()
         if inputs is None:
             name = getattr(self._functions["inputs"], "__name__", "inputs")
@@ -125,9 +138,11 @@ class FunctionWorkload:
         entry, parameters = self._variant(variant)
         problem, options = self._own_values(problem), entry.options_of(parameters)
         originals = inputs.originals if options.in_place else None
-        set_up = partial(
-            _launch_of, entry, options, inputs.bound(entry.function, problem, parameters)
-        )
+        bound = inputs.bound(entry.function, problem, parameters)
+
+        def set_up() -> Callable[[], Any]:
+            return inputs.with_fresh_gradients(_launch_of(entry, options, bound))
+
         with watch_launch() as tuned:
             call = set_up()
         if entry is self._experiment.baseline_function():
@@ -181,7 +196,7 @@ class FunctionWorkload:
             return replace(inputs, outputs=()).bound(self._functions["reference"], problem)()
         name = self._experiment.baseline_function().name
         try:
-            wide = self._by_baseline(problem, inputs.widened())
+            wide = self._by_baseline(problem, inputs.widened(), _wide_function)
         except (torch.OutOfMemoryError, MemoryError):
             raise
         except Exception as error:
@@ -211,11 +226,16 @@ class FunctionWorkload:
         self._tuned = tuned or self._tuned
         return result
 
-    def _by_baseline(self, problem: Parameters, inputs: Arguments) -> Any:
-        """Result of the baseline on some inputs."""
+    def _by_baseline(
+        self,
+        problem: Parameters,
+        inputs: Arguments,
+        made: Callable[[Function], Function] = lambda function: function,
+    ) -> Any:
+        """Result of the baseline on some inputs; `made` of its function is called."""
         baseline = self._experiment.baseline_function()
         parameters, options = next(baseline.combinations())
-        call = inputs.bound(baseline.function, problem, parameters)
+        call = inputs.bound(made(baseline.function), problem, parameters)
         result = _launch_of(baseline, options, call)()
         return inputs.outputs if result is None else result
 
@@ -385,6 +405,12 @@ def _with_gradients(call: Callable[[], Any]) -> Callable[[], Any]:
     return with_gradients
 
 
+def _without_gradients(leaves: Sequence[torch.Tensor], call: Callable[[], Any]) -> Any:
+    for leaf in leaves:
+        leaf.grad = None
+    return call()
+
+
 def _copy_all(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
     with torch.no_grad():
         for tensor, original in pairs:
@@ -510,6 +536,18 @@ def _with_own_containers(value: Any) -> Any:
         for part in dataclasses.fields(value):
             object.__setattr__(copied, part.name, _with_own_containers(getattr(value, part.name)))
     return copied
+
+
+def _wide_function(function: Function) -> Function:
+    """A function with the module, or the arrays, that it is made of in float64."""
+    module = getattr(function, "__self__", None)
+    if isinstance(module, torch.nn.Module):
+        return getattr(_copy_of(module, _wide_array), function.__name__)  # type: ignore[no-any-return]
+    if isinstance(function, partial):
+        values = (_copy_of(value, _wide_array) for value in function.args)
+        named = {key: _copy_of(value, _wide_array) for key, value in function.keywords.items()}
+        return partial(_wide_function(function.func), *values, **named)
+    return _copy_of(function, _wide_array)  # type: ignore[no-any-return]
 
 
 def _copied_array(array: Any) -> Any:

@@ -69,6 +69,11 @@ def search_folders(file: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys((file.parent, above)))
 
 
+def name_in_package(name: str, file: Path) -> str:
+    """A name of a module behind that of the package its file lies in, from which it may import."""
+    return ".".join((*file.parent.relative_to(search_folders(file)[-1]).parts, name))
+
+
 @contextmanager
 def importing_from(
     folders: Sequence[Path], own: dict[str, ModuleType] | None = None
@@ -146,7 +151,7 @@ def import_file(path: Path) -> ModuleType:
     """Import a file, with `search_folders` on sys.path for what it imports."""
     path = path.resolve()
     # Prefixed, so that a user's `random.py` or `workload.py` does not replace another module.
-    name = f"workload_file_{path.stem}"
+    name = name_in_package(f"workload_file_{path.stem}", path)
     spec = module_spec(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"not a Python file: {path.name}")

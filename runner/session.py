@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from profiler.runner import check, protocol, ranges
+from profiler.runner.cell_settings import CellSettings
 from profiler.runner.check import Tensors, WrongResultError
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
@@ -87,6 +88,7 @@ class Session:
         self._replaced = replaced
         """Names that the workload replaced when it was imported: none of its variants counts."""
         self._cells = {cell.id: cell for cell in job.cells}
+        self._settings = CellSettings()
         self._failed: set[str] = set()
         self._set_up_s = 0.0
         """Seconds that inputs, launches and warm-ups of this problem took where they lie now."""
@@ -263,9 +265,10 @@ class Session:
         made = {}
         for cell in cells:
             if cell.id in launches:
-                made[cell.id] = self._prepared(cell, inputs)
-                made[cell.id]()
-                restore(made[cell.id])
+                with self._settings.of(cell.id):
+                    made[cell.id] = self._prepared(cell, inputs)
+                    made[cell.id]()
+                    restore(made[cell.id])
         self._device.wait()
         return made
 
@@ -575,7 +578,8 @@ class Session:
     def _right_again(self, cells: Sequence[JobCell], renewal: Renewal) -> Tensors | None:
         if self._workload.reference is None or not cells:
             return None
-        result = self._workload.reference(dict(cells[0].problem_params), renewal.others)
+        with self._settings.of(None):
+            result = self._workload.reference(dict(cells[0].problem_params), renewal.others)
         return _as_expected(result)
 
     def _recheck(
@@ -630,8 +634,9 @@ class Session:
         began = time.monotonic()
         findings: dict[str, Any] = {}
         try:
-            yield findings
-            self._device.settle()
+            with self._settings_in(phase, cells):
+                yield findings
+                self._device.settle()
             self._seal.require_whole()
         except LeavingError:
             raise
@@ -641,6 +646,12 @@ class Session:
         if phase in _SET_UP:
             self._set_up_s += time.monotonic() - began
         self._journal.write(protocol.FINISHED, cell=cells[0].id, **where, **findings)
+
+    def _settings_in(self, phase: str, cells: Sequence[JobCell]) -> AbstractContextManager[None]:
+        """Settings of torch in a phase: the cell's own. What makes inputs sets them for all."""
+        if phase in (protocol.INPUTS, protocol.DECLARE):
+            return nullcontext()
+        return self._settings.of(cells[0].id if phase not in protocol.PROBLEM_PHASES else None)
 
     def _give_up(
         self, error: BaseException, cells: Sequence[JobCell], where: dict[str, Any]

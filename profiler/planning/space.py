@@ -23,6 +23,7 @@ from profiler.planning.spec.workloads import CommandWorkload, Workload, is_file_
 from profiler.runner.import_path import (
     importing_from,
     module_spec,
+    name_in_package,
     search_folders,
     syntax_excerpt,
 )
@@ -242,7 +243,8 @@ def _import_name(name: str) -> ModuleType:
 def _import_file(path: Path) -> ModuleType:
     """Run a user's file as a module of its own name, so that two files `space.py` do not meet."""
     file = _existing(path, "space")
-    name = f"_profiler_space_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    own = f"_profiler_space_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    name = name_in_package(own, file)
     spec = module_spec(name, file)
     if spec is None or spec.loader is None:
         raise SpecError(f"space '{path}': must be a Python file (.py)")

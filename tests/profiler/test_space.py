@@ -125,7 +125,7 @@ def write_shop(folder, word):
     (folder / "nut/sizes.py").write_text("from thread.pitch import PITCH\n")
     (folder / "nut/workload.py").write_text("raise RuntimeError('imported')\n")
     (folder / "nut/space.py").write_text(
-        "import sizes\nfrom nut.sizes import PITCH\n"
+        "import sizes\nfrom .sizes import PITCH\n"
         "def variant_name(params):\n    return PITCH + sizes.PITCH\n"
     )
 
@@ -143,7 +143,7 @@ def test_a_file_in_a_package_has_the_space_beside_it_and_imports_from_packages_b
     pitch = tmp_path / "coarse/thread/pitch.py"
     pitch.write_text(pitch.read_text().replace("coarse", "coarser"))
     assert load_space(workload, base).variant_name({}) == "coarsercoarser"
-    left = {name for name in set(sys.modules) - before[2] if not name.startswith("_profiler_space")}
+    left = {name for name in set(sys.modules) - before[2] if "_profiler_space" not in name}
     assert (sys.path, sys.meta_path, left) == (*before[:2], set())
     (tmp_path / "coarse/nut/__init__.py").unlink()
     assert load_space(workload, base) == Space()

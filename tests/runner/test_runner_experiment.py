@@ -175,6 +175,92 @@ def test_inputs_by_name_and_problem_parameters_that_inputs_stand_for():
     assert launch().tolist() == [3.0] * 3
 
 
+class Scaled(torch.nn.Module):
+    def forward(self, x, y):
+        return x * y
+
+
+def positional_alone(x, y, /):
+    return x * y
+
+
+def scaled(x, y):
+    return x * y
+
+
+CALLED = {
+    "module": Scaled,
+    "method": lambda: Scaled().forward,
+    "script": lambda: torch.jit.script(Scaled()),
+    "script_function": lambda: torch.jit.script(scaled),
+    "trace": lambda: torch.jit.trace(Scaled(), (torch.ones(1), torch.ones(1))),
+    "positional_alone": lambda: positional_alone,
+}
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("name", CALLED)
+def test_whatever_is_called_gets_its_inputs_and_no_parameters_of_the_problem(name, named):
+    experiment = Experiment("e")
+
+    @experiment.inputs
+    def inputs(rows):
+        x, y = torch.ones(rows), torch.full((rows,), 2.0)
+        return {"y": y, "x": x} if named else (part for part in (x, y))
+
+    experiment.variant(name=name)(CALLED[name]())
+    *_, launch = prepared(experiment, {"function": name})
+    assert launch().tolist() == [2.0] * 3
+
+
+def made_of_weights():
+    torch.manual_seed(0)
+    module = torch.nn.Linear(4, 4)
+    weights = {"weight": module.weight.detach(), "bias": module.bias.detach()}
+    return [module, module.forward, partial(torch.nn.functional.linear, **weights)]
+
+
+@pytest.mark.parametrize("kind", range(3), ids=["module", "method", "partial"])
+def test_a_baseline_that_is_made_of_weights_is_its_own_reference(kind):
+    experiment = make()
+    experiment.variant(name="f")(made_of_weights()[kind])
+    workload, inputs, launch = prepared(experiment, {"function": "f"})
+    reference = workload.reference({"rows": 3}, inputs).result
+    assert reference.dtype == torch.float64
+    assert torch.allclose(reference, launch().double())
+    assert launch().dtype == torch.float32
+
+
+def test_gradients_of_inputs_do_not_add_up_from_launch_to_launch():
+    experiment = Experiment("e")
+    experiment.inputs(lambda rows: torch.ones(rows, requires_grad=True))
+
+    @experiment.variant
+    def backward(x):
+        (3 * x).sum().backward()
+        return x.grad
+
+    *_, launch = prepared(experiment, {"function": "backward"})
+    assert [launch().tolist() for _ in range(3)] == [[3.0] * 3] * 3
+
+
+async def awaited(x):
+    return x * 2
+
+
+def items(x):
+    yield x * 2
+
+
+@pytest.mark.parametrize(("function", "message"), [(awaited, "asyncio.run"), (items, "as a tuple")])
+def test_a_result_that_is_yet_to_be_computed_says_what_to_do(function, message):
+    result = function(torch.ones(3))
+    with pytest.raises(TypeError, match=message):
+        as_tensors(result, "the result")
+    result.close()
+
+
 def test_setup_is_done_once():
     experiment = make()
     made = []
@@ -435,3 +521,48 @@ def test_a_session_checks_measures_and_checks_again(bench, tmp_path, select):
     assert set(failed) == {"wrong", "kept"}
     assert select(records, event="finished", phase="recheck", cell="with_numpy")
     assert select(records, phase="describe", cell="with_numpy")[-1]["flops"] == 18
+
+
+SETTINGS = """
+import profiler, torch
+
+sums = profiler.Experiment("sums", problems={"n": [3]})
+
+@sums.inputs
+def inputs(n):
+    return torch.ones(n, n)
+
+@sums.variant
+def changes(x):
+    torch.set_default_dtype(torch.float64)
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    return x @ x + 0
+
+@sums.variant(setup=True)
+def allows(x):
+    torch.backends.cudnn.benchmark = True
+    def launch():
+        assert torch.backends.cudnn.benchmark
+        return x @ x + 0
+    return launch
+
+@sums.variant
+def looks(x):
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.backends.cuda.matmul.fp32_precision != "tf32"
+    assert not torch.backends.cudnn.benchmark
+    return x @ x + 0
+"""
+
+
+def test_what_a_variant_sets_of_torch_holds_for_it_alone(bench, tmp_path, select):
+    """A variant that allowed TF32, or took one thread, once changed all that came after it."""
+    file = tmp_path / "mine.py"
+    file.write_text(SETTINGS)
+    names = ("changes", "allows", "looks")
+    cells = tuple(JobCell(name, name, {"function": name}, "p", {"n": 3}) for name in names)
+    visits = tuple(JobVisit(cell.id, block) for block in range(2) for cell in cells)
+    records = bench.run(bench.job([], workload=str(file), cells=cells, visits=visits))
+    assert not select(records, event="failed")
+    assert torch.get_default_dtype() == torch.float32
+    assert not torch.backends.cudnn.benchmark

@@ -53,8 +53,10 @@ def test_a_file_in_a_package_imports_from_packages_beside_its_own(user_file, tmp
         user_file("", f"{name}/__init__.py")
     user_file("ANSWER = 42", "beside_mine/answers.py")
     user_file("from beside_mine.answers import ANSWER", "of_mine/sibling_in_package.py")
-    text = WHOLE + "import sibling_in_package\nfrom of_mine.sibling_in_package import ANSWER\n"
-    text += "def flops(problem): return ANSWER + sibling_in_package.ANSWER\n"
+    text = WHOLE + "import sibling_in_package\nfrom . import sibling_in_package as same\n"
+    text += "from .sibling_in_package import ANSWER as ANSWER_TOO\n"
+    text += "from of_mine.sibling_in_package import ANSWER\n"
+    text += "def flops(problem): return same.ANSWER + ANSWER_TOO\n"
 
     assert load_workload(user_file(text, "of_mine/workload.py")).flops({}) == 84
 

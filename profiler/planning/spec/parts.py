@@ -113,7 +113,9 @@ class Parts(SpecModel):
             close = next((hint for hint in hints if hint.startswith("; did")), "")
             raise wrong(f"has one parameter, {_EXAMPLE}, not {' and '.join(axes)}{close}")
         if not PARAMETER_NAME.fullmatch(axes[0]):
-            raise wrong(f"a parameter's name is made of letters, digits and '_', not {axes[0]!r}")
+            raise wrong(
+                f"a parameter's name is made of the characters A-Z a-z 0-9 _, not {axes[0]!r}"
+            )
         values = self.__pydantic_extra__[axes[0]]
         if len({(type(value), value) for value in values}) < len(values):
             raise wrong(f"{axes[0]} has a value twice; each is a part of its own")

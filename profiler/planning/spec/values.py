@@ -75,7 +75,7 @@ def check_scalar(value: object) -> object:
 
 def _check_parameter_name(value: object) -> object:
     if not isinstance(value, str) or not PARAMETER_NAME.fullmatch(value):
-        raise wrong(f"a parameter's name is made of letters, digits and '_', not {value!r}")
+        raise wrong(f"a parameter's name is made of the characters A-Z a-z 0-9 _, not {value!r}")
     return value
 
 

@@ -1,0 +1,99 @@
+"""Settings of the whole process, most of them of torch, kept apart by the cell that sets them.
+
+A variant that allows TF32, or takes one thread, and leaves it so would change all that launch after
+it: the baseline, too.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+
+_FLAGS = (
+    # That of all matrix products before those of the backends, which it sets as well.
+    *("cuda.matmul.fp32_precision", "cudnn.conv.fp32_precision", "cudnn.rnn.fp32_precision"),
+    *("mkldnn.matmul.fp32_precision", "mkldnn.conv.fp32_precision", "fp32_precision"),
+    *("cuda.matmul.allow_fp16_accumulation", "cudnn.benchmark", "cudnn.deterministic"),
+    *("cudnn.enabled", "mkldnn.enabled"),
+    "cuda.matmul.allow_fp16_reduced_precision_reduction",
+    "cuda.matmul.allow_bf16_reduced_precision_reduction",
+)
+"""Attributes below `torch.backends`."""
+_ATTENTION = ("flash", "mem_efficient", "math", "cudnn")
+"""Backends of scaled_dot_product_attention, in the names of `torch.backends.cuda`."""
+
+Values = Mapping[str, Any]
+
+
+class _Setting(NamedTuple):
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+
+
+def _settings() -> dict[str, _Setting]:
+    """Settings by name, in the order in which they are written."""
+    found = {
+        "default_dtype": _Setting(torch.get_default_dtype, torch.set_default_dtype),
+        "num_threads": _Setting(torch.get_num_threads, torch.set_num_threads),
+        "grad_enabled": _Setting(torch.is_grad_enabled, torch._C._set_grad_enabled),
+        "deterministic": _Setting(
+            torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode
+        ),
+        "float32_matmul_precision": _Setting(
+            torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
+        ),
+        "folder": _Setting(os.getcwd, os.chdir),
+    }
+    for flag in _FLAGS:
+        path, _, name = flag.rpartition(".")
+        owner = operator.attrgetter(path)(torch.backends) if path else torch.backends
+        if hasattr(owner, name):  # not in every version of torch
+            found[flag] = _Setting(partial(getattr, owner, name), partial(setattr, owner, name))
+    for name in _ATTENTION:
+        found[f"{name}_sdp"] = _Setting(
+            getattr(torch.backends.cuda, f"{name}_sdp_enabled"),
+            getattr(torch.backends.cuda, f"enable_{name}_sdp"),
+        )
+    return found
+
+
+class CellSettings:
+    """What each cell has set by its launches: so while it launches, and at no other time."""
+
+    def __init__(self) -> None:
+        self._settings = _settings()
+        self._of_cell: dict[str, Values] = {}
+
+    @contextmanager
+    def of(self, cell: str | None) -> Iterator[None]:
+        """Settings of a cell in the body, and those of before after it; None: of no cell."""
+        before = self._read()
+        self._write(self._of_cell.get(cell, {}) if cell is not None else {})
+        try:
+            yield
+        finally:
+            after = self._read()
+            changed = [name for name in self._settings if before.get(name) != after.get(name)]
+            if cell is not None:
+                self._of_cell[cell] = {name: after[name] for name in changed if name in after}
+            self._write({name: before[name] for name in changed if name in before})
+
+    def _read(self) -> Values:
+        """Values by name, of the settings that can be read now."""
+        found = {}
+        for name, setting in self._settings.items():
+            try:
+                found[name] = setting.read()
+            except (RuntimeError, OSError):  # two ways of allowing TF32 contradict; no such folder
+                continue
+        return found
+
+    def _write(self, values: Values) -> None:
+        for name, value in values.items():
+            self._settings[name].write(value)
