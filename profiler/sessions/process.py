@@ -321,10 +321,10 @@ def kill_group(group: int) -> None:
 
     Not for ever: a process that hangs in the driver outlives even SIGKILL.
     """
-    import psutil  # noqa: PLC0415 - the first session's process need not wait for it
-
     deadline = time.monotonic() + _GONE_S
     while (left := members(group)) and time.monotonic() < deadline:
+        import psutil  # noqa: PLC0415 - hardly ever is anything left
+
         for process in left:
             with contextlib.suppress(psutil.Error):
                 process.kill()
@@ -332,7 +332,17 @@ def kill_group(group: int) -> None:
 
 
 def members(group: int) -> list[psutil.Process]:
-    """Living processes of a process group (not zombies: those only wait to be counted)."""
+    """Living processes of a process group (not zombies: those only wait to be counted).
+
+    Where there is no such group any more, which is nearly always, those of the host are not gone
+    through.
+    """
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return []
+    except PermissionError:
+        pass  # some of it, or all, belongs to another user
     import psutil  # noqa: PLC0415
 
     processes = []
