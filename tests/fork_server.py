@@ -65,6 +65,8 @@ PRELOADED = (
 READ_AT_START = ("PYTHON", "OMP_", "MKL_", "LD_")
 """Prefixes of variables that an interpreter and its libraries read once, when they start."""
 MESSAGE_BYTES = 1 << 16
+STREAMS = (1, 2, 0)
+"""Of a fork, in the order in which they are sent: without the last, its stdin is empty."""
 HUGE_PAGE = 2 << 20
 MADV_COLLAPSE = 25
 """Of Linux 6.1; an older one refuses it, and nothing is lost."""
@@ -132,6 +134,11 @@ class ForkServer:
         fork = Forked(self._connect(), json.dumps(order).encode())
         self.forks.add(fork)
         return fork
+
+    def command(self, module, *arguments):
+        """A command line that is `python -m module arguments` with the streams that it is given."""
+        client = Path(__file__).with_name("fork_client.py")
+        return [sys.executable, "-I", "-S", str(client), self.address[1:], module, *arguments]
 
     def run(self, module, arguments, *, cwd, environment, patience_s):
         """Exit code (negative: a signal), stdout and stderr of `python -m module arguments`."""
@@ -264,14 +271,17 @@ def program_of(args):
         return functools.partial(run_script, words)
     if len(words) < 3 or words[0] != sys.executable:
         return None
+    if words[1:3] == ["-P", "-m"]:
+        return functools.partial(run_module, words[3:], with_folder=False)
     if words[1] == "-m":
         return functools.partial(run_module, words[2:])
     return functools.partial(run_script, words[2:]) if words[1] == "-P" else None
 
 
-def run_module(argv):
+def run_module(argv, *, with_folder=True):
     sys.argv = list(argv)
-    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - as the interpreter does
+    if with_folder:
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109 - as the interpreter does
     runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
 
 
@@ -459,7 +469,7 @@ def serve(listener):
 
 def answer(connection, selector):
     """Fork for an order, and look after the fork; False where the connection was closed."""
-    message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 2)
+    message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, len(STREAMS))
     if not message:
         selector.unregister(connection)
         connection.close()
@@ -468,7 +478,7 @@ def answer(connection, selector):
     pid = os.fork()
     if pid == 0:
         os.setsid()
-        for number, descriptor in enumerate(descriptors, start=1):
+        for number, descriptor in zip(STREAMS, descriptors, strict=False):
             os.dup2(descriptor, number)
         os.chdir(order["cwd"])
         become(functools.partial(run_module, order["argv"]), order["environment"])

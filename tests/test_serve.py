@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio
@@ -129,7 +128,7 @@ echo ends >> notes
 """
 
 
-def test_servers_of_two_clients_measure_one_after_the_other(profiler):
+def test_servers_of_two_clients_measure_one_after_the_other(profiler, fork_server):
     """Each client has a server of its own on stdin and stdout: what they share is the lock."""
     root = profiler.folder
     (root / "program").write_text(PROGRAM)
@@ -145,9 +144,10 @@ def test_servers_of_two_clients_measure_one_after_the_other(profiler):
             collect={"device": "cpu", "blocks": 1, "final_blocks": 0, "explain": False}
             | {"warmups": 0, "metrics": ["duration_ns"]},
         )
+    command, *arguments = fork_server.command("profiler", "serve", "--root", str(root))
     process = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "profiler", "serve", "--root", str(root)],
+        command=command,
+        args=arguments,
         env={**profiler.environment, "FAKE_NCU_KERNELS": "a_kernel"},
     )
     answers = {}
