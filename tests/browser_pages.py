@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -169,10 +169,10 @@ def findings_of(opened, known, ways=WAYS):
     found["figure cut at 390 px"] = opened.ask("cutFigures")
     found["out of reach of the keyboard"] += opened.ask("unreachableScrollers")
     if known is not None:
-        page.emulate_media(media="print")
-        page.set_viewport_size(
-            {"width": PAPER["height"], "height": PAPER["width"]} if turned else PAPER
-        )
+        size = {"width": PAPER["height"], "height": PAPER["width"]} if turned else PAPER
+        with _hidden(page):
+            page.emulate_media(media="print")
+            page.set_viewport_size(size)
         found["key column in A4"] = opened.ask("clippedKeys")
     found |= {"console": [*opened.console], "request": [*opened.requests]}
     if known is None:
@@ -183,6 +183,14 @@ def findings_of(opened, known, ways=WAYS):
     page.emulate_media(media="screen")
     page.set_viewport_size(WIDE)
     return found | {f"axe-core, {mode}": wrong for mode, wrong in _judged_by_axe(opened, known)}
+
+
+@contextmanager
+def _hidden(page):
+    """Have nothing laid out while its medium and its window change: once afterwards is enough."""
+    page.evaluate("document.documentElement.style.display = 'none'")
+    yield
+    page.evaluate("document.documentElement.style.display = ''")
 
 
 def _faults_of_details(opened, ways):
