@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import dask.config
 from distributed import Client, Nanny, Scheduler, Security, SpecCluster, Worker
 
 from profiler.cluster import on_worker
@@ -35,6 +36,17 @@ _LOOPBACK = "127.0.0.1"
 _CONNECT_S = 30.0
 _LOOK_S = 1.0
 """Between two looks whether a signal came."""
+_SELDOM: dict[str, Any] = {
+    "distributed": {
+        "worker": {"profile": {"enabled": False}},
+        "admin": {
+            "tick": {"interval": "200ms"},
+            "system-monitor": {"gil": {"enabled": False}},
+        },
+    }
+}
+"""A worker of Dask wakes 150 times a second to see what Python does and if its loop is late. In
+ours, sessions are processes of their own. Idle, it takes 0.7 % of a core, not 2.9 %."""
 
 
 class _SchedulerWithoutHttp(Scheduler):
@@ -53,7 +65,7 @@ def connected(request: ClusterRequest, reporter: ProgressReporter) -> Iterator[C
 
     Raises UsageError for an address that is none, EnvironmentUnusable where nobody answers there.
     """
-    _hush_dask()
+    _quiet_dask()
     workers, security = request.workers, request.certificates.security()
     with ExitStack() as opened:
         at: str | SpecCluster = workers
@@ -75,8 +87,12 @@ def connected(request: ClusterRequest, reporter: ProgressReporter) -> Iterator[C
         yield client
 
 
-def _hush_dask() -> None:
-    """Print none of Dask's own messages, which are tracebacks: the program says it in its words."""
+def _quiet_dask() -> None:
+    """Print none of Dask's own messages, and have it wake seldom beside what is measured.
+
+    Its messages are tracebacks: the program says it in its words. What a user has configured stays.
+    """
+    dask.config.update_defaults(_SELDOM)
     for name in list(logging.root.manager.loggerDict):
         if name == "distributed" or name.startswith("distributed."):
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -147,7 +163,7 @@ def serve(  # noqa: PLR0913 - all but the first two by keyword
     listen on; None: the one by which the scheduler is reached. `on_taken` is called when the
     scheduler knows this worker.
     """
-    _hush_dask()
+    _quiet_dask()
 
     async def work(folder: str) -> None:
         options = worker_options(environment, folder)
