@@ -10,7 +10,9 @@ import importlib
 import inspect
 import itertools
 import os
+import re
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -335,7 +337,7 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
     file = _absolute(str(module.__file__))
     problems = dict(_defaults(vars(module)["inputs"]))
     experiment = Experiment(
-        os.path.splitext(os.path.basename(file))[0],  # noqa: PTH119, PTH122 - of text
+        _name_of_file(file),
         problems=problems or None,
     )
     experiment.file, experiment.line, experiment.namespace = file, 1, vars(module)
@@ -351,6 +353,13 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
     if _BASELINE in experiment.variants:
         experiment.baseline = _BASELINE
     return experiment
+
+
+def _name_of_file(file: str) -> str:
+    """Name of an experiment from that of its file, in the characters that such names have."""
+    stem = os.path.splitext(os.path.basename(file))[0]  # noqa: PTH119, PTH122 - of text
+    plain_stem = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
+    return re.sub(r"[^\w.-]+", "-", plain_stem).strip("_.-")[:64] or "experiment"
 
 
 def _stands_in(value: Any, module: ModuleType) -> bool:

@@ -23,6 +23,8 @@ ILLEGAL_ADDRESS = "illegal_address"
 RAISED = "raised"
 
 _MAX_CAUSE = 500
+_NEEDS_GRADIENTS = "does not require grad and does not have a grad_fn"
+"""Words of torch for a backward pass where gradients were off on the way forward."""
 
 # The words of cudaGetErrorString, and the names that a ctypes launcher may put in its message.
 _ILLEGAL_ADDRESS = re.compile(
@@ -134,6 +136,11 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def describe(error: BaseException, source: Path) -> str:
     """Type, first line of the message, and the innermost line of `source` that led there."""
     cause = f"{type(error).__name__}: {_first_line(str(error))}".removesuffix(": ")
+    if _NEEDS_GRADIENTS in cause:
+        cause += (
+            ": gradients are on only where an input asks for them (requires_grad=True), or under "
+            "torch.enable_grad()"
+        )
     place = _innermost(error, source)
     return cause if place is None else f"{cause} ({place})"
 

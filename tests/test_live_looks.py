@@ -146,7 +146,7 @@ def test_a_run_killed_in_a_later_look_goes_on_with_what_is_missing_there(profile
     )
     assert first.code == 0, first.err
     (run,) = profiler.runs()
-    process = profiler.start(spec, "--no-report", ENDINGS_STOP_AFTER=str(STANDS_AFTER), **TOLD)
+    process = profiler.start(spec, "--no-report", endings_stop_after=str(STANDS_AFTER), **TOLD)
 
     def standing():
         journal = run / "raw/ncu-timing.002/journal.jsonl"

@@ -318,7 +318,7 @@ def start_and_stand_still(profiler, spec, variants, *arguments, start=None):
     start = start or profiler.start
     # The check launches each variant twice.
     stop = 2 * variants + MADE
-    process = start(spec, "--no-report", *arguments, ENDINGS_STOP_AFTER=str(stop))
+    process = start(spec, "--no-report", *arguments, endings_stop_after=str(stop))
 
     def standing():
         journals = profiler.folder.glob("reports/mine/*/raw/*/journal.jsonl")

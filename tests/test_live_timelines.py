@@ -410,7 +410,7 @@ def test_a_killed_profiler_goes_on_with_the_visits_that_nsys_has(profiler):
     names = ["well", "second", "third"]
     spec = write_spec(profiler, names, collectors=["nsys"], timeline={"launches": 1})
     # The check launches each twice; then the first visit is made, and the second stands still.
-    stop = {"ENDINGS_STOP_AFTER": str(2 * len(names) + 1)}
+    stop = {"endings_stop_after": str(2 * len(names) + 1)}
     process = profiler.start(spec, "--no-report", **stop)
     try:
         (journal,) = wait_for(lambda: [*profiler.folder.glob("reports/*/*/raw/*/journal.jsonl")])

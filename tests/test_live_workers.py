@@ -60,7 +60,8 @@ def cluster(tmp_path_factory, command_line):
     cluster = Cluster(command_line(tmp_path_factory.mktemp("cluster")))
     cluster.start_scheduler()
     cluster.start_worker("one")
-    cluster.start_worker("slow", FAKE_NCU_SLOW_S=0.02)
+    # Its variables are those of the command while it measures for it.
+    cluster.start_worker("slow", FAKE_NCU_SLOW_S=0.02, OMP_DYNAMIC="true", OMP_NUM_THREADS=2)
     yield cluster
     cluster.close()
 

@@ -31,7 +31,7 @@ from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.workers import arrival_folder, worker_environments
 from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.sources import source_hashes
+from profiler.sessions.sources import source_hashes, variables_now
 
 _LOOK_EVERY_S = 1.0
 """How often the scheduler is asked which workers there are, and what came."""
@@ -122,6 +122,7 @@ class Team:
             stamped=stamped,
             libraries={path: digest for path, (digest, _) in libraries.items()},
             sources=source_hashes(loaded.experiment, loaded.base, plan.cells),
+            variables=variables_now(loaded.experiment, loaded.base),
             device=self.device,
             quiet=self.local,
             **fields,

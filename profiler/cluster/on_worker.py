@@ -8,6 +8,7 @@ machine, by a runner that stands between batches, and its journal is sent.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
@@ -47,7 +48,7 @@ from profiler.sessions.measure import MeasureRequest, begin, gpu_held, measure_i
 from profiler.sessions.progress import ProgressReporter, make_console
 from profiler.sessions.search.bench import Bench, Subject, standing_bench, subject_of
 from profiler.sessions.search.evaluator import BestHere, evaluate_batch
-from profiler.sessions.sources import source_hashes
+from profiler.sessions.sources import source_hashes, variables_now
 
 STAGE = "measures for others"
 """Step of the seconds that a worker sends: it ends when they are sent."""
@@ -208,6 +209,9 @@ def _prepared(order: TaskOrder, libraries: Mapping[str, bytes], folder: Path) ->
             f"The files behind {order.spec_path} are not those of the coordinator.",
             remedy="Start the worker in a copy of the same folder: sources do not travel.",
         )
+    for name in variables_now(loaded.experiment, loaded.base):
+        os.environ.pop(name)
+    os.environ.update(order.variables)
     paths = _laid_down(order.libraries, libraries, folder / "libraries")
     console = make_console("auto", stderr=True)
     arch = machine.resolved_architecture(loaded.experiment.build.arch)

@@ -58,6 +58,9 @@ class TaskOrder:
     """Path of a library at the coordinator → hash of its content, by which it travels."""
     sources: Mapping[str, str]
     """Cell id → hash of the files behind it, which a worker must have as well."""
+    variables: Mapping[str, str]
+    """Environment variables that are in keys (`variables_now`), which the sessions of a worker have
+    from the command and not from the worker."""
     device: str
     """Model and driver that all GPUs of the run have."""
     timeline: bool = False

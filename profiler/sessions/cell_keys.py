@@ -17,7 +17,7 @@ from profiler.metrics.queries import expand
 from profiler.model import BuildResult, Cell, Environment
 from profiler.planning.spec import Experiment
 from profiler.sessions.execution import Execution
-from profiler.sessions.sources import source_hashes
+from profiler.sessions.sources import source_hashes, variables_now
 
 MACHINE_FIELDS = ("gpu", "gpu_uuid", "driver", "ncu", "torch", "python", "cpu")
 
@@ -37,9 +37,11 @@ def cell_keys(
     limit gives those that hung another chance. Neither is whether and how timelines are made and
     cells explained: no other session depends on it.
     """
+    variables = variables_now(experiment, base)
     shared = {
         "machine": measuring_machine(environment, experiment),
         **settings_in_keys(experiment),
+        **({"variables": variables} if variables else {}),
     }
     sources = source_hashes(experiment, base, cells)
     return {

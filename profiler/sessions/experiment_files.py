@@ -40,6 +40,8 @@ _MISSING_REMEDY = "Install it in the Python that runs the profiler."
 _REMEDIES = {
     ModuleNotFoundError.__name__: _MISSING_REMEDY,
     SystemExit.__name__: _SCRIPT_REMEDY,
+    FileNotFoundError.__name__: "A path in the file is relative to the folder that the command "
+    "runs in; Path(__file__).parent is that of the file.",
 }
 """By the kind of error that importing a file ends with."""
 _MOST_STDERR = 2000

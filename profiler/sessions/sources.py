@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -149,6 +150,30 @@ def by_name(files: Iterable[Path], root: Path) -> dict[str, Path]:
         for path in (file.resolve() for file in files)
     }
     return dict(sorted(named.items()))
+
+
+_LIBRARY_VARIABLES = re.compile(
+    r"(CUBLAS|CUDNN|GOMP|JAX|KMP|MKL|NUMBA|NVIDIA_TF32|OMP|OPENBLAS|PYTORCH|TORCH|TORCHINDUCTOR"
+    r"|TRITON|XLA)_\w+(?<!_DIR)(?<!_HOME)(?<!_PATH)"
+)
+"""Environment variables by which libraries choose kernels, precision or threads."""
+_NAMED_VARIABLE = re.compile(rb"""["']([A-Z][A-Z0-9_]+)["']""")
+"""A text in Python code that may be the name of an environment variable."""
+
+
+def variables_now(experiment: Experiment, base: Path) -> dict[str, str]:
+    """Environment variables that could change a number, with their values, by name.
+
+    Those of libraries, and those whose names stand in the files of a workload in Python.
+    """
+    names = set(filter(_LIBRARY_VARIABLES.fullmatch, os.environ))
+    workload = experiment.workload
+    if not isinstance(workload, CommandWorkload):
+        for file in _workload_files(workload, base):
+            with contextlib.suppress(OSError):  # the runner will say so
+                found = _NAMED_VARIABLE.findall(file.read_bytes())
+                names.update(name.decode() for name in found)
+    return {name: os.environ[name] for name in sorted(names & os.environ.keys())}
 
 
 def imported_hash(source: str, file: Path) -> str:

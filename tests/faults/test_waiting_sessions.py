@@ -62,7 +62,7 @@ class Paused:
         self.go = folder / "go"
         self.spec = write_spec(self.profiler)
         self.process = self.profiler.start(
-            self.spec, "--no-report", ENDINGS_STOP_AFTER=3, ENDINGS_GO=self.go
+            self.spec, "--no-report", endings_stop_after=3, endings_go=self.go
         )
 
     def wait(self):
@@ -164,7 +164,7 @@ def test_nothing_waits_any_more_when_the_profiler_is_gone(paused):
 def test_a_waiting_session_that_fails_to_import_is_started_again(profiler):
     workload = Path(profiler.folder, "workload.py")
     workload.write_text(FAILS_ONCE + ENDINGS.read_text())
-    done = profiler.measure(write_spec(profiler, str(workload)), ENDINGS_GO=profiler.folder)
+    done = profiler.measure(write_spec(profiler, str(workload)), endings_go=profiler.folder)
     assert done.code == 0, done.err
     (run,) = profiler.runs()
     assert_complete(run)
@@ -181,7 +181,7 @@ def test_the_process_of_a_second_attempt_starts_while_the_first_measures(profile
         collect={"device": "cpu", "final_blocks": 0, "warmups": 0, "metrics": ["cycles"]},
     )
     done = profiler.measure(
-        spec, "--blocks", str(blocks), "--no-report", ENDINGS_GO=profiler.folder
+        spec, "--blocks", str(blocks), "--no-report", endings_go=profiler.folder
     )
     assert done.code == 0, done.err
     (run,) = profiler.runs()
@@ -215,7 +215,7 @@ class Ending:
         self.profiler, self.go = CommandLine(folder, fork_server), folder / "go"
         self.spec = write_spec(self.profiler, variants=("one", "other", "wrong"))
         self.process = self.profiler.start(
-            self.spec, "--no-report", FAKE_NCU_END_AFTER=self.go, ENDINGS_GO=self.go
+            self.spec, "--no-report", FAKE_NCU_END_AFTER=self.go, endings_go=self.go
         )
         self.run = wait_for(self._has_counted)
         self.folder = self.run / "raw/ncu-timing.001"
@@ -308,7 +308,7 @@ class Building:
     def start(self, blocks):
         workload = {"module": "workload.py", "space": "space.py"}
         self.spec = write_spec(self.profiler, workload, blocks)
-        self.process = self.profiler.start(self.spec, "--no-report", ENDINGS_GO=self.go)
+        self.process = self.profiler.start(self.spec, "--no-report", endings_go=self.go)
         self.gates = wait_for(self._waits)
         self.folder = self.gates.parent
         self.below = psutil.Process(self.process.pid).children(recursive=True)
@@ -370,7 +370,7 @@ def test_a_build_that_fails_ends_the_process_of_the_first_session(building):
 def test_nothing_of_the_first_session_is_left_where_the_profiler_is_killed(building):
     building.kill()
     building.go.touch()
-    done = building.profiler.measure(building.spec, ENDINGS_GO=building.go)
+    done = building.profiler.measure(building.spec, endings_go=building.go)
     assert done.code == 0, done.err
     (run,) = building.profiler.runs()  # what was left of the other is gone
     assert_complete(run)

@@ -119,3 +119,11 @@ def test_folders_of_this_machine_are_left_out():
 )
 def test_an_error_of_the_device_explains_an_earlier_exception(late, earlier, expected):
     assert late.seen_after(earlier) == expected
+
+
+def test_a_backward_pass_without_gradients_says_how_they_are_on():
+    with torch.no_grad(), pytest.raises(RuntimeError) as raised:
+        torch.ones(1, requires_grad=True).sum().backward()
+    cause = diagnose(raised.value, HERE).cause
+    assert "requires_grad=True" in cause
+    assert "torch.enable_grad()" in cause

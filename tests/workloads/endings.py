@@ -8,10 +8,11 @@ from pathlib import Path
 
 import torch
 
-STOP_AFTER = int(os.environ.get("ENDINGS_STOP_AFTER", "-1"))
+# In small letters: what these say changes no number, and counts for no key.
+STOP_AFTER = int(os.environ.get("endings_stop_after", "-1"))  # noqa: SIM112
 """Launches, of all variants together, after which the next one waits."""
 
-GO = Path(os.environ.get("ENDINGS_GO", "go"))
+GO = Path(os.environ.get("endings_go", "go"))  # noqa: SIM112
 """The file that it waits for."""
 
 launches = itertools.count()

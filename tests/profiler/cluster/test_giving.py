@@ -76,6 +76,7 @@ class Pieces(Share):
 @pytest.fixture
 def pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pieces]:
     monkeypatch.setattr("profiler.cluster.giving.source_hashes", Mock())
+    monkeypatch.setattr("profiler.cluster.giving.variables_now", Mock())
     monkeypatch.setattr("profiler.cluster.giving.path_from_here", Mock())
     monkeypatch.setattr("profiler.cluster.giving.TaskOrder", Mock())
     monkeypatch.setattr("profiler.cluster.giving.asdict", Mock(return_value={}))

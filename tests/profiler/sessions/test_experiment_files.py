@@ -120,6 +120,10 @@ def in_this_process(monkeypatch):
             "import os\n\nraise SystemExit(3)\n",
             '(?s)mine.py:3: SystemExit: 3.*`if __name__ == "__ma',
         ),
+        (
+            "open('nowhere.yaml')\n",
+            "(?s)mine.py:1: FileNotFoundError: .*Path.__file__.*that of the",
+        ),
         ("import nowhere_at_all\n", "(?s)mine.py:1: ModuleNotFoundError: .*Install it in the"),
         (f"{HEAD}f = profiler.Experiment('two')\n", r"2 experiments in one file \(mine, two\)"),
         (f"{HEAD}\n@e.variant(bloc=3)\ndef f(x, block): ...\n", "mine.py:16: f takes no argument"),
@@ -172,3 +176,9 @@ def test_a_file_that_hangs_is_ended(write, monkeypatch, capsys):
 def test_an_edited_file_is_read_again(write):
     assert load_experiment(write()).experiment.margin_pct == 1
     assert load_experiment(write(fields="margin_pct=4.0")).experiment.margin_pct == 4
+
+
+def test_a_file_of_functions_may_have_any_name(tmp_path):
+    path = tmp_path / "_zwei W\u00f6rter+.py"
+    path.write_text("def inputs(n=[1]): ...\ndef own(x): ...\n")
+    assert load_experiment(path).experiment.name == "zwei-Worter"

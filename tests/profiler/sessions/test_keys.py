@@ -167,6 +167,19 @@ def test_a_file_that_the_workload_does_not_import_does_not_count(keys):
     assert changed(before, keys()) == set()
 
 
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [("BLOCK_OF_MINE", True), ("OMP_PLACES", True), ("MKL_HOME", False), ("OTHER_OF_MINE", False)],
+)
+def test_variables_that_libraries_or_the_files_read_count(keys, monkeypatch, name, counts):
+    (keys.folder / "helper.py").write_text("import os\nB = os.environ.get('BLOCK_OF_MINE')\n")
+    found = []
+    for value in ("64", "128"):
+        monkeypatch.setenv(name, value)
+        found.append(keys())
+    assert changed(*found) == (set(found[0]) if counts else set())
+
+
 def test_a_folder_may_be_moved(keys, tmp_path):
     before = keys()
     keys.folder.rename(tmp_path / "elsewhere")
