@@ -34,6 +34,7 @@ _DEFAULT_TOLERANCES = {
     torch.bfloat16: Tolerance(1e-5, 1.6e-2),
     torch.float32: Tolerance(1e-5, 1.3e-6),
     torch.float64: Tolerance(1e-7, 1e-7),
+    torch.complex32: Tolerance(1e-5, 1e-3),
     torch.complex64: Tolerance(1e-5, 1.3e-6),
     torch.complex128: Tolerance(1e-7, 1e-7),
 }

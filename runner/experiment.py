@@ -483,14 +483,17 @@ def positional_names(function: Function) -> tuple[str, ...]:
 def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
     """Parameters of a function; none of one that is written in C.
 
-    Those of `forward` of a module of torch, which takes anything and hands it on; of what
-    TorchScript has compiled, those of its schema.
+    Of what takes anything and hands it on: of a module of torch those of `forward`, of an operator
+    of torch and of a function of autograd none. Of what TorchScript has compiled, its schema's.
     """
     function = function if inspect.isroutine(function) else getattr(function, "forward", function)
     schema = getattr(getattr(function, "schema", None), "arguments", None)
     if schema is not None:
         names = [argument.name for argument in schema if argument.name != "self"]
         return {name: inspect.Parameter(name, _BY_NAME[0]) for name in names}
+    is_operator = type(function).__module__ == "torch._ops"
+    if is_operator or getattr(function, "__qualname__", "") == "Function.apply":
+        return {}
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):

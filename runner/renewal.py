@@ -203,11 +203,23 @@ def require_right(own_check: Callable[[Any], object], results: Any) -> None:
         ) from error
 
 
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""By size in bytes."""
+_RARE = (torch.uint16, torch.uint32, torch.uint64, torch.complex32)
+"""Types for which torch has no flip, and of most no sum: nor has it for floats of one byte."""
+
+
 def shuffled(tensor: torch.Tensor) -> torch.Tensor:
     """The elements of a tensor in the opposite order; another value where it has one element."""
+    dtype, dimensions = tensor.dtype, tuple(range(tensor.dim()))
+    is_rare = dtype in _RARE or (dtype.is_floating_point and dtype.itemsize == 1)
     if tensor.numel() != 1:
-        return tensor.flip(tuple(range(tensor.dim())))
-    return ~tensor if tensor.dtype == torch.bool else tensor + 1
+        if is_rare:
+            return tensor.view(_INTEGERS[dtype.itemsize]).flip(dimensions).view(dtype)
+        return tensor.flip(dimensions)
+    if dtype == torch.bool:
+        return ~tensor
+    return (tensor.double() + 1).to(dtype) if is_rare else tensor + 1
 
 
 def _positions(tensor: torch.Tensor) -> tuple[torch.Tensor, ...] | None:

@@ -198,6 +198,21 @@ CALLED = {
 }
 
 
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x, y):
+        return x * y
+
+
+@pytest.mark.parametrize("function", [torch.ops.aten.mul.Tensor, torch.ops.aten.mul, Product.apply])
+def test_operators_of_torch_get_no_parameters_of_the_problem(function):
+    experiment = Experiment("e")
+    experiment.inputs(lambda rows: (torch.ones(rows), torch.ones(rows)))
+    experiment.variant(name="f")(function)
+    *_, launch = prepared(experiment, {"function": "f"})
+    assert launch().tolist() == [1.0] * 3
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("name", CALLED)

@@ -287,6 +287,9 @@ def test_shuffled_results_look_like_results_and_are_others():
     assert not shuffled(values).equal(values)
     assert shuffled(torch.tensor(3)) == 4
     assert shuffled(torch.tensor([True])).tolist() == [False]
+    for dtype in (torch.uint16, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2):
+        assert shuffled(torch.tensor([1.0, 2.0, 3.0]).to(dtype)).double().tolist() == [3, 2, 1]
+        assert shuffled(torch.tensor([3.0]).to(dtype)).double().tolist() == [4]
 
 
 def test_of_a_large_result_the_same_elements_of_both_sides_are_compared():
