@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import torch
 
 _FLAGS = (
-    # That of all matrix products before those of the backends, which it sets as well.
+    # The older ones before those that they set as well: written alone, the newer ones leave the
+    # older ones as they were, and torch then refuses to tell them.
+    "cudnn.allow_tf32",
     *("cuda.matmul.fp32_precision", "cudnn.conv.fp32_precision", "cudnn.rnn.fp32_precision"),
     *("mkldnn.matmul.fp32_precision", "mkldnn.conv.fp32_precision", "fp32_precision"),
     *("cuda.matmul.allow_fp16_accumulation", "cudnn.benchmark", "cudnn.deterministic"),
