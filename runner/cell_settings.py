@@ -40,7 +40,7 @@ class _Setting(NamedTuple):
 
 def _settings() -> dict[str, _Setting]:
     """Settings by name, in the order in which they are written."""
-    found = {
+    settings = {
         "default_dtype": _Setting(torch.get_default_dtype, torch.set_default_dtype),
         "num_threads": _Setting(torch.get_num_threads, torch.set_num_threads),
         "grad_enabled": _Setting(torch.is_grad_enabled, torch._C._set_grad_enabled),
@@ -56,17 +56,17 @@ def _settings() -> dict[str, _Setting]:
         path, _, name = flag.rpartition(".")
         owner = operator.attrgetter(path)(torch.backends) if path else torch.backends
         if hasattr(owner, name):  # not in every version of torch
-            found[flag] = _Setting(partial(getattr, owner, name), partial(setattr, owner, name))
+            settings[flag] = _Setting(partial(getattr, owner, name), partial(setattr, owner, name))
     for name in _ATTENTION:
-        found[f"{name}_sdp"] = _Setting(
+        settings[f"{name}_sdp"] = _Setting(
             getattr(torch.backends.cuda, f"{name}_sdp_enabled"),
             getattr(torch.backends.cuda, f"enable_{name}_sdp"),
         )
-    return found
+    return settings
 
 
 class CellSettings:
-    """What each cell has set by its launches: so while it launches, and at no other time."""
+    """Settings that the launches of each cell have made: in force while it launches, not else."""
 
     def __init__(self) -> None:
         self._settings = _settings()
@@ -88,13 +88,13 @@ class CellSettings:
 
     def _read(self) -> Values:
         """Values by name, of the settings that can be read now."""
-        found = {}
+        values = {}
         for name, setting in self._settings.items():
             try:
-                found[name] = setting.read()
+                values[name] = setting.read()
             except (RuntimeError, OSError):  # two ways of allowing TF32 contradict; no such folder
                 continue
-        return found
+        return values
 
     def _write(self, values: Values) -> None:
         for name, value in values.items():

@@ -92,7 +92,7 @@ def as_tensors(value: Any, what: str) -> Tensors:
 
 
 def _hint(value: Any) -> str:
-    """What to do where a result stands for one that is yet to be computed."""
+    """Advice, behind a colon, on a result that is yet to be computed; empty for any other."""
     if isinstance(value, CoroutineType):
         return ": `async def` is not awaited; call asyncio.run in a plain function"
     return ": return its items as a tuple" if isinstance(value, GeneratorType) else ""

@@ -10,7 +10,7 @@ import sys
 
 MESSAGE_BYTES = 1 << 16
 STREAMS = (1, 2, 0)
-"""As `fork_server.STREAMS`: importing that takes longer than all that is done here."""
+"""Streams in the order of `fork_server.STREAMS`: importing that takes longer than all of this."""
 
 
 def main(address, *argv):

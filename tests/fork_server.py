@@ -66,7 +66,7 @@ READ_AT_START = ("PYTHON", "OMP_", "MKL_", "LD_")
 """Prefixes of variables that an interpreter and its libraries read once, when they start."""
 MESSAGE_BYTES = 1 << 16
 STREAMS = (1, 2, 0)
-"""Of a fork, in the order in which they are sent: without the last, its stdin is empty."""
+"""Streams of a fork in the order in which they are sent: without the last, its stdin is empty."""
 HUGE_PAGE = 2 << 20
 MADV_COLLAPSE = 25
 """Of Linux 6.1; an older one refuses it, and nothing is lost."""

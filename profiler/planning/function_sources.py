@@ -156,12 +156,12 @@ class _File:
             for name in ast.walk(statement):
                 if not isinstance(name, ast.Name) or name.id in self._experiments:
                     continue
-                for found in self._statements.get(name.id, ()):
-                    if isinstance(found, _DEFINITIONS) and name not in called:
-                        yield found
-                    elif found not in seen:
-                        seen.add(found)
-                        waiting.append(found)
+                for bound in self._statements.get(name.id, ()):
+                    if isinstance(bound, _DEFINITIONS) and name not in called:
+                        yield bound
+                    elif bound not in seen:
+                        seen.add(bound)
+                        waiting.append(bound)
 
     def _marked(self, wanted: Callable[[str, str], bool]) -> Iterator[ast.stmt]:
         """Statements with a function of the experiment, by its role and name."""

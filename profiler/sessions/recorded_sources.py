@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,9 +11,15 @@ from profiler.planning.function_sources import function_sources
 from profiler.planning.python_files import is_experiment
 from profiler.planning.spec import CommandWorkload, Experiment, ModuleWorkload
 from profiler.run_folder.folder import Sources
-from profiler.runner.experiment import FUNCTION
 from profiler.runner.protocol import file_digest
-from profiler.sessions.sources import by_name, imported_hash, own_files, source_files
+from profiler.sessions.sources import (
+    by_name,
+    function_name,
+    hash_text,
+    imported_hash,
+    own_files,
+    source_files,
+)
 
 _MOST_TEXT = 256 * 1024
 """Bytes of a file of which the text is kept: sources are shorter."""
@@ -55,7 +60,7 @@ def _of_programs(
         variant: sorted(f"{name} {digests[name]}" for name, file in named.items() if file in files)
         for variant, files in of_variant.items()
     }
-    variants = {variant: _hash("\n".join(lines)) for variant, lines in parts.items()}
+    variants = {variant: hash_text("\n".join(lines)) for variant, lines in parts.items()}
     return Sources(digests, variants), _texts(named)
 
 
@@ -65,10 +70,6 @@ def _digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 def _texts(files: Mapping[str, Path]) -> dict[str, str]:
     return {name: text for name, file in files.items() if (text := _text(file)) is not None}
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _text(file: Path) -> str | None:
@@ -90,9 +91,9 @@ def _function_digests(file: Path, text: str | None, cells: Sequence[Cell]) -> di
         return {}
     if not is_experiment(tree):
         return {}
-    functions = {cell.variant.id: str(cell.variant.params.get(FUNCTION)) for cell in cells}
+    functions = {cell.variant.id: function_name(cell) for cell in cells}
     digests = {
-        name: _hash(source + imported_hash(source, file))
+        name: hash_text(source + imported_hash(source, file))
         for name, source in function_sources(tree, tuple(set(functions.values()))).items()
     }
     return {variant: digests[function] for variant, function in functions.items()}

@@ -61,20 +61,21 @@ def source_hashes(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> 
         hashes = {names: hash_files(names) for names in set(files.values())}
         return {cell: hashes[names] for cell, names in files.items()}
     shared = set(source_files(experiment, base, cells[0])) if cells else set()
-    parts = _parts_by_function(experiment.workload, base, cells)
-    if parts is None:
+    parted = _parted_file(experiment.workload, base)
+    if parted is None:
         return dict.fromkeys((cell.id for cell in cells), hash_files(shared))
-    file, by_function = parts
+    file, tree = parted
+    parts = measured_sources(tree, {function_name(cell) for cell in cells})
     others = hash_files(shared - {file})
-    return {cell.id: others + _hash_text(by_function[_function(cell)]) for cell in cells}
+    return {cell.id: others + hash_text(parts[function_name(cell)]) for cell in cells}
 
 
-def parted_files(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> dict[str, str]:
+def parted_files(experiment: Experiment, base: Path) -> dict[str, str]:
     """Digest of each file of which cells have parts, by the name that journals have for it."""
-    parts = _parts_by_function(experiment.workload, base, cells)
-    if parts is None:
+    parted = _parted_file(experiment.workload, base)
+    if parted is None:
         return {}
-    file = parts[0].resolve()
+    file = parted[0].resolve()
     return {
         f"{label}:{file.relative_to(folder).as_posix()}": file_digest(file)
         for label, folder in watched_folders(experiment, base).items()
@@ -82,12 +83,10 @@ def parted_files(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> d
     }
 
 
-def _parts_by_function(
-    workload: Workload, base: Path, cells: Sequence[Cell]
-) -> tuple[Path, dict[str, str]] | None:
-    """File of a Python experiment, and what could change each of its functions; None of others."""
+def _parted_file(workload: Workload, base: Path) -> tuple[Path, ast.Module] | None:
+    """File of a Python experiment of whose functions cells have parts; None of other workloads."""
     entry = _entry(workload, base) if isinstance(workload, ModuleWorkload) else None
-    if entry is None or not cells:
+    if entry is None:
         return None
     try:
         tree = ast.parse(entry.file.read_bytes())
@@ -95,14 +94,16 @@ def _parts_by_function(
         return None
     if not is_experiment(tree) or _is_imported(entry):
         return None
-    return entry.file, measured_sources(tree, {_function(cell) for cell in cells})
+    return entry.file, tree
 
 
-def _function(cell: Cell) -> str:
+def function_name(cell: Cell) -> str:
+    """Name of the function of a cell of a Python experiment."""
     return str(cell.variant.params.get(FUNCTION))
 
 
-def _hash_text(text: str) -> str:
+def hash_text(text: str) -> str:
+    """SHA-256 of a text, in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -171,8 +172,8 @@ def variables_now(experiment: Experiment, base: Path) -> dict[str, str]:
     if not isinstance(workload, CommandWorkload):
         for file in _workload_files(workload, base):
             with contextlib.suppress(OSError):  # the runner will say so
-                found = _NAMED_VARIABLE.findall(file.read_bytes())
-                names.update(name.decode() for name in found)
+                named = _NAMED_VARIABLE.findall(file.read_bytes())
+                names.update(name.decode() for name in named)
     return {name: os.environ[name] for name in sorted(names & os.environ.keys())}
 
 

@@ -9,7 +9,7 @@ from profiler.runner.cell_settings import CellSettings
 
 
 def _known():
-    """What torch tells of its types of products, by the older and the newer ways."""
+    """Settings of torch by name, as its older and newer ways tell them."""
     ways = {
         "precision": torch.get_float32_matmul_precision,
         "matmul": lambda: torch.backends.cuda.matmul.allow_tf32,

@@ -87,7 +87,7 @@ def cards(findings: Findings) -> tuple[Card, ...]:
 
 
 def first_answer(findings: Findings) -> tuple[Sentence, ...]:
-    """What a run says first, wherever it is asked: a sentence, the cards, what was not measured.
+    """Sentences that a run says first, wherever it is asked: answer, cards, what is missing.
 
     What one must know to read the names, where they are not plain, follows the sentence.
     """
@@ -164,7 +164,7 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
 
 
 def _first_instead(ranking: Ranking, row: VariantRank) -> str:
-    """Who is first where the leader was shown to be slower, and how far from it, in brackets.
+    """Clause on who is first where the leader was shown to be slower, in brackets.
 
     Where a run tunes it asks for one variant: how far that is from the best is said anyway.
     """
@@ -179,11 +179,12 @@ def _first_instead(ranking: Ranking, row: VariantRank) -> str:
     if ranking.tunes:
         ((label, count),) = labels.most_common(1)
         return f" ({label} at {count})"
-    named = [f"{label} at {count}" for label, count in labels.most_common(_MOST_ELSEWHERE)]
-    rest = labels.total() - sum(count for _, count in labels.most_common(_MOST_ELSEWHERE))
-    named += [f"others at {rest}"] if rest else []
-    far = row.regret is not None and row.regret.worst >= _FAR_FROM_BEST
-    loss = f"; up to {numbers.ratio(row.regret.worst)} theirs" if far and row.regret else ""
+    most = labels.most_common(_MOST_ELSEWHERE)
+    others = labels.total() - sum(count for _, count in most)
+    named = [f"{label} at {count}" for label, count in most]
+    named += [f"others at {others}"] if others else []
+    worst = row.regret.worst if row.regret else 1.0
+    loss = f"; up to {numbers.ratio(worst)} theirs" if worst >= _FAR_FROM_BEST else ""
     return f" (elsewhere {', '.join(named)}{loss})"
 
 
@@ -200,7 +201,7 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
 
 
 def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
-    """Who leads at the problems that the leader is not planned for; empty without such."""
+    """Clause on who leads at the problems that the leader is not planned for; empty without."""
     others = [
         winner.cell.variant.label
         for problem, winner in ranking.deciding_winners.items()

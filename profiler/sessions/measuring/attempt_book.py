@@ -80,7 +80,7 @@ class AttemptBook:
 
     def __post_init__(self) -> None:
         loaded = self.execution.loaded
-        self.parted = parted_files(loaded.experiment, loaded.base, self.plan.cells)
+        self.parted = parted_files(loaded.experiment, loaded.base)
         self.templates = Templates(
             self.execution,
             self.run.path,
