@@ -117,7 +117,7 @@ def main() -> int:
         (folder / "task.py").write_text(task)
         (folder / "candidates.py").write_text(CANDIDATES)
         (folder / "both.py").write_text(task + "\n" + CANDIDATES)
-        by_ncu = ("--timer",) if options.timer else ("--set", "cache_control=none")
+        by_ncu = ("--timer",) if options.timer else ("--set", "collect.cache_control=none")
         referee = checked(folder, "task.py", "--referee", "candidates.py")
         ncu = checked(folder, "both.py", *by_ncu)
     table = compared(referee, ncu)
