@@ -244,6 +244,7 @@ def test_a_report_in_which_the_module_finds_nothing_is_refused(tmp_path, monkeyp
 
 
 def test_a_folder_stands_for_reports_of_both_names(tmp_path, module, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the page lies where it is called
     monkeypatch.setenv("PROFILER_NCU", "/nowhere")
     for name in ("a.ncu-rep", "b.ncu-repz", "notes.txt"):
         (tmp_path / name).write_text("report")
