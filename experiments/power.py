@@ -16,7 +16,11 @@ HEADS, HEAD_DIM, BATCH = 16, 128, 4
 _INTEGERS = (-2, 3)
 _BOUNDS = {"product": (0.05, 0.02), "attention": (0.01, 0.02), "copy": (0.0, 0.0)}
 """Absolute, of values whose standard deviation is 1 where they are normal, and relative."""
-_BACKENDS = {"attention_cudnn": SDPBackend.CUDNN_ATTENTION, "attention": SDPBackend.FLASH_ATTENTION}
+_BACKENDS = {
+    "attention": SDPBackend.FLASH_ATTENTION,
+    "attention_cudnn": SDPBackend.CUDNN_ATTENTION,
+    "attention_efficient": SDPBackend.EFFICIENT_ATTENTION,
+}
 
 
 def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
