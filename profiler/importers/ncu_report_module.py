@@ -29,7 +29,7 @@ from profiler.parse.ncu_source import (
     SASS,
     TEXT,
     Listing,
-    parse_source_page,
+    read_source_page,
     with_lines,
 )
 
@@ -165,7 +165,7 @@ def _listing(action: Any) -> Listing:
     ]
     kernel = action.name(action.NameBase_DEMANGLED)
     page = _csv([["Kernel Name", kernel], ["Address", "Source", *columns], *rows])
-    (listing,) = parse_source_page(page)
+    (listing,) = read_source_page(page).listings
     return with_lines(listing, replace(listing, instructions=_lined(action, listing)))
 
 

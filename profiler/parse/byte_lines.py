@@ -6,8 +6,10 @@ import codecs
 import io
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
+from pathlib import Path
+from typing import Any, cast
 
 from profiler.errors import ParseError
 from profiler.parse import bounded_files
@@ -28,11 +30,20 @@ _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 """What zlib calls a stream with the header of gzip."""
 
 
-class ByteStream(Protocol):
-    """A source of bytes."""
-
-    def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes; empty at the end."""
+@contextmanager
+def opened(source: Path | bytes) -> Iterator[io.BufferedReader]:
+    """A file, or bytes, to take lines from; raises ParseError where it cannot be opened."""
+    if isinstance(source, bytes):
+        yield io.BufferedReader(io.BytesIO(source))
+        return
+    bounded_files.require_regular(source)
+    try:
+        stream = cast(io.BufferedReader, source.open("rb", buffering=_BUFFER))
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise ParseError(f"{source}: cannot be read: {reason}") from error
+    with stream:
+        yield stream
 
 
 class LineSource:
@@ -42,7 +53,7 @@ class LineSource:
     (by default bounded_files.MAX_UNPACKED_BYTES), and where a line is longer than MAX_LINE_BYTES.
     """
 
-    def __init__(self, stream: ByteStream, name: str, limit: int | None = None) -> None:
+    def __init__(self, stream: io.BufferedReader, name: str, limit: int | None = None) -> None:
         self.name = name
         self.number = 0
         """Number of the line that was given last, from 1."""
@@ -71,40 +82,29 @@ class LineSource:
         return ParseError(f"{self.name}: {reason}", remedy=remedy)
 
     def _decoded(self) -> Iterator[bytes]:
-        reader = io.BufferedReader(_Raw(self._stream), _BUFFER)
+        reader: io.BufferedReader[Any] = self._stream
         if reader.peek(16).startswith(GZIP_MAGIC):
-            reader = io.BufferedReader(_Raw(_Inflater(reader, self._limit, self.name)), _BUFFER)
+            reader = io.BufferedReader(_Inflater(reader, self._limit, self.name), _BUFFER)
         start = reader.peek(16)
         if start.startswith(_REPORT_MAGICS):
             raise self._refused("is a report, not CSV", EXPORT_REMEDY)
         if start.startswith(_UTF16_MARKS):
             text = io.TextIOWrapper(reader, encoding="utf-16", errors="replace", newline="\n")
             texts = iter(partial(text.readline, MAX_LINE_BYTES), "")
-            return (line.encode("utf-8", "replace") for line in texts)
+            try:
+                yield from (line.encode("utf-8", "replace") for line in texts)
+            finally:
+                text.detach()  # the stream is the caller's to close
+            return
         if start.startswith(codecs.BOM_UTF8):
             reader.read(len(codecs.BOM_UTF8))
-        return iter(partial(reader.readline, MAX_LINE_BYTES), b"")
+        yield from iter(partial(reader.readline, MAX_LINE_BYTES), b"")
 
 
-class _Raw(io.RawIOBase):
-    """Gives whatever has `read(size)` the interface that BufferedReader wants."""
-
-    def __init__(self, stream: ByteStream) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-
-class _Inflater:
+class _Inflater(io.RawIOBase):
     """Reads gzip, and gives all that comes before a damaged place, unlike `gzip.GzipFile`."""
 
-    def __init__(self, stream: ByteStream, limit: int, name: str) -> None:
+    def __init__(self, stream: io.BufferedReader, limit: int, name: str) -> None:
         self._stream = stream
         self._limit = limit
         self._name = name
@@ -113,7 +113,15 @@ class _Inflater:
         self._size = 0
         self._between = False
 
-    def read(self, size: int, /) -> bytes:
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        data = self._next(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _next(self, size: int) -> bytes:
         while True:
             self._input = self._input or self._stream.read(_BUFFER)
             if not self._input:

@@ -9,22 +9,21 @@ file that has rows is said in notices.
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import Literal
 
 import pandas as pd
 
 from profiler.errors import ParseError
 from profiler.notices import Notice, NoticeKind
-from profiler.parse.bounded_files import read_content, require_regular
-from profiler.parse.byte_lines import EXPORT_REMEDY, ByteStream, LineSource
+from profiler.parse.bounded_files import read_content
+from profiler.parse.byte_lines import EXPORT_REMEDY, LineSource, opened
 from profiler.parse.ncu_details import DetailsTable, RuleRow
 from profiler.parse.ncu_launches import BadCells, Launches
 from profiler.parse.ncu_lines import Header, Scanner
@@ -77,40 +76,21 @@ class NcuTable:
     """Page of the first table."""
 
 
-def read_ncu_csv(
-    path: Path, *, columns: Collection[str] | None = None, limit: int | None = None
-) -> NcuTable:
+def read_ncu_csv(path: Path, limit: int | None = None) -> NcuTable:
     """Content of a file of ncu, compressed by gzip or not.
 
-    `columns` are the metrics to keep; by default all but CONSTANT_PREFIXES. `limit`: most bytes
-    that a packed file may hold, by default bounded_files.MAX_UNPACKED_BYTES.
+    `limit`: most bytes that a packed file may hold, by default bounded_files.MAX_UNPACKED_BYTES.
 
     Raises ParseError where the file cannot be opened or holds no table of ncu.
     """
-    require_regular(path)
-    try:
-        stream = path.open("rb")
-    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
-        reason = getattr(error, "strerror", None) or error
-        raise ParseError(f"{path}: cannot be read: {reason}") from error
-    with stream:
-        return _parse(stream, path.name, columns, limit)
+    return _parse(path, path.name, limit)
 
 
-def parse_ncu_csv(
-    source: bytes | str | ByteStream | TextIO,
-    name: str = "ncu.csv",
-    *,
-    columns: Collection[str] | None = None,
-) -> NcuTable:
+def parse_ncu_csv(content: bytes | str, name: str = "ncu.csv") -> NcuTable:
     """Parse output of ncu that is already at hand; `name` stands for it in messages."""
-    if isinstance(source, str):
-        source = source.encode("utf-8", "replace")
-    if isinstance(source, bytes):
-        return _parse(io.BytesIO(source), name, columns)
-    if isinstance(source, io.TextIOBase):
-        return parse_ncu_csv(source.read(), name, columns=columns)
-    return _parse(source, name, columns)  # type: ignore[arg-type]  # a TextIO that is no TextIOBase
+    if isinstance(content, str):
+        content = content.encode("utf-8", "replace")
+    return _parse(content, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +158,6 @@ def _tables_of_one(head: bytes, matches: Mapping[Path, re.Match[bytes]]) -> Iter
 class _Reading:
     """Tables of a file, as far as they are read."""
 
-    columns: Collection[str] | None
     launches: Launches = field(default_factory=Launches)
     rules: list[RuleRow] = field(default_factory=list)
     units: dict[str, str] = field(default_factory=dict)
@@ -197,7 +176,7 @@ class _Reading:
             self._read_raw(header, scanner)
 
     def _read_details(self, header: Header, scanner: Scanner) -> None:
-        table = DetailsTable(header, self.launches, self.rules, self.columns)
+        table = DetailsTable(header, self.launches, self.rules)
         table.read(scanner)
         self.units |= table.units
         self.odd_units |= table.odd_units
@@ -205,7 +184,7 @@ class _Reading:
 
     def _read_raw(self, header: Header, scanner: Scanner) -> None:
         before = len(self.launches)
-        table = RawTable(header, self.launches, self.columns)
+        table = RawTable(header, self.launches)
         table.read(scanner)
         self.units |= table.units
         self.odd_units |= table.odd_units
@@ -214,13 +193,12 @@ class _Reading:
         self.without_units |= not table.has_units and len(self.launches) > before
 
 
-def _parse(
-    stream: ByteStream, name: str, columns: Collection[str] | None, limit: int | None = None
-) -> NcuTable:
-    scanner = Scanner(LineSource(stream, name, limit))
-    reading = _Reading(columns)
-    while (header := scanner.next_header()) is not None:
-        reading.read(header, scanner)
+def _parse(source: Path | bytes, name: str, limit: int | None = None) -> NcuTable:
+    reading = _Reading()
+    with opened(source) as stream:
+        scanner = Scanner(LineSource(stream, name, limit))
+        while (header := scanner.next_header()) is not None:
+            reading.read(header, scanner)
     if reading.page is None:
         raise _no_table(name, scanner)
     launches, bad_cells = reading.launches.frame()

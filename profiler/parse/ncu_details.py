@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,16 +53,9 @@ class _Cell(NamedTuple):
 class DetailsTable:
     """Reads the rows of one details table into `launches` and `rules`."""
 
-    def __init__(
-        self,
-        header: Header,
-        launches: Launches,
-        rules: list[RuleRow],
-        columns: Collection[str] | None = None,
-    ) -> None:
+    def __init__(self, header: Header, launches: Launches, rules: list[RuleRow]) -> None:
         self._launches = launches
         self._rules = rules
-        self._columns = columns
         self._width = len(header.names)
         self._position = {name: i for i, name in reversed(list(enumerate(header.names)))}
         self._identity_columns = IdentityColumns(header.names)
@@ -134,8 +127,6 @@ class DetailsTable:
 
     def _add_metric(self, row: int, name: str, fields: list[str]) -> None:
         metric = metric_name(self._get(fields, "Section Name"), name)
-        if self._columns is not None and metric not in self._columns:
-            return
         unit = self._get(fields, "Metric Unit")
         cell = _Cell(row, fields[self._value_at], unit)
         # Sections share metrics; where one of them has no value, the other may.

@@ -6,7 +6,7 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 from operator import itemgetter
@@ -44,7 +44,7 @@ ATTRIBUTE_PREFIX = "device__attribute_"
 CONSTANT_PREFIXES = (ATTRIBUTE_PREFIX, "c2clink__", "numa__", "nvlink__")
 """Facts of the machine that every row repeats: two thirds of the columns.
 
-Left out unless asked for; those of the device are kept once, in `attributes`."""
+Left out; those of the device are kept once, in `attributes`."""
 
 TEXT_METRICS = frozenset(
     {
@@ -77,16 +77,16 @@ Column = tuple[npt.NDArray[np.float64], npt.NDArray[np.intp], npt.NDArray[Any]]
 class RawTable:
     """Reads the rows of one raw table into `launches`."""
 
-    def __init__(
-        self, header: Header, launches: Launches, columns: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, header: Header, launches: Launches) -> None:
         self._launches = launches
         self._start = len(launches)
         self._width = len(header.names)
         self._head = 1 + max(i for i, name in enumerate(header.names) if is_identity(name))
         self._identity_columns = IdentityColumns(header.names[: self._head])
         self._names, units, self._factors = _names_and_units(header, self._head)
-        self._wanted = _wanted_positions(self._names, columns)
+        self._wanted = [
+            i for i, name in enumerate(self._names) if not name.startswith(CONSTANT_PREFIXES)
+        ]
         self._skip = min(self._wanted, default=0)
         self._constants: list[bytes] = [] if self._skip else [b""]
         self.has_units = header.units is not None
@@ -325,14 +325,6 @@ def _names_and_units(
             names[i], units[i] = label, unit
     factors = tuple(factor_to_base(name, unit) for name, unit in zip(names, units, strict=True))
     return tuple(names), tuple(units), factors
-
-
-def _wanted_positions(names: Sequence[str], columns: Collection[str] | None) -> list[int]:
-    """Positions of the columns to keep: those asked for, or all that can differ between rows."""
-    if columns is not None:
-        asked = set(columns)
-        return [i for i, name in enumerate(names) if name in asked]
-    return [i for i, name in enumerate(names) if not name.startswith(CONSTANT_PREFIXES)]
 
 
 def _is_nvtx(header: str) -> bool:

@@ -144,23 +144,7 @@ class SourcePage:
     """One per launch, in the order of the file."""
     texts: Mapping[str, Mapping[int, str]]
     """Source text by file and line, where the page prints it."""
-    messages: tuple[str, ...]
     notices: tuple[Notice, ...]
-
-
-def parse_source_page(
-    path_or_text: Path | str | bytes,
-    kernels: Sequence[str] | None = None,
-    *,
-    counters: bool = True,
-) -> tuple[Listing, ...]:
-    """Listings of a source page, one per launch in the order of the file.
-
-    A string or bytes are the page itself. `kernels` are the names of all launches of the report in
-    order, as its raw page has them; with them copies of a listing are told from second launches
-    by their number. Empty where no kernel has line information; raises as `read_source_page`.
-    """
-    return read_source_page(path_or_text, kernels, counters=counters).listings
 
 
 def read_source_page(
@@ -169,10 +153,15 @@ def read_source_page(
     *,
     counters: bool = True,
 ) -> SourcePage:
-    """Content of a source page, packed by gzip or not.
+    """Content of a source page, packed by gzip or not; a string or bytes are the page itself.
+
+    `kernels` are the names of all launches of the report in order, as its raw page has them; with
+    them copies of a listing are told from second launches by their number. No listings where no
+    kernel has line information.
 
     `counters`: whether they are read, and the words on memory accesses. Of a page that is read for
     the source lines of its instructions alone, that saves half the time; their columns are empty.
+
     Raises ParseError where it cannot be opened or is no source page.
     """
     tables, name = _tables(path_or_text)
@@ -184,7 +173,6 @@ def read_source_page(
     return SourcePage(
         listings=tuple(_listings(blocks, kernels, numbers)),
         texts=tables.texts,
-        messages=tuple(tables.messages),
         notices=(*_notices(name, tables), *_of_cells(name, numbers)),
     )
 
@@ -249,15 +237,8 @@ def _tables(path_or_text: Path | str | bytes) -> tuple[SourceRows, str]:
     """Rows of a page, and the name that messages call it by."""
     if isinstance(path_or_text, str):
         path_or_text = path_or_text.encode("utf-8", "replace")
-    if isinstance(path_or_text, bytes):
-        return read_rows(path_or_text, "source page"), "source page"
-    try:
-        stream = path_or_text.open("rb")
-    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
-        reason = getattr(error, "strerror", None) or error
-        raise ParseError(f"{path_or_text}: cannot be read: {reason}") from error
-    with stream:
-        return read_rows(stream, path_or_text.name), path_or_text.name
+    name = path_or_text.name if isinstance(path_or_text, Path) else "source page"
+    return read_rows(path_or_text, name), name
 
 
 def _no_page(name: str, tables: SourceRows) -> ParseError:

@@ -12,11 +12,11 @@ in its cell as they are. So rows are read by position, and what is too much belo
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from profiler.parse.byte_lines import ByteStream, LineSource
+from profiler.parse.byte_lines import LineSource, opened
 
 _ADDRESS = re.compile(r"(?:0x)?([0-9a-fA-F]{1,15})")
 _FOLDED = "..."
@@ -66,11 +66,11 @@ class SourceRows:
         return sum(len(block.rows) for block in self.blocks)
 
 
-def read_rows(content: bytes | ByteStream, name: str) -> SourceRows:
+def read_rows(source: Path | bytes, name: str) -> SourceRows:
     """Tables of a source page; raises ParseError where not one line can be read."""
-    stream = io.BytesIO(content) if isinstance(content, bytes) else content
-    reader = _Reader(LineSource(stream, name))
-    reader.read()
+    with opened(source) as stream:
+        reader = _Reader(LineSource(stream, name))
+        reader.read()
     return reader.tables
 
 

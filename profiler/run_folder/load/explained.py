@@ -17,7 +17,7 @@ from profiler.notices import Notice, NoticeKind
 from profiler.parse.bounded_files import read_packed
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
-from profiler.parse.ncu_source import OPCODE, Listing, join_lines, parse_source_page
+from profiler.parse.ncu_source import OPCODE, Listing, join_lines, read_source_page
 from profiler.run_folder.folder import EXPLAIN_FILES
 
 RULES_FILE, SASS_FILE, SOURCE_FILE, SERIES_FILE = EXPLAIN_FILES
@@ -138,7 +138,7 @@ def _page(
     if not packed.exists():
         return (), ()
     try:
-        return parse_source_page(read_packed(packed), kernels, counters=counters), ()
+        return read_source_page(read_packed(packed), kernels, counters=counters).listings, ()
     except (ParseError, OSError):
         return (), (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)
 

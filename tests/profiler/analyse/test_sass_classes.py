@@ -10,7 +10,7 @@ from profiler.analyse.why.sass_code import (
     instruction_class,
     instruction_classes,
 )
-from profiler.parse.ncu_source import parse_source_page
+from profiler.parse.ncu_source import read_source_page
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 PAGES = RECORDINGS / "ncu-source-2025.3.1"
@@ -19,7 +19,7 @@ OPCODES = [line.split() for line in (RECORDINGS / "sass-13.0/opcodes.txt").read_
 
 @pytest.fixture(scope="module")
 def torch_listings():
-    return parse_source_page(PAGES / "torch_sass.csv.gz")
+    return read_source_page(PAGES / "torch_sass.csv.gz").listings
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_every_opcode_of_our_own_kernels_has_a_class(opcodes):
 
 
 def test_instructions_of_real_kernels_have_classes(torch_listings):
-    listings = [*torch_listings, *parse_source_page(PAGES / "planted_sass.csv.gz")]
+    listings = [*torch_listings, *read_source_page(PAGES / "planted_sass.csv.gz").listings]
     for listing in listings:
         executed = executed_by_class(listing)
         assert executed.sum() == listing.instructions["executed"].sum()

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from profiler.analyse.why import sass_diff
 from profiler.analyse.why.sass_code import instruction_class
 from profiler.analyse.why.sass_diff import Side, diff_sass, normalised
-from profiler.parse.ncu_source import Listing, opcode, parse_source_page
+from profiler.parse.ncu_source import Listing, opcode, read_source_page
 
 PAGES = Path(__file__).parents[2] / "recordings/ncu-source-2025.3.1"
 
 
 @pytest.fixture(scope="module")
 def torch_listings():
-    return parse_source_page(PAGES / "torch_sass.csv.gz")
+    return read_source_page(PAGES / "torch_sass.csv.gz").listings
 
 
 def listing(*sass, start=0x1000, executed=32.0):
@@ -160,7 +160,7 @@ def test_every_listing_of_a_page_is_itself_wherever_it_is_loaded(page):
             text,
         )
 
-    for kernel in parse_source_page(PAGES / page):
+    for kernel in read_source_page(PAGES / page).listings:
         frame = kernel.instructions
         ends = int(frame["address"].min()), int(frame["address"].max()) + 16
         shifted = frame.assign(
@@ -205,7 +205,7 @@ def test_what_was_not_counted_is_missing():
 
 def test_machine_code_against_itself_is_empty(torch_listings):
     assert not any(diff_sass(kernel, kernel) for kernel in torch_listings)
-    again = parse_source_page(PAGES / "repeated_sass.csv.gz")
+    again = read_source_page(PAGES / "repeated_sass.csv.gz").listings
     assert not diff_sass(again[0], again[6])  # two launches with other work
 
 

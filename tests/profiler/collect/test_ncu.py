@@ -33,7 +33,7 @@ from profiler.collect.timer import RUNNER
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome
 from profiler.parse.ncu_csv import parse_ncu_csv, read_ncu_csv
-from profiler.parse.ncu_source import parse_source_page
+from profiler.parse.ncu_source import read_source_page
 from profiler.runner.protocol import NVTX_DOMAIN, range_name, roof_range_name
 
 FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
@@ -206,8 +206,8 @@ class TestCommand:
         assert [code for code, _ in pages.values()] == [0, 0, 0, 0]
         rules, sass, source = (pages[name][1] for name in (RULES, SASS, SOURCE))
         assert list(parse_ncu_csv(rules.encode(), RULES).rules["rule"]) == ["SourceCountersRule"]
-        assert not parse_source_page(sass)[0].has_lines
-        assert parse_source_page(source)[0].has_lines
+        assert not read_source_page(sass).listings[0].has_lines
+        assert read_source_page(source).listings[0].has_lines
 
     def test_sections_and_sources_are_asked_for_where_cells_are_explained(self, tmp_path):
         made = Ncu(FAKE_NCU).explaining(("Occupancy", "SourceCounters"))

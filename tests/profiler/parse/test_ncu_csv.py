@@ -117,25 +117,6 @@ def test_host_name_is_not_kept():
     assert "127.0.0.1" not in table.launches.astype(str).to_csv()
 
 
-def test_chosen_columns_only_even_those_left_out_by_default():
-    wanted = [TIME, "device__attribute_warp_size", "no__such_metric.sum"]
-    table = parse_ncu_csv(capture("ncu_raw_onepass_60"), columns=wanted)
-    assert list(table.launches.columns[len(LAUNCH_COLUMNS) :]) == [
-        "device__attribute_warp_size",
-        TIME,
-    ]
-    assert (table.launches["device__attribute_warp_size"] == 32).all()
-    pd.testing.assert_series_equal(
-        table.launches[TIME], parsed("ncu_raw_onepass_60").launches[TIME]
-    )
-
-
-def test_no_columns_keeps_the_launches():
-    table = parse_ncu_csv(capture("ncu_raw_onepass_60"), columns=[])
-    assert len(table.launches) == 60
-    assert tuple(table.launches.columns) == LAUNCH_COLUMNS
-
-
 def test_scaled_units_of_an_import_become_base_units():
     launch = parsed("ncu_import_full_raw").launches.iloc[0]
     assert launch[TIME] == pytest.approx(180_544)
@@ -200,15 +181,6 @@ def test_reads_plain_and_compressed_files(tmp_path):
     a, b = read_ncu_csv(plain), read_ncu_csv(packed)
     pd.testing.assert_frame_equal(a.launches, b.launches)
     assert b.notices == ()
-
-
-def test_text_bytes_and_streams_are_the_same():
-    data = capture("ncu_raw_nvtx_cells")
-    want = parse_ncu_csv(data)
-    for source in (data.decode(), io.BytesIO(data), io.StringIO(data.decode())):
-        table = parse_ncu_csv(source)
-        pd.testing.assert_frame_equal(table.launches, want.launches)
-        assert table.notices == want.notices
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])

@@ -67,12 +67,6 @@ def test_rules_and_their_speedups():
     assert first.loc["SOLBottleneck", "description"].startswith("This kernel grid is too small")
 
 
-def test_chosen_columns():
-    table = parse_ncu_csv(capture("ncu_details_basic"), columns=[TIME])
-    assert list(table.launches.columns) == [*LAUNCH_COLUMNS, TIME]
-    assert len(table.rules) == 15
-
-
 @pytest.mark.parametrize(
     ("section", "label", "unit", "value", "expected"),
     [

@@ -14,7 +14,7 @@ from run_folders import fake_ncu
 from profiler.collect.ncu import LOG, REPORT, RULES, SASS, SOURCE, Ncu
 from profiler.model import Cell, Problem, Variant
 from profiler.parse.ncu_csv import read_ncu_csv
-from profiler.parse.ncu_source import parse_source_page
+from profiler.parse.ncu_source import read_source_page
 from profiler.sessions.measuring.after_attempt import check_kernels, keep_pages
 
 FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
@@ -43,9 +43,11 @@ def test_pages_are_kept_and_of_the_details_only_rules(tmp_path):
     assert list(rules["rule"]) == 2 * ["OccupancyRule", "SourceCountersRule"]
     assert b"Duration" not in kept(tmp_path, RULES), "the metrics stand in the raw page"
     kernels = ["a()", "b()"]
-    listings = parse_source_page(kept(tmp_path, SASS), kernels)
+    listings = read_source_page(kept(tmp_path, SASS), kernels).listings
     assert [listing.kernel for listing in listings] == kernels
-    assert all(listing.has_lines for listing in parse_source_page(kept(tmp_path, SOURCE), kernels))
+    assert all(
+        listing.has_lines for listing in read_source_page(kept(tmp_path, SOURCE), kernels).listings
+    )
 
 
 def test_pages_of_shares_of_the_launches_are_the_whole_page(tmp_path, monkeypatch):
@@ -65,7 +67,7 @@ def test_pages_of_shares_of_the_launches_are_the_whole_page(tmp_path, monkeypatc
         assert (folder / "commands").read_text(encoding="utf-8").count("\n") == commands
         pages.append([kept(folder, name) for name in (RULES, SASS, SOURCE)])
     assert pages[0] == pages[1]
-    assert len(parse_source_page(pages[0][1], [f"{name}()" for name in "abcde"])) == 5
+    assert len(read_source_page(pages[0][1], [f"{name}()" for name in "abcde"]).listings) == 5
 
 
 def test_a_page_that_is_there_is_not_printed_twice(tmp_path):
