@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,10 @@ from profiler.parse.nsys import (
     OPERATION_COLUMNS,
     RANGE_COLUMNS,
     THREAD_BITS,
+    TIME_COLUMNS,
     OperationKind,
     Timeline,
-    categorical,
-    nullable,
+    column_of,
 )
 from profiler.parse.nsys_tables import MISSING
 from profiler.parse.nvtx_cells import RangeKind
@@ -128,16 +129,6 @@ _FACTS = (
     *_PEER_FACTS.values(),
     *("correlation", "graph node id", "grid", "block"),
 )
-_EVENTS = "traceEvents"
-_ENDS_OF_EVENTS = ("]", "")
-"""The Chrome format leaves out the bracket after a bare list where its writer was ended."""
-_SPACE = re.compile(r"[ \t\n\r]*")
-# Decimals keep the nanoseconds of times in microseconds, which are too long for a float.
-_DECODER = json.JSONDecoder(parse_float=Decimal, strict=False)
-
-_TEXTS = frozenset({"kind", "name", "demangled", "copy_kind", "domain"})
-_TIMES = ("start_ns", "end_ns")
-
 Row = dict[str, Any]
 
 
@@ -261,58 +252,59 @@ def _content(path: Path, limit: int | None) -> _Content:
 
 
 def _parsed(text: str) -> _Content:
-    """What a trace holds, event by event: all of them as objects would take ten times its size.
+    """What a trace holds; each event is reduced as it is read: all as objects take ten times more.
 
     Raises ValueError where the text is no JSON.
     """
-    header: dict[str, object] = {}
-    events: list[_Event] | None = None
-    unread: Counter[str] = Counter()
-    place = _after_space(text, 0)
-    if text[place : place + 1] == "[":
-        events, place = _events(text, place, unread)
-        _require_end(text, place)
-        return None, events, unread
-    if text[place : place + 1] != "{":
-        _DECODER.decode(text)
-        return {}, None, unread
-    place = _after_space(text, place + 1)
-    while text[place : place + 1] != "}":
-        name, place = _DECODER.raw_decode(text, place)
-        place = _after_space(text, _past(text, place, ":"))
-        if name == _EVENTS and text[place : place + 1] == "[":
-            events, place = _events(text, place, unread)
-        else:
-            header[str(name)], place = _DECODER.raw_decode(text, place)
-        place = _next(text, place, "}")
-    _require_end(text, place + 1)
-    return header, events, unread
+    reduced = partial(_reduced, {})
+    try:
+        content = json.loads(text, strict=False, parse_float=Decimal, object_hook=reduced)
+    except json.JSONDecodeError:
+        if not text.lstrip().startswith("["):
+            raise
+        # The Chrome format leaves out the bracket after a bare list where its writer was ended.
+        whole = f"{text.rstrip().removesuffix(',')}]"
+        content = json.loads(whole, strict=False, parse_float=Decimal, object_hook=reduced)
+    if isinstance(content, list):
+        return None, *_events(content)
+    if not isinstance(content, dict):
+        return {}, None, Counter()
+    items = content.pop("traceEvents", None)
+    return (content, *_events(items)) if isinstance(items, list) else (content, None, Counter())
 
 
-def _require_end(text: str, place: int) -> None:
-    if _after_space(text, place) != len(text):
-        raise json.JSONDecodeError("Extra data", text, place)
+def _reduced(names: dict[str, str], record: dict[str, Any]) -> Any:
+    """What is kept of an object of JSON: an event that is read, the words on one that is not.
+
+    The words stand in a tuple. All of any other object is kept, and of what names a process.
+    """
+    if not isinstance(record.get("ph"), str):
+        return record
+    event = _event(record, names)
+    if isinstance(event, _Event) or (event is None and record.get("name") == "process_name"):
+        return event or record
+    return (event,)
 
 
-def _events(text: str, place: int, unread: Counter[str]) -> tuple[list[_Event], int]:
-    """The events of the list that begins there, and the place after it."""
+def _events(items: list[Any]) -> tuple[list[_Event], Counter[str]]:
+    """The events of a list, and what was left out, counted."""
     events: list[_Event] = []
-    names: dict[str, str] = {}
+    unread: Counter[str] = Counter()
     programs: dict[str, str] = {}
-    place = _after_space(text, place + 1)
-    while text[place : place + 1] not in _ENDS_OF_EVENTS:
-        record, place = _DECODER.raw_decode(text, place)
-        event = _event(record, names)
+    for item in items:
+        if isinstance(item, tuple):
+            event = item[0]
+        else:
+            event = item if isinstance(item, _Event) else _event(item, {})
         if isinstance(event, _Event):
             events.append(event)
         elif event is not None:
             unread[event] += 1
-        elif record.get("name") == "process_name":
-            programs[_uncategorised(record)] = _process_name(record)
-        place = _next(text, place, "]")
+        elif isinstance(item, dict) and item.get("name") == "process_name":
+            programs[_uncategorised(item)] = _process_name(item)
     for uncategorised in unread.keys() & programs.keys():
         unread[programs[uncategorised]] += unread.pop(uncategorised)
-    return events, place + 1
+    return events, unread
 
 
 def _uncategorised(record: Mapping[str, object]) -> str:
@@ -324,30 +316,6 @@ def _process_name(record: Mapping[str, Any]) -> str:
     facts = record.get("args")
     name = facts.get("name") if isinstance(facts, dict) else None
     return f"of {name[:_LONGEST_CATEGORY]}" if isinstance(name, str) else _uncategorised(record)
-
-
-def _after_space(text: str, place: int) -> int:
-    match = _SPACE.match(text, place)
-    return place if match is None else match.end()
-
-
-def _past(text: str, place: int, sign: str) -> int:
-    """The place after a sign that must come next."""
-    place = _after_space(text, place)
-    if text[place : place + 1] != sign:
-        raise json.JSONDecodeError(f"Expecting '{sign}' delimiter", text, place)
-    return place + 1
-
-
-def _next(text: str, place: int, end: str) -> int:
-    """The place of the next item, or of the end of an object or list."""
-    place = _after_space(text, place)
-    if text[place : place + 1] == end or (end == "]" and place == len(text)):
-        return place
-    place = _after_space(text, _past(text, place, ","))
-    if text[place : place + 1] == end:
-        raise json.JSONDecodeError("Illegal trailing comma", text, place)
-    return place
 
 
 def _repaired(text: str) -> str:
@@ -494,7 +462,9 @@ class _Table:
             values.append(row.get(name))
 
     def frame(self) -> pd.DataFrame:
-        return pd.DataFrame({name: _column(name, values) for name, values in self.columns.items()})
+        return pd.DataFrame(
+            {name: column_of(name, values) for name, values in self.columns.items()}
+        )
 
 
 @dataclass
@@ -638,25 +608,5 @@ def _outermost(events: Sequence[_Event]) -> Iterator[_Event]:
                 yield event
 
 
-# ---- frames --------------------------------------------------------------------------------------
-
-
-def _column(name: str, values: list[Any]) -> object:
-    if name in _TEXTS:
-        return categorical(values)
-    if name == "open":
-        return np.array(values, dtype=bool)
-    integers = np.array([_in_64_bits(value) for value in values], dtype=np.int64)
-    return integers if name in _TIMES else nullable(integers)
-
-
-_LEAST, _MOST = -(2**63), 2**63 - 1
-
-
-def _in_64_bits(value: int | None) -> int:
-    """A number as a column holds it; one of more than 64 bits is as good as none."""
-    return MISSING if value is None or not _LEAST <= value <= _MOST else value
-
-
 def _by_start(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.sort_values(list(_TIMES), kind="stable", ignore_index=True)
+    return frame.sort_values(list(TIME_COLUMNS), kind="stable", ignore_index=True)
