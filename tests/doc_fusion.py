@@ -125,7 +125,7 @@ def runs():
 
 def seconds_of(name):
     """Wall time of a recorded run, over all its executions."""
-    executions = open_run(RECORDINGS / f"{name}.zip").seconds().executions
+    executions = open_run(RECORDINGS / f"{name}.zip").seconds()
     spans = [max(span.end_s for span in spans) for spans in executions if spans]
     return numbers.seconds(sum(spans)) if spans else numbers.MISSING
 

@@ -442,7 +442,7 @@ def draw_a_page():
 
     with tempfile.TemporaryDirectory() as folder:  # of its own: what it reads is gone with it
         zipfile.ZipFile(SMALL_RECORDING).extractall(folder)
-        findings = find(read_run(RunFolder(Path(folder))).report)
+        findings = find(read_run(RunFolder(Path(folder))))
     render_page(findings)
     final_summary(findings)
 

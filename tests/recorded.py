@@ -18,12 +18,8 @@ CAUSES = Path(__file__).parent / "recordings/causes"
 
 
 @cache
-def finished_recording(recording):
-    return read_run(open_run(recording))
-
-
 def report_of_recording(recording):
-    return finished_recording(recording).report
+    return read_run(open_run(recording))
 
 
 _FINDINGS = {}

@@ -92,7 +92,7 @@ def test_the_page_and_a_recording_show_it(good, tmp_path):
     recorded = profiler("record", run, recording)
     assert recorded.code == 0, recorded.err
     folder, loaded = open_run(recording), load_spec(spec)
-    report = assemble(folder, loaded, folder.plan(), replay=True).report
+    report = assemble(folder, loaded, folder.plan(), replay=True)
     (cell,) = report.details.in_kernel
     assert cell.startswith("kernel")
 

@@ -40,7 +40,7 @@ def samples(run, collector):
 
 def report_of(run, spec, **arguments):
     folder, loaded = open_run(run), load_spec(spec)
-    return assemble(folder, loaded, folder.plan(), **arguments).report
+    return assemble(folder, loaded, folder.plan(), **arguments)
 
 
 def attempts_of(run, session):

@@ -28,7 +28,7 @@ from profiler.run_folder.archive import open_run
 def drift_of(path: Path) -> pd.DataFrame:
     """Rows of one run."""
     run = open_run(path)
-    report = read_run(run).report
+    report = read_run(run)
     samples = report.measured.samples
     timing = samples[(samples["kind"] == "timing") & (samples["collector"] == "ncu")]
     cells = pd.DataFrame(

@@ -39,7 +39,7 @@ SEED = 20261128
 def recorded(name: str) -> tuple[pd.DataFrame, pd.Series]:
     """Durations of CELLS cells by block, and the noise floor of each problem."""
     run = open_run(ROOT / f"experiments/recordings/{name}.zip")
-    report = read_run(run).report
+    report = read_run(run)
     times = times_of(report.measured.samples, report.plan.cells, SessionKind.TIMING)
     floors = Judge(times, report.plan.baseline, report.rules).floors["duration_ns"]
     first = times[times["arm"] == 0]

@@ -29,7 +29,7 @@ CONTRARY = {str(Verdict.FASTER), str(Verdict.SLOWER)}
 
 def findings_of(folder: str) -> Findings:
     """Findings of a run folder or recording."""
-    return find(read_run(open_run(Path(folder))).report)
+    return find(read_run(open_run(Path(folder))))
 
 
 def ratios(first: Findings, second: Findings) -> dict[str, list[float]]:

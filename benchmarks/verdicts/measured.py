@@ -151,12 +151,12 @@ def main() -> None:
     """Print both tables, and the launches that were made."""
     if "--sessions" in sys.argv:
         runs = [open_run(Path(path)) for path in sys.argv[2:]]
-        print(between_sessions([read_run(run).report for run in runs if run.exists()]))
+        print(between_sessions([read_run(run) for run in runs if run.exists()]))
         return
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDING
     loaded = load_spec(SPEC)
     plan = make_plan(loaded, space_of(loaded))
-    report = assemble(open_run(folder), loaded, plan, replay=True).report
+    report = assemble(open_run(folder), loaded, plan, replay=True)
     verdicts = comparisons(report)
     everything = (len(plan.cells) + len({cell.problem.id for cell in plan.cells})) * plan.looks[-1]
     made = report.measured.samples["kind"].value_counts().to_dict()

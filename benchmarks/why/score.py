@@ -192,7 +192,7 @@ def _true_ns(planted: Mapping[str, Any]) -> float:
 def scores_of(run: Path) -> Iterator[Score]:
     """Score of each case that a run has."""
     cases = cases_of(run)
-    findings = find(read_run(open_run(run)).report)
+    findings = find(read_run(open_run(run)))
     for case in cases:
         for cell in planted_cells(findings, case):
             yield score(case, *explain(findings, cell), strength_of(cell))

@@ -289,7 +289,7 @@ class Share(ABC):
                         raise UsageError("it does not say in what environment it was measured")
                     require_device(environments[-1], self.team.device)
                     self.take(given, arrived, environments[-1])
-                    for spans in arrived.seconds().executions:
+                    for spans in arrived.seconds():
                         given.spans = spans
             except ProfilerError as refusal:
                 given.refusal = refusal

@@ -39,7 +39,6 @@ from profiler.model import BuildResult, Environment
 from profiler.planning.space import space_of
 from profiler.run_folder.documents import checked_dataclass
 from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder, write_bytes
-from profiler.run_folder.seconds import Seconds
 from profiler.run_folder.workers import note_environment
 from profiler.search.live.journal import LookedAgain, RunnerEnded, SearchJournal
 from profiler.sessions.cell_keys import keys_of
@@ -181,7 +180,7 @@ class _Task:
         task = get_worker().state.tasks.get(key)
         if task is None or task.state == "cancelled":
             raise Interrupted("The coordinator has given this task up.")
-        run.write_seconds(Seconds(), self.request.seconds.spans)
+        run.write_seconds((), self.request.seconds.spans)
         queue = Queue(self.order.run)
         queue.put((key, self.reporter.warnings[:], packed(run, attempts)))
         self.reporter.warnings.clear()
@@ -285,14 +284,14 @@ def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
         ending.callback(send_rest)
         with (
             request.seconds.step(STAGE),
-            gpu_held(request.machine, request.seconds, task.reporter.say) as lock,
+            gpu_held(request.machine, request.seconds, task.reporter.say) as lock_file,
         ):
             measure_in(
                 run,
                 request,
                 builds=task.builds,
                 keys=keys_of(request, task.builds),
-                lock_file=lock.session_file,
+                lock_file=lock_file,
                 reporter=task.reporter,
                 stamped=task.stamped,
             )
@@ -346,8 +345,8 @@ def _new_bench(task: _Task, baseline: Subject, closing: ExitStack) -> Standing:
     run, request = RunFolder(folder / task.order.plan.experiment / "run"), task.request
     begin(run, request, task.builds, {})
     note_environment(run, request.machine.environment)
-    lock = closing.enter_context(gpu_held(request.machine, request.seconds, task.reporter.say))
-    bench = standing_bench(request, run, lock.session_file, baseline=baseline)
+    held = gpu_held(request.machine, request.seconds, task.reporter.say)
+    bench = standing_bench(request, run, closing.enter_context(held), baseline=baseline)
     return closing.enter_context(bench), run
 
 

@@ -17,7 +17,7 @@ from profiler.errors import ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Params, Plan, SessionStep, Span
 from profiler.run_folder.folder import RUN_FILE, Attempt, RunFolder
 from profiler.run_folder.load.attempts import AttemptReader
-from profiler.run_folder.seconds import Seconds
+from profiler.run_folder.seconds import Executions
 from profiler.run_folder.workers import add_attempt, worker_environments, worker_of
 from profiler.runner import protocol
 from profiler.sessions.cell_keys import keys_of
@@ -118,7 +118,7 @@ class ProblemShare(Share):
     """What no worker has, in the order in which it is given."""
     pace: Pace = field(default_factory=Pace)
     _reader: AttemptReader = field(default_factory=AttemptReader)
-    _took: Seconds = field(default_factory=Seconds)
+    _took: Executions = ()
     _done: int = 0
 
     def measure(self) -> Iterator[None]:

@@ -31,22 +31,12 @@ def bisect_command(request: BisectRequest) -> ExitCode:
     if request.revisions in AXES or environments_of(request.revisions) is not None:
         return bisect_axis(request)
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
-    bisection = Bisecting.of(request, reporter).run()
-    write_json_target(bisection.document, request.json_target)
+    document, is_open = Bisecting.of(request, reporter).run()
+    write_json_target(document, request.json_target)
     if request.json_target != "-":
-        for line in bisection.lines:
+        for line in document["answer"]:
             reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
-    return ExitCode.SOME_CELLS_FAILED if bisection.is_open else ExitCode.COMPLETE
-
-
-@dataclass(frozen=True, eq=False)
-class Bisected:
-    """What a bisection found, in words and as JSON-ready data."""
-
-    lines: tuple[str, ...]
-    document: dict[str, Any]
-    is_open: bool
-    """Whether sessions or blocks were too few to tell."""
+    return ExitCode.SOME_CELLS_FAILED if is_open else ExitCode.COMPLETE
 
 
 @dataclass(eq=False)
@@ -84,8 +74,12 @@ class Bisecting:
         sessions = CommitSessions(request, reporter, repository, history, journal, request.cell)
         return cls(request, reporter, history, folder, sessions)
 
-    def run(self) -> Bisected:
-        """Measure until the steps are found; what an earlier process measured is not again."""
+    def run(self) -> tuple[dict[str, Any], bool]:
+        """Measure until the steps are found; what an earlier process measured is not again.
+
+        Returns what was found as JSON-ready data, and whether sessions or blocks were too few to
+        tell.
+        """
         if len(self.history) < 2:
             raise UsageError(f"{self.request.revisions}: is one commit")
         self.reporter.say(
@@ -107,7 +101,7 @@ class Bisecting:
         accounts = {step.after: self._account(step) for step in bisection.steps}
         reasons = {place: self.sessions.why_skipped(place) for place in bisection.skipped}
         what = (cell, self.request.metric)
-        lines = tuple(bisection_lines(bisection, self.history, what, accounts, reasons))
+        lines = list(bisection_lines(bisection, self.history, what, accounts, reasons))
         document = {
             "schema_version": SCHEMA_VERSION,
             "range": self.request.revisions,
@@ -120,12 +114,12 @@ class Bisecting:
                 {"commit": self.history[place].hash, "reason": reason}
                 for place, reason in reasons.items()
             ],
-            "answer": list(lines),
+            "answer": lines,
         }
         write_json(self.folder / "bisection.json", document)
         unclear = bisection.whole.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
         still_open = any(step.change.is_open for step in bisection.steps)
-        return Bisected(lines, document, unclear or still_open or bisection.out_of_sessions)
+        return document, unclear or still_open or bisection.out_of_sessions
 
     # ---- which cell ----
 

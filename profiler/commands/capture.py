@@ -39,8 +39,7 @@ def _rank(request: CaptureRequest) -> ExitCode:
             remedy="As in: profiler capture -o FOLDER -- python train.py",
         )
     from profiler.importers.registry import read_files
-    from profiler.importers.timelines import ImportedTimelines
-    from profiler.importers.trace_ranks import ranked_work
+    from profiler.importers.timelines import ImportedTimelines, ranked_work
     from profiler.render.console.ranks import ranks_table
 
     imported, _ = read_files([trace])

@@ -102,11 +102,11 @@ def _read(request: CheckRequest) -> Checked:
     from profiler.run_folder.archive import open_run
 
     run = open_run(find_run(str(request.target), request.out))
-    finished = read_run(run, baseline=request.against, only=request.only)
+    report = read_run(run, baseline=request.against, only=request.only)
     page = run.path / PAGE_FILE
     return _said(
-        finished.exit_code,
-        find(finished.report),
+        report.exit_code,
+        find(report),
         page=str(page) if run.archive is None and page.exists() else None,
     )
 

@@ -49,7 +49,7 @@ _OF_FILES = frozenset(
 
 def explain(request: ExplainRequest) -> ExitCode:
     """Print the why of the pair that the answer is about, or of the cells that are named."""
-    findings = find(read_run(open_run(find_run(str(request.run), request.reports))).report)
+    findings = find(read_run(open_run(find_run(str(request.run), request.reports))))
     print_notices([n for n in findings.notices if n.kind in _OF_FILES], color="auto")
     idle = idle_difference(findings)
     if idle is not None and not find_why(findings).cells and request.names_nothing:

@@ -34,7 +34,7 @@ def write_figures(request: FiguresRequest) -> ExitCode:
     from profiler.run_folder.archive import open_run
 
     run = open_run(find_run(str(request.run_folder), request.reports))
-    findings = find(read_run(run).report)
+    findings = find(read_run(run))
     measured = {metric.name for metric in findings.numbers.metrics}
     metrics = request.metrics or tuple(name for name in USUAL_METRICS if name in measured)
     figures = {name: metric_figure(findings, name, request.problem) for name in metrics}
@@ -78,7 +78,7 @@ def _read(request: ExportRequest) -> tuple[Report, RunFolder]:
     from profiler.run_folder.archive import open_run
 
     run = open_run(find_run(str(request.source), request.reports))
-    return read_run(run).report, run
+    return read_run(run), run
 
 
 def _pytorch(answers: RunAnswers, findings: Findings) -> Iterator[str]:

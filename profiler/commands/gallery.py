@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from profiler.commands.report import read_run
 from profiler.commands.requests import GalleryRequest
@@ -19,6 +19,7 @@ from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.model import EXPERIMENT_NAME
 from profiler.planning.spec.source import read_document
+from profiler.planning.spec.values import SpecModel
 from profiler.render.index import INDEX_FILE, IndexEntry, MissingPage, render_gallery
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import recordings_in, write_atomic
@@ -27,14 +28,10 @@ from profiler.sessions.progress import make_console
 CONTENTS_FILE = "gallery.yaml"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 _PageName = Annotated[str, Field(pattern=rf"^{EXPERIMENT_NAME.pattern}$")]
 
 
-class _Comparison(_Strict):
+class _Comparison(SpecModel):
     """A page that compares recordings."""
 
     title: str
@@ -42,19 +39,19 @@ class _Comparison(_Strict):
     """Names of recordings, the older one first."""
 
 
-class _NotMade(_Strict):
+class _NotMade(SpecModel):
     """A page that the recordings are not enough for."""
 
     reason: str
     commands: tuple[str, ...] = ()
 
 
-class _Contents(_Strict):
+class _Contents(SpecModel):
     """What `gallery.yaml` may say."""
 
-    comparisons: dict[_PageName, _Comparison] = {}
+    comparisons: dict[_PageName, _Comparison] = Field(default_factory=dict)
     """Name of the page → what it compares."""
-    not_made: dict[str, _NotMade] = {}
+    not_made: dict[str, _NotMade] = Field(default_factory=dict)
     """Name of the page → why it is not made, and how to get it."""
 
 
@@ -131,7 +128,7 @@ def _own_target(page: Path) -> Path:
 
 def find_recorded(recording: Path) -> Findings:
     """Findings of a recording."""
-    return find(read_run(open_run(recording)).report)
+    return find(read_run(open_run(recording)))
 
 
 def _write_recording_page(recording: Path, target: Path) -> IndexEntry:

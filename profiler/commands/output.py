@@ -12,7 +12,6 @@ import time
 import webbrowser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,19 +47,13 @@ SUMMARY_FILE = "summary.csv"
 SUMMARY_PARQUET_FILE = "summary.parquet"
 
 
-@dataclass(frozen=True)
-class WrittenResults:
-    """Results as they were written to a folder."""
-
-    document: Mapping[str, Any]
-    """The content of summary.json (`report_document`)."""
-    page: Path | None
-
-
-def write_results(findings: Findings, folder: Path, *, page: bool = True) -> WrittenResults:
+def write_results(
+    findings: Findings, folder: Path, *, page: bool = True
+) -> tuple[Mapping[str, Any], Path | None]:
     """Write samples.csv, summary.csv, summary.json and the page.
 
-    summary.parquet, too, where pyarrow is installed.
+    summary.parquet, too, where pyarrow is installed. Returns the content of summary.json, and the
+    path of the page.
     """
     from profiler.findings.document import summary_table  # loads pandas: not for every command
 
@@ -71,11 +64,11 @@ def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Wri
     document = report_document(findings)
     write_atomic(folder / SUMMARY_JSON_FILE, dump(document))
     if not page:
-        return WrittenResults(document, None)
+        return document, None
     from profiler.render.page import render_page  # takes half a second, and not every run has one
 
     write_atomic(folder / PAGE_FILE, render_page(findings))
-    return WrittenResults(document, folder / PAGE_FILE)
+    return document, folder / PAGE_FILE
 
 
 def show_page(page: Path | None, console: Console, *, opens: bool) -> None:

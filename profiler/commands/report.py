@@ -30,7 +30,8 @@ from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import load_spec
 from profiler.run_folder.archive import naming_archive, open_run
 from profiler.run_folder.folder import RunFolder, create_run, why_read_only
-from profiler.run_folder.load.assemble import AssembledRun, assemble
+from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.load.report import Report
 from profiler.run_folder.recording import write_recording
 from profiler.run_folder.redact import private_names, private_texts
 from profiler.sessions.progress import make_console
@@ -42,36 +43,34 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
     run = open_run(find_run(str(request.run_folder), request.reports))
     stages = Stages(request.color)
     with stages.stage(f"Reading {run.named}"):
-        finished = read_run(run)
-    cells = len(finished.report.plan.cells)
+        report = read_run(run)
+    cells = len(report.plan.cells)
     with stages.stage(f"Comparing {cells} cells"):
-        findings = find(finished.report)
+        findings = find(report)
     with stages.stage("Writing page, CSV and JSON"):
         folder = _results_folder(run, request)
-        written = write_results(findings, folder)
+        document, page = write_results(findings, folder)
         if folder.resolve().parent.parent == request.out.resolve():
             if folder == run.path:
-                keep_answers(request.out, folder, written.document, _warn)
-            write_index(request.out, _warn, {folder: written.document})
+                keep_answers(request.out, folder, document, _warn)
+            write_index(request.out, _warn, {folder: document})
     if "-" not in (request.json_target, request.markdown_target):
         from profiler.render.console.tables import final_summary
 
         console = make_console(request.color)
         console.print(final_summary(findings, verbose=request.verbose))
-        show_page(written.page, console, opens=request.open_page)
+        show_page(page, console, opens=request.open_page)
     print_notices(findings.notices, request.color, verbose=request.verbose)
     write_markdown_target(findings, request.markdown_target)
-    write_json_target(written.document, request.json_target)
-    return finished.exit_code
+    write_json_target(document, request.json_target)
+    return report.exit_code
 
 
 def _warn(text: str) -> None:
     make_console("auto", stderr=True).print(text, markup=False, soft_wrap=True)
 
 
-def read_run(
-    run: RunFolder, *, baseline: str | None = None, only: str | None = None
-) -> AssembledRun:
+def read_run(run: RunFolder, *, baseline: str | None = None, only: str | None = None) -> Report:
     """Report of a run folder or a recording, by the spec and the plan that lie in it.
 
     `baseline`: another variant that ratios refer to, by its name or id. `only`: the cells to read,

@@ -54,7 +54,7 @@ from profiler.run_folder.folder import (
     find_recording,
     require_folder,
 )
-from profiler.run_folder.seconds import Seconds, seconds_line
+from profiler.run_folder.seconds import seconds_line
 from profiler.sessions.early import EarlyStart, started_early
 from profiler.sessions.execution import Budget, Execution, SecondsRecorder
 from profiler.sessions.experiment_files import load_experiment
@@ -62,7 +62,6 @@ from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
     from profiler.findings.findings import Findings
-    from profiler.run_folder.load.assemble import AssembledRun
     from profiler.run_folder.load.report import Report
 
 _SHOWN_SETTINGS = ("collect.metrics",)
@@ -162,10 +161,10 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
     source = _machine_or_recording(request, planned.loaded, reporter)
     if isinstance(source, Machine):
         planned = _planned_for(request, planned, source)
-        finished, folder = _measure(request, planned, source, reporter, seconds)
-        return _written(request, finished, folder, reporter, seconds)
-    finished, folder = _replay(request, source)
-    return _written(request, finished, folder, reporter, None)
+        report, folder = _measure(request, planned, source, reporter, seconds)
+        return _written(request, report, folder, reporter, seconds)
+    report, folder = _replay(request, source)
+    return _written(request, report, folder, reporter, None)
 
 
 def left_out_words(steps: Sequence[str]) -> str:
@@ -175,7 +174,7 @@ def left_out_words(steps: Sequence[str]) -> str:
 
 def _written(
     request: RunRequest,
-    finished: AssembledRun,
+    report: Report,
     folder: Path,
     reporter: ProgressReporter,
     seconds: SecondsRecorder | None,
@@ -187,19 +186,19 @@ def _written(
 
     took = SecondsRecorder() if seconds is None else seconds
     with took.step("finds and draws"), kept_from_collector():
-        findings = find(finished.report)
-        written = write_results(findings, folder, page=not request.no_report)
+        findings = find(report)
+        document, page = write_results(findings, folder, page=not request.no_report)
     if seconds is not None:
         _write_seconds(RunFolder(folder), seconds)
-        keep_answers(request.out, folder, written.document, reporter.warn)
-    write_index(request.out, reporter.warn, {folder: written.document})
+        keep_answers(request.out, folder, document, reporter.warn)
+    write_index(request.out, reporter.warn, {folder: document})
     return WrittenRun(
         findings=findings,
         folder=folder,
-        document=written.document,
-        page=written.page,
+        document=document,
+        page=page,
         spans=() if seconds is None else tuple(seconds.spans),
-        exit_code=finished.exit_code,
+        exit_code=report.exit_code,
         left_out=() if request.budget is None else tuple(dict.fromkeys(request.budget.left_out)),
     )
 
@@ -280,8 +279,7 @@ def _warn_of_replay(run: RunFolder, reporter: ProgressReporter) -> None:
 
 def _write_seconds(run: RunFolder, seconds: SecondsRecorder) -> None:
     """Write the spans of this execution again, with what came after its sessions."""
-    earlier = Seconds(run.seconds().executions[:-1])
-    run.write_seconds(earlier, seconds.spans)
+    run.write_seconds(run.seconds()[:-1], seconds.spans)
 
 
 def _measure(
@@ -290,7 +288,7 @@ def _measure(
     machine: Machine,
     reporter: ProgressReporter,
     seconds: SecondsRecorder,
-) -> tuple[AssembledRun, Path]:
+) -> tuple[Report, Path]:
     """Build and measure what is missing, and read the run folder."""
     _warn_unready(planned, machine, reporter)
     execution = Execution(
@@ -316,7 +314,7 @@ def _warn_unready(planned: _Planned, machine: Machine, reporter: ProgressReporte
 
 def _measure_beside(
     early: EarlyStart | None, request: RunRequest, execution: Execution, reporter: ProgressReporter
-) -> tuple[AssembledRun, Path]:
+) -> tuple[Report, Path]:
     """Build and measure while the process of the first session loads, if there is one."""
     from profiler.sessions.builds.plan_builds import build_all
 
@@ -346,8 +344,8 @@ def _measure_beside(
     # Which variants a search leaves to be measured is known only now.
     plan = run.plan() if searches else execution.plan
     with execution.seconds.step("reads the run"):
-        finished = assemble(run, execution.loaded, plan, reader=to_measure.reader)
-    return finished, run.path
+        report = assemble(run, execution.loaded, plan, reader=to_measure.reader)
+    return report, run.path
 
 
 # ---- measuring on workers ------------------------------------------------------------------------
@@ -390,12 +388,12 @@ def written_runs_of_workers(
     )
     written = []
     for measured in measured_on_workers(to_measure, reporter):
-        finished = assemble(measured.run, planned.loaded, measured.request.plan)
+        report = assemble(measured.run, planned.loaded, measured.request.plan)
         if measured.failures:
-            _require_measured_by_workers(finished.report, tuple(measured.failures.values()))
-            finished = replace(finished, exit_code=ExitCode.ENVIRONMENT)
+            _require_measured_by_workers(report, tuple(measured.failures.values()))
         seconds = measured.request.seconds
-        written.append(_written(request, finished, measured.run.path, reporter, seconds))
+        run = _written(request, report, measured.run.path, reporter, seconds)
+        written.append(replace(run, exit_code=ExitCode.ENVIRONMENT) if measured.failures else run)
     return tuple(written)
 
 
@@ -444,7 +442,7 @@ def _require_measured_by_workers(report: Report, failures: Sequence[ProfilerErro
 # ---- replaying -----------------------------------------------------------------------------------
 
 
-def _replay(request: RunRequest, recording: RunFolder) -> tuple[AssembledRun, Path]:
+def _replay(request: RunRequest, recording: RunFolder) -> tuple[Report, Path]:
     """Read a recording; results go to a new folder, and settings of a measurement do nothing."""
     ignored = tuple(override for override in request.overrides if _only_measures(override))
     shown = tuple(override for override in request.overrides if override not in ignored)
@@ -454,15 +452,13 @@ def _replay(request: RunRequest, recording: RunFolder) -> tuple[AssembledRun, Pa
     if planned.plan.search is not None:
         planned = replace(planned, plan=_recorded_plan(planned, recording))
     plan, notices = _recorded_part(planned.plan, recording)
-    finished = assemble(recording, planned.loaded, plan, replay=True)
-    _require_measured(finished.report, recording, plan)
+    report = assemble(recording, planned.loaded, plan, replay=True)
+    _require_measured(report, recording, plan)
     if ignored:
         notices = (*notices, Notice(NoticeKind.REPLAY_IGNORES, {"settings": ", ".join(ignored)}))
-    if notices:
-        report = replace(finished.report, notices=(*finished.report.notices, *notices))
-        finished = replace(finished, report=report)
+    report = replace(report, notices=(*report.notices, *notices))
     folder = create_run(request.out, planned.loaded.experiment.name, request.created)
-    return finished, folder.path
+    return report, folder.path
 
 
 def _recorded_part(plan: Plan, recording: RunFolder) -> tuple[Plan, tuple[Notice, ...]]:

@@ -115,7 +115,7 @@ def _read_folder(run: RunFolder, name: str, baseline: str | None, only: str | No
         )
     if only is not None:
         plan = replace(plan, cells=select_cells(plan.cells, only, plan.baseline))
-    report = assemble(run, loaded, plan).report
+    report = assemble(run, loaded, plan)
     external = isinstance(loaded.experiment.workload, CommandWorkload)
     private = private_texts(run.path)
     texts = {

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from profiler.parse.chrome_trace import short_name
@@ -29,10 +28,10 @@ from profiler.parse.nsys import (
     OPERATION_COLUMNS,
     RANGE_COLUMNS,
     THREAD_BITS,
+    TIME_COLUMNS,
     OperationKind,
     Timeline,
-    categorical,
-    nullable,
+    column_of,
 )
 from profiler.parse.nsys_tables import MISSING
 from profiler.parse.nvtx_cells import RangeKind
@@ -105,7 +104,6 @@ _COPY = re.compile(r"\[CUDA memcpy (.+)\]")
 _DEVICE = re.compile(r"\((\d{1,9})\)$|^(\d{1,9})$")
 _LEAST_COLUMNS = 3
 _LONGEST_LINE = 1 << 20
-_TEXTS = ("kind", "name", "demangled", "domain", "copy_kind")
 
 
 @dataclass
@@ -151,17 +149,17 @@ def is_nsys_stats(text: str) -> bool:
 def parse_nsys_stats(text: str) -> tuple[StatsTables, ...]:
     """Tables of each recording in a text; only the last can be one of which no row was read."""
     parts = [StatsTables()]
-    for title, header, rows, broken in _tables(text):
-        table = (title.report, *header)
-        other_export = title.export and parts[-1].export and title.export != parts[-1].export
+    for (report, export), header, rows, broken in _tables(text):
+        table = (report, *header)
+        other_export = export and parts[-1].export and export != parts[-1].export
         if not parts[-1].is_empty and (table in parts[-1].seen or other_export):
             parts.append(StatsTables())
         part = parts[-1]
-        part.export = title.export or part.export
+        part.export = export or part.export
         part.seen.add(table)
         if broken:
             part.unread["row that cannot be read"] += broken
-        _read(part, title.report, header, rows)
+        _read(part, report, header, rows)
     last = parts[-1]
     if last.is_empty and len(parts) > 1:
         parts[-2].unread.update(parts.pop().unread)
@@ -171,12 +169,8 @@ def parse_nsys_stats(text: str) -> tuple[StatsTables, ...]:
 # ---- tables --------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Title:
-    report: str | None = None
-    export: str | None = None
-
-
+_Title = tuple[str | None, str | None]
+"""Name of the report that a table is of, and of the file that it was made from."""
 _Row = dict[str, str]
 _Scales = dict[str, float]
 """Columns of a table, and what their numbers are multiplied by."""
@@ -184,7 +178,7 @@ _Scales = dict[str, float]
 
 def _tables(text: str) -> Iterator[tuple[_Title, _Scales, list[_Row], int]]:
     """Each table: what is said before it, its columns, its rows, how many could not be read."""
-    title = _Title()
+    report = export = None
     lines = text.splitlines(keepends=True)
     starts = [0, *accumulate(map(len, lines))]
     place = 0
@@ -192,23 +186,23 @@ def _tables(text: str) -> Iterator[tuple[_Title, _Scales, list[_Row], int]]:
         line = lines[place]
         if match := _TITLE.search(line):
             path = match["export"]
-            export = path.replace("\\", "/").split("/")[-1] if path else title.export
-            title = _Title(match["script"] or match["executed"] or match["titled"], export)
+            export = path.replace("\\", "/").split("/")[-1] if path else export
+            report = match["script"] or match["executed"] or match["titled"]
         header = _header(line)
         ruled = place + 1 < len(lines) and _RULE.match(lines[place + 1])
         in_json = _JSON_TABLE.match(text, starts[place])
         if in_json and (names := _json_names(text, in_json.end())):
             rows, broken, end = _json_rows(text, in_json.end(), names)
             place = max(place + 1, bisect_right(starts, end) - 1)
-            yield title, _scales(names), rows, broken
+            yield (report, export), _scales(names), rows, broken
         elif header is not None:
             delimiter, names = header
             rows, broken, place = _csv_rows(lines, place + 1, delimiter, names)
-            yield title, _scales(names), rows, broken
+            yield (report, export), _scales(names), rows, broken
         elif ruled and (spans := _spans(lines[place + 1])):
             names = _cells(line, spans)
             rows, broken, place = _column_rows(lines, place + 2, spans, names)
-            yield title, _scales(names), rows, broken
+            yield (report, export), _scales(names), rows, broken
         else:
             place += 1
 
@@ -507,15 +501,7 @@ def _domain_and_name(written: str) -> tuple[str, str]:
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    made: dict[str, Any] = {}
-    for column in columns:
-        values = [row.get(column) for row in rows]
-        if column in _TEXTS:
-            made[column] = categorical(values)
-        elif column == "open":
-            made[column] = np.array(values, dtype=bool)
-        else:
-            numbers = np.array([MISSING if v is None else v for v in values], dtype=np.int64)
-            made[column] = numbers if column in ("start_ns", "end_ns") else nullable(numbers)
-    frame = pd.DataFrame(made)
-    return frame.sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
+    frame = pd.DataFrame(
+        {name: column_of(name, [row.get(name) for row in rows]) for name in columns}
+    )
+    return frame.sort_values(list(TIME_COLUMNS), kind="stable", ignore_index=True)

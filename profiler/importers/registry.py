@@ -21,8 +21,11 @@ from profiler.parse.bounded_files import require_regular
 def importers() -> tuple[Importer[Any], ...]:
     """All importers by name of their files; those of lines among others last."""
     names = sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
-    importers_found = [import_module(f"{formats.__name__}.{name}").IMPORTER for name in names]
-    return tuple(sorted(importers_found, key=lambda importer: importer.among_others))
+    modules = [import_module(f"{formats.__name__}.{name}") for name in names]
+    every = [
+        i for module in modules for i in getattr(module, "IMPORTERS", None) or [module.IMPORTER]
+    ]
+    return tuple(sorted(every, key=lambda importer: importer.among_others))
 
 
 def importers_of(file: GivenFile, *, whole: bool = True) -> tuple[Importer[Any], ...]:

@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -35,15 +34,6 @@ _held: set[Path] = set()
 """Locks of this process."""
 
 
-@dataclass(frozen=True)
-class GpuLock:
-    """A lock that is held."""
-
-    session_file: Path
-    """To be held by each session for as long as anything of it lives: unlike the lock itself it
-    outlasts this process (`run_session(lock_file=...)`)."""
-
-
 @contextmanager
 def gpu_lock(
     gpu_uuid: str | None,
@@ -51,8 +41,11 @@ def gpu_lock(
     timeout_s: float,
     on_wait: Callable[[str], None],
     folder: Path | None = None,
-) -> Iterator[GpuLock]:
+) -> Iterator[Path]:
     """Hold the lock of a GPU; `on_wait` gets one message when that takes longer than a second.
+
+    Gives the file that each session is to hold for as long as anything of it lives: unlike the lock
+    itself it outlasts this process (`run_session(lock_file=...)`).
 
     The lock is released by the operating system when the process dies. `gpu_uuid` None (no GPU: a
     run on the CPU) is a lock of its own. Where the lock that all users share cannot be used, which
@@ -75,11 +68,11 @@ def gpu_lock(
             write_holder(descriptor)
         _held.add(path)
         held.callback(_held.discard, path)
-        yield GpuLock(session_file)
+        yield session_file
 
 
 def session_lock_file(gpu_uuid: str | None) -> Path:
-    """`GpuLock.session_file` of a GPU, whoever holds its lock."""
+    """The file that `gpu_lock` gives, whoever holds the lock of the GPU."""
     return _session_file(_usable_path(gpu_uuid, None, lambda _: None))
 
 

@@ -265,11 +265,7 @@ def _notices(
     )
     if reading.without_units:
         notices.append(Notice(NoticeKind.CSV_NO_UNITS, {"file": name}))
-    notices.extend(
-        Notice(
-            NoticeKind.CSV_BAD_CELLS,
-            {"file": name, "count": bad.count, "metric": bad.metric, "example": bad.example},
-        )
-        for bad in bad_cells
-    )
+    for metric, count, example in bad_cells:
+        facts: dict[str, str | int | float] = {"count": count, "metric": metric, "example": example}
+        notices.append(Notice(NoticeKind.CSV_BAD_CELLS, {"file": name, **facts}))
     return tuple(notices)

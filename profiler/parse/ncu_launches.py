@@ -96,13 +96,8 @@ def launch_id(text: str | bytes) -> int | None:
     return int(text) if text.isdigit() and text.isascii() and len(text) <= _MAX_DIGITS else None
 
 
-@dataclass(frozen=True)
-class BadCells:
-    """Values of one metric that are texts where numbers were expected."""
-
-    metric: str
-    count: int
-    example: str
+BadCells = tuple[str, int, str]
+"""A metric, how many of its values are texts where numbers were expected, and one of them."""
 
 
 @dataclass
@@ -230,7 +225,7 @@ def _is_misread(name: str, parts: list[TextCells]) -> bool:
 
 def _bad_cells(name: str, parts: list[TextCells]) -> BadCells:
     _, texts = min(parts, key=lambda part: int(part[0][0]))
-    return BadCells(name, sum(len(rows) for rows, _ in parts), str(texts[0]))
+    return name, sum(len(rows) for rows, _ in parts), str(texts[0])
 
 
 def _take(cells: Sequence[Any], codes: npt.NDArray[np.intp]) -> npt.NDArray[Any]:

@@ -433,6 +433,25 @@ def categorical(texts: Sequence[str | None], rows: Integers | None = None) -> pd
     return pd.Categorical.from_codes(row_codes, categories)
 
 
+TEXT_COLUMNS = frozenset({"kind", "name", "demangled", "copy_kind", "domain"})
+"""Columns of the three frames that hold texts."""
+TIME_COLUMNS = ("start_ns", "end_ns")
+
+
+def column_of(name: str, values: Sequence[Any]) -> object:
+    """A column of one of the three frames, from its values row by row; None where there is none.
+
+    A number of more than 64 bits is as good as none.
+    """
+    if name in TEXT_COLUMNS:
+        return categorical(values)
+    if name == "open":
+        return np.array(values, dtype=bool)
+    numbers = (v if v is not None and -(2**63) <= v < 2**63 else MISSING for v in values)
+    integers = np.fromiter(numbers, np.int64, len(values))
+    return integers if name in TIME_COLUMNS else nullable(integers)
+
+
 def _process(serialised: Integers) -> Integers:
     return np.where(serialised == MISSING, MISSING, serialised >> THREAD_BITS)
 

@@ -22,7 +22,14 @@ import pandas as pd
 from profiler.errors import ParseError
 from profiler.model import SCHEMA_VERSION
 from profiler.parse.bounded_files import read_packed, read_plain, replacing
-from profiler.parse.nsys import API_COLUMNS, OPERATION_COLUMNS, RANGE_COLUMNS, Timeline
+from profiler.parse.nsys import (
+    API_COLUMNS,
+    OPERATION_COLUMNS,
+    RANGE_COLUMNS,
+    TEXT_COLUMNS,
+    TIME_COLUMNS,
+    Timeline,
+)
 
 OPERATIONS_FILE = "operations.csv"
 RANGES_FILE = "ranges.csv"
@@ -36,8 +43,6 @@ _TABLES: Mapping[str, Sequence[str]] = {
     RANGES_FILE: RANGE_COLUMNS,
     API_FILE: API_COLUMNS,
 }
-_TEXTS = frozenset({"kind", "name", "demangled", "copy_kind", "domain"})
-_TIMES = frozenset({"start_ns", "end_ns"})
 _OPEN = "open"
 
 
@@ -126,7 +131,7 @@ def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
                 io.StringIO(text),
                 dtype={name: _dtype(name) for name in columns},
                 keep_default_na=False,
-                na_values={name: [""] for name in columns if name not in _TEXTS},
+                na_values={name: [""] for name in columns if name not in TEXT_COLUMNS},
                 lineterminator="\n",
             )
         return _typed(frame[list(columns)])
@@ -138,11 +143,11 @@ def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def _dtype(name: str) -> Any:
-    if name in _TEXTS:
+    if name in TEXT_COLUMNS:
         return object
     if name == _OPEN:
         return bool
-    return "int64" if name in _TIMES else "Int64"
+    return "int64" if name in TIME_COLUMNS else "Int64"
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -152,7 +157,7 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
         # The default domain, and a range without a name, have an empty text.
         name: _categories(frame[name], empty=is_ranges)
         for name in frame.columns
-        if name in _TEXTS
+        if name in TEXT_COLUMNS
     }
     return frame.assign(**texts)
 

@@ -7,8 +7,9 @@ the time at which it was launched, whichever thread launched it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -85,13 +86,8 @@ def launch_times(operations: pd.DataFrame) -> Integers:
     return times.to_numpy(dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class _Places:
-    """The window that each row of a timeline lies in, or NOWHERE."""
-
-    operations: Integers
-    ranges: Integers
-    api: Integers
+_Places = Mapping[str, Integers]
+"""The window that each row of a timeline's frames lies in, or NOWHERE, by the name of the frame."""
 
 
 def _places(timeline: Timeline, windows: pd.DataFrame) -> _Places:
@@ -103,26 +99,24 @@ def _places(timeline: Timeline, windows: pd.DataFrame) -> _Places:
     ends_inside = ranges["end_ns"].to_numpy(dtype=np.int64) <= ends[first]
     launched = launch_times(attribute(timeline).operations)
     called = timeline.api["start_ns"].to_numpy(dtype=np.int64)
-    return _Places(
-        operations=window_of(launched, windows),
-        ranges=np.where(ends_inside, first, NOWHERE),
-        api=window_of(called, windows),
-    )
+    return {
+        "operations": window_of(launched, windows),
+        "ranges": np.where(ends_inside, first, NOWHERE),
+        "api": window_of(called, windows),
+    }
 
 
 def inside(timeline: Timeline, windows: pd.DataFrame) -> Timeline:
     """The parts of a timeline in these windows (`start_ns end_ns`, none in another, by start)."""
     places = _places(timeline, windows)
     return replace(
-        timeline,
-        operations=_rows(timeline.operations, places.operations != NOWHERE),
-        ranges=_rows(timeline.ranges, places.ranges != NOWHERE),
-        api=_rows(timeline.api, places.api != NOWHERE),
+        timeline, **{name: _rows(timeline, name, at != NOWHERE) for name, at in places.items()}
     )
 
 
-def _rows(frame: pd.DataFrame, mask: Mask) -> pd.DataFrame:
-    return frame[mask].reset_index(drop=True)
+def _rows(timeline: Timeline, name: str, mask: Mask) -> Any:
+    """Some rows of a frame of a timeline, numbered anew."""
+    return getattr(timeline, name)[mask].reset_index(drop=True)
 
 
 @dataclass(frozen=True)
@@ -145,12 +139,10 @@ def cuts(timeline: Timeline, windows: pd.DataFrame) -> list[Cut]:
 
 
 def _cut(timeline: Timeline, places: _Places, number: int, start_ns: int) -> Cut:
-    part = replace(
-        timeline,
-        operations=_earlier(_rows(timeline.operations, places.operations == number), start_ns),
-        ranges=_earlier(_rows(timeline.ranges, places.ranges == number), start_ns),
-        api=_earlier(_rows(timeline.api, places.api == number), start_ns),
-    )
+    frames: dict[str, Any] = {
+        name: _earlier(_rows(timeline, name, at == number), start_ns) for name, at in places.items()
+    }
+    part = replace(timeline, **frames)
     return Cut(attribute(part), launches(part.ranges))
 
 

@@ -131,4 +131,4 @@ def load(run: str | Path, *, reports: str | Path = DEFAULT_REPORTS) -> Run:
     UsageError where there is no such run.
     """
     path = find_run(str(run), Path(reports))
-    return Run(find(read_run(open_run(path)).report), path)
+    return Run(find(read_run(open_run(path))), path)

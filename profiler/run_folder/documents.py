@@ -48,12 +48,25 @@ def read_dataclass(path: Path, kind: type[T]) -> T:
 def checked_dataclass(name: Path | str, content: bytes, kind: type[T]) -> T:
     """JSON as `kind`, its nested dataclasses too; raises UsageError, which calls it by `name`."""
     _parse(name, content)
+    return _checked(name, content, kind)
+
+
+def read_value(path: Path, key: str, kind: type[T]) -> T:
+    """What one key of a JSON file holds, as `kind`; raises UsageError."""
+    document = _parse(path, _read(path))
+    if key not in document:
+        raise UsageError(f"{path}: damaged, or of another version: {key}: Field required")
+    return _checked(path, json.dumps(document[key]).encode(), kind, key)
+
+
+def _checked(name: Path | str, content: bytes, kind: type[T], *place: str) -> T:
+    """JSON that stands at a place of a file, as `kind`; raises UsageError."""
     try:
         checked: T = _adapter(kind).validate_json(content, strict=True)  # type: ignore[arg-type]
         return checked
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
+        where = ".".join(map(str, (*place, *first["loc"])))
         raise UsageError(
             f"{name}: damaged, or of another version: {where}: {first['msg']}"
         ) from error

@@ -57,13 +57,9 @@ from profiler.model import (
 )
 from profiler.outside_text import bounded_pattern
 from profiler.parse.bounded_files import read_plain, replacing
-from profiler.run_folder.documents import read_dataclass, read_json, refuse_link
+from profiler.run_folder.documents import read_dataclass, read_json, read_value, refuse_link
 from profiler.run_folder.redact import MACHINE_FILE, machine_texts, public_environment
-from profiler.run_folder.seconds import (
-    SECONDS_FILE,
-    Seconds,
-    read_seconds,
-)
+from profiler.run_folder.seconds import SECONDS_FILE, Executions, read_seconds
 
 RUN_FILE = "run.json"
 SPEC_FILE = "spec.yaml"
@@ -210,20 +206,6 @@ class AttemptResult:
     """Cell id → (model.Outcome value, cause) for cells that the end of the process is blamed on."""
     gpu_processes: Mapping[str, int | None] = field(default_factory=dict)
     """Id of a process that is none of ours and had the GPU open → its device memory in bytes."""
-
-
-@dataclass(frozen=True)
-class _Builds:
-    """The content of build.json."""
-
-    builds: tuple[BuildResult, ...]
-
-
-@dataclass(frozen=True)
-class _SourceTexts:
-    """The content of sources.json."""
-
-    files: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -385,7 +367,7 @@ class RunFolder:
     def source_texts(self) -> Mapping[str, str]:
         """Text of source files by their path; none of a recording, which has digests alone."""
         path = self.path / SOURCES_FILE
-        return read_dataclass(path, _SourceTexts).files if path.exists() else {}
+        return read_value(path, "files", dict[str, str]) if path.exists() else {}
 
     def write_plan(self, plan: Plan) -> None:
         """Write plan.json, so that a page can be made again without the workload."""
@@ -411,18 +393,16 @@ class RunFolder:
     def builds(self) -> tuple[BuildResult, ...]:
         """Read build.json; empty where nothing had to be built."""
         path = self.path / BUILD_FILE
-        if not path.exists():
-            return ()
-        return read_dataclass(path, _Builds).builds
+        return read_value(path, "builds", tuple[BuildResult, ...]) if path.exists() else ()
 
-    def seconds(self) -> Seconds:
+    def seconds(self) -> Executions:
         """Where the seconds of each execution went."""
         return read_seconds(self.path)
 
-    def write_seconds(self, earlier: Seconds, spans: Sequence[Span]) -> None:
+    def write_seconds(self, earlier: Executions, spans: Sequence[Span]) -> None:
         """Write seconds.json: what earlier executions took, and the spans of this one."""
-        executions = (*earlier.executions, tuple(spans))
-        write_json(self.path / SECONDS_FILE, asdict(Seconds(executions)))
+        executions = [list(map(asdict, execution)) for execution in (*earlier, spans)]
+        write_json(self.path / SECONDS_FILE, {"executions": executions})
 
     def new_attempt(self, record: AttemptRecord) -> Path:
         """Make the folder of a new attempt and write its session.json."""

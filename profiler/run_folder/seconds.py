@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from profiler.errors import UsageError
 from profiler.model import SessionKind, SessionStep, Span
-from profiler.run_folder.documents import read_dataclass
+from profiler.run_folder.documents import read_value
 
 SECONDS_FILE = "seconds.json"
 PROFILER = "profiler"
@@ -21,26 +21,23 @@ _SHOWN_S = 0.05
 """Seconds below which a part is not said."""
 
 
-@dataclass(frozen=True)
-class Seconds:
-    """Spans of each execution of a run, oldest first."""
-
-    executions: tuple[tuple[Span, ...], ...] = ()
+Executions = tuple[tuple[Span, ...], ...]
+"""Spans of each execution of a run, oldest first."""
 
 
-def read_seconds(folder: Path) -> Seconds:
+def read_seconds(folder: Path) -> Executions:
     """Read the file of a run folder; without executions where it is absent or damaged."""
     if not (folder / SECONDS_FILE).exists():
-        return Seconds()
+        return ()
     try:
-        return read_dataclass(folder / SECONDS_FILE, Seconds)
+        return read_value(folder / SECONDS_FILE, "executions", Executions)
     except UsageError:
-        return Seconds()
+        return ()
 
 
-def session_seconds(seconds: Seconds) -> tuple[Span, ...]:
+def session_seconds(executions: Executions) -> tuple[Span, ...]:
     """Spans of the newest execution in which something was measured; empty where none was."""
-    for spans in reversed(seconds.executions):
+    for spans in reversed(executions):
         if any(span.step == SessionStep.MEASURES for span in spans):
             return spans
     return ()

@@ -10,12 +10,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from profiler.errors import UsageError
 from profiler.model import Environment
-from profiler.run_folder.documents import read_dataclass, read_json
+from profiler.run_folder.documents import read_json, read_value
 from profiler.run_folder.folder import (
     WORKER_FILE,
     Attempt,
@@ -29,20 +29,13 @@ WORKERS_FILE = "private/workers.json"
 _ARRIVING = ".arriving."
 
 
-@dataclass(frozen=True)
-class _Workers:
-    """The content of private/workers.json."""
-
-    workers: tuple[Environment, ...] = ()
-
-
 def worker_environments(run: RunFolder) -> tuple[Environment, ...]:
     """Environments in which workers measured for a run, oldest first; of a GPU maybe several."""
     path = run.path / WORKERS_FILE
     if not path.exists():
         return ()
     try:
-        return read_dataclass(path, _Workers).workers
+        return read_value(path, "workers", tuple[Environment, ...])
     except UsageError:  # what they measured is measured again
         return ()
 
@@ -61,7 +54,7 @@ def note_environment(run: RunFolder, environment: Environment) -> tuple[Environm
     environments = worker_environments(run)
     if environment not in environments:
         environments = (*environments, environment)
-        write_json(run.path / WORKERS_FILE, asdict(_Workers(environments)))
+        write_json(run.path / WORKERS_FILE, {"workers": list(map(asdict, environments))})
     return environments
 
 

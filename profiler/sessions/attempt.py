@@ -50,7 +50,7 @@ class SessionTemplate:
     """Names of the tool."""
     limits: Limits
     lock_file: Path | None = None
-    """Lock file that is held while anything of a session lives (`GpuLock.session_file`)."""
+    """Lock file that is held while anything of a session lives (`gpu_lock`)."""
     compiled: Path | None = None
     """Folder for what torch and Triton compile; None: their own, which other runs have filled."""
     variables: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from typing import Any
 
 from profiler.collect.registry import is_judged
 from profiler.errors import UsageError
-from profiler.machine.locks import GpuLock, gpu_lock
+from profiler.machine.locks import gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Plan, SessionPlan
 from profiler.planning.session_plans import timeline_session
@@ -80,7 +80,7 @@ def measure(
 ) -> RunFolder:
     """Measure what was built; returns the run folder, which is whole also when this raises."""
     keys = keys_of(request, builds)
-    with gpu_held(request.machine, request.seconds, reporter.say) as lock:
+    with gpu_held(request.machine, request.seconds, reporter.say) as lock_file:
         # Only here, because whoever held the lock may have measured what is missing.
         run = _run_folder(request, keys, reporter)
         measure_in(
@@ -88,7 +88,7 @@ def measure(
             request,
             builds=builds,
             keys=keys,
-            lock_file=lock.session_file,
+            lock_file=lock_file,
             reporter=reporter,
         )
     return run
@@ -97,13 +97,13 @@ def measure(
 @contextmanager
 def gpu_held(
     machine: Machine, seconds: SecondsRecorder, say: Callable[[str], None]
-) -> Iterator[GpuLock]:
+) -> Iterator[Path]:
     """Hold the lock on a machine's GPU; what waiting for it takes is a step of its own."""
     uuid = machine.environment.gpu_uuid
     with ExitStack() as held:
         with seconds.step(WAITS_FOR_GPU, from_s=_SHORT_WAIT_S):
-            lock = held.enter_context(gpu_lock(uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=say))
-        yield lock
+            lock_file = held.enter_context(gpu_lock(uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=say))
+        yield lock_file
 
 
 def measure_in(  # noqa: PLR0913 - all but the first two by keyword

@@ -44,7 +44,7 @@ class Templates:
     stamped: Mapping[str, str] = field(default_factory=dict)
     """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
     lock_file: Path | None = None
-    """Lock file that is held while anything of a session lives (`GpuLock.session_file`)."""
+    """Lock file that is held while anything of a session lives (`gpu_lock`)."""
 
     def session(self, session: SessionPlan, checked: Set[str] = frozenset()) -> SessionTemplate:
         """What a session's attempts are made from; what is `checked` is not compared once more."""

@@ -198,7 +198,7 @@ def samples(folder):
     """Samples of the run in a folder as rows of KEYS, in an order of their own."""
     run = run_of(folder)
     loaded = load_spec(folder / "spec.yaml")
-    frame = assemble(run, loaded, run.plan()).report.measured.samples
+    frame = assemble(run, loaded, run.plan()).measured.samples
     return sorted(frame.reindex(columns=KEYS).itertuples(index=False, name=None))
 
 

@@ -315,7 +315,7 @@ CLOCKS = ",".join(CLOCK_COLUMNS) + "\n" + "1.5,1980,2619,4,50,300\n" * 40
 
 def document(run: RunFolder) -> str:
     """What `report --json` writes of a run."""
-    return dump(report_document(find(read_run(run).report)))
+    return dump(report_document(find(read_run(run))))
 
 
 def run_around(path: Path) -> RunFolder:
@@ -328,7 +328,7 @@ def reported(path: Path) -> str:
 
 
 def reported_page(path: Path) -> str:
-    return render_page(find(read_run(run_around(path)).report))
+    return render_page(find(read_run(run_around(path))))
 
 
 def timed(folder: Path) -> Workplace:

@@ -48,7 +48,7 @@ def load(place, attempt):
 
 
 def notices_of(place):
-    found = find(assemble(place.run, place.loaded, place.plan).report)
+    found = find(assemble(place.run, place.loaded, place.plan))
     return [text(notice) for notice in found.notices]
 
 
@@ -127,7 +127,7 @@ def test_the_attempt_of_a_damaged_file_is_named_and_the_rest_is_used(place, name
     (folder / name).write_bytes(b"\xff\x00 damaged")
     notices = notices_of(place)
     assert any(folder.name in line and "damaged" in line for line in notices), notices
-    statuses = assemble(place.run, place.loaded, place.plan).report.statuses
+    statuses = assemble(place.run, place.loaded, place.plan).statuses
     assert {status.outcome for status in statuses.values()} == {"measured"}
 
 
@@ -155,7 +155,7 @@ def test_kernels_are_checked_again_and_a_csv_damaged_as_well_blames_nobody(place
     folder = place.run.path / "raw/ncu-timing.001"
     (folder / "kernels.json").write_text("[")
     (folder / "ncu.csv.gz").write_bytes(b"")
-    statuses = assemble(place.run, place.loaded, place.plan).report.statuses
+    statuses = assemble(place.run, place.loaded, place.plan).statuses
     assert "no_kernel" not in {status.outcome for status in statuses.values()}
     place.check_kernels(folder)
     assert json.loads((folder / "kernels.json").read_text())["no_kernel"] == []

@@ -85,7 +85,7 @@ def test_what_was_seen_stands_in_the_report_of_the_run(tmp_path):
     place.attempt(
         result=AttemptResult("finished", 1.0, gpu_processes={"4242": 3 * GIB, "77": None})
     )
-    report = assemble(place.run, place.loaded, place.plan).report
+    report = assemble(place.run, place.loaded, place.plan)
     (notice,) = [n for n in report.notices if n.kind is NoticeKind.GPU_SHARED]
     assert text(notice) == (
         "ncu-timing: other processes had the GPU open while it was measured: "

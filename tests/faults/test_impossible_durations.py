@@ -39,7 +39,7 @@ def timed(tmp_path):
 @pytest.mark.parametrize("value", [0.0, -5.0, 1e300])
 def test_half_of_the_blocks_at_zero_make_no_winner(timed, value):
     place = timed(lambda cell, block: cell.startswith("tree") and block % 2, value)
-    report = assemble(place.run, place.loaded, place.plan).report
+    report = assemble(place.run, place.loaded, place.plan)
     assert report.measured.samples["duration_ns"].gt(0).all()
     tree = report.measured.summary.query("variant == 'tree' and metric == 'duration_ns'")
     assert list(tree["n"]) == [3, 3]
@@ -51,7 +51,7 @@ def test_half_of_the_blocks_at_zero_make_no_winner(timed, value):
 
 def test_a_cell_without_any_duration_is_not_measured_and_not_tried_for_ever(timed):
     place = timed(lambda cell, block: cell == "tree..small", 0.0)
-    statuses = assemble(place.run, place.loaded, place.plan).report.statuses
+    statuses = assemble(place.run, place.loaded, place.plan).statuses
     assert statuses["tree..small"].outcome == "not_measured"
     assert {statuses[cell].outcome for cell in statuses if cell != "tree..small"} == {"measured"}
     _, output = resume(place)
@@ -62,7 +62,7 @@ def test_a_baseline_without_any_says_so(timed):
     place = timed(lambda cell, block: cell.startswith(BASELINE), 0.0)
     notices = notices_of(place)
     assert any("no sample of the baseline" in line for line in notices), notices
-    findings = find(assemble(place.run, place.loaded, place.plan).report)
+    findings = find(assemble(place.run, place.loaded, place.plan))
     assert findings.report.measured.summary["ratio"].isna().all()
 
 

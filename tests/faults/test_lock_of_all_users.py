@@ -136,8 +136,8 @@ def test_what_somebody_put_in_its_place_is_not_touched(shared, tmp_path, plant):
 
 
 def test_a_lock_file_that_was_taken_away_is_made_again(shared):
-    with hold() as lock:
-        lock.session_file.unlink()
+    with hold() as session_file:
+        session_file.unlink()
         (shared / LOCK).unlink()
     with hold():
         assert not is_free("GPU-1")

@@ -133,7 +133,7 @@ def findings(tmp_path_factory):
     )
     excluded = (Exclusion(NASTY, 1, "cell", (NASTY,)),)
     plan = replace(place.plan, cells=cells, excluded=excluded)
-    return find(assemble(place.run, place.loaded, plan).report)
+    return find(assemble(place.run, place.loaded, plan))
 
 
 def _nasty(named):
@@ -154,7 +154,7 @@ def test_console(findings):
 
 
 def test_page_and_pictures(findings, tmp_path):
-    page = write_results(findings, tmp_path).page.read_text(encoding="utf-8", errors="strict")
+    page = write_results(findings, tmp_path)[1].read_text(encoding="utf-8", errors="strict")
     assert not unsafe_in(page)
     assert "\\x1b[31m&lt;b&gt;&amp;" in page
     data = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)

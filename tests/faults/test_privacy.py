@@ -71,8 +71,8 @@ def assert_nameless(text, old_folder):
 
 def test_what_is_shown_names_nobody(moved, tmp_path):
     place, old_folder = moved
-    findings = find(assemble(place.run, place.loaded, place.plan).report)
-    page = write_results(findings, tmp_path / "shown").page.read_text()
+    findings = find(assemble(place.run, place.loaded, place.plan))
+    page = write_results(findings, tmp_path / "shown")[1].read_text()
     document = dump(report_document(findings))
     for text in (page, document):
         assert_nameless(text, old_folder)
@@ -92,7 +92,7 @@ def test_a_recording_names_nobody_and_keeps_the_names_of_kernels(moved, tmp_path
     for name in ("result.json", "journal.jsonl.gz", "ncu.csv.gz", "build.json"):
         assert "as USER@HOST on gpu-" in texts[name]
     assert f'"{USER}(float *, int)"' in texts["ncu.csv.gz"]
-    statuses = assemble(recording, place.loaded, place.plan).report.statuses
+    statuses = assemble(recording, place.loaded, place.plan).statuses
     assert statuses["tree..small"].cause.startswith("cannot reach HOST")
     assert statuses["plain..small"].outcome == "measured"
 
@@ -123,7 +123,7 @@ def test_names_that_anybody_has_stay_words(moved, monkeypatch, tmp_path):
     visits = place.visits("ncu-timing")
     words = "only root may do that on localhost"
     place.attempt(visits=visits, journal=[failed("tree..small", "raised", words)])
-    report = assemble(place.run, place.loaded, place.plan).report
+    report = assemble(place.run, place.loaded, place.plan)
     assert report.statuses["tree..small"].cause == words
 
 

@@ -50,7 +50,7 @@ def test_a_report_writes_through_no_link(place, tmp_path, monkeypatch):
     targets = [place.run.path / name for name in ("summary.json", "summary.parquet", "index.html")]
     for name in {*targets, *every_name(place.run.path)}:
         name.symlink_to(victim)
-    report = assemble(place.run, place.loaded, place.plan).report
+    report = assemble(place.run, place.loaded, place.plan)
     write_results(find(report), place.run.path)
     assert victim.read_text() == "a thesis"
     assert not any(target.is_symlink() for target in targets)

@@ -146,7 +146,7 @@ def test_of_a_persistent_kernel_two_tiles_are_recorded(run):
 
 
 def test_warpgroups_take_turns_on_the_tensor_cores(run):
-    findings = find(read_run(RunFolder(run)).report)
+    findings = find(read_run(RunFolder(run)))
     (inside,) = (
         inside for cell, inside in findings.in_kernel.items() if cell.startswith("ping-pong..")
     )

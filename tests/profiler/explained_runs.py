@@ -13,7 +13,7 @@ SOFTMAX = Path(__file__).parents[1] / "recordings/explained.zip"
 
 def softmax_findings():
     """Findings of the recording, read anew."""
-    return find(read_run(open_run(SOFTMAX)).report)
+    return find(read_run(open_run(SOFTMAX)))
 
 
 def answer_pair(findings):

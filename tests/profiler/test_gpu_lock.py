@@ -75,8 +75,8 @@ def test_two_gpus_can_be_held_by_one_process(tmp_path):
 
 
 def test_a_session_that_outlives_its_run_keeps_the_gpu(tmp_path):
-    with gpu_lock("GPU-1", timeout_s=5, on_wait=print, folder=tmp_path) as lock:
-        session_file = lock.session_file
+    with gpu_lock("GPU-1", timeout_s=5, on_wait=print, folder=tmp_path) as session_file:
+        pass
     script = "import fcntl,sys;f=open(sys.argv[1],'a');fcntl.flock(f,2);print(1,flush=True);input()"
     with subprocess.Popen(
         [sys.executable, "-c", script, str(session_file)],

@@ -56,11 +56,11 @@ def report(place):
         visits=[(TREE, 0)],
         journal=[failed(TREE, "wrong_result", "off", max_abs_error=0.5, max_rel_error=math.inf)],
     )
-    return assemble(place.run, place.loaded, place.plan).report
+    return assemble(place.run, place.loaded, place.plan)
 
 
 def test_files_of_a_run(report, tmp_path):
-    assert write_results(find(report), tmp_path / "out", page=False).page is None
+    assert write_results(find(report), tmp_path / "out", page=False)[1] is None
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert names == {SAMPLES_FILE, SUMMARY_FILE, SUMMARY_JSON_FILE}
     samples = pd.read_csv(tmp_path / "out" / SAMPLES_FILE)
@@ -74,7 +74,7 @@ def test_files_of_a_run(report, tmp_path):
 
 
 def test_the_page_is_written_and_its_path_given(report, tmp_path):
-    page = write_results(find(report), tmp_path).page
+    page = write_results(find(report), tmp_path)[1]
     assert page == tmp_path / PAGE_FILE
     assert page.read_text("utf-8").lower().startswith("<!doctype html>")
 
@@ -120,7 +120,7 @@ def test_a_cell_that_nobody_reports_on_is_not_measured(report):
 
 
 def test_a_run_without_samples_can_be_written(place, tmp_path):
-    report = assemble(place.run, place.loaded, place.plan).report
+    report = assemble(place.run, place.loaded, place.plan)
     write_results(find(report), tmp_path, page=False)
     document = strict((tmp_path / SUMMARY_JSON_FILE).read_text())
     assert {cell["outcome"] for cell in document["cells"]} == {"not_measured"}
@@ -130,7 +130,7 @@ def test_a_run_without_samples_can_be_written(place, tmp_path):
 def test_results_of_a_timer_can_be_written(tmp_path):
     place = Workplace(tmp_path, SPEC.replace("blocks: 2,", "blocks: 2, collectors: timer,"))
     place.attempt("timer", journal=measured(place.visits("timer"), durations_ns=[5.0, 7.0]))
-    report = assemble(place.run, place.loaded, place.plan).report
+    report = assemble(place.run, place.loaded, place.plan)
     write_results(find(report), tmp_path, page=False)
     document = strict((tmp_path / SUMMARY_JSON_FILE).read_text())
     assert document["cells"][0]["metrics"]["duration_ns"]["median"] == 6.0

@@ -75,7 +75,7 @@ def read_answers(path: Path) -> Sequence[RunAnswers]:
     from profiler.findings.find import find
 
     run = open_run(path)
-    return [answers_of_findings(find(read_run(run).report), run)]
+    return [answers_of_findings(find(read_run(run)), run)]
 
 
 def answers_of_findings(findings: Findings, run: RunFolder) -> RunAnswers:

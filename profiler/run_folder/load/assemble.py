@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
@@ -17,7 +17,7 @@ from profiler.analyse.summary import summarise
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.collect import cupti, ncu
 from profiler.collect.registry import primary_timer
-from profiler.errors import ExitCode, ParseError, UsageError
+from profiler.errors import ParseError, UsageError
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import (
     BuildResult,
@@ -49,14 +49,6 @@ from profiler.run_folder.seconds import session_seconds
 from profiler.search.live.journal import SearchRecord, read_search
 
 
-@dataclass(frozen=True, eq=False)
-class AssembledRun:
-    """A report, and the exit code of the process."""
-
-    report: Report
-    exit_code: ExitCode
-
-
 def assemble(
     run: RunFolder,
     loaded: LoadedSpec,
@@ -64,7 +56,7 @@ def assemble(
     *,
     replay: bool = False,
     reader: AttemptReader | None = None,
-) -> AssembledRun:
+) -> Report:
     """Report of the cells of a plan, from a run folder.
 
     `replay`: the folder is a recording, made on whatever machine. The keys that count are those of
@@ -163,7 +155,7 @@ def assemble(
         ),
         search=search,
     )
-    return AssembledRun(safe_frames(report), _exit_code(results))
+    return safe_frames(report)
 
 
 def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
@@ -279,11 +271,6 @@ def _commands(attempts: Sequence[Attempt]) -> Mapping[str, str]:
         if attempt.record.session not in commands:
             commands[attempt.record.session] = attempt.command()
     return commands
-
-
-def _exit_code(results: Results) -> ExitCode:
-    failed = any(status.outcome.failed for status in results.statuses.values())
-    return ExitCode.SOME_CELLS_FAILED if failed else ExitCode.COMPLETE
 
 
 # ---- what may be shown ---------------------------------------------------------------------------

@@ -107,18 +107,14 @@ class TunedChoice:
     config: Params
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """What was tried for one cell, and who chose otherwise."""
+def tuned_by_cell(
+    attempts: Sequence[Loaded],
+) -> Mapping[str, tuple[tuple[TunedConfig, ...], tuple[str, ...]]]:
+    """What the autotuner tried, and who chose otherwise, by cell id; cells without it are left out.
 
-    configs: tuple[TunedConfig, ...]
-    """Tuned by the session whose durations count, or by another where that one tuned nothing."""
-    otherwise: tuple[str, ...]
-    """Names of the sessions that ran something else, of which this may be one."""
-
-
-def tuned_by_cell(attempts: Sequence[Loaded]) -> Mapping[str, Tuned]:
-    """What the autotuner tried, by cell id; cells for which it said nothing are left out."""
+    It was tried by the session whose durations count, or by another where that one tuned nothing.
+    Names are of the sessions that ran something else, of which this may be one.
+    """
     configs_by_cell: dict[str, list[tuple[str, tuple[TunedConfig, ...]]]] = defaultdict(list)
     for loaded in sorted(attempts, key=_priority):
         for cell, configs in loaded.tuned:
@@ -126,13 +122,15 @@ def tuned_by_cell(attempts: Sequence[Loaded]) -> Mapping[str, Tuned]:
     return {cell: _tuned(sessions) for cell, sessions in configs_by_cell.items()}
 
 
-def _tuned(sessions: Sequence[tuple[str, tuple[TunedConfig, ...]]]) -> Tuned:
+def _tuned(
+    sessions: Sequence[tuple[str, tuple[TunedConfig, ...]]],
+) -> tuple[tuple[TunedConfig, ...], tuple[str, ...]]:
     first = sessions[0][0]
     # The attempt that compiled tells of everything that it tried; later ones find the winner.
     configs = max((tried for session, tried in sessions if session == first), key=len)
     timed = choices_by_operation(configs)
     otherwise = (name for name, tried in sessions if choices_by_operation(tried) != timed)
-    return Tuned(configs, tuple(dict.fromkeys(otherwise)))
+    return configs, tuple(dict.fromkeys(otherwise))
 
 
 def choices_by_operation(tried: Iterable[TunedConfig]) -> dict[str, tuple[TunedChoice, ...]]:

@@ -130,8 +130,8 @@ def gather(
     deciding, planned = _that_decide(attempts), {cell.id for cell in plan.cells}
     facts = _facts(plan, deciding)
     _describe(facts, deciding)
-    for cell_id, tuned in tuned_by_cell(attempts).items():
-        facts[cell_id].described |= {"tuned": tuned.configs, "tuned_otherwise": tuned.otherwise}
+    for cell_id, (configs, otherwise) in tuned_by_cell(attempts).items():
+        facts[cell_id].described |= {"tuned": configs, "tuned_otherwise": otherwise}
     aliases = find_aliases(plan.cells, builds)
     by_variant = {build.variant: build for build in builds}
     timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"].unique())

@@ -13,6 +13,7 @@ import pandas as pd
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Rules
 from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.errors import ExitCode
 from profiler.metrics.own import OwnMetric
 from profiler.model import BuildResult, CellStatus, Environment, Plan, Span
 from profiler.notices import Notice
@@ -155,3 +156,9 @@ class Report:
     details: Details = field(default_factory=Details)
     search: SearchRecord | None = None
     """What was searched before the cells were measured; None where every variant was measured."""
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Exit code of a command that measured or read it."""
+        failed = any(status.outcome.failed for status in self.statuses.values())
+        return ExitCode.SOME_CELLS_FAILED if failed else ExitCode.COMPLETE

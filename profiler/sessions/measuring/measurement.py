@@ -17,7 +17,7 @@ from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import AttemptRecord
 from profiler.run_folder.load.loaded import Loaded, median_durations
 from profiler.run_folder.load.throttling import throttled_again
-from profiler.run_folder.seconds import Seconds
+from profiler.run_folder.seconds import Executions
 from profiler.sessions.forecasts.forecast import newest_run, rest_of
 from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import (
@@ -43,7 +43,7 @@ class Measurement:
 
     book: AttemptBook
     reporter: ProgressReporter
-    took: Seconds = field(default_factory=Seconds)
+    took: Executions = ()
     """Where the seconds of earlier executions went."""
     meanwhile: Callable[[], None] | None = None
     """What is done once, beside the start of the first session, in a thread of its own."""

@@ -190,12 +190,12 @@ def measure_searched(request: MeasureRequest, reporter: ProgressReporter) -> Run
     builds = build_all(fixed, reporter)
     keys = keys_of(fixed, builds)
     terms = terms_of(request, plan, keys)
-    with gpu_held(request.machine, request.seconds, reporter.say) as lock:
+    with gpu_held(request.machine, request.seconds, reporter.say) as lock_file:
         run = _run_folder(request, terms, reporter)
         begin(run, fixed, builds, keys)
         search = ExperimentSearch(request, plan, builds, terms, reporter)
         with request.seconds.stage(STAGE), request.seconds.step(SEARCHES):
-            finalists = _search(search, run, lock.session_file)
+            finalists = _search(search, run, lock_file)
         judged = replace(request, plan=judged_plan(experiment, request.plan, finalists))
         judged_builds = build_all(judged, reporter)
         measure_in(
@@ -203,7 +203,7 @@ def measure_searched(request: MeasureRequest, reporter: ProgressReporter) -> Run
             judged,
             builds=judged_builds,
             keys=keys_of(judged, judged_builds),
-            lock_file=lock.session_file,
+            lock_file=lock_file,
             reporter=reporter,
         )
     return run

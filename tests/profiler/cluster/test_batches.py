@@ -17,7 +17,6 @@ from profiler.cluster.parcels import packed
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.model import BuildResult, Environment, Outcome, SearchPlan
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, RunRecord, Worker
-from profiler.run_folder.seconds import Seconds
 from profiler.run_folder.workers import note_environment
 from profiler.search.live.journal import Evaluated, LookedAgain, SearchJournal, Terms
 from profiler.search.live.state import LiveSearch
@@ -78,7 +77,7 @@ def finish(
     its.path.mkdir(exist_ok=True)
     environment = Environment(gpu="a GPU", gpu_uuid=f"GPU-{batch.worker == 'GPU-b':d}")
     its.write_record(RunRecord("mine", "2026-03-04T10:00:00+00:00", 1, environment, {}))
-    its.write_seconds(Seconds(), ())
+    its.write_seconds((), ())
     note_environment(its, environment)
     records = SearchJournal(its.path / SEARCH_JOURNAL_FILE)
     records.begin_anew()

@@ -17,7 +17,6 @@ from profiler.cluster.parcels import Parcel, packed
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.model import Environment, Span
 from profiler.run_folder.folder import AttemptRecord, RunFolder, RunRecord
-from profiler.run_folder.seconds import Seconds
 from profiler.run_folder.workers import note_environment
 
 GPU = Environment(gpu="a GPU")
@@ -108,7 +107,7 @@ def parcel(tmp_path: Path) -> Callable[..., Parcel]:
         (run.path / "private/workers.json").unlink(missing_ok=True)
         if environment is not None:
             note_environment(run, environment)
-        run.write_seconds(Seconds(), [SPAN])
+        run.write_seconds((), [SPAN])
         record = AttemptRecord("ncu-timing", "ncu", "timing", (), {})
         return packed(run, [run.new_attempt(record) for _ in range(attempts)])
 

@@ -76,7 +76,7 @@ def test_what_the_journal_holds_is_the_samples_of_a_cell(tmp_path):
     ]
     journal = [*measured(visits), *counted]
     place.attempt("cupti-timing", journal=journal)
-    report = assemble(place.run, place.loaded, place.plan).report
+    report = assemble(place.run, place.loaded, place.plan)
     assert {status.outcome for status in report.statuses.values()} == {Outcome.MEASURED}
     samples = report.measured.samples[report.measured.samples["collector"] == "cupti"]
     assert set(samples["duration_ns"]) == {150.0}

@@ -39,7 +39,7 @@ def test_the_samples_of_a_new_collector_are_measured_cells(sundial, tmp_path):
     assert (session.name, session.collector) == ("sun-dial", "sun_dial")
     visits = place.visits("sun-dial")
     place.attempt("sun-dial", journal=measured(visits, durations_ns=[5.0, 6.0, 7.0]))
-    report = assemble(place.run, place.loaded, place.plan).report
+    report = assemble(place.run, place.loaded, place.plan)
     assert {status.outcome for status in report.statuses.values()} == {Outcome.MEASURED}
     times = report.measured.summary[report.measured.summary["metric"] == "duration_ns"]
     assert set(times["median"]) == {6.0}

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from recorded import RECORDINGS, findings_of_recording, finished_recording
+from recorded import RECORDINGS, findings_of_recording, report_of_recording
 
 from profiler.commands import report
 from profiler.commands.check import check
@@ -29,8 +29,8 @@ def _found_once(monkeypatch):
     def read_run(run, **part):
         if any(part.values()):
             return real_read(run, **part)
-        finished = finished_recording(run.archive)
-        whole[id(finished.report)] = run.archive
+        finished = report_of_recording(run.archive)
+        whole[id(finished)] = run.archive
         return finished
 
     def found(report):

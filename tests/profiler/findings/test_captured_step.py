@@ -30,7 +30,7 @@ def findings_of(folder, page, problems=PROBLEMS):
         ns = 1e3 * micro * (1 + 1e-4 * NOISE[(block + 3 * arm + number) % 8])
         records += measured([(cell, block, arm)], durations_ns=[ns])[1:]
     place.attempt("timer", journal=[*measured([])[:1], *records])
-    return find(assemble(place.run, place.loaded, place.plan).report)
+    return find(assemble(place.run, place.loaded, place.plan))
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from profiler.run_folder.load.report import Measurements
 def measured(tmp_path_factory):
     place = Workplace(tmp_path_factory.mktemp("place"))
     place.measure_all()
-    return assemble(place.run, place.loaded, place.plan).report
+    return assemble(place.run, place.loaded, place.plan)
 
 
 def without_samples(report):

@@ -53,7 +53,7 @@ def report(tmp_path_factory):
     records = journal(place.visits("sustained"), BUSY, **facts)
     records[2]["sustained"] |= {"settled": 0.0, "host_share": 0.97}
     place.attempt("sustained", journal=records)
-    return assemble(place.run, place.loaded, place.plan).report
+    return assemble(place.run, place.loaded, place.plan)
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ def findings():
 
 @functools.cache
 def findings_of(run):
-    return find(read_run(open_run(run)).report)
+    return find(read_run(open_run(run)))
 
 
 @pytest.fixture(autouse=True)

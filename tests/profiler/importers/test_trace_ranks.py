@@ -4,7 +4,7 @@ import pytest
 from torch_traces import TraceFile
 
 from profiler.importers.registry import read_files
-from profiler.importers.trace_ranks import BY_PARTS, LEFT_OUT, RANK_COLUMNS, RECORDED, ranked_work
+from profiler.importers.timelines import BY_PARTS, LEFT_OUT, RANK_COLUMNS, RECORDED, ranked_work
 
 
 def ranks_of(path):

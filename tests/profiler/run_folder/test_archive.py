@@ -69,7 +69,7 @@ def test_a_run_that_somebody_zipped_is_read_and_stays_as_it_is(
     assert not opened.is_recording()
     assert opened.path.name == (run.name if with_folder else "sent")
     live, read = (assemble(one, measured.loaded, measured.plan) for one in (measured.run, opened))
-    assert read.report.measured.samples.equals(live.report.measured.samples)
+    assert read.measured.samples.equals(live.measured.samples)
     before = sent.read_bytes(), sorted(opened.path.rglob("*"))
     out = tmp_path / "out"
     assert rebuild_report(ReportRequest(sent, out, color="never")) == ExitCode.COMPLETE

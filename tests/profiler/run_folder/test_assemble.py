@@ -41,9 +41,8 @@ def kinds(report):
 
 def test_a_whole_run(place):
     place.measure_all()
-    finished = finish(place)
-    report = finished.report
-    assert finished.exit_code is ExitCode.COMPLETE
+    report = finish(place)
+    assert report.exit_code is ExitCode.COMPLETE
     assert (report.experiment.title, report.experiment.name, report.execution.created) == (
         "Which sum",
         "sums",
@@ -61,13 +60,13 @@ def test_a_whole_run(place):
 
 def test_what_the_tool_says_about_the_gpu_fills_the_environment(place):
     place.measure_all()
-    environment = finish(place).report.environment
+    environment = finish(place).environment
     assert (environment.sm_count, environment.l2_bytes) == (132, 62_914_560)
 
 
 def test_a_title_is_the_name_where_there_is_none(tmp_path):
     place = Workplace(tmp_path / "place", SPEC.replace("title: Which sum\n", ""))
-    assert finish(place).report.experiment.title == "sums"
+    assert finish(place).experiment.title == "sums"
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
@@ -82,7 +81,7 @@ def test_exit_code(place, outcome):
 
 def test_exit_code_of_a_compile_error_and_of_nothing_measured(place):
     assert finish(place).exit_code is ExitCode.COMPLETE
-    assert NoticeKind.NOT_MEASURED in kinds(finish(place).report)
+    assert NoticeKind.NOT_MEASURED in kinds(finish(place))
     place.begin([BuildResult("tree", ok=False, error="no")])
     assert finish(place).exit_code is ExitCode.SOME_CELLS_FAILED
 
@@ -90,11 +89,11 @@ def test_exit_code_of_a_compile_error_and_of_nothing_measured(place):
 def test_a_wrong_cell_is_never_ranked(place):
     place.measure_all()
     place.attempt(visits=[(TREE, 0)], journal=[failed(TREE, "wrong_result")])
-    summary = finish(place).report.measured.summary
+    summary = finish(place).measured.summary
     ranks = summary[summary["metric"] == "duration_ns"].set_index("cell")["rank"]
     assert pd.isna(ranks[TREE])
     assert sorted(ranks[[PLAIN, "loop..small"]]) == [1, 2]
-    findings = find(finish(place).report)
+    findings = find(finish(place))
     assert math.isnan(findings.numbers.values[TREE, "duration_ns"].rank)
     assert TREE not in findings.ranking.winners["small"].all_others
 
@@ -105,7 +104,7 @@ def test_a_twin_has_samples_and_the_same_numbers(place):
     for session in place.plan.sessions:
         own = [v for v in place.visits(session.name) if not v[0].startswith("tree")]
         place.attempt(session.name, visits=own)
-    report = finish(place).report
+    report = finish(place)
     assert report.statuses[TREE].outcome is Outcome.DUPLICATE
     findings = find(report)
     of_twin, own = (findings.numbers.values[cell, "duration_ns"] for cell in (TREE, PLAIN))
@@ -140,9 +139,9 @@ def test_a_cell_that_fell_back_is_a_failure_and_never_ranked(tmp_path):
     place.attempt(visits=tree, csv=ncu_csv(tree, metrics, kernels=2))
     finished = finish(place)
     assert finished.exit_code is ExitCode.SOME_CELLS_FAILED
-    status = finished.report.statuses[TREE]
+    status = finished.statuses[TREE]
     assert (status.outcome, status.cause) == (Outcome.FELL_BACK, "ran the kernels of another")
-    findings = find(finished.report)
+    findings = find(finished)
     timing = findings.numbers.frame.query("metric == 'duration_ns'").set_index("cell")
     assert pd.isna(timing["rank"][TREE])
     assert pd.notna(timing["median"][TREE]), "what it took is shown all the same"
@@ -159,7 +158,7 @@ def test_what_the_runner_says_of_a_cell_stands_beside_its_counters(tmp_path):
     facts = {"compile_seconds": 1.25, "buffer_bytes": 8e6, "peak_bytes": 4e6, "flops": 1e9}
     place.attempt(journal=[{**where, "cell": TREE, **facts}, *measured(visits)])
     place.attempt("ncu-counters")
-    report = finish(place).report
+    report = finish(place)
     found = report.measured.summary.set_index(["cell", "metric"])["median"]
     names = ("compile_s", "buffer_bytes", "peak_bytes", "flops")
     assert [found[TREE, name] for name in names] == list(facts.values())
@@ -178,7 +177,7 @@ def test_errors_of_the_check_are_metrics(tmp_path):
         for number, cell in enumerate(place.cells, start=1)
     ]
     place.attempt(journal=[*facts, *measured(place.visits("ncu-timing"))])
-    summary = finish(place).report.measured.summary
+    summary = finish(place).measured.summary
     errors = summary[summary["metric"] == "max_abs_error"].set_index("cell")
     assert errors["median"][PLAIN] == pytest.approx(1e-6)
     assert errors["ratio"][TREE] == pytest.approx(2.0 if place.cells[1].id == TREE else 3.0)
@@ -190,7 +189,7 @@ def test_flops_and_bytes_of_the_workload_become_rates(place):
     where = {"event": protocol.FINISHED, "phase": protocol.DESCRIBE}
     facts = [{**where, "cell": cell.id, "flops": 1e9, "bytes": 1e6} for cell in place.cells]
     place.attempt(journal=[*facts, *measured(visits)])
-    samples = finish(place).report.measured.samples
+    samples = finish(place).measured.samples
     assert (samples["tflops"] * samples["duration_ns"]).round(3).eq(1e6).all()
     assert (samples["gbps"] * samples["duration_ns"]).round(3).eq(1e6).all()
 
@@ -199,7 +198,7 @@ def test_commands_are_those_of_the_first_attempts(place):
     first = place.attempt("ncu-timing")
     place.attempt("ncu-timing")
     place.attempt("ncu-counters")
-    commands = finish(place).report.execution.commands
+    commands = finish(place).execution.commands
     assert set(commands) == {"ncu-timing", "ncu-counters"}
     assert first.name in commands["ncu-timing"]
 
@@ -211,7 +210,7 @@ def test_nothing_of_this_machine_is_in_what_is_shown(place):
     )
     blame = {PLAIN: ("crashed", f"died in {folder}/c")}
     place.attempt(result=AttemptResult("died", 1.0, blame))
-    report = finish(place).report
+    report = finish(place)
     assert folder not in repr(dataclasses.replace(report, measured=None))
     assert report.statuses[PLAIN].cause.endswith("/c")
     assert report.statuses[TREE].cause.endswith("/b: no")
@@ -236,7 +235,7 @@ def test_the_path_of_the_spec_is_one_that_others_can_type(
     (place.folder / "sub").mkdir()
     monkeypatch.chdir(place.folder)
     path = Path(given.format(here=place.folder, elsewhere=elsewhere))
-    report = assemble(place.run, load_spec(path), place.plan).report
+    report = assemble(place.run, load_spec(path), place.plan)
     assert report.experiment.spec_path == shown
 
 
@@ -253,16 +252,14 @@ def test_a_replay_gives_the_same_samples_as_the_run(place, tmp_path):
     place.attempt(visits=[(TREE, 1)], journal=[failed(TREE, "crashed")])
     live = finish(place)
     again = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True)
-    assert_frame_equal(again.report.measured.samples, live.report.measured.samples)
-    assert_frame_equal(again.report.measured.summary, live.report.measured.summary)
-    assert again.report.statuses == live.report.statuses
-    assert again.report.environment == live.report.environment
+    assert_frame_equal(again.measured.samples, live.measured.samples)
+    assert_frame_equal(again.measured.summary, live.measured.summary)
+    assert again.statuses == live.statuses
+    assert again.environment == live.environment
     assert again.exit_code is live.exit_code is ExitCode.SOME_CELLS_FAILED
-    assert [n for n in again.report.notices if n.kind is not NoticeKind.REPLAYED] == list(
-        live.report.notices
-    )
-    found = find(live.report).notices
-    assert [n for n in find(again.report).notices if n.kind is not NoticeKind.REPLAYED] == [
+    assert [n for n in again.notices if n.kind is not NoticeKind.REPLAYED] == list(live.notices)
+    found = find(live).notices
+    assert [n for n in find(again).notices if n.kind is not NoticeKind.REPLAYED] == [
         replace(n, kind=NoticeKind.NOT_RECORDED) if n.kind is NoticeKind.NOT_MEASURED else n
         for n in found
     ]
@@ -271,7 +268,7 @@ def test_a_replay_gives_the_same_samples_as_the_run(place, tmp_path):
 
 def test_a_replay_says_so_first(place, tmp_path):
     place.measure_all()
-    report = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True).report
+    report = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True)
     assert report.execution.replay is not None
     first = find(report).notices[0]
     assert first.kind is NoticeKind.REPLAYED
@@ -282,8 +279,8 @@ def test_a_replay_says_so_first(place, tmp_path):
 
 def test_a_replay_says_of_missing_cells_that_they_are_not_in_the_recording(place, tmp_path):
     recording = record(place, tmp_path / "rec")  # of nothing: no cell was measured
-    live = assemble(place.run, place.loaded, place.plan).report
-    replayed = assemble(recording, place.loaded, place.plan, replay=True).report
+    live = assemble(place.run, place.loaded, place.plan)
+    replayed = assemble(recording, place.loaded, place.plan, replay=True)
     missing = {NoticeKind.NOT_MEASURED, NoticeKind.NOT_RECORDED}
     (here,) = (one for one in find(live).notices if one.kind in missing)
     (there,) = (one for one in find(replayed).notices if one.kind in missing)
@@ -295,7 +292,7 @@ def test_a_replay_says_of_missing_cells_that_they_are_not_in_the_recording(place
 def test_a_replay_names_the_processor_where_there_was_no_gpu(tmp_path):
     for number, (cpu, shown) in enumerate([("Some CPU", "Some CPU"), (None, "an unnamed machine")]):
         place = Workplace(tmp_path / f"{number}", environment=Environment(cpu=cpu))
-        replay = finish(place, replay=True).report.execution.replay
+        replay = finish(place, replay=True).execution.replay
         assert (replay.gpu, replay.ncu) == (shown, "the timer")
 
 
@@ -305,8 +302,8 @@ def test_a_replay_does_not_depend_on_the_keys_of_today(place, tmp_path):
     (place.folder / "workload.py").write_text("# edited since\n")
     place.environment = replace(H200, driver="another")
     place.begin()
-    assert len(finish(place).report.measured.samples) == 0
-    report = assemble(recording, place.loaded, place.plan, replay=True).report
+    assert len(finish(place).measured.samples) == 0
+    report = assemble(recording, place.loaded, place.plan, replay=True)
     # blocks of the three cells of a problem, the baseline twice; and two sessions of counters
     assert len(report.measured.samples) == 2 * (2 * 4 + 3 + 3)
 
@@ -317,8 +314,8 @@ def test_a_replay_leaves_out_what_was_measured_before_an_edit(place, tmp_path):
         csv=old.replace("kernel_0", "before_the_edit"), keys=dict.fromkeys(place.keys, "x")
     )
     place.attempt(visits=place.visits("ncu-timing")[:6])
-    live = finish(place).report.measured.samples
-    report = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True).report
+    live = finish(place).measured.samples
+    report = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True)
     assert_frame_equal(report.measured.samples, live)
     assert not live["kernel_names"].str.contains("before_the_edit").any()
 
@@ -327,7 +324,7 @@ def test_cells_that_the_recording_does_not_have_are_not_measured(place, tmp_path
     place.measure_all()
     recording = record(place, tmp_path / "rec")
     wider = Workplace(tmp_path / "wider", SPEC.replace("loop]", "loop, fourth]"))
-    report = assemble(recording, wider.loaded, wider.plan, replay=True).report
+    report = assemble(recording, wider.loaded, wider.plan, replay=True)
     unmeasured = {c for c, s in report.statuses.items() if s.outcome is Outcome.NOT_MEASURED}
     assert unmeasured == {"fourth..small", "fourth..large"}
     # blocks of the three cells of a problem, the baseline twice; and two sessions of counters
@@ -354,7 +351,7 @@ def test_operations_that_several_sessions_counted_are_one_metric_with_its_roof(t
     parts = CATALOGUE["tensor_fp16_ops"].parts
     assert sum(bool({*parts} & {*session.metrics}) for session in place.plan.sessions) == 2
     place.measure_all()
-    report = finish(place).report
+    report = finish(place)
     values = report.measured.summary.pivot_table(index="cell", columns="metric", values="median")
     assert list(values["tensor_fp16_ops"]) == list(values[[*parts]].sum(axis=1))
     assert values["roof_tensor_fp16_pct"].gt(0).all()
@@ -369,5 +366,5 @@ def test_a_replay_does_not_miss_what_was_asked_of_other_cells_only(tmp_path):
     plan = make_plan(place.loaded, replace(place.space, capability=None))
     planned = {name for session in plan.sessions for name in session.metrics}
     assert not planned & {*CATALOGUE["tensor_fp16_ops"].parts}
-    report = assemble(record(place, tmp_path / "rec"), place.loaded, plan, replay=True).report
+    report = assemble(record(place, tmp_path / "rec"), place.loaded, plan, replay=True)
     assert not any(status.missing_metrics for status in report.statuses.values())

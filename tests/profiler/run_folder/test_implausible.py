@@ -50,10 +50,10 @@ def test_an_implausible_cell_is_a_failure_and_never_ranked(tmp_path, happen, wor
     happen(place)
     finished = finish(place)
     assert finished.exit_code is ExitCode.SOME_CELLS_FAILED
-    status = finished.report.statuses[TREE]
+    status = finished.statuses[TREE]
     assert status.outcome is Outcome.IMPLAUSIBLE
     assert words in status.cause
-    findings = find(finished.report)
+    findings = find(finished)
     timing = findings.numbers.frame.query("metric == 'duration_ns'").set_index("cell")
     assert pd.isna(timing["rank"][TREE])
     assert pd.notna(timing["median"][TREE]), "what it took is shown all the same"
@@ -68,9 +68,9 @@ def test_a_trusted_variant_is_ranked_and_the_page_says_why(tmp_path, happen, wor
     happen(place)
     finished = finish(place)
     assert finished.exit_code is ExitCode.COMPLETE
-    assert finished.report.statuses[TREE].outcome is Outcome.MEASURED
+    assert finished.statuses[TREE].outcome is Outcome.MEASURED
     assert failures(place.plan, place.load()) == {}, "so that it is visited in later looks"
-    (notice,) = [n for n in finished.report.notices if n.kind is NoticeKind.TRUSTED]
+    (notice,) = [n for n in finished.notices if n.kind is NoticeKind.TRUSTED]
     assert "it is sparse" in text(notice)
     assert words in text(notice)
 

@@ -47,7 +47,7 @@ def test_it_visits_every_cell_once_and_last(place):
 
 def test_stamps_belong_to_their_cells(place):
     stamps(place, CELL)
-    report = assemble(place.run, place.loaded, place.plan).report
+    report = assemble(place.run, place.loaded, place.plan)
     assert list(report.details.in_kernel) == [CELL]
     assert report.details.in_kernel[CELL].groups == {0: "consumer 1", 1: "consumer 2"}
     assert {status.outcome for status in report.statuses.values()} == {Outcome.MEASURED}
@@ -55,7 +55,7 @@ def test_stamps_belong_to_their_cells(place):
 
 def test_stamps_of_a_cell_that_was_edited_since_are_not_shown(place):
     stamps(place, CELL, keys={CELL: "another"})
-    assert assemble(place.run, place.loaded, place.plan).report.details.in_kernel == {}
+    assert assemble(place.run, place.loaded, place.plan).details.in_kernel == {}
 
 
 def test_what_fails_there_costs_a_cell_nothing(place):
@@ -80,7 +80,7 @@ def test_what_is_checked_there_is_another_program(place):
 def test_a_damaged_file_costs_only_itself(place):
     folder = stamps(place, CELL)
     (folder / f"{STAMPS_FILE}.gz").write_bytes(b"no gzip")
-    report = assemble(place.run, place.loaded, place.plan).report
+    report = assemble(place.run, place.loaded, place.plan)
     assert report.details.in_kernel == {}
     (notice,) = [n for n in report.notices if n.kind is NoticeKind.CSV_UNREADABLE]
     assert notice.values["file"] == f"{folder.name}/{STAMPS_FILE}"

@@ -36,7 +36,7 @@ def with_ranges(place, name, *inner):
 
 
 def report_of(place):
-    return assemble(place.run, place.loaded, place.plan).report
+    return assemble(place.run, place.loaded, place.plan)
 
 
 def measure(place, *inner):
@@ -92,7 +92,7 @@ def test_a_recording_gives_the_same(place, tmp_path):
     assert ("step_*",) in live["path"].tolist()
     recording = open_run(write_recording(place.run, tmp_path / "recording.zip", []))
     replayed = assemble(recording, place.loaded, place.plan, replay=True)
-    assert replayed.report.measured.range_counters.equals(live)
+    assert replayed.measured.range_counters.equals(live)
 
 
 def test_a_visit_that_was_measured_twice_counts_once(place):

@@ -10,7 +10,6 @@ from profiler.machine.requirements import Machine
 from profiler.model import Environment, Span
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.seconds import (
-    Seconds,
     read_seconds,
     seconds_around_visits,
     seconds_beside_sessions,
@@ -69,7 +68,7 @@ def test_executions_are_kept_and_the_newest_that_measured_is_shown(tmp_path):
     assert session_seconds(run.seconds()) == ()
     run.write_seconds(run.seconds(), [measured])
     run.write_seconds(run.seconds(), [idle])
-    assert run.seconds() == Seconds(((measured,), (idle,)))
+    assert run.seconds() == ((measured,), (idle,))
     assert session_seconds(run.seconds()) == (measured,)
 
 
@@ -150,4 +149,4 @@ def test_waiting_for_the_gpu_is_a_step_of_the_profiler(monkeypatch, tmp_path):
 
 def test_a_damaged_file_costs_the_figure_alone(tmp_path):
     (tmp_path / "seconds.json").write_text('{"executions": [[{"row": 1')
-    assert read_seconds(tmp_path) == Seconds()
+    assert read_seconds(tmp_path) == ()
