@@ -165,25 +165,45 @@ class Ncu:
         metrics: Sequence[str],
         launches: LaunchFilter | None = None,
     ) -> Command:
-        is_runner = launches is None
+        """Command that profiles `target`; `launches`: of a program that is not the runner.
+
+        `metrics` are full names of ncu. Of the runner only kernels inside our ranges are profiled;
+        ranges are recorded in the CSV either way. No `--null-stdin`: the session has no terminal
+        and an empty stdin.
+        """
         log, report = folder / LOG, folder / REPORT
-        arguments = command(
-            target,
-            metrics=metrics,
-            log_file=log,
-            report=report,
-            cache_control=self.cache_control,
-            clock_control=self.clock_control,
-            replay_mode=self.replay_mode,
-            nvtx=is_runner,
-            children=self.child_processes,
-            launches=launches,
-            sections=self.sections,
-        )
+        arguments = [
+            # Files of the user's that would change a run without a trace.
+            *("--config-file", "off"),
+            *("--rename-kernels", "off"),
+            *("--print-units", "base"),
+            "--csv",
+            *("--page", "raw"),
+            # Their defaults change between releases.
+            *("--clock-control", self.clock_control),
+            *("--cache-control", self.cache_control),
+            *("--target-processes", "all" if self.child_processes else "application-only"),
+            *("--metrics", ",".join(metrics)),
+            *("--log-file", str(log)),
+            *("-f", "-o", str(report)),
+            "--nvtx",
+        ]
+        if self.replay_mode != KERNEL_REPLAY:
+            arguments += ["--replay-mode", self.replay_mode]
+        if self.sections:
+            arguments += [word for section in self.sections for word in ("--section", section)]
+            arguments += ["--import-source", "yes"]
+        elif not any(name.startswith(_DERIVED) for name in metrics):
+            # Named no folder, ncu reads all its sections when it starts (0.3 s); this has none.
+            arguments += ["--section-folder", str(folder)]
+        if launches is None:
+            arguments += ["--nvtx-include", NVTX_INCLUDE]
+        else:
+            arguments += _filter_arguments(launches)
         return Command(
-            argv=(str(self.path), *arguments),
+            argv=(str(self.path), *arguments, *target),
             # ncu prints thousands separators by locale.
-            env={"LC_ALL": "C"} | (_WITHOUT_WORKERS if is_runner else {}),
+            env={"LC_ALL": "C"} | (_WITHOUT_WORKERS if launches is None else {}),
             files={"log": log, "report": report},
         )
 
@@ -299,57 +319,6 @@ def _too_old(message: str) -> EnvironmentUnusable:
         f"{message}: {minimum} or newer is needed for --rename-kernels and --config-file.",
         remedy=f"Install Nsight Compute {minimum} or newer, or set PROFILER_NCU to one.",
     )
-
-
-def command(  # noqa: PLR0913 - each is one option of ncu, all by keyword
-    target: Sequence[str],
-    *,
-    metrics: Sequence[str],
-    log_file: Path,
-    report: Path,
-    cache_control: str,
-    clock_control: str,
-    replay_mode: str = KERNEL_REPLAY,
-    nvtx: bool = True,
-    children: bool = False,
-    launches: LaunchFilter | None = None,
-    sections: Sequence[str] = (),
-) -> list[str]:
-    """Arguments for ncu (without ncu itself) that profile `target`.
-
-    `metrics` are full ncu names. `nvtx` limits profiling to kernels inside our ranges; ranges are
-    recorded in the CSV either way. No `--null-stdin`: the session has no terminal and an empty
-    stdin.
-    """
-    arguments = [
-        # Files of the user's that would change a run without a trace.
-        *("--config-file", "off"),
-        *("--rename-kernels", "off"),
-        *("--print-units", "base"),
-        "--csv",
-        *("--page", "raw"),
-        # Their defaults change between releases.
-        *("--clock-control", clock_control),
-        *("--cache-control", cache_control),
-        *("--target-processes", "all" if children else "application-only"),
-        *("--metrics", ",".join(metrics)),
-        *("--log-file", str(log_file)),
-        *("-f", "-o", str(report)),
-        "--nvtx",
-    ]
-    if replay_mode != KERNEL_REPLAY:
-        arguments += ["--replay-mode", replay_mode]
-    if sections:
-        arguments += [word for section in sections for word in ("--section", section)]
-        arguments += ["--import-source", "yes"]
-    elif not any(name.startswith(_DERIVED) for name in metrics):
-        # Named no folder, ncu reads all its sections when it starts (0.3 s); this one has none.
-        arguments += ["--section-folder", str(log_file.parent)]
-    if nvtx:
-        arguments += ["--nvtx-include", NVTX_INCLUDE]
-    if launches is not None:
-        arguments += _filter_arguments(launches)
-    return [*arguments, *target]
 
 
 def _filter_arguments(launches: LaunchFilter) -> list[str]:

@@ -86,14 +86,28 @@ class Nsys(Collector):
         return self.profile_command(runner_argv(job, self.python), folder)
 
     def profile_command(self, target: Sequence[str], folder: Path) -> Command:
-        """Command that records a timeline of any program into the private folder in `folder`."""
-        output = (folder / REPORT).with_suffix("")
-        arguments = command(target, output=output, window=self.window)
-        return Command(
-            argv=(str(self.path), *arguments),
-            env=environment(self.window),
-            files={"report": folder / REPORT},
+        """Command that records a timeline of any program into the private folder in `folder`.
+
+        Only CUDA and NVTX, every node of a graph on its own. Sampling and context switches are off:
+        with them, half a second of a program was seen to make a recording of 2 GB.
+        """
+        output = str((folder / REPORT).with_suffix(""))
+        argv = (
+            *(str(self.path), "profile"),
+            "--trace=cuda,nvtx",
+            "--sample=none",
+            "--cpuctxsw=none",
+            "--backtrace=none",
+            "--cuda-graph-trace=node",
+            *_window_arguments(self.window),
+            "--force-overwrite=true",
+            *("-o", output.replace("%", "%%")),  # %h and %p stand for host and process id
+            *target,
         )
+        # By default only registered strings are compared, and torch.cuda.nvtx registers none.
+        by_name = isinstance(self.window, NvtxWindow)
+        env = {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"} if by_name else {}
+        return Command(argv, env=env, files={"report": folder / REPORT})
 
     def export_command(self, folder: Path) -> Command:
         """Command that turns the report of an attempt into SQLite, for `profiler.parse.nsys`."""
@@ -206,26 +220,6 @@ def find_importer(path: Path) -> Path | None:
     return min(importers, default=None)
 
 
-def command(target: Sequence[str], *, output: Path, window: Window | None = None) -> list[str]:
-    """Arguments for nsys (without nsys itself) that record `target` into `<output>.nsys-rep`.
-
-    Only CUDA and NVTX, every node of a graph on its own. Sampling and context switches are off:
-    with them, half a second of a program was seen to make a recording of 2 GB.
-    """
-    return [
-        "profile",
-        "--trace=cuda,nvtx",
-        "--sample=none",
-        "--cpuctxsw=none",
-        "--backtrace=none",
-        "--cuda-graph-trace=node",
-        *_window_arguments(window),
-        "--force-overwrite=true",
-        *("-o", str(output).replace("%", "%%")),  # %h and %p stand for host and process id
-        *target,
-    ]
-
-
 def _window_arguments(window: Window | None) -> list[str]:
     if window is None:
         return []
@@ -236,14 +230,6 @@ def _window_arguments(window: Window | None) -> list[str]:
     # Range first: the reverse of ncu's domain@range.
     name = f"{window.name}@{window.domain}" if window.domain else window.name
     return ["--capture-range=nvtx", f"--nvtx-capture={name}", end]
-
-
-def environment(window: Window | None) -> dict[str, str]:
-    """Variables that nsys needs on top of the environment of the orchestrator."""
-    if not isinstance(window, NvtxWindow):
-        return {}
-    # By default only registered strings are compared, and torch.cuda.nvtx registers none.
-    return {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"}
 
 
 _PACKAGES: Mapping[str, str] = {

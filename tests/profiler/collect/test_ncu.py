@@ -21,7 +21,6 @@ from profiler.collect.ncu import (
     LaunchFilter,
     Ncu,
     cell_fault,
-    command,
     diagnose,
     find_ncu,
     has_rows,
@@ -94,15 +93,15 @@ class TestVersion:
             ncu_version(tmp_path / "absent")
 
 
-def options(**changes):
-    settings = {
-        "metrics": ["gpu__time_duration.sum", "launch__registers_per_thread"],
-        "log_file": Path("/out/ncu.csv"),
-        "report": Path("/out/report.ncu-rep"),
-        "cache_control": "all",
-        "clock_control": "none",
-    }
-    return command(["python", "-m", "profiler.runner", "job.json"], **{**settings, **changes})
+METRICS = ("gpu__time_duration.sum", "launch__registers_per_thread")
+
+
+def options(*, metrics=METRICS, launches=None):
+    """Arguments for ncu that profile the runner, or a program by its launches."""
+    tool, folder = Ncu(Path("ncu"), python="python"), Path("/out")
+    if launches is None:
+        return list(tool.session_command(Path("job.json"), folder, metrics).argv[1:])
+    return list(tool.external_command(["./program", "4096"], folder, metrics, launches).argv[1:])
 
 
 class TestCommand:
@@ -117,7 +116,7 @@ class TestCommand:
             ("--cache-control", "all"),
             ("--log-file", "/out/ncu.csv"),
             ("-o", "/out/report.ncu-rep"),
-            ("--target-processes", "application-only"),
+            ("--target-processes", "all"),
             ("--nvtx-include", NVTX_INCLUDE),
             ("--metrics", "gpu__time_duration.sum,launch__registers_per_thread"),
         ],
@@ -146,7 +145,8 @@ class TestCommand:
         assert "TORCHINDUCTOR_COMPILE_THREADS" not in external.env
 
     def test_target_comes_last_and_whole(self):
-        assert options()[-4:] == ["python", "-m", "profiler.runner", "job.json"]
+        assert options()[-4:] == ["python", "-P", str(RUNNER), "job.json"]
+        assert options(launches=LaunchFilter())[-2:] == ["./program", "4096"]
         assert {"--csv", "--nvtx", "-f"} <= set(options())
 
     @pytest.mark.parametrize("name", [range_name("a..p0", 3, 1), roof_range_name("memory", 0)])
@@ -155,7 +155,7 @@ class TestCommand:
 
     def test_filter_of_an_external_command(self):
         launches = LaunchFilter("regex:^sgemm", skip=2, count=3, kill_after=True)
-        arguments = options(nvtx=False, launches=launches)
+        arguments = options(launches=launches)
         assert "--nvtx-include" not in arguments
         assert "--nvtx" in arguments
         position = arguments.index("--kernel-name")
@@ -165,7 +165,15 @@ class TestCommand:
         ]
 
     def test_filter_passes_only_what_was_given(self):
-        assert options(nvtx=False, launches=LaunchFilter()) == options(nvtx=False)
+        unfiltered = options(launches=LaunchFilter())
+        of_filters = {
+            "--kernel-name",
+            "--launch-skip",
+            "--launch-count",
+            "--kill",
+            "--nvtx-include",
+        }
+        assert not of_filters & set(unfiltered)
         assert "0" in options(launches=LaunchFilter(skip=0))
 
     def test_session_runs_the_runner_in_a_fixed_locale(self, tmp_path):

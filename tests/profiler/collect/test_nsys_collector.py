@@ -12,7 +12,6 @@ from profiler.collect.nsys import (
     Nsys,
     NvtxWindow,
     ProfilerApiWindow,
-    command,
     diagnose,
     export_failed,
     find_importer,
@@ -129,8 +128,9 @@ class TestVersion:
             require_version(version)
 
 
-def options(window=None, output=Path("/out/report")):
-    return command(["python", "-m", "profiler.runner", "job.json"], output=output, window=window)
+def options(window=None, folder=Path("/out")):
+    """Arguments for nsys that record a program."""
+    return list(Nsys(Path("nsys"), window).profile_command(["./program", "4096"], folder).argv[1:])
 
 
 class TestCommand:
@@ -138,7 +138,7 @@ class TestCommand:
         assert options() == [
             *("profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"),
             *("--backtrace=none", "--cuda-graph-trace=node", "--force-overwrite=true"),
-            *("-o", "/out/report", "python", "-m", "profiler.runner", "job.json"),
+            *("-o", "/out/private/report", "./program", "4096"),
         ]
 
     @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ class TestCommand:
             NvtxWindow("steps", name)
 
     def test_percent_signs_of_a_folder_are_no_placeholders(self):
-        arguments = options(output=Path("/out/50%host/report"))
-        assert arguments[arguments.index("-o") + 1] == "/out/50%%host/report"
+        arguments = options(folder=Path("/out/50%host"))
+        assert arguments[arguments.index("-o") + 1] == "/out/50%%host/private/report"
 
 
 class TestCollector:
