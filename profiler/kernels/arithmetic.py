@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 Value = str | int | float | bool | None
+Evaluate = Callable[[Mapping[str, Value]], Value]
+"""From the values of names to that of an expression."""
 
 MAX_CHARACTERS = 1000
 MAX_DEPTH = 100
-"""Levels of a syntax tree: a value takes three calls for each."""
+"""Levels of a syntax tree: a value takes two calls for each."""
 MAX_BITS = 256
 """Longest whole number on the way to a result: `9**9**9` would take the machine's memory."""
 
@@ -90,7 +92,7 @@ class Arithmetic:
 
     text: str
     names: frozenset[str]
-    _root: ast.expr = field(repr=False, compare=False)
+    _evaluate: Evaluate = field(repr=False, compare=False)
 
     def value(self, values: Mapping[str, Value]) -> Value:
         """Value of the text; raises ExpressionError where a name has none, or there is no result.
@@ -98,7 +100,7 @@ class Arithmetic:
         `values` by name.
         """
         try:
-            value = _value(self._root, values)
+            value = self._evaluate(values)
         except ZeroDivisionError:
             raise ExpressionError(f"'{self.text}' divides by zero") from None
         except OverflowError as error:
@@ -131,10 +133,9 @@ def parse(given: str | float) -> Arithmetic:
     text = str(given).strip()
     if not text:
         raise ExpressionError("is empty")
-    root = syntax_tree(text, "arithmetic")
     names: set[str] = set()
-    _collect(root, names)
-    return Arithmetic(text, frozenset(names), root)
+    evaluate = _compiled(syntax_tree(text, "arithmetic"), names)
+    return Arithmetic(text, frozenset(names), evaluate)
 
 
 def syntax_tree(text: str, kind: str, *, most_characters: int = MAX_CHARACTERS) -> ast.expr:
@@ -172,69 +173,62 @@ def unknown_name(name: str, known: Mapping[str, Value]) -> str:
     return f"there is no '{name}'; known: {', '.join(sorted(known)) or 'none'}"
 
 
-def _collect(node: ast.expr, names: set[str]) -> None:
-    """Names that a node uses; raises ExpressionError for what is no arithmetic."""
-    if isinstance(node, ast.Name):
-        names.add(node.id)
-        return
-    for part in _arguments(node) if isinstance(node, ast.Call) else _parts(node):
-        _collect(part, names)
+def _compiled(node: ast.expr, names: set[str]) -> Evaluate:  # noqa: PLR0911 - one for each kind
+    """Function that gives the value of a node; the names that it uses are added to `names`.
+
+    Raises ExpressionError for what is no arithmetic.
+    """
+    match node:
+        case ast.Constant(value=str() | int() | float() as constant):
+            return lambda _: constant
+        case ast.Name(id=name):
+            names.add(name)
+            return lambda values: _named(name, values)
+        case ast.Call():
+            function, arguments = _function(node), [_compiled(part, names) for part in node.args]
+            return lambda values: _called(function, [part(values) for part in arguments])
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            holds, then, other = (_compiled(part, names) for part in (test, body, orelse))
+            return lambda values: (then if holds(values) else other)(values)
+        case ast.BinOp(left=left, op=combination, right=right) if type(combination) in OPERATORS:
+            first, second = _compiled(left, names), _compiled(right, names)
+            return lambda values: _calculated(combination, first(values), second(values))
+        case ast.UnaryOp(op=sign, operand=operand) if type(sign) in SIGNS:
+            value = _compiled(operand, names)
+            return lambda values: _signed(sign, value(values))
+        case ast.BoolOp(op=junction, values=operands):
+            joined = all if isinstance(junction, ast.And) else any
+            parts = [_compiled(operand, names) for operand in operands]
+            return lambda values: joined(part(values) for part in parts)
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(
+            type(op) in COMPARISONS for op in ops
+        ):
+            parts = [_compiled(part, names) for part in (left, *others)]
+            return lambda values: _compared(ops, parts, values)
+        case ast.Compare(
+            left=left, ops=[within], comparators=[ast.List(elts=members) | ast.Tuple(elts=members)]
+        ) if type(within) in MEMBERSHIPS:
+            value, parts = _compiled(left, names), [_compiled(part, names) for part in members]
+            return lambda values: MEMBERSHIPS[type(within)](
+                value(values), [part(values) for part in parts]
+            )
+    raise ExpressionError(f"'{ast.unparse(node)}' is no arithmetic")
 
 
-def _arguments(node: ast.Call) -> list[ast.expr]:
+def _function(node: ast.Call) -> str:
+    """Name of the function that is called."""
     name = ast.unparse(node.func)
     if name not in FUNCTIONS:
         raise ExpressionError(f"no function '{name}'; there are {', '.join(sorted(FUNCTIONS))}")
     if node.keywords or not node.args:
         raise ExpressionError(f"{name} takes values in order, without names")
-    return node.args
+    return name
 
 
-def _parts(node: ast.expr) -> list[ast.expr]:
-    """Operands of a node that arithmetic may have."""
-    match node:
-        case ast.Constant(value=str() | int() | float()):
-            return []
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
-            return [left, right]
-        case ast.UnaryOp(op=op, operand=operand) if type(op) in SIGNS:
-            return [operand]
-        case ast.Compare():
-            return _compared_parts(node)
-        case ast.BoolOp(values=values):
-            return values
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            return [test, body, orelse]
-    raise ExpressionError(f"'{ast.unparse(node)}' is no arithmetic")
-
-
-def _compared_parts(node: ast.Compare) -> list[ast.expr]:
-    """Operands of a chain of comparisons, or a value and the members of one list."""
-    match node:
-        case ast.Compare(left=left, ops=ops, comparators=others) if all(
-            type(op) in COMPARISONS for op in ops
-        ):
-            return [left, *others]
-        case ast.Compare(
-            left=left, ops=[op], comparators=[ast.List(elts=members) | ast.Tuple(elts=members)]
-        ) if type(op) in MEMBERSHIPS:
-            return [left, *members]
-    raise ExpressionError(f"'{ast.unparse(node)}' is no arithmetic")
-
-
-def _value(node: ast.expr, values: Mapping[str, Value]) -> Value:
-    match node:
-        case ast.Name(id=name):
-            if name not in values:
-                raise ExpressionError(unknown_name(name, values))
-            return values[name]
-        case ast.Constant(value=str() | int() | float() as constant):
-            return constant
-        case ast.Call(func=ast.Name(id=name), args=arguments):
-            return _called(name, [_value(argument, values) for argument in arguments])
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            return _value(body if _value(test, values) else orelse, values)
-    return _combined(node, values)
+def _named(name: str, values: Mapping[str, Value]) -> Value:
+    if name not in values:
+        raise ExpressionError(unknown_name(name, values))
+    return values[name]
 
 
 def _called(name: str, arguments: Sequence[Value]) -> Value:
@@ -243,24 +237,6 @@ def _called(name: str, arguments: Sequence[Value]) -> Value:
     except TypeError:
         shown = ", ".join(map(_shown, arguments))
         raise ExpressionError(f"{name}({shown}) has no value: too few, or no numbers") from None
-
-
-def _combined(node: ast.expr, values: Mapping[str, Value]) -> Value:
-    match node:
-        case ast.BinOp(left=left, op=op, right=right):
-            return _calculated(op, _value(left, values), _value(right, values))
-        case ast.UnaryOp(op=op, operand=operand):
-            return _signed(op, _value(operand, values))
-        case ast.Compare():
-            return _compared(node, values)
-        case ast.BoolOp(op=op, values=operands):
-            wanted = isinstance(op, ast.And)
-            return (
-                all(_value(o, values) for o in operands)
-                if wanted
-                else any(_value(o, values) for o in operands)
-            )
-    raise ExpressionError(f"'{ast.unparse(node)}' is no arithmetic")
 
 
 def _calculated(op: ast.operator, left: Value, right: Value) -> Value:
@@ -301,13 +277,13 @@ def _bits(value: Value) -> int:
     return value.bit_length() if isinstance(value, int) else 1
 
 
-def _compared(node: ast.Compare, values: Mapping[str, Value]) -> bool:
-    left = _value(node.left, values)
-    if isinstance(node.comparators[0], ast.List | ast.Tuple):
-        members = [_value(member, values) for member in node.comparators[0].elts]
-        return MEMBERSHIPS[type(node.ops[0])](left, members)
-    for op, other in zip(node.ops, node.comparators, strict=True):
-        right = _value(other, values)
+def _compared(
+    ops: Sequence[ast.cmpop], parts: Sequence[Evaluate], values: Mapping[str, Value]
+) -> bool:
+    """Whether each value of a chain is to the next as the operator between them says."""
+    left = parts[0](values)
+    for op, part in zip(ops, parts[1:], strict=True):
+        right = part(values)
         try:
             holds = COMPARISONS[type(op)](left, right)
         except TypeError:
