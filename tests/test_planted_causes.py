@@ -172,7 +172,7 @@ def test_a_recording_names_every_planted_cause_first(modules, recording, attribu
 def test_what_is_said_of_estimates_is_what_the_planted_kernels_show(modules, monkeypatch):
     score = modules["score"]
     # Other tests have read and found them.
-    monkeypatch.setattr(score, "read_run", lambda run: SimpleNamespace(report=run.archive))
+    monkeypatch.setattr(score, "read_run", lambda run: run.archive)
     monkeypatch.setattr(score, "find", findings_of_recording)
     scores = [row for recording in score.RECORDINGS for row in score.scores_of(recording)]
     assert score.calibration(scores) == dict(PLANTED)

@@ -9,7 +9,6 @@ import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -58,7 +57,7 @@ def findings_of(run):
 @pytest.fixture(autouse=True)
 def _found_once(monkeypatch):
     """Commands read and find a run that no test changes once."""
-    monkeypatch.setattr(command, "read_run", lambda run: SimpleNamespace(report=run.named))
+    monkeypatch.setattr(command, "read_run", lambda run: run.named)
     monkeypatch.setattr(command, "find", findings_of)
 
 
