@@ -80,5 +80,5 @@ def show_doctor(request: DoctorRequest) -> ExitCode:
     if request.json_target != "-":
         from profiler.render.console.lists import doctor_table
 
-        make_console(request.color).print(doctor_table(checks))
+        make_console(request.color).print(doctor_table(check.row for check in checks))
     return ExitCode.ENVIRONMENT if essential_missing(checks) else ExitCode.COMPLETE

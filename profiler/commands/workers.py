@@ -80,7 +80,7 @@ def _is_usable(color: str) -> bool:
     checks = examine()
     if not essential_missing(checks):
         return True
-    make_console(color).print(doctor_table(checks))
+    make_console(color).print(doctor_table(check.row for check in checks))
     return False
 
 

@@ -59,6 +59,11 @@ class Check:
     essential: bool = False
     """Whether a run on a GPU is impossible without it."""
 
+    @property
+    def row(self) -> tuple[str, str, str, str]:
+        """What the table shows of it."""
+        return self.name, str(self.status), self.detail, self.remedy
+
 
 @dataclass(frozen=True)
 class InspectedMachine:

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from profiler.findings.timelines.cells import TimelineFindings
 from profiler.findings.timelines.overview import TimelineOverview
 from profiler.notices import counted_kind
-from profiler.render.console.terminal import Paragraph, add_rest_caption, columns, plain, table
+from profiler.render.console.terminal import Paragraph, TextTable, plain
 from profiler.render.html import render
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.timeline.section import TimelineSection, make_section
@@ -351,17 +351,16 @@ def timelines_console(parts: Sequence[TimelinePart]) -> RenderableType:
 def _console_table(timeline_table: TimelineTable) -> RenderableType:
     places = [place for place, column in enumerate(timeline_table.columns) if column.console]
     count = len(timeline_table.text_heads)
-    shown = table(timeline_table.title)
-    columns(shown, timeline_table.first, name=True)
-    columns(shown, *timeline_table.text_heads, drop=1)
+    shown = TextTable(timeline_table.title)
+    shown.add_columns(timeline_table.first, name=True)
+    shown.add_columns(*timeline_table.text_heads, drop=1)
     for number, place in enumerate(places):
-        columns(shown, timeline_table.columns[place].head, right=True, drop=number)
+        shown.add_columns(timeline_table.columns[place].head, right=True, drop=number)
     for row in timeline_table.rows[:_MOST_LINES]:
         name = _INDENT * row.depth + shorten(row.name, _LONGEST_NAME)
         texts = (plain(shorten(datum.text, _LONGEST_NAME)) for datum in row.data[:count])
         shown.add_row(plain(name), *texts, *(row.data[count + place].text for place in places))
-    add_rest_caption(
-        shown,
+    shown.add_rest_caption(
         max(0, len(timeline_table.rows) - _MOST_LINES) + timeline_table.left_out,
         "rows are in the page",
     )

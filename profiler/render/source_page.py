@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name
 from profiler.notices import Notice
-from profiler.render.console.terminal import TextTable, add_rest_caption, columns, plain, table
+from profiler.render.console.terminal import TextTable, plain
 from profiler.render.html import notice_rows, render
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
@@ -106,7 +106,7 @@ def source_tables(kernels: Sequence[ListedKernel]) -> tuple[RenderableType, ...]
         for shown in (_line_table(kernel), _class_table(kernel))
     ]
     if tables:
-        add_rest_caption(tables[-1], len(kernels) - MOST_KERNELS, "kernels are in --json")
+        tables[-1].add_rest_caption(len(kernels) - MOST_KERNELS, "kernels are in --json")
     return tuple(tables)
 
 
@@ -138,14 +138,14 @@ def _count(value: float) -> Datum:
 
 
 def _line_table(kernel: ListedKernelRows) -> TextTable:
-    shown = table(plain(shorten(kernel.kernel, _LONGEST_KERNEL)).plain)
+    shown = TextTable(shorten(kernel.kernel, _LONGEST_KERNEL))
     places = ("line", "source") if kernel.has_lines else ("instruction",)
-    columns(shown, *places[:-1], fixed=True)
-    columns(shown, places[-1], name=True)
-    columns(shown, "not issued", right=True)
-    columns(shown, "samples", right=True, drop=2)
-    columns(shown, "executed", right=True, drop=3)
-    columns(shown, "waits", drop=1)
+    shown.add_columns(*places[:-1], fixed=True)
+    shown.add_columns(places[-1], name=True)
+    shown.add_columns("not issued", right=True)
+    shown.add_columns("samples", right=True, drop=2)
+    shown.add_columns("executed", right=True, drop=3)
+    shown.add_columns("waits", drop=1)
     for line in kernel.lines:
         text = shorten(line.text, _LONGEST_TEXT)
         data = (datum.text for datum in line.data)
@@ -155,9 +155,9 @@ def _line_table(kernel: ListedKernelRows) -> TextTable:
 
 
 def _class_table(kernel: ListedKernelRows) -> TextTable:
-    shown = table("Executed warp instructions")
-    columns(shown, "class")
-    columns(shown, "executed", "share", right=True)
+    shown = TextTable("Executed warp instructions")
+    shown.add_columns("class")
+    shown.add_columns("executed", "share", right=True)
     for name, count, share in kernel.classes:
         shown.add_row(name, count.text, share.text)
     return shown

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.model import Cell, Params, TunedConfig
-from profiler.render.console.terminal import TextTable, columns, plain, table
+from profiler.render.console.terminal import TextTable, plain
 from profiler.render.html import render
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
@@ -302,10 +302,10 @@ def console_tables(tuned: Sequence[TunedConfig]) -> tuple[RenderableType, ...]:
 
 
 def _console_table(tuning: TuningTable) -> TextTable:
-    shown = table(tuning.operation)
-    columns(shown, "choice", "configuration", name=True)
+    shown = TextTable(tuning.operation)
+    shown.add_columns("choice", "configuration", name=True)
     for place, head in enumerate(HEADS):
-        columns(shown, head, right=True, drop=place)
+        shown.add_columns(head, right=True, drop=place)
     for row in tuning.rows:
         choice = f"{row.choice} (chosen)".strip() if row.best else row.choice
         shown.add_row(plain(choice), plain(row.config), *(plain(datum.text) for datum in row.data))

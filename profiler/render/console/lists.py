@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Protocol
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -14,48 +13,25 @@ from profiler.comparison.run_entries import RunEntry
 from profiler.findings.runs.history import changes
 from profiler.model import Plan, Problem, SearchPlan
 from profiler.planning.problem_names import distinct
-from profiler.render.console.terminal import (
-    Paragraph,
-    TextTable,
-    add_rest_caption,
-    columns,
-    plain,
-    table,
-)
-from profiler.render.console.terminal import table as make_table
+from profiler.render.console.terminal import Paragraph, TextTable, plain
 from profiler.render.words import numbers
 from profiler.render.words.verdict_words import best_range, change_words
 
 _STATUS_STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
 
 
-class DoctorCheck(Protocol):
-    """One row of the doctor's table."""
+def doctor_table(checks: Iterable[tuple[str, str, str, str]]) -> RenderableType:
+    """Show everything that a run needs, and what to do about what is not there.
 
-    @property
-    def name(self) -> str: ...  # noqa: D102 - the name says it
-    @property
-    def status(self) -> str: ...  # noqa: D102
-    @property
-    def detail(self) -> str: ...  # noqa: D102
-    @property
-    def remedy(self) -> str: ...  # noqa: D102
-
-
-def doctor_table(checks: Iterable[DoctorCheck]) -> RenderableType:
-    """Show everything that a run needs, and what to do about what is not there."""
-    listed = table("Doctor")
-    columns(listed, "what")
-    columns(listed, "state", fixed=True)
-    columns(listed, "found", "what to do")
-    for check in checks:
-        state = str(check.status)
-        listed.add_row(
-            plain(check.name),
-            Text(state, style=_STATUS_STYLES.get(state, "")),
-            plain(check.detail),
-            plain(check.remedy),
-        )
+    `checks`: of each what it is, its state, what was found and what to do.
+    """
+    listed = TextTable("Doctor")
+    listed.add_columns("what")
+    listed.add_columns("state", fixed=True)
+    listed.add_columns("found", "what to do")
+    for name, state, found, remedy in checks:
+        style = _STATUS_STYLES.get(state, "")
+        listed.add_row(plain(name), Text(state, style=style), plain(found), plain(remedy))
     return listed
 
 
@@ -66,15 +42,15 @@ def runs_table(runs: Sequence[RunEntry], left_out: int = 0) -> RenderableType:
     """
     if not runs:
         return Text("No runs here yet.")
-    listed = table("Runs")
-    columns(listed, "run", name=True)
-    columns(listed, "created", fixed=True, drop=4)
-    columns(listed, "GPU", drop=5)
-    columns(listed, "commit", fixed=True, drop=3)
-    columns(listed, "cells", right=True, drop=2)
-    columns(listed, "best \u00f7 baseline", right=True, drop=1)
-    columns(listed, "against the run before")
-    columns(listed, "answer", drop=6)
+    listed = TextTable("Runs")
+    listed.add_columns("run", name=True)
+    listed.add_columns("created", fixed=True, drop=4)
+    listed.add_columns("GPU", drop=5)
+    listed.add_columns("commit", fixed=True, drop=3)
+    listed.add_columns("cells", right=True, drop=2)
+    listed.add_columns("best \u00f7 baseline", right=True, drop=1)
+    listed.add_columns("against the run before")
+    listed.add_columns("answer", drop=6)
     for _, of_experiment in groupby(runs, lambda run: run.experiment):
         entries = tuple(of_experiment)
         changed = changes(entries)
@@ -90,7 +66,7 @@ def runs_table(runs: Sequence[RunEntry], left_out: int = 0) -> RenderableType:
                 else Text(_kind_words(run)),
                 plain(run.answer or numbers.MISSING),
             )
-    add_rest_caption(listed, left_out, "older runs: name an experiment, or see --json")
+    listed.add_rest_caption(left_out, "older runs: name an experiment, or see --json")
     return listed
 
 
@@ -109,33 +85,23 @@ _MOST_VARIANTS = 24
 _MOST_METRICS = 4
 
 
-class LaunchCount(Protocol):
-    """Number of launches of a part of a plan."""
-
-    @property
-    def part(self) -> str: ...  # noqa: D102 - the name says it
-    @property
-    def expected(self) -> int: ...  # noqa: D102
-    @property
-    def most(self) -> int: ...  # noqa: D102
-
-
 def plan_table(
-    plan: Plan, launches: Iterable[LaunchCount], note: str, *, has_finalists: bool = False
+    plan: Plan, launches: Iterable[tuple[str, int, int]], note: str, *, has_finalists: bool = False
 ) -> RenderableType:
     """Show what will be measured: cells, variants, exclusions, sessions, launches.
 
-    `note` stands under the launches; `has_finalists`: whether the sessions are what a search left.
+    `launches`: of each part its name, how many are expected, and how many at most; `note` stands
+    under them. `has_finalists`: whether the sessions are what a search left.
     """
     names = [variant.name for variant in plan.variants]
     variants = Paragraph(f"Variants: {_folded(names, _MOST_VARIANTS)}.")
     parts: list[RenderableType] = [_problems_table(plan), variants, Text()]
     if plan.excluded:
-        excluded = make_table("Excluded")
-        columns(excluded, "reason", name=True)
-        columns(excluded, "what", fixed=True, drop=1)
-        columns(excluded, "count", right=True)
-        columns(excluded, "for example", drop=2)
+        excluded = TextTable("Excluded")
+        excluded.add_columns("reason", name=True)
+        excluded.add_columns("what", fixed=True, drop=1)
+        excluded.add_columns("count", right=True)
+        excluded.add_columns("for example", drop=2)
         for exclusion in plan.excluded:
             examples = plain(", ".join(exclusion.examples))
             excluded.add_row(
@@ -145,11 +111,11 @@ def plan_table(
     if plan.search is not None:
         parts.append(_search_table(plan.search))
     after = "" if plan.search is None else " after the search"
-    sessions = make_table(f"Sessions{after}{', about' if after and not has_finalists else ''}")
-    columns(sessions, "session", "collector", fixed=True)
-    columns(sessions, "kind", fixed=True, drop=2)
-    columns(sessions, "visits", "blocks", right=True)
-    columns(sessions, "metrics", drop=1)
+    sessions = TextTable(f"Sessions{after}{', about' if after and not has_finalists else ''}")
+    sessions.add_columns("session", "collector", fixed=True)
+    sessions.add_columns("kind", fixed=True, drop=2)
+    sessions.add_columns("visits", "blocks", right=True)
+    sessions.add_columns("metrics", drop=1)
     for session in plan.sessions:
         sessions.add_row(
             session.name,
@@ -183,10 +149,10 @@ def _environments(plan: Plan) -> str:
 
 def _search_table(search: SearchPlan) -> TextTable:
     """Table of the search: its strategy, budget and objective."""
-    table = make_table("Search, by CUDA events")
-    columns(table, "strategy", fixed=True)
-    columns(table, "budget", "configurations", "problems", right=True)
-    columns(table, "objective", name=True)
+    table = TextTable("Search, by CUDA events")
+    table.add_columns("strategy", fixed=True)
+    table.add_columns("budget", "configurations", "problems", right=True)
+    table.add_columns("objective", name=True)
     budget = f"{search.evaluations} evaluations" if search.evaluations else f"{search.seconds:g} s"
     configurations, problems = len(search.variants), len(search.problems)
     table.add_row(
@@ -197,13 +163,13 @@ def _search_table(search: SearchPlan) -> TextTable:
     return table
 
 
-def _launches_table(launches: Iterable[LaunchCount], note: str) -> TextTable:
+def _launches_table(launches: Iterable[tuple[str, int, int]], note: str) -> TextTable:
     """Number of launches of each part: as expected, and at most."""
-    table = make_table("Launches")
-    columns(table, "part")
-    columns(table, "expected", "at most", right=True)
-    for count in launches:
-        table.add_row(count.part, str(count.expected), str(count.most))
+    table = TextTable("Launches")
+    table.add_columns("part")
+    table.add_columns("expected", "at most", right=True)
+    for part, expected, most in launches:
+        table.add_row(part, str(expected), str(most))
     if note:
         table.caption = note
     return table
@@ -213,17 +179,17 @@ def _problems_table(plan: Plan) -> TextTable:
     """Problems with as many variants in a row; many problems by the values of their parameters."""
     count = len(plan.cells)
     cells = f"{count} cell{'' if count == 1 else 's'}"
-    table = make_table(f"{plan.experiment}: {cells}, seed {plan.seed}")
+    table = TextTable(f"{plan.experiment}: {cells}, seed {plan.seed}")
     problems = {problem.id: problem for problem in plan.problems}
     counts = Counter(cell.problem.id for cell in plan.cells)
     if len(problems) <= _MOST_PROBLEMS:
-        columns(table, "problem", name=True)
-        columns(table, "variants", right=True)
+        table.add_columns("problem", name=True)
+        table.add_columns("variants", right=True)
         for identifier, problem in problems.items():
             table.add_row(plain(problem.name), str(counts[identifier]))
         return table
-    columns(table, "problems", "with")
-    columns(table, "variants", right=True)
+    table.add_columns("problems", "with")
+    table.add_columns("variants", right=True)
     for count in dict.fromkeys(counts.values()):
         group = [problem for problem in problems.values() if counts[problem.id] == count]
         table.add_row(str(len(group)), plain(_values_of(group)), str(count))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from rich.console import RenderableType
 
-from profiler.render.console.terminal import Paragraph, add_rest_caption, columns, plain, table
+from profiler.render.console.terminal import Paragraph, TextTable, plain
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
@@ -21,13 +21,13 @@ _WHAT_NEXT = (
 
 def ranks_table(file: str, ranks: pd.DataFrame) -> tuple[RenderableType, ...]:
     """Table of the first rows of `ranked_work`, and how much a live capture would record."""
-    shown = table(f"{file}: what takes most time")
-    columns(shown, "name", name=True)
-    columns(shown, "live capture")
-    columns(shown, "calls", "time", "share", right=True)
+    shown = TextTable(f"{file}: what takes most time")
+    shown.add_columns("name", name=True)
+    shown.add_columns("live capture")
+    shown.add_columns("calls", "time", "share", right=True)
     for row in ranks.head(_MOST_LINES).to_dict("records"):
         name, capture = plain(shorten(str(row["name"]), _LONGEST_NAME)), plain(row["capture"])
         share = f"{100 * row['share']:.1f}\u202f%"
         shown.add_row(name, capture, str(row["calls"]), numbers.show(row["total_ns"], "ns"), share)
-    add_rest_caption(shown, max(0, len(ranks) - _MOST_LINES), _REST)
+    shown.add_rest_caption(max(0, len(ranks) - _MOST_LINES), _REST)
     return shown, Paragraph(_WHAT_NEXT)

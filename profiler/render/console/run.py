@@ -15,7 +15,7 @@ from profiler.findings.winners import Winner
 from profiler.model import Cell, Outcome, Problem, Variant, Verdict
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import problem_key
-from profiler.render.console.terminal import TextTable, add_rest_caption, columns, plain, table
+from profiler.render.console.terminal import TextTable, plain
 from profiler.render.kinds.timeline import timeline_tables
 from profiler.render.tables.builds import compiler_message, variants_text
 from profiler.render.tables.timers import timer_table
@@ -58,13 +58,13 @@ def _timers_table(findings: Findings) -> TextTable:
     """Each timer by the first one, over all cells."""
     compared = timer_table(findings)
     reference = compared.reference if compared else ""
-    rich_table = table(f"Times by other timers \u00f7 that by {reference}, over all cells")
-    columns(rich_table, "timer", name=True)
-    columns(rich_table, "mean", right=True)
-    columns(rich_table, "least", right=True)
-    columns(rich_table, "at", drop=2)
-    columns(rich_table, "most", right=True)
-    columns(rich_table, "at", drop=1)
+    rich_table = TextTable(f"Times by other timers \u00f7 that by {reference}, over all cells")
+    rich_table.add_columns("timer", name=True)
+    rich_table.add_columns("mean", right=True)
+    rich_table.add_columns("least", right=True)
+    rich_table.add_columns("at", drop=2)
+    rich_table.add_columns("most", right=True)
+    rich_table.add_columns("at", drop=1)
     for row in compared.overall if compared else ():
         rich_table.add_row(plain(row.name), *(plain(datum.text) for datum in row.data[:-1]))
     rich_table.caption = "Mean: the geometric one. The versions are in the page."
@@ -87,14 +87,14 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
         for number, (variant, value) in enumerate(rows)
         if value.present and (number < _TOP or variant == baseline)
     ]
-    rich_table = table(f"At {problem.name}")
-    columns(rich_table, "variant", name=True)
-    columns(rich_table, metric.label, right=True)
-    columns(rich_table, "\u00b1", right=True, drop=2)
-    columns(rich_table, _against(findings.programs), right=True)
-    columns(rich_table, "interval", right=True, drop=1)
+    rich_table = TextTable(f"At {problem.name}")
+    rich_table.add_columns("variant", name=True)
+    rich_table.add_columns(metric.label, right=True)
+    rich_table.add_columns("\u00b1", right=True, drop=2)
+    rich_table.add_columns(_against(findings.programs), right=True)
+    rich_table.add_columns("interval", right=True, drop=1)
     if findings.verdicts.given:
-        columns(rich_table, "verdict")
+        rich_table.add_columns("verdict")
     for variant, value in shown:
         pair = findings.verdicts.at(variant, problem)
         rich_table.add_row(
@@ -102,7 +102,7 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
             *_numbers(findings, value, value),
             *([_verdict(pair)] if findings.verdicts.given else []),
         )
-    add_rest_caption(rich_table, len(rows) - len(shown), "variants are in the page")
+    rich_table.add_rest_caption(len(rows) - len(shown), "variants are in the page")
     winner = findings.ranking.deciding_winners.get(problem.id)
     source = _caption(findings.programs, [winner]) if winner and findings.verdicts.given else ""
     if winner and winner.final and any(value.source != FINAL for _, value in shown):
@@ -149,16 +149,16 @@ def _joined(*sentences: str) -> str:
 def _winners_table(findings: Findings) -> TextTable:
     programs = findings.programs
     metric, given = findings.numbers.primary, findings.verdicts.given
-    rich_table = table(f"Winner per problem{_axes(programs)}")
-    columns(rich_table, "problem", fixed=True)
-    columns(rich_table, "winner", name=True)
-    columns(rich_table, metric.label, right=True)
-    columns(rich_table, "\u00b1", right=True, drop=3)
-    columns(rich_table, _against(programs), right=True)
-    columns(rich_table, "interval", right=True, drop=2)
+    rich_table = TextTable(f"Winner per problem{_axes(programs)}")
+    rich_table.add_columns("problem", fixed=True)
+    rich_table.add_columns("winner", name=True)
+    rich_table.add_columns(metric.label, right=True)
+    rich_table.add_columns("\u00b1", right=True, drop=3)
+    rich_table.add_columns(_against(programs), right=True)
+    rich_table.add_columns("interval", right=True, drop=2)
     if given:
-        columns(rich_table, "verdict", drop=1)
-    columns(rich_table, "against the rest", drop=4)
+        rich_table.add_columns("verdict", drop=1)
+    rich_table.add_columns("against the rest", drop=4)
     best, tried = findings.ranking.deciding_winners, _tried(programs)
     for problem in programs.problems:
         winner = best.get(problem.id)
@@ -175,8 +175,7 @@ def _winners_table(findings: Findings) -> TextTable:
             *([_verdict(pair)] if given else []),
             plain(_rest(winner)),
         )
-    add_rest_caption(
-        rich_table,
+    rich_table.add_rest_caption(
         len(programs.problems) - len(best.keys() | tried),
         "problems: not measured",
     )
@@ -228,15 +227,15 @@ def _top_table(findings: Findings) -> TextTable:
     """The first variants over all problems, and what they are compared with."""
     given = findings.verdicts.given
     rows = _top_ranks(findings)
-    rich_table = table(_top_title(findings.programs, rows))
-    columns(rich_table, "variant", name=True)
-    columns(rich_table, _against(findings.programs), right=True)
-    columns(rich_table, "worst", right=True, drop=3)
-    columns(rich_table, "at", drop=4)
+    rich_table = TextTable(_top_title(findings.programs, rows))
+    rich_table.add_columns("variant", name=True)
+    rich_table.add_columns(_against(findings.programs), right=True)
+    rich_table.add_columns("worst", right=True, drop=3)
+    rich_table.add_columns("at", drop=4)
     if given:
-        columns(rich_table, "verdicts", drop=1)
-    columns(rich_table, "not shown slower", right=True, drop=2)
-    columns(rich_table, "worst \u00f7 best", right=True)
+        rich_table.add_columns("verdicts", drop=1)
+    rich_table.add_columns("not shown slower", right=True, drop=2)
+    rich_table.add_columns("worst \u00f7 best", right=True)
     for row in rows:
         total = len(row.planned)
         held = len(findings.ranking.contenders.get(row.variant.id, ()))
@@ -251,7 +250,7 @@ def _top_table(findings: Findings) -> TextTable:
         )
     ranked = sum(row.regret is not None for row in findings.ranking.ranks)
     left_out = ranked - sum(row.regret is not None for row in rows)
-    add_rest_caption(rich_table, left_out, "variants are in the page")
+    rich_table.add_rest_caption(left_out, "variants are in the page")
     rich_table.caption = _joined(rich_table.caption, _verdict_caption(findings))
     return rich_table
 
@@ -303,8 +302,8 @@ def _top_ranks(findings: Findings) -> list[VariantRank]:
 
 def _names_table(programs: Programs) -> TextTable:
     """Full names of the variants that have a shorter one."""
-    rich_table = table("Names in full")
-    columns(rich_table, "name", "in full", name=True)
+    rich_table = TextTable("Names in full")
+    rich_table.add_columns("name", "in full", name=True)
     for name in programs.names.by_variant.values():
         if name.shortened:
             rich_table.add_row(name.label, name.full)
@@ -312,9 +311,9 @@ def _names_table(programs: Programs) -> TextTable:
 
 
 def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> TextTable:
-    rich_table = table(f"Failed: {len(failed)} of {len(programs.plan.cells)} cells")
-    columns(rich_table, "variant", name=True)
-    columns(rich_table, "problem", "outcome", "cause")
+    rich_table = TextTable(f"Failed: {len(failed)} of {len(programs.plan.cells)} cells")
+    rich_table.add_columns("variant", name=True)
+    rich_table.add_columns("problem", "outcome", "cause")
     groups = _alike(programs, failed)
     for cells in groups[:most]:
         status = programs.status(cells[0])
@@ -325,7 +324,7 @@ def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> Text
             plain(next(iter(status.cause.strip().splitlines()), "")),
         )
     rest = sum(map(len, groups[most:]))
-    add_rest_caption(rich_table, rest, "failed cells are in the page")
+    rich_table.add_rest_caption(rest, "failed cells are in the page")
     return rich_table
 
 

@@ -11,14 +11,7 @@ from profiler.comparison.programs import EditedFile
 from profiler.findings.runs.comparison import RunComparison
 from profiler.model import Verdict
 from profiler.render.console.tables import answer_lines
-from profiler.render.console.terminal import (
-    Paragraph,
-    TextTable,
-    add_rest_caption,
-    columns,
-    plain,
-    table,
-)
+from profiler.render.console.terminal import Paragraph, TextTable, plain
 from profiler.render.runs.answer import sentences
 from profiler.render.runs.heats import grid_sentences, machine_label
 from profiler.render.runs.history import history_rows, run_heads
@@ -55,8 +48,8 @@ def comparison_tables(comparison: RunComparison) -> RenderableType:
 def _runs(comparison: RunComparison) -> TextTable:
     """Runs as columns, what differs between them as rows."""
     heads = run_heads(comparison)
-    shown = table("Runs, in the order in which they were named")
-    columns(shown, "", *(f"{head.number} \u00b7 {head.name}" for head in heads))
+    shown = TextTable("Runs, in the order in which they were named")
+    shown.add_columns("", *(f"{head.number} \u00b7 {head.name}" for head in heads))
     shown.add_row("measured", *(plain(head.when) for head in heads))
     shown.add_row("blocks", *(plain(head.blocks) for head in heads))
     shown.add_row("machines", *("" for _ in heads[1:]), plain(machine_label(comparison)))
@@ -71,19 +64,19 @@ def _cells(comparison: RunComparison, rows: Sequence[ChangeRow]) -> TextTable:
     older, newer = heads[comparison.last.older], heads[comparison.last.newer]
     order = "slower" if comparison.last.refused is None else "longer"
     first = "changed code, then " if len(comparison.last.by_code) > 1 else ""
-    shown = table(
+    shown = TextTable(
         f"{newer.name} relative to {older.name}, {first}{order} ones first; "
         f"{ratio_head(comparison.last)}"
     )
-    columns(shown, "variant", name=True)
-    columns(shown, "problem")
-    columns(shown, f"run {older.number}", f"run {newer.number}", right=True, drop=1)
-    columns(shown, "ratio", right=True)
-    columns(shown, "interval", right=True, drop=2)
-    columns(shown, "verdict", fixed=True)
-    columns(shown, "why", drop=3)
-    columns(shown, "program", drop=2)
-    columns(shown, "what changed", drop=4)
+    shown.add_columns("variant", name=True)
+    shown.add_columns("problem")
+    shown.add_columns(f"run {older.number}", f"run {newer.number}", right=True, drop=1)
+    shown.add_columns("ratio", right=True)
+    shown.add_columns("interval", right=True, drop=2)
+    shown.add_columns("verdict", fixed=True)
+    shown.add_columns("why", drop=3)
+    shown.add_columns("program", drop=2)
+    shown.add_columns("what changed", drop=4)
     first_rows = list(_first_rows(rows))
     for row in first_rows:
         style = _STYLES.get(row.verdict, "") if row.verdict is not None else ""
@@ -99,7 +92,7 @@ def _cells(comparison: RunComparison, rows: Sequence[ChangeRow]) -> TextTable:
             plain(row.program),
             plain(row.changes),
         )
-    add_rest_caption(shown, len(rows) - len(first_rows), "cells are in the page")
+    shown.add_rest_caption(len(rows) - len(first_rows), "cells are in the page")
     return shown
 
 
@@ -124,18 +117,18 @@ def _first_rows(rows: Sequence[ChangeRow]) -> Iterator[ChangeRow]:
 
 
 def _history(comparison: RunComparison, names: Names) -> TextTable:
-    shown = table("Cells that moved most over the runs")
-    columns(shown, "variant", name=True)
-    columns(shown, "problem")
+    shown = TextTable("Cells that moved most over the runs")
+    shown.add_columns("variant", name=True)
+    shown.add_columns("problem")
     for head in run_heads(comparison):
-        columns(shown, f"{head.number} \u00b7 {head.day}", right=True)
+        shown.add_columns(f"{head.number} \u00b7 {head.day}", right=True)
         if head.number > 1:
-            columns(shown, "step")
+            shown.add_columns("step")
     rows = history_rows(comparison, names)
     for row in rows[:_MOST_IN_HISTORY]:
         cells = [text for number, data in enumerate(row.data) for text in _texts(number, data)]
         shown.add_row(plain(row.variant), plain(row.problem), *cells)
-    add_rest_caption(shown, len(rows) - _MOST_IN_HISTORY, "cells are in the page")
+    shown.add_rest_caption(len(rows) - _MOST_IN_HISTORY, "cells are in the page")
     return shown
 
 

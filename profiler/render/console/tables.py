@@ -18,11 +18,7 @@ from profiler.metrics.labels import label
 from profiler.model import BuildResult, KernelFacts, Variant
 from profiler.outside_text import safe
 from profiler.render.console.run import run_tables
-from profiler.render.console.terminal import Paragraph, TextTable
-from profiler.render.console.terminal import add_rest_caption as _add_rest_caption
-from profiler.render.console.terminal import columns as _columns
-from profiler.render.console.terminal import plain as _plain
-from profiler.render.console.terminal import table as _table
+from profiler.render.console.terminal import Paragraph, TextTable, plain
 from profiler.render.import_page import DURATION, LaunchGroups, spread_words
 from profiler.render.searches import search_summary
 from profiler.render.tables.builds import build_failures, build_state
@@ -54,20 +50,20 @@ def final_summary(findings: Findings, *, verbose: bool = False) -> RenderableTyp
 def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> RenderableType:
     """Show the static facts of every kernel, and each error of the compiler once."""
     names = {variant.id: variant.name for variant in variants}
-    table = _table("Build")
-    _columns(table, "variant", name=True)
-    _columns(table, "registers", right=True)
-    _columns(table, "spill stores", "spill loads", right=True, drop=2)
-    _columns(table, "stack", "shared", right=True, drop=3)
-    _columns(table, "kernel", drop=1)
-    _columns(table, "state")
+    table = TextTable("Build")
+    table.add_columns("variant", name=True)
+    table.add_columns("registers", right=True)
+    table.add_columns("spill stores", "spill loads", right=True, drop=2)
+    table.add_columns("stack", "shared", right=True, drop=3)
+    table.add_columns("kernel", drop=1)
+    table.add_columns("state")
     for build in builds:
         for row, kernel in enumerate(build.kernels or (KernelFacts(""),)):
             name = names.get(build.variant, build.variant) if row == 0 else ""
             table.add_row(
-                _plain(name),
+                plain(name),
                 *(_fact(fact) for fact in _facts(kernel)),
-                _plain(readable_kernel(kernel.name)),
+                plain(readable_kernel(kernel.name)),
                 _build_state(build, names) if row == 0 else Text(""),
             )
     errors = [
@@ -122,16 +118,16 @@ class _LaunchTable:
         """The table with names of at most so many characters where these differ."""
         groups = self.groups
         shown = groups.shown[:_MOST_LAUNCH_COLUMNS]
-        table = _table(f"{self.title} of {_number_of(len(groups), 'kind', 'kinds')}")
-        _columns(table, "kernel", name=True)
+        table = TextTable(f"{self.title} of {_number_of(len(groups), 'kind', 'kinds')}")
+        table.add_columns("kernel", name=True)
         if groups.has_ranges:
-            _columns(table, "range")
-        _columns(table, "grid", "block", fixed=True)
-        _columns(table, "launches", right=True, drop=1)
+            table.add_columns("range")
+        table.add_columns("grid", "block", fixed=True)
+        table.add_columns("launches", right=True, drop=1)
         for place, name in enumerate(shown):
-            _columns(table, label(name).label, right=True, drop=place)
+            table.add_columns(label(name).label, right=True, drop=place)
             if name == DURATION and groups.has_spread:
-                _columns(table, "from … to", right=True)
+                table.add_columns("from … to", right=True)
         rows = groups.rows[:_MOST_LAUNCH_GROUPS]
         names = _kernel_names([row.kernel for row in rows], longest)
         for row in rows:
@@ -141,14 +137,14 @@ class _LaunchTable:
                 if name == DURATION and groups.has_spread:
                     values.append(spread_words(row))
             table.add_row(
-                _plain(names[row.kernel]),
-                *([_plain(row.range)] if groups.has_ranges else []),
-                _plain(row.grid),
-                _plain(row.block),
+                plain(names[row.kernel]),
+                *([plain(row.range)] if groups.has_ranges else []),
+                plain(row.grid),
+                plain(row.block),
                 str(row.count),
                 *values,
             )
-        _add_rest_caption(table, len(groups) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
+        table.add_rest_caption(len(groups) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
         return table
 
 

@@ -46,18 +46,29 @@ class _Column:
 class TextTable:
     """A table of texts under a title; rich prints it at the width of its console."""
 
-    title: Text
+    title: str
     caption: str = ""
     _columns: list[_Column] = field(default_factory=list)
     _rows: list[tuple[Text, ...]] = field(default_factory=list)
 
-    def add_column(
-        self, head: str, *, right: bool = False, fixed: bool = False, name: bool = False, drop: int
+    def add_columns(
+        self,
+        *heads: str,
+        right: bool = False,
+        fixed: bool = False,
+        name: bool = False,
+        drop: int = 0,
     ) -> None:
-        """Add a column; `columns` describes the rest."""
-        self._columns.append(
-            _Column(head=plain(head), right=right, fixed=right or fixed, name=name, drop=drop)
-        )
+        """Add columns.
+
+        Those of numbers stand to the `right` and are never wrapped, as `fixed` ones; those with a
+        `name` of the row keep `NAME_WIDTH` characters. Where there is no room, columns with the
+        highest `drop` are left out first, and of equal ones the last; never the first column.
+        """
+        self._columns += [
+            _Column(plain(head), right=right, fixed=right or fixed, name=name, drop=drop)
+            for head in heads
+        ]
 
     def add_row(self, *cells: str | Text) -> None:
         """Add a row; cells that are left out at its end are empty."""
@@ -65,11 +76,16 @@ class TextTable:
         missing = len(self._columns) - len(texts)
         self._rows.append((*texts, *(Text() for _ in range(missing))))
 
+    def add_rest_caption(self, count: int, description: str) -> None:
+        """Say in the caption how many rows were left out, if any."""
+        if count > 0:
+            self.caption = f"{count} more {description}."
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Give the lines of the table at the width of the console."""
         widths = self._widths(options.max_width)
         places = sorted(widths)
-        yield Paragraph(self.title.plain, "bold")
+        yield Paragraph(self.title, "bold")
         heads = tuple(column.head for column in self._columns)
         yield from self._lines(console, heads, widths, style="bold")
         yield Text("\u2500" * (sum(widths.values()) + len(_GAP) * (len(places) - 1)), style="dim")
@@ -231,35 +247,6 @@ class Paragraph:
             yield Text(self.indent) + line
 
 
-def table(title: str) -> TextTable:
-    """Make an empty table under a title."""
-    return TextTable(plain(title))
-
-
-def columns(
-    table: TextTable,
-    *names: str,
-    right: bool = False,
-    fixed: bool = False,
-    name: bool = False,
-    drop: int = 0,
-) -> None:
-    """Add columns.
-
-    Those of numbers stand to the `right` and are never wrapped, as `fixed` ones; those with a
-    `name` of the row keep `NAME_WIDTH` characters. Where there is no room, columns with the highest
-    `drop` are left out first, and of equal ones the last; never the first column.
-    """
-    for head in names:
-        table.add_column(head, right=right, fixed=fixed, name=name, drop=drop)
-
-
 def plain(text: str) -> Text:
     """Text that rich takes as it is, without anything that a terminal would obey."""
     return Text(safe(text), overflow="fold")
-
-
-def add_rest_caption(table: TextTable, count: int, description: str) -> None:
-    """Add the number of rows that were left out to a table as its caption."""
-    if count > 0:
-        table.caption = f"{count} more {description}."

@@ -13,7 +13,7 @@ from rich.text import Text
 from profiler.findings.findings import Findings
 from profiler.model import SessionKind
 from profiler.planning.page_kinds import TIMELINES
-from profiler.render.console.terminal import add_rest_caption, columns, plain, table
+from profiler.render.console.terminal import TextTable, plain
 from profiler.render.first.timelines import units_chart
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.timeline.section import make_section, named_timelines
@@ -77,10 +77,10 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
         return []
     named = named_timelines(findings)
     shares = phase_shares(named.cells)
-    shown = table(f"{named.timelines.device} busy share by phase")
-    columns(shown, "variant", name=True)
-    columns(shown, "of", drop=1)
-    columns(shown, *(plain(name).plain for name in shares.phases), right=True)
+    shown = TextTable(f"{named.timelines.device} busy share by phase")
+    shown.add_columns("variant", name=True)
+    shown.add_columns("of", drop=1)
+    shown.add_columns(*(plain(name).plain for name in shares.phases), right=True)
     caption = (
         "Medians; busy: an operation ran, from the first to the last of the phase; of the whole, "
         "since the last of the one before."
@@ -90,5 +90,5 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
     for row, cell in list(rows)[:_MOST_CELLS]:
         data = (Text(datum.text) for datum in row.data[1:])
         shown.add_row(plain(cell.name), plain(cell.units), *data)
-    add_rest_caption(shown, len(named.cells) - _MOST_CELLS, "cells are in the page")
+    shown.add_rest_caption(len(named.cells) - _MOST_CELLS, "cells are in the page")
     return [shown]

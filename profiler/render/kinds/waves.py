@@ -11,7 +11,7 @@ from rich.console import RenderableType
 
 from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
-from profiler.render.console.terminal import columns, plain, table
+from profiler.render.console.terminal import TextTable, plain
 from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import (
     POINTS,
@@ -301,10 +301,10 @@ def _draw_legend(drawing: Drawing, measured: str, ideal: str) -> None:
 
 def waves_tables(findings: Findings) -> list[RenderableType]:
     """How many waves and blocks each variant needs: the question is not about a winner."""
-    rich_table = table("How many blocks fill the GPU")
-    columns(rich_table, "variant", name=True)
-    columns(rich_table, *NEED_HEADS[:-1], right=True)
-    columns(rich_table, NEED_HEADS[-1])
+    rich_table = TextTable("How many blocks fill the GPU")
+    rich_table.add_columns("variant", name=True)
+    rich_table.add_columns(*NEED_HEADS[:-1], right=True)
+    rich_table.add_columns(NEED_HEADS[-1])
     for row in need_rows(findings):
         rich_table.add_row(plain(row.name), *(plain(datum.text) for datum in row.data))
     return [rich_table]

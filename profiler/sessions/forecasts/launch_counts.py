@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from profiler.collect.registry import is_judged
 from profiler.model import FEWEST_BLOCKS, FEWEST_TO_CONFIRM, Plan, SessionKind
@@ -23,8 +24,7 @@ MOST_FINALISTS = 8
 costs as many visits as a block of the first look."""
 
 
-@dataclass(frozen=True)
-class ExpectedLaunches:
+class ExpectedLaunches(NamedTuple):
     """Expected and largest number of launches of one part of a run."""
 
     part: str

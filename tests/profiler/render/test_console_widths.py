@@ -27,7 +27,7 @@ from profiler.render.console import lists
 from profiler.render.console import tables as console
 from profiler.render.console.lists import plan_table
 from profiler.render.console.runs import comparison_tables
-from profiler.render.console.terminal import columns, table
+from profiler.render.console.terminal import TextTable
 from profiler.render.import_page import group_launches
 from profiler.render.import_timeline import timeline_part, timelines_console
 from profiler.render.tuning import console_tables
@@ -93,17 +93,12 @@ def build():
     return Printed(console.build_table(builds, variants), tuple(item.name for item in variants))
 
 
-@dataclass(frozen=True)
-class Check:
-    name: str
-    status: str = "missing"
-    detail: str = "nothing was found in any of the folders on the path, nor beside CUDA's own " * 2
-    remedy: str = "Install it from NVIDIA's page and put it on the path; then run this again. " * 2
-
-
 def doctor():
     names = ("GPU", "counters", "ncu", "nsys", "disk")
-    return Printed(lists.doctor_table([Check(name) for name in names]), names)
+    found = "nothing was found in any of the folders on the path, nor beside CUDA's own " * 2
+    remedy = "Install it from NVIDIA's page and put it on the path; then run this again. " * 2
+    checks = [(name, "missing", found, remedy) for name in names]
+    return Printed(lists.doctor_table(checks), names)
 
 
 def listed():
@@ -178,8 +173,8 @@ def tuned():
 
 
 def empty():
-    shown = table("Nothing was found")
-    columns(shown, "a", "b", right=True)
+    shown = TextTable("Nothing was found")
+    shown.add_columns("a", "b", right=True)
     return Printed(shown, ())
 
 
@@ -227,11 +222,11 @@ def test_the_tables_of_compare_hold_at_any_width(tmp_path):
 
 
 def wide_table():
-    shown = table("Some rows")
-    columns(shown, "variant", name=True)
-    columns(shown, "time", right=True)
-    columns(shown, "interval", right=True, drop=2)
-    columns(shown, "verdict", drop=1)
+    shown = TextTable("Some rows")
+    shown.add_columns("variant", name=True)
+    shown.add_columns("time", right=True)
+    shown.add_columns("interval", right=True, drop=2)
+    shown.add_columns("verdict", drop=1)
     shown.add_row("a" * 30, "1.234 ms", "[1.230, 1.240]", "FASTER")
     return shown
 
