@@ -40,7 +40,7 @@ def _rank(request: CaptureRequest) -> ExitCode:
         )
     from profiler.importers.registry import read_files
     from profiler.importers.timelines import ImportedTimelines, ranked_work
-    from profiler.render.console.ranks import ranks_table
+    from profiler.render.console.tables import ranks_table
 
     imported, _ = read_files([trace])
     if not isinstance(imported, ImportedTimelines):

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from profiler.findings.timelines.cells import TimelineFindings
 from profiler.findings.timelines.overview import TimelineOverview
 from profiler.notices import counted_kind
-from profiler.render.console.terminal import Paragraph, TextTable, plain
+from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.html import render
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.timeline.section import TimelineSection, make_section
@@ -358,8 +358,8 @@ def _console_table(timeline_table: TimelineTable) -> RenderableType:
         shown.add_columns(timeline_table.columns[place].head, right=True, drop=number)
     for row in timeline_table.rows[:_MOST_LINES]:
         name = _INDENT * row.depth + shorten(row.name, _LONGEST_NAME)
-        texts = (plain(shorten(datum.text, _LONGEST_NAME)) for datum in row.data[:count])
-        shown.add_row(plain(name), *texts, *(row.data[count + place].text for place in places))
+        texts = (shorten(datum.text, _LONGEST_NAME) for datum in row.data[:count])
+        shown.add_row(name, *texts, *(row.data[count + place].text for place in places))
     shown.add_rest_caption(
         max(0, len(timeline_table.rows) - _MOST_LINES) + timeline_table.left_out,
         "rows are in the page",

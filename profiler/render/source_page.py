@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name
 from profiler.notices import Notice
-from profiler.render.console.terminal import TextTable, plain
+from profiler.render.console.terminal import TextTable
 from profiler.render.html import notice_rows, render
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
@@ -149,8 +149,8 @@ def _line_table(kernel: ListedKernelRows) -> TextTable:
     for line in kernel.lines:
         text = shorten(line.text, _LONGEST_TEXT)
         data = (datum.text for datum in line.data)
-        place = [plain(line.place)] if kernel.has_lines else []
-        shown.add_row(*place, plain(text), *data, plain(line.waits))
+        place = [line.place] if kernel.has_lines else []
+        shown.add_row(*place, text, *data, line.waits)
     return shown
 
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.model import Cell, Params, TunedConfig
-from profiler.render.console.terminal import TextTable, plain
+from profiler.render.console.terminal import TextTable
 from profiler.render.html import render
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
@@ -308,5 +308,5 @@ def _console_table(tuning: TuningTable) -> TextTable:
         shown.add_columns(head, right=True, drop=place)
     for row in tuning.rows:
         choice = f"{row.choice} (chosen)".strip() if row.best else row.choice
-        shown.add_row(plain(choice), plain(row.config), *(plain(datum.text) for datum in row.data))
+        shown.add_row(choice, row.config, *(datum.text for datum in row.data))
     return shown

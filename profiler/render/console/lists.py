@@ -13,7 +13,7 @@ from profiler.comparison.run_entries import RunEntry
 from profiler.findings.runs.history import changes
 from profiler.model import Plan, Problem, SearchPlan
 from profiler.planning.problem_names import distinct
-from profiler.render.console.terminal import Paragraph, TextTable, plain
+from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.words import numbers
 from profiler.render.words.verdict_words import best_range, change_words
 
@@ -31,7 +31,7 @@ def doctor_table(checks: Iterable[tuple[str, str, str, str]]) -> RenderableType:
     listed.add_columns("found", "what to do")
     for name, state, found, remedy in checks:
         style = _STATUS_STYLES.get(state, "")
-        listed.add_row(plain(name), Text(state, style=style), plain(found), plain(remedy))
+        listed.add_row(name, Text(state, style=style), found, remedy)
     return listed
 
 
@@ -57,14 +57,14 @@ def runs_table(runs: Sequence[RunEntry], left_out: int = 0) -> RenderableType:
         for run in entries:
             change = changed.get(run.folder)
             listed.add_row(
-                *(plain(text or numbers.MISSING) for text in (run.folder, run.created, run.gpu)),
-                plain(run.commit or numbers.MISSING),
+                *(text or numbers.MISSING for text in (run.folder, run.created, run.gpu)),
+                run.commit or numbers.MISSING,
                 str(run.cells),
                 best_range(run),
                 Text(change_words(change), style="red" if change.slower else "")
                 if change
                 else Text(_kind_words(run)),
-                plain(run.answer or numbers.MISSING),
+                run.answer or numbers.MISSING,
             )
     listed.add_rest_caption(left_out, "older runs: name an experiment, or see --json")
     return listed
@@ -103,10 +103,8 @@ def plan_table(
         excluded.add_columns("count", right=True)
         excluded.add_columns("for example", drop=2)
         for exclusion in plan.excluded:
-            examples = plain(", ".join(exclusion.examples))
-            excluded.add_row(
-                plain(exclusion.reason), exclusion.stage, str(exclusion.count), examples
-            )
+            examples = ", ".join(exclusion.examples)
+            excluded.add_row(exclusion.reason, exclusion.stage, str(exclusion.count), examples)
         parts.append(excluded)
     if plan.search is not None:
         parts.append(_search_table(plan.search))
@@ -123,7 +121,7 @@ def plan_table(
             str(session.kind),
             str(len(session.visits)),
             str(len({visit.block for visit in session.visits})),
-            plain(_folded(session.metrics, _MOST_METRICS)),
+            _folded(session.metrics, _MOST_METRICS),
         )
     sessions.caption = _environments(plan)
     return Group(*parts, sessions, _launches_table(launches, note))
@@ -155,9 +153,7 @@ def _search_table(search: SearchPlan) -> TextTable:
     table.add_columns("objective", name=True)
     budget = f"{search.evaluations} evaluations" if search.evaluations else f"{search.seconds:g} s"
     configurations, problems = len(search.variants), len(search.problems)
-    table.add_row(
-        search.strategy, budget, str(configurations), str(problems), plain(search.objective)
-    )
+    table.add_row(search.strategy, budget, str(configurations), str(problems), search.objective)
     if search.left_out:
         table.caption = f"{search.left_out} more cannot do every problem of the objective."
     return table
@@ -186,13 +182,13 @@ def _problems_table(plan: Plan) -> TextTable:
         table.add_columns("problem", name=True)
         table.add_columns("variants", right=True)
         for identifier, problem in problems.items():
-            table.add_row(plain(problem.name), str(counts[identifier]))
+            table.add_row(problem.name, str(counts[identifier]))
         return table
     table.add_columns("problems", "with")
     table.add_columns("variants", right=True)
     for count in dict.fromkeys(counts.values()):
         group = [problem for problem in problems.values() if counts[problem.id] == count]
-        table.add_row(str(len(group)), plain(_values_of(group)), str(count))
+        table.add_row(str(len(group)), _values_of(group), str(count))
     return table
 
 

@@ -15,7 +15,7 @@ from profiler.findings.winners import Winner
 from profiler.model import Cell, Outcome, Problem, Variant, Verdict
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import problem_key
-from profiler.render.console.terminal import TextTable, plain
+from profiler.render.console.terminal import TextTable
 from profiler.render.kinds.timeline import timeline_tables
 from profiler.render.tables.builds import compiler_message, variants_text
 from profiler.render.tables.timers import timer_table
@@ -66,7 +66,7 @@ def _timers_table(findings: Findings) -> TextTable:
     rich_table.add_columns("most", right=True)
     rich_table.add_columns("at", drop=1)
     for row in compared.overall if compared else ():
-        rich_table.add_row(plain(row.name), *(plain(datum.text) for datum in row.data[:-1]))
+        rich_table.add_row(row.name, *(datum.text for datum in row.data[:-1]))
     rich_table.caption = "Mean: the geometric one. The versions are in the page."
     return rich_table
 
@@ -98,7 +98,7 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     for variant, value in shown:
         pair = findings.verdicts.at(variant, problem)
         rich_table.add_row(
-            plain(_with_role(findings.programs, variant)),
+            _with_role(findings.programs, variant),
             *_numbers(findings, value, value),
             *([_verdict(pair)] if findings.verdicts.given else []),
         )
@@ -111,13 +111,13 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     return rich_table
 
 
-def _numbers(findings: Findings, value: Value, of_ratio: Value) -> tuple[str, str, str, Text]:
+def _numbers(findings: Findings, value: Value, of_ratio: Value) -> tuple[str, str, str, str]:
     """Median, half of its interval, ratio to the baseline, and the interval of that."""
     return (
         numbers.show(value.median, findings.numbers.primary.unit),
         numbers.half_width(value.median, value.low, value.high),
         numbers.ratio(of_ratio.ratio),
-        plain(numbers.interval(of_ratio.ratio_low, of_ratio.ratio_high)),
+        numbers.interval(of_ratio.ratio_low, of_ratio.ratio_high),
     )
 
 
@@ -164,16 +164,16 @@ def _winners_table(findings: Findings) -> TextTable:
         winner = best.get(problem.id)
         if winner is None:
             if problem.id in tried:
-                rich_table.add_row(plain(problem.name), Text("no correct result", style="red"))
+                rich_table.add_row(problem.name, Text("no correct result", style="red"))
             continue
         value = findings.numbers.at(winner.cell.variant, problem, metric.name)
         pair = findings.verdicts.at(winner.cell.variant, problem)
         rich_table.add_row(
-            plain(problem.name),
-            plain(winner.cell.variant.label),
+            problem.name,
+            winner.cell.variant.label,
             *_numbers(findings, winner.value, value),
             *([_verdict(pair)] if given else []),
-            plain(_rest(winner)),
+            _rest(winner),
         )
     rich_table.add_rest_caption(
         len(programs.problems) - len(best.keys() | tried),
@@ -240,10 +240,10 @@ def _top_table(findings: Findings) -> TextTable:
         total = len(row.planned)
         held = len(findings.ranking.contenders.get(row.variant.id, ()))
         rich_table.add_row(
-            plain(_with_role(findings.programs, row.variant)),
+            _with_role(findings.programs, row.variant),
             numbers.ratio(row.geometric_mean),
             numbers.ratio(row.worst[1].ratio if row.worst else None),
-            plain(row.worst[0].name if row.worst else ""),
+            row.worst[0].name if row.worst else "",
             *([counted(row.planned_verdicts)] if given else []),
             f"{held} of {total}" if row.regret else numbers.MISSING,
             numbers.ratio(row.regret.worst) if row.regret else numbers.MISSING,
@@ -318,10 +318,10 @@ def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> Text
     for cells in groups[:most]:
         status = programs.status(cells[0])
         rich_table.add_row(
-            plain(variants_text(_distinct(cell.variant.label for cell in cells))),
-            plain(_problems_text(_distinct(cell.problem.name for cell in cells))),
+            variants_text(_distinct(cell.variant.label for cell in cells)),
+            _problems_text(_distinct(cell.problem.name for cell in cells)),
             Text(OUTCOME_WORDS[status.outcome], style="red"),
-            plain(next(iter(status.cause.strip().splitlines()), "")),
+            next(iter(status.cause.strip().splitlines()), ""),
         )
     rest = sum(map(len, groups[most:]))
     rich_table.add_rest_caption(rest, "failed cells are in the page")

@@ -50,12 +50,12 @@ def _runs(comparison: RunComparison) -> TextTable:
     heads = run_heads(comparison)
     shown = TextTable("Runs, in the order in which they were named")
     shown.add_columns("", *(f"{head.number} \u00b7 {head.name}" for head in heads))
-    shown.add_row("measured", *(plain(head.when) for head in heads))
-    shown.add_row("blocks", *(plain(head.blocks) for head in heads))
-    shown.add_row("machines", *("" for _ in heads[1:]), plain(machine_label(comparison)))
+    shown.add_row("measured", *(head.when for head in heads))
+    shown.add_row("blocks", *(head.blocks for head in heads))
+    shown.add_row("machines", *("" for _ in heads[1:]), machine_label(comparison))
     for difference in comparison.differences:
         values = ("not recorded" if value is None else str(value) for value in difference.values)
-        shown.add_row(plain(field_word(difference.field)), *(plain(value) for value in values))
+        shown.add_row(field_word(difference.field), *values)
     return shown
 
 
@@ -81,16 +81,16 @@ def _cells(comparison: RunComparison, rows: Sequence[ChangeRow]) -> TextTable:
     for row in first_rows:
         style = _STYLES.get(row.verdict, "") if row.verdict is not None else ""
         shown.add_row(
-            plain(row.variant),
-            plain(row.problem),
+            row.variant,
+            row.problem,
             row.older.text,
             row.newer.text,
             row.shown_ratio.text,
-            plain(row.interval),
+            row.interval,
             Text(row.verdict_datum.text, style=style),
-            plain(row.reason),
-            plain(row.program),
-            plain(row.changes),
+            row.reason,
+            row.program,
+            row.changes,
         )
     shown.add_rest_caption(len(rows) - len(first_rows), "cells are in the page")
     return shown
@@ -127,7 +127,7 @@ def _history(comparison: RunComparison, names: Names) -> TextTable:
     rows = history_rows(comparison, names)
     for row in rows[:_MOST_IN_HISTORY]:
         cells = [text for number, data in enumerate(row.data) for text in _texts(number, data)]
-        shown.add_row(plain(row.variant), plain(row.problem), *cells)
+        shown.add_row(row.variant, row.problem, *cells)
     shown.add_rest_caption(len(rows) - _MOST_IN_HISTORY, "cells are in the page")
     return shown
 

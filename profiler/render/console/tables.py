@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pandas as pd
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
@@ -18,7 +19,7 @@ from profiler.metrics.labels import label
 from profiler.model import BuildResult, KernelFacts, Variant
 from profiler.outside_text import safe
 from profiler.render.console.run import run_tables
-from profiler.render.console.terminal import Paragraph, TextTable, plain
+from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.import_page import DURATION, LaunchGroups, spread_words
 from profiler.render.searches import search_summary
 from profiler.render.tables.builds import build_failures, build_state
@@ -61,9 +62,9 @@ def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> R
         for row, kernel in enumerate(build.kernels or (KernelFacts(""),)):
             name = names.get(build.variant, build.variant) if row == 0 else ""
             table.add_row(
-                plain(name),
+                name,
                 *(_fact(fact) for fact in _facts(kernel)),
-                plain(readable_kernel(kernel.name)),
+                readable_kernel(kernel.name),
                 _build_state(build, names) if row == 0 else Text(""),
             )
     errors = [
@@ -137,10 +138,10 @@ class _LaunchTable:
                 if name == DURATION and groups.has_spread:
                     values.append(spread_words(row))
             table.add_row(
-                plain(names[row.kernel]),
-                *([plain(row.range)] if groups.has_ranges else []),
-                plain(row.grid),
-                plain(row.block),
+                names[row.kernel],
+                *([row.range] if groups.has_ranges else []),
+                row.grid,
+                row.block,
                 str(row.count),
                 *values,
             )
@@ -153,6 +154,32 @@ def _kernel_names(kernels: Sequence[str], longest: int) -> dict[str, str]:
     short = {kernel: shorten(kernel, longest) for kernel in kernels}
     counts = Counter(short.values())
     return {kernel: text if counts[text] == 1 else kernel for kernel, text in short.items()}
+
+
+# ---- what takes most time in a trace -------------------------------------------------------------
+
+
+_MOST_RANKS = 20
+_REST = "take less time"
+_WHAT_NEXT = (
+    "profiler capture TRACE -o FOLDER says which of these can be made again from a trace of "
+    "torch.profiler with record_shapes=True, and makes an experiment of them. profiler capture "
+    "-o FOLDER -- python PROGRAM records all operators that launch these, as they are called."
+)
+
+
+def ranks_table(file: str, ranks: pd.DataFrame) -> tuple[RenderableType, ...]:
+    """Table of the first rows of `ranked_work`, and how much a live capture would record."""
+    shown = TextTable(f"{file}: what takes most time")
+    shown.add_columns("name", name=True)
+    shown.add_columns("live capture")
+    shown.add_columns("calls", "time", "share", right=True)
+    for row in ranks.head(_MOST_RANKS).to_dict("records"):
+        name, capture = shorten(str(row["name"]), _LONGEST_KERNEL), row["capture"]
+        share = f"{100 * row['share']:.1f}\u202f%"
+        shown.add_row(name, capture, str(row["calls"]), numbers.show(row["total_ns"], "ns"), share)
+    shown.add_rest_caption(max(0, len(ranks) - _MOST_RANKS), _REST)
+    return shown, Paragraph(_WHAT_NEXT)
 
 
 # ---- answers -------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ class TextTable:
         ]
 
     def add_row(self, *cells: str | Text) -> None:
-        """Add a row; cells that are left out at its end are empty."""
+        """Add a row of texts as they are; cells that are left out at its end are empty."""
         texts = [cell if isinstance(cell, Text) else plain(cell) for cell in cells]
         missing = len(self._columns) - len(texts)
         self._rows.append((*texts, *(Text() for _ in range(missing))))

@@ -13,7 +13,7 @@ from rich.text import Text
 from profiler.findings.findings import Findings
 from profiler.model import SessionKind
 from profiler.planning.page_kinds import TIMELINES
-from profiler.render.console.terminal import TextTable, plain
+from profiler.render.console.terminal import TextTable
 from profiler.render.first.timelines import units_chart
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.timeline.section import make_section, named_timelines
@@ -80,7 +80,7 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
     shown = TextTable(f"{named.timelines.device} busy share by phase")
     shown.add_columns("variant", name=True)
     shown.add_columns("of", drop=1)
-    shown.add_columns(*(plain(name).plain for name in shares.phases), right=True)
+    shown.add_columns(*(name for name in shares.phases), right=True)
     caption = (
         "Medians; busy: an operation ran, from the first to the last of the phase; of the whole, "
         "since the last of the one before."
@@ -89,6 +89,6 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
     rows = zip(shares.rows, named.cells, strict=True)
     for row, cell in list(rows)[:_MOST_CELLS]:
         data = (Text(datum.text) for datum in row.data[1:])
-        shown.add_row(plain(cell.name), plain(cell.units), *data)
+        shown.add_row(cell.name, cell.units, *data)
     shown.add_rest_caption(len(named.cells) - _MOST_CELLS, "cells are in the page")
     return [shown]

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 
 from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
-from profiler.render.console.terminal import TextTable, plain
+from profiler.render.console.terminal import TextTable
 from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import (
     POINTS,
@@ -306,5 +306,5 @@ def waves_tables(findings: Findings) -> list[RenderableType]:
     rich_table.add_columns(*NEED_HEADS[:-1], right=True)
     rich_table.add_columns(NEED_HEADS[-1])
     for row in need_rows(findings):
-        rich_table.add_row(plain(row.name), *(plain(datum.text) for datum in row.data))
+        rich_table.add_row(row.name, *(datum.text for datum in row.data))
     return [rich_table]
