@@ -30,9 +30,9 @@ class Label:
     source: str
 
     @property
-    def arrow(self) -> str:
-        """Which direction is better, in words short enough for a column head."""
-        return {"lower": "lower is better", "higher": "higher is better"}.get(self.better or "", "")
+    def hint(self) -> str:
+        """Its definition, and which direction is better."""
+        return f"{self.definition} ({self.better} is better)" if self.better else self.definition
 
 
 @cache

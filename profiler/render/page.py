@@ -26,7 +26,7 @@ from profiler.render.tables.timers import WALL_CLOCK_HEADS, timer_table
 from profiler.render.tables.why import why
 from profiler.render.timeline.in_kernel_section import make_in_kernel_section
 from profiler.render.timeline.still_figure import run_chart
-from profiler.render.tuning import CHOSEN_HEADS, HEADS, tuned_cells
+from profiler.render.tuning import tuned_cells
 from profiler.render.words.answer import answer_of
 from profiler.render.words.cards import cards, evidence
 from profiler.render.words.comparisons import best_word
@@ -78,8 +78,6 @@ def render_page(findings: Findings) -> str:
         "in_kernel": make_in_kernel_section(findings),
         "wall_clock_heads": WALL_CLOCK_HEADS,
         "tuned": tuned_cells(findings),
-        "tuned_heads": CHOSEN_HEADS,
-        "tried_heads": HEADS,
         "view": view,
         "timeline_first": TIMELINES in report.settings.page_kind.finds,
         **view.parts,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -13,7 +13,7 @@ from profiler.findings.kinds.search import SearchFindings, Trial
 from profiler.planning.matrix import value_text
 from profiler.render.figures import search_figures
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.tables.rows import Datum
+from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.search.live.estimates import CONFIDENCE, FEWEST_MEASURED, GEOMEAN, WORST
@@ -24,56 +24,31 @@ _MOST_AXES = 12
 """Axes of the figure that there is room for; the most important parameters first."""
 
 
-@dataclass(frozen=True)
-class TrialRow:
-    """One evaluation."""
-
-    number: int
-    values: tuple[str, ...]
-    """Values of the parameters that differ."""
-    data: tuple[Datum, ...]
-    """Ratio and its interval."""
-    outcome: str
-    cause: str
-    finalist: bool
-    worker: str
-    """Name of its GPU; empty where workers did not measure."""
+FINALIST = "finalist"
+"""Role of the row of a configuration that went on."""
 
 
-@dataclass(frozen=True)
-class SearchSection:
-    """Contents of the section."""
+def search_section(findings: Findings) -> dict[str, Any] | None:
+    """Parts of the section of a search; None where there was none.
 
-    sentences: tuple[str, ...]
-    course: Chart | None
-    """None where nothing was measured."""
-    tried: Chart | None
-    importance: tuple[tuple[str, float], ...]
-    """Parameters with their shares."""
-    importance_reading: str
-    parameters: tuple[str, ...]
-    rows: tuple[TrialRow, ...]
-    has_workers: bool
-    """Whether several GPUs measured."""
-
-
-def search_section(findings: Findings) -> SearchSection | None:
-    """Contents of the section of a search; None where there was none."""
+    A row for each evaluation: values of the parameters that differ, ratio and its interval, its GPU
+    where several measured, its outcome with the cause behind it.
+    """
     search = findings.search
     if search is None:
         return None
     free = _free_parameters(search)
-    shares = search.importance.shares if search.importance is not None else {}
-    return SearchSection(
-        sentences=search_sentences(findings, search),
-        course=None if findings.report.settings.page_kind.tunes else course_chart(findings),
-        tried=_tried_chart(search, free),
-        importance=tuple(shares.items()),
-        importance_reading=importance_reading(search),
-        parameters=tuple(parameter.name for parameter in free),
-        rows=tuple(_row(search, trial, free) for trial in search.trials),
-        has_workers=len(search.record.workers) > 1,
-    )
+    tunes, several = findings.report.settings.page_kind.tunes, len(search.record.workers) > 1
+    return {
+        "sentences": search_sentences(findings, search),
+        "course": None if tunes else course_chart(findings),
+        "tried": _tried_chart(search, free),
+        "importance": search.importance.shares if search.importance is not None else {},
+        "importance_reading": importance_reading(search),
+        "heads": [*(parameter.name for parameter in free)],
+        "has_workers": several,
+        "rows": [_row(search, trial, free, with_worker=several) for trial in search.trials],
+    }
 
 
 def _free_parameters(search: SearchFindings) -> tuple[Parameter, ...]:
@@ -152,21 +127,22 @@ def tried_table(search: SearchFindings, parameters: tuple[Parameter, ...]) -> pd
     return table.assign(quick=[place >= first_quick for place in range(len(table))])
 
 
-def _row(search: SearchFindings, trial: Trial, free: tuple[Parameter, ...]) -> TrialRow:
+def _row(
+    search: SearchFindings, trial: Trial, free: Sequence[Parameter], *, with_worker: bool
+) -> Row:
     estimate = trial.estimate
     low, high = (None, None) if estimate is None else estimate.interval
     outcome = OUTCOME_WORDS[trial.outcome]
-    return TrialRow(
-        number=trial.number,
-        values=tuple(value_text(trial.params[parameter.name]) for parameter in free),
-        data=(
-            Datum.times(None if estimate is None else estimate.ratio, outcome),
-            Datum(numbers.interval(low, high) or numbers.MISSING),
-        ),
-        outcome=f"{outcome}, stopped early" if trial.stopped_early else outcome,
-        cause=trial.cause,
-        finalist=trial.variant in search.finalists,
-        worker=trial.worker,
+    ended = f"{outcome}, stopped early" if trial.stopped_early else outcome
+    data = (
+        *(Datum(value_text(trial.params[parameter.name]), css="words") for parameter in free),
+        Datum.times(None if estimate is None else estimate.ratio, outcome),
+        Datum(numbers.interval(low, high) or numbers.MISSING),
+        *([Datum(trial.worker, css="words")] if with_worker else []),
+        Datum(ended, title=trial.cause, css="words"),
+    )
+    return Row(
+        str(trial.number), data, role=FINALIST if trial.variant in search.finalists else "other"
     )
 
 

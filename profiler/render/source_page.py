@@ -11,7 +11,7 @@ from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name
 from profiler.notices import Notice
 from profiler.render.console.terminal import TextTable
 from profiler.render.html import notice_rows, render
-from profiler.render.tables.rows import Datum
+from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
 from profiler.render.words.names import readable_kernel, shorten
 from profiler.render.words.sentences import Sentence, sentence_of, strong
@@ -24,23 +24,14 @@ _LONGEST_TEXT, _LONGEST_KERNEL = 60, 90
 
 
 @dataclass(frozen=True)
-class HotLineRow:
-    """One line of a kernel: where it stands, its text, and what happened there."""
-
-    place: str
-    text: str
-    waits: str
-    data: tuple[Datum, Datum, Datum]
-    """Share of the samples without issue, their number, executed warp instructions."""
-
-
-@dataclass(frozen=True)
 class ListedKernelRows:
     """Tables of one kernel."""
 
     kernel: str
     has_lines: bool
-    lines: tuple[HotLineRow, ...]
+    lines: tuple[Row, ...]
+    """Where a line stands, its share of the samples without issue, their number, executed warp
+    instructions; its note is what it waits for."""
     classes: tuple[tuple[str, Datum, Datum], ...]
     """Class, executed warp instructions, their share."""
 
@@ -110,14 +101,10 @@ def source_tables(kernels: Sequence[ListedKernel]) -> tuple[RenderableType, ...]
     return tuple(tables)
 
 
-def _line(line: HotLine) -> HotLineRow:
+def _line(line: HotLine) -> Row:
     place = "" if line.file is None else f"{file_name(line.file)}:{line.line}"
-    return HotLineRow(
-        place=place,
-        text=line.text,
-        waits=waited_for(line.reason),
-        data=(_share(line.share), _count(line.samples), _count(line.executed)),
-    )
+    counts = (_share(line.share), _count(line.samples), _count(line.executed))
+    return Row(line.text, (Datum(place, css="code"), *counts), note=waited_for(line.reason))
 
 
 def _classes(kernel: ListedKernel) -> tuple[tuple[str, Datum, Datum], ...]:
@@ -139,18 +126,17 @@ def _count(value: float) -> Datum:
 
 def _line_table(kernel: ListedKernelRows) -> TextTable:
     shown = TextTable(shorten(kernel.kernel, _LONGEST_KERNEL))
-    places = ("line", "source") if kernel.has_lines else ("instruction",)
-    shown.add_columns(*places[:-1], fixed=True)
-    shown.add_columns(places[-1], name=True)
+    heads = ("line", "source") if kernel.has_lines else ("instruction",)
+    shown.add_columns(*heads[:-1], fixed=True)
+    shown.add_columns(heads[-1], name=True)
     shown.add_columns("not issued", right=True)
     shown.add_columns("samples", right=True, drop=2)
     shown.add_columns("executed", right=True, drop=3)
     shown.add_columns("waits", drop=1)
     for line in kernel.lines:
-        text = shorten(line.text, _LONGEST_TEXT)
-        data = (datum.text for datum in line.data)
-        place = [line.place] if kernel.has_lines else []
-        shown.add_row(*place, text, *data, line.waits)
+        place, *counts = (datum.text for datum in line.data)
+        places = [place] if kernel.has_lines else []
+        shown.add_row(*places, shorten(line.name, _LONGEST_TEXT), *counts, line.note)
     return shown
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import RenderableType
 
@@ -37,22 +38,13 @@ CHOSEN_HEADS = (
 )
 
 
-@dataclass(frozen=True)
-class TunedCells:
-    """Contents of the section of the autotuner."""
+def tuned_cells(findings: Findings) -> dict[str, Any] | None:
+    """Parts of the section; None where nothing was tuned or that was not recorded.
 
-    rows: tuple[Row, ...]
-    """A row for each tuned kernel or operation of a cell: variant, problem, operation, the best
-    configuration, whether this kernel is among those that were seen in the cell; `CHOSEN_HEADS`."""
-    left_out: int
-    tried: tuple[tuple[str, tuple[TuningTable, ...]], ...]
-    """Name of a cell, and every configuration that was tried for it."""
-    left_out_tried: int
-    """Cells whose configurations have no room."""
-
-
-def tuned_cells(findings: Findings) -> TunedCells | None:
-    """Prepare the section; None where nothing was tuned or that was not recorded."""
+    A row for each tuned kernel or operation of a cell: variant, problem, operation, the best
+    configuration, whether this kernel is among those that were seen in the cell; `CHOSEN_HEADS`.
+    Then by name of a cell every configuration that was tried for it.
+    """
     having = [cell for cell in findings.programs.cells if findings.programs.status(cell).tuned]
     if not having:
         return None
@@ -60,18 +52,19 @@ def tuned_cells(findings: Findings) -> TunedCells | None:
     rows = [row for cell in having for row in _rows(findings.numbers, cell, names.get(cell.id, ()))]
     tried = [cell for cell in having if _was_a_choice(findings.programs.status(cell).tuned)]
     shown = _fitting(findings.programs, tried)
-    return TunedCells(
-        tuple(rows[:MOST_CHOSEN]),
-        max(0, len(rows) - MOST_CHOSEN),
-        tuple(
-            (
-                f"{cell.variant.label}, {cell.problem.name}",
-                tuning_tables(findings.programs.status(cell).tuned),
+    return {
+        "heads": CHOSEN_HEADS,
+        "rows": rows[:MOST_CHOSEN],
+        "left_out": max(0, len(rows) - MOST_CHOSEN),
+        "tried_heads": HEADS,
+        "tried": {
+            f"{cell.variant.label}, {cell.problem.name}": tuning_tables(
+                findings.programs.status(cell).tuned
             )
             for cell in shown
-        ),
-        len(tried) - len(shown),
-    )
+        },
+        "left_out_tried": len(tried) - len(shown),
+    }
 
 
 def _was_a_choice(tuned: Sequence[TunedConfig]) -> bool:
@@ -192,46 +185,33 @@ _MISSING = "not in the file"
 HEADS = ("time", "against the best", "registers", "spills", "shared memory")
 
 
-@dataclass(frozen=True)
-class TuningRow:
-    """One configuration."""
-
-    choice: str
-    config: str
-    best: bool
-    data: tuple[Datum, ...]
-    """As `HEADS`."""
+CHOSEN = "chosen"
+"""Role of the row of a configuration that the tuner took."""
 
 
-@dataclass(frozen=True)
-class TuningTable:
-    """One operation with all its tried configurations, fastest first."""
+def tuning_tables(tuned: Sequence[TunedConfig]) -> dict[str, tuple[Row, ...]]:
+    """Configurations for `HEADS`, fastest first, by operation in the order of the text.
 
-    operation: str
-    rows: tuple[TuningRow, ...]
-
-
-def tuning_tables(tuned: Sequence[TunedConfig]) -> tuple[TuningTable, ...]:
-    """Group configurations by operation, in the order of the text."""
+    The note of a row is the name of its maker.
+    """
     groups = _by_operation(tuned)
-    return tuple(
-        TuningTable(operation, _tuning_rows(sorted(group, key=_time)))
-        for operation, group in groups.items()
-    )
+    return {
+        operation: _tuning_rows(sorted(group, key=_time)) for operation, group in groups.items()
+    }
 
 
 def _time(candidate: TunedConfig) -> float:
     return math.inf if candidate.time_ns is None else candidate.time_ns
 
 
-def _tuning_rows(group: Sequence[TunedConfig]) -> tuple[TuningRow, ...]:
+def _tuning_rows(group: Sequence[TunedConfig]) -> tuple[Row, ...]:
     quickest = _time(group[0])
     return tuple(
-        TuningRow(
-            candidate.choice,
+        Row(
             config_words(candidate.config),
-            candidate.best,
             _tuned_data(candidate, quickest),
+            role=CHOSEN if candidate.best else "other",
+            note=candidate.choice,
         )
         for candidate in group
     )
@@ -286,27 +266,27 @@ def render_tuning_page(tuned: Sequence[TunedConfig], files: Sequence[str]) -> st
     return render("tuning.html", parts)
 
 
-def _first_rows(tables: Sequence[TuningTable]) -> list[TuningTable]:
+def _first_rows(tables: Mapping[str, tuple[Row, ...]]) -> dict[str, tuple[Row, ...]]:
     """Tables with MOST_CONFIGS rows together."""
-    room, shown = MOST_CONFIGS, []
-    for tuning in tables:
+    room, shown = MOST_CONFIGS, {}
+    for operation, rows in tables.items():
         if room > 0:
-            shown.append(replace(tuning, rows=tuning.rows[:room]))
-        room -= len(tuning.rows)
+            shown[operation] = rows[:room]
+        room -= len(rows)
     return shown
 
 
 def console_tables(tuned: Sequence[TunedConfig]) -> tuple[RenderableType, ...]:
     """Show configurations on the console."""
-    return tuple(_console_table(tuning) for tuning in tuning_tables(tuned))
+    return tuple(itertools.starmap(_console_table, tuning_tables(tuned).items()))
 
 
-def _console_table(tuning: TuningTable) -> TextTable:
-    shown = TextTable(tuning.operation)
+def _console_table(operation: str, rows: Sequence[Row]) -> TextTable:
+    shown = TextTable(operation)
     shown.add_columns("choice", "configuration", name=True)
     for place, head in enumerate(HEADS):
         shown.add_columns(head, right=True, drop=place)
-    for row in tuning.rows:
-        choice = f"{row.choice} (chosen)".strip() if row.best else row.choice
-        shown.add_row(choice, row.config, *(datum.text for datum in row.data))
+    for row in rows:
+        choice = f"{row.note} ({CHOSEN})".strip() if row.role == CHOSEN else row.note
+        shown.add_row(choice, row.name, *(datum.text for datum in row.data))
     return shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
@@ -19,7 +19,6 @@ from profiler.findings.values import NAN
 from profiler.metrics.labels import label
 from profiler.model import Cell
 from profiler.planning.problem_names import problem_key
-from profiler.render.figures.charts import Chart, ChartWithTable
 from profiler.render.first.maps import grid_chart
 from profiler.render.first.ratios import contrasts_chart
 from profiler.render.kinds.grid_figures import grid_pairs_of, saved_chart, slices
@@ -55,18 +54,6 @@ ERRORS = ("max_abs_error", "max_rel_error")
 EXTREME_HEADS = ("grid", "cell", "ratio of times", "95\u202f% interval", "verdict", "bytes saved")
 
 
-@dataclass(frozen=True)
-class GridBlock:
-    """Heat maps and figures of one grid."""
-
-    grid: Grid
-    pairs: tuple[tuple[str, GridHeat], ...]
-    """Name of each pair of variants, and its heat map."""
-    metrics: tuple[MetricHeats, ...]
-    saved: ChartWithTable | None
-    slices: tuple[Chart, ...]
-
-
 def grid_view(findings: Findings) -> View:
     """Ratios, magnitudes, slices and extremes of every grid of the page."""
     pairs = grid_pairs_of(findings.kind)
@@ -74,16 +61,16 @@ def grid_view(findings: Findings) -> View:
     report, grids = findings.report, pairs.grids
     scale = scale_of(cell.verdict.ratio for cells in pairs.cells.values() for cell in cells)
     quantities = _quantities(findings.numbers, pairs, kernels)
-    blocks = tuple(
-        GridBlock(
-            grid=grid,
-            pairs=_pair_heats(findings, grid, scale),
-            metrics=_metric_heats(findings.programs, grid, quantities),
-            saved=saved_chart(findings, grid, number) if number < MOST_DRAWN else None,
-            slices=slices(findings, grid, number) if number < MOST_DRAWN else (),
-        )
+    blocks = [
+        {
+            "grid": grid,
+            "pairs": _pair_heats(findings, grid, scale),
+            "metrics": _metric_heats(findings.programs, grid, quantities),
+            "saved": saved_chart(findings, grid, number) if number < MOST_DRAWN else None,
+            "slices": slices(findings, grid, number) if number < MOST_DRAWN else (),
+        }
         for number, grid in enumerate(grids)
-    )
+    ]
     parts: dict[str, Any] = {
         "grid_blocks": blocks,
         "grid_switch": ", ".join(_switch_keys(grids, report.settings.split)),

@@ -59,20 +59,10 @@ class LedgerLine:
     """Number and full name: its note stands beside it."""
     row: Row
     """Its note is that of the version."""
-    moved: tuple[CounterBar, ...]
-    """The counters that moved most with its step."""
+    moved: tuple[tuple[str, str, str], ...]
+    """The counters that moved most with its step, as `counter_bars` gives them."""
     counters: str
     """Why there are none; empty where there are."""
-
-
-@dataclass(frozen=True)
-class CounterBar:
-    """A counter that moved, with a bar."""
-
-    name: str
-    move: str
-    css: str
-    """Length of the bar: `w1` to `w20`, which is a factor of e, or 50 points."""
 
 
 LEDGER_HEADS = (
@@ -381,8 +371,11 @@ def _step_there(step: StepEffect | None, place: int) -> Datum:
 
 def counter_bars(
     rung: Rung, problem: Problem, medians: Mapping[Label, Medians]
-) -> tuple[CounterBar, ...]:
-    """The counters that moved most with a step at one problem; none where none did."""
+) -> tuple[tuple[str, str, str], ...]:
+    """The counters that moved most with a step at one problem; none where none did.
+
+    Name, change, and the class of a bar: from `w1` to `w20`, which is a factor of e, or 50 points.
+    """
     if rung.step is None:
         return ()
     moved = moved_counters(rung.step.step, medians, [problem.id])
@@ -390,10 +383,10 @@ def counter_bars(
     left_out = stalls[_MOST_STALLS:]
     shown = [counter for counter in moved if counter not in left_out][:_MOST_COUNTERS]
     return tuple(
-        CounterBar(
-            name=counter.metric.label,
-            move=move_datum(counter.metric, counter.moves[0]).text,
-            css=f"w{max(1, round(BAR_STEPS * min(counter.size, 1.0)))}",
+        (
+            counter.metric.label,
+            move_datum(counter.metric, counter.moves[0]).text,
+            f"w{max(1, round(BAR_STEPS * min(counter.size, 1.0)))}",
         )
         for counter in shown
     )

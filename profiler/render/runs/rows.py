@@ -11,7 +11,7 @@ from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.steps import RunStep
 from profiler.metrics.labels import Label, label
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
-from profiler.render.tables.rows import Datum, change_datum
+from profiler.render.tables.rows import Datum, Row, change_datum
 from profiler.render.tuning import config_words
 from profiler.render.words import numbers
 from profiler.render.words.method import ENVIRONMENT_WORDS
@@ -39,18 +39,6 @@ class ChangeRow:
     changes: str
     """What was tuned differently, static facts that differ, and counters that moved."""
     is_control: bool
-
-
-@dataclass(frozen=True)
-class MetricRow:
-    """One metric of one cell before and after."""
-
-    variant: str
-    problem: str
-    label: Label
-    older: Datum
-    newer: Datum
-    change: Datum
 
 
 @dataclass(frozen=True)
@@ -123,22 +111,19 @@ def change_row(change: CellChange, control: str, names: Names) -> ChangeRow:
 # ---- facts and counters --------------------------------------------------------------------------
 
 
-def metric_rows(changes: Sequence[MetricChange], names: Names) -> tuple[MetricRow, ...]:
-    """Metrics before and after, a row each."""
+def metric_rows(changes: Sequence[MetricChange], names: Names) -> tuple[Row, ...]:
+    """Metrics before and after, a row each: problem, metric, both values, change."""
     return tuple(_metric_row(change, names) for change in changes)
 
 
-def _metric_row(change: MetricChange, names: Names) -> MetricRow:
+def _metric_row(change: MetricChange, names: Names) -> Row:
     metric = label(change.metric)
-    older, newer = _both(change, metric)
-    return MetricRow(
-        variant=names.variant(change.cell),
-        problem=names.problem(change.cell),
-        label=metric,
-        older=older,
-        newer=newer,
-        change=change_datum(change.newer, change.older, metric),
+    words = (
+        Datum(names.problem(change.cell), css="words"),
+        Datum(metric.label, title=metric.hint, css="words"),
     )
+    moved = change_datum(change.newer, change.older, metric)
+    return Row(names.variant(change.cell), (*words, *_both(change, metric), moved))
 
 
 def _both(change: MetricChange, metric: Label) -> tuple[Datum, Datum]:

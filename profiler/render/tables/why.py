@@ -16,13 +16,12 @@ from profiler.findings.counters import (
 )
 from profiler.findings.findings import Findings, Ranking
 from profiler.metrics.catalogue import STALL_PREFIX
-from profiler.metrics.labels import Label
 from profiler.model import Problem
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import Chart, ChartWithTable, colours, make_chart
 from profiler.render.figures.drawing import Axis
 from profiler.render.figures.roofline import roofline
-from profiler.render.tables.rows import Datum, change_datum, with_unit
+from profiler.render.tables.rows import Datum, Row, change_datum, with_unit
 from profiler.render.words import numbers
 
 MOST_MOVED = 12
@@ -40,34 +39,21 @@ PEAKS = (
 
 
 @dataclass(frozen=True)
-class Moved:
-    """One counter of the best variant beside that of the baseline."""
-
-    label: Label
-    best: Datum
-    baseline: Datum
-    change: Datum
-
-    @property
-    def name(self) -> str:
-        """Name of the counter, with its unit where the values have none."""
-        unit_in_value = numbers.says_unit(self.label.unit)
-        return self.label.label if unit_in_value else with_unit(self.label, self.label.unit)
-
-
-@dataclass(frozen=True)
 class Why:
-    """Contents of the section; charts are None where their metrics were not collected."""
+    """Contents of the section; charts are None where their metrics were not collected.
+
+    Rows are counters: of the best variant, of the baseline, and the change.
+    """
 
     problem: str
     best: str
     baseline: str
     peaks: Chart | None
-    peak_rows: tuple[Moved, ...]
+    peak_rows: tuple[Row, ...]
     roofline: ChartWithTable | None
     stalls: Chart | None
-    stall_rows: tuple[Moved, ...]
-    moved: tuple[Moved, ...]
+    stall_rows: tuple[Row, ...]
+    moved: tuple[Row, ...]
 
 
 def why(findings: Findings) -> Why | None:
@@ -129,7 +115,7 @@ def pair_table(pairs: Sequence[CounterPair]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["name", "best", "baseline"])
 
 
-def _most_moved(findings: Findings, problem: Problem) -> tuple[Moved, ...]:
+def _most_moved(findings: Findings, problem: Problem) -> tuple[Row, ...]:
     """Counters that stand in no figure, by how far they moved; from or to 0 counts most."""
     metrics = [
         metric
@@ -143,14 +129,11 @@ def _most_moved(findings: Findings, problem: Problem) -> tuple[Moved, ...]:
     return tuple(map(_moved, moved[:MOST_MOVED]))
 
 
-def _moved(pair: CounterPair) -> Moved:
-    return Moved(
-        pair.metric,
-        _datum(pair.best, pair.metric),
-        _datum(pair.baseline, pair.metric),
-        change_datum(pair.best, pair.baseline, pair.metric),
+def _moved(pair: CounterPair) -> Row:
+    """Row of a counter; its name has the unit where the values have none."""
+    metric = pair.metric
+    name = metric.label if numbers.says_unit(metric.unit) else with_unit(metric, metric.unit)
+    both = (
+        Datum.quantity(value, metric.unit, "not collected") for value in (pair.best, pair.baseline)
     )
-
-
-def _datum(value: float, metric: Label) -> Datum:
-    return Datum.quantity(value, metric.unit, "not collected")
+    return Row(name, (*both, change_datum(pair.best, pair.baseline, metric)), note=metric.hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,18 +54,8 @@ class InKernelCell:
     """Every activity and operation, packed for Perfetto; empty without any."""
 
 
-@dataclass(frozen=True)
-class InKernelSection:
-    """Contents of the section."""
-
-    cells: tuple[InKernelCell, ...]
-    overlap: SmallTable | None
-    """None where no kernel names operations."""
-    left_out_pictures: int
-
-
-def make_in_kernel_section(findings: Findings) -> InKernelSection | None:
-    """Make the section; None where no kernel was recorded."""
+def make_in_kernel_section(findings: Findings) -> dict[str, Any] | None:
+    """Parts of the section; None where no kernel was recorded."""
     recorded = findings.in_kernel
     cells = [cell for cell in findings.programs.cells if cell.id in recorded]
     if not cells:
@@ -76,14 +67,14 @@ def make_in_kernel_section(findings: Findings) -> InKernelSection | None:
     }
     marks = {cell.id: findings.programs.marks[cell.variant.id] for cell in cells}
     colours = _colours([recorded[cell.id] for cell in cells])
-    return InKernelSection(
-        cells=tuple(
+    return {
+        "cells": [
             _cell(names[cell.id], number, recorded[cell.id], colours)
             for number, cell in enumerate(cells)
-        ),
-        overlap=_overlap_table([recorded[cell.id] for cell in cells], names, marks),
-        left_out_pictures=max(len(cells) - MOST_PICTURES, 0),
-    )
+        ],
+        "overlap": _overlap_table([recorded[cell.id] for cell in cells], names, marks),
+        "left_out_pictures": max(len(cells) - MOST_PICTURES, 0),
+    }
 
 
 def _cell(

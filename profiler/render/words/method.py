@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import Any
 
 from profiler.findings.findings import Findings
-from profiler.findings.method import MadeSession, Stage, run_funnel
-from profiler.metrics.labels import Label
+from profiler.findings.method import run_funnel
 from profiler.model import Environment
 from profiler.render.words import numbers
 
@@ -36,36 +35,19 @@ ENVIRONMENT_WORDS: Mapping[str, tuple[str, str]] = {
 """By field: its heading, and the unit of its number."""
 
 
-@dataclass(frozen=True)
-class Method:
-    """Contents of the last section."""
-
-    environment: tuple[tuple[str, str], ...]
-    funnel: tuple[Stage, ...]
-    sessions: tuple[MadeSession, ...]
-    other_commands: tuple[tuple[str, str], ...]
-    stages: tuple[tuple[str, str], ...]
-    glossary: tuple[Label, ...]
-
-
-def method(findings: Findings) -> Method:
-    """Collect what the section shows; what was not recorded is left out, never guessed."""
+def method(findings: Findings) -> dict[str, Any]:
+    """Parts of the last section; what was not recorded is left out, never guessed."""
     report = findings.report
     named = {session.name for session in findings.sessions}
-    return Method(
-        environment=tuple(_environment(report.environment)),
-        funnel=run_funnel(report),
-        sessions=findings.sessions,
-        other_commands=tuple(
-            (name, command)
-            for name, command in report.execution.commands.items()
-            if name not in named
-        ),
-        stages=tuple(
-            (name, numbers.seconds(value)) for name, value in report.execution.stages.items()
-        ),
-        glossary=findings.numbers.metrics,
-    )
+    commands, stages = report.execution.commands, report.execution.stages
+    return {
+        "environment": tuple(_environment(report.environment)),
+        "funnel": run_funnel(report),
+        "sessions": findings.sessions,
+        "other_commands": [item for item in commands.items() if item[0] not in named],
+        "stages": [(name, numbers.seconds(value)) for name, value in stages.items()],
+        "glossary": findings.numbers.metrics,
+    }
 
 
 def _environment(environment: Environment) -> Iterator[tuple[str, str]]:

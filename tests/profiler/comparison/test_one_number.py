@@ -161,7 +161,7 @@ def test_every_step_is_judged_once(tmp_path, monkeypatch):
 def test_facts_that_rounding_would_make_equal_are_shown_in_full(comparison):
     change = MetricChange("slow..large", "grid_size", 2_000_000, 2_000_001)
     (row,) = metric_rows([change], Names.of(comparison))
-    assert (row.older.text, row.newer.text) == ("2000000", "2000001")
+    assert [datum.text for datum in row.data[2:4]] == ["2000000", "2000001"]
 
 
 def test_the_number_of_instructions_is_no_static_fact():

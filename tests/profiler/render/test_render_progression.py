@@ -97,10 +97,10 @@ def test_counters_that_moved_are_few_stalls_and_have_bars(climbing, ladder):
     problem = findings.ranking.largest_problem
     assert problem is not None
     bars = counter_bars(ladder[3], problem, medians)
-    names = [bar.name for bar in bars]
+    names = [name for name, _, _ in bars]
     assert 1 <= sum(name.startswith("Stall:") for name in names) <= 2
     assert "Registers" in names
-    lengths = [int(bar.css.removeprefix("w")) for bar in bars]
+    lengths = [int(bar.removeprefix("w")) for *_, bar in bars]
     assert lengths == sorted(lengths, reverse=True), "what moved most comes first"
     assert counter_bars(ladder[0], problem, medians) == ()
 

@@ -14,6 +14,7 @@ from profiler.findings.counters import nearest_peak
 from profiler.findings.find import find
 from profiler.findings.roof_lines import level_bytes, roof_lines
 from profiler.findings.verdicts import PairVerdict
+from profiler.metrics.labels import label
 from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.planning.problem_names import distinct, problem_key, varying
 from profiler.render import embed
@@ -230,18 +231,16 @@ def test_missing_values_say_why(findings):
 def test_why_compares_best_and_baseline_at_the_largest_problem(findings):
     found = why(findings)
     assert found.problem == "fp32 65536\u00d716384"
-    names = [row.label.name for row in found.moved]
-    assert names[0] == "bank_conflicts"
-    assert found.moved[0].change.text == "from 0"
-    assert "duration_ns" not in names
-    assert all(row.name.startswith(row.label.label) for row in found.moved)
-    registers = [row.name for row in found.moved if row.label.name == "registers"]
-    assert registers in ([], ["Registers (register/thread)"])
-    points = {row.label.name: row.change.text for row in found.peak_rows}
-    assert points["memory_throughput_pct"].endswith("points")
-    stalls = [row.label.name for row in found.stall_rows]
-    assert "stall_not_selected" not in stalls
-    assert "stall_long_scoreboard" in stalls
+    names = [row.name for row in found.moved]
+    assert names[0].startswith(label("bank_conflicts").label)
+    assert found.moved[0].data[-1].text == "from 0"
+    assert label("duration_ns").label not in names
+    assert [name for name in names if "Registers" in name] in ([], ["Registers (register/thread)"])
+    points = {row.name: row.data[-1].text for row in found.peak_rows}
+    assert points[label("memory_throughput_pct").label].endswith("points")
+    stalls = " ".join(row.name for row in found.stall_rows)
+    assert label("stall_not_selected").label not in stalls
+    assert label("stall_long_scoreboard").label in stalls
 
 
 def test_roofline_shows_every_correct_variant_under_the_memory_roof(findings):
@@ -310,13 +309,13 @@ def test_roofline_has_three_levels_of_memory_and_the_arithmetic_that_is_used(fin
     )
     assert set(table.loc[table["role"] == "other", "level"]) == {"dram"}
     drawn = roofline(counted, problem)
-    for label in (
+    for text in (
         "DRAM 4.81 TB/s (copy 4.33)",
         "L2 8.19 TB/s",
         "L1 30.4 TB/s",
         "tensor cores BF16 973 TFLOP/s (product 681)",
     ):
-        assert label in drawn.chart.drawing
+        assert text in drawn.chart.drawing
     assert "FP32 arithmetic: out of memory" in drawn.chart.reading
 
 
@@ -461,7 +460,7 @@ def test_a_cell_is_nearest_to_the_peak_that_it_reaches_most_of(findings):
 
 
 def test_funnel_goes_from_possible_to_measured(findings):
-    funnel = {stage.name: stage.cells for stage in method(findings).funnel}
+    funnel = {stage.name: stage.cells for stage in method(findings)["funnel"]}
     assert funnel["possible"] == 408 + 36
     assert funnel["planned"] == 408
     assert funnel["built"] == 396
@@ -471,7 +470,7 @@ def test_funnel_goes_from_possible_to_measured(findings):
 
 
 def test_environment_leaves_out_what_was_not_recorded(findings):
-    said = dict(method(findings).environment)
+    said = dict(method(findings)["environment"])
     assert said["GPU"] == "NVIDIA H200"
     assert said["Commit"].endswith("with uncommitted changes")
     assert "nvcc" not in said
