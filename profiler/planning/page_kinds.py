@@ -87,7 +87,7 @@ PAGE_KINDS: Mapping[str, PageKind] = {
         PageKind("versions", view=f"{_VIEWS}.versions:versions_view", searched=True),
         PageKind(
             "autotune",
-            view=f"{_VIEWS}.autotune:autotune_view",
+            view=f"{_VIEWS}.versions:autotune_view",
             finds=frozenset({RIVAL_PARAMETERS}),
             tunes=True,
             searched=True,

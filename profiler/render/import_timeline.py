@@ -15,7 +15,7 @@ from profiler.notices import counted_kind
 from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.html import render
 from profiler.render.tables.rows import Datum, Row
-from profiler.render.timeline.section import TimelineSection, make_section
+from profiler.render.timeline.section import make_section
 from profiler.render.timeline.timeline_tables import NamedTimeline, NamedTimelines
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
@@ -52,11 +52,10 @@ class TimelineTable:
     id: str
     title: str
     reading: str
-    first: str
-    text_heads: tuple[str, ...]
+    heads: tuple[str, ...]
+    """Of the name and of the texts, which stand before the numbers of `columns`."""
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-    """Texts, then numbers."""
+    rows: Sequence[Row]
     left_out: int
 
 
@@ -199,7 +198,7 @@ def _summary_table(
     key: str, title: str, reading: str, frame: pd.DataFrame, first: str = "operation"
 ) -> TimelineTable:
     rows = _rows(frame, _SUMMARY)
-    return _table(key, title, reading, (first,), _SUMMARY, rows, len(frame))
+    return TimelineTable(key, title, reading, (first,), _SUMMARY, rows, len(frame) - len(rows))
 
 
 def _tree_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
@@ -215,8 +214,8 @@ def _tree_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
         )
         for row in _records(frame)
     ]
-    columns = _TREE if on_gpu else _TREE_ON_CPU
-    return _table("ranges", "Ranges", reading, ("range", "domain"), columns, rows, len(frame))
+    columns, left_out = _TREE if on_gpu else _TREE_ON_CPU, len(frame) - len(rows)
+    return TimelineTable("ranges", "Ranges", reading, ("range", "domain"), columns, rows, left_out)
 
 
 def _member_table(frame: pd.DataFrame) -> TimelineTable:
@@ -226,8 +225,9 @@ def _member_table(frame: pd.DataFrame) -> TimelineTable:
         "most GPU time of each."
     )
     rows = [_row(row["name"], (_word(row["group"]),), row, _MEMBERS) for row in _records(shown)]
-    heads = ("name", "in")
-    return _table("members", "Ranges of the groups", reading, heads, _MEMBERS, rows, len(frame))
+    heads, left_out = ("name", "in"), len(frame) - len(rows)
+    title = "Ranges of the groups"
+    return TimelineTable("members", title, reading, heads, _MEMBERS, rows, left_out)
 
 
 def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
@@ -243,7 +243,7 @@ def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
         late = (_late(row["host_late"]),) if on_gpu else ()
         rows.append(_row(name, (_word(row["range"]), *late), row, _GAPS))
     heads = ("between", "range", *(("launch",) if on_gpu else ()))
-    return _table("gaps", "Idle gaps", reading, heads, _GAPS, rows, len(frame))
+    return TimelineTable("gaps", "Idle gaps", reading, heads, _GAPS, rows, len(frame) - len(rows))
 
 
 def _latency_table(frame: pd.DataFrame) -> TimelineTable:
@@ -252,30 +252,8 @@ def _latency_table(frame: pd.DataFrame) -> TimelineTable:
         "behind other work waits, too."
     )
     rows = _rows(frame, _LATENCY)
-    heads = ("operation",)
-    return _table("latency", "Launch latency", reading, heads, _LATENCY, rows, len(frame))
-
-
-def _table(  # noqa: PLR0913, PLR0917 - what a table is made of
-    key: str,
-    title: str,
-    reading: str,
-    heads: tuple[str, ...],
-    columns: tuple[Column, ...],
-    rows: Sequence[Row],
-    count: int,
-) -> TimelineTable:
-    """A table; `heads` are those of the name and of the texts, `count` is that of all rows."""
-    return TimelineTable(
-        id=key,
-        title=title,
-        reading=reading,
-        first=heads[0],
-        text_heads=heads[1:],
-        columns=columns,
-        rows=tuple(rows),
-        left_out=count - len(rows),
-    )
+    heads, left_out = ("operation",), len(frame) - len(rows)
+    return TimelineTable("latency", "Launch latency", reading, heads, _LATENCY, rows, left_out)
 
 
 def _records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -326,7 +304,7 @@ def render_timelines_page(parts: Sequence[TimelinePart], timelines: TimelineFind
     return render("import_timeline.html", data)
 
 
-def _pictures(timelines: TimelineFindings) -> TimelineSection | None:
+def _pictures(timelines: TimelineFindings) -> dict[str, Any] | None:
     """Pictures of timelines; of their tables only those that the files' own do not have."""
     cells = tuple(
         NamedTimeline(timeline.cell, "", mark, timeline)
@@ -335,8 +313,8 @@ def _pictures(timelines: TimelineFindings) -> TimelineSection | None:
     section = make_section(NamedTimelines(cells, timelines))
     if section is None:
         return None
-    pictures = tuple(replace(cell, tables=()) for cell in section.cells)
-    return replace(section, cells=pictures, calls=None)
+    pictures = [replace(cell, tables=()) for cell in section["cells"]]
+    return section | {"cells": pictures, "calls": None}
 
 
 def timelines_console(parts: Sequence[TimelinePart]) -> RenderableType:
@@ -350,10 +328,11 @@ def timelines_console(parts: Sequence[TimelinePart]) -> RenderableType:
 
 def _console_table(timeline_table: TimelineTable) -> RenderableType:
     places = [place for place, column in enumerate(timeline_table.columns) if column.console]
-    count = len(timeline_table.text_heads)
+    first, *text_heads = timeline_table.heads
+    count = len(text_heads)
     shown = TextTable(timeline_table.title)
-    shown.add_columns(timeline_table.first, name=True)
-    shown.add_columns(*timeline_table.text_heads, drop=1)
+    shown.add_columns(first, name=True)
+    shown.add_columns(*text_heads, drop=1)
     for number, place in enumerate(places):
         shown.add_columns(timeline_table.columns[place].head, right=True, drop=number)
     for row in timeline_table.rows[:_MOST_LINES]:

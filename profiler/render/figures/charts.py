@@ -54,17 +54,6 @@ class ChartWithTable:
     """Heads of the columns of numbers; empty where the page's template has them."""
 
 
-@dataclass(frozen=True)
-class ProblemChart:
-    """The figure of one problem and its table."""
-
-    problem: str
-    number: int
-    """Index of the problem."""
-    chart: Chart
-    rows: tuple[Row, ...]
-
-
 def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:
     """Bars of a metric for all variants at one problem."""
     table, left_out = bar_table(findings, metric, problem)
@@ -219,20 +208,19 @@ def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Probl
     return groups
 
 
-def problem_charts(findings: Findings) -> Iterator[ProblemChart]:
-    """Ratio figures for the problems, the largest first; at most `MOST_PROBLEM_FIGURES`."""
+def problem_charts(findings: Findings) -> Iterator[tuple[str, int, ChartWithTable]]:
+    """Ratio figures with the name and number of their problem; at most `MOST_PROBLEM_FIGURES`.
+
+    The largest problem comes first.
+    """
     largest = findings.ranking.largest_problem
     ordered = sorted(findings.programs.problems, key=lambda problem: problem != largest)
     for problem in ordered[:MOST_PROBLEM_FIGURES]:
         table, left_out = dot_table(findings, problem)
         if not table.empty:
             chart = dot_chart(findings, problem, table, left_out)
-            yield ProblemChart(
-                problem=problem.name,
-                number=findings.programs.problem_numbers[problem.id],
-                chart=chart,
-                rows=tuple(_dot_rows(findings, problem, table)),
-            )
+            drawn = ChartWithTable(chart, tuple(_dot_rows(findings, problem, table)))
+            yield problem.name, findings.programs.problem_numbers[problem.id], drawn
 
 
 def _dot_rows(findings: Findings, problem: Problem, table: pd.DataFrame) -> Iterator[Row]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -44,12 +43,8 @@ _FEW_OCTAVES = 3.0
 """Up to this quotient of the ends ticks are at equal steps."""
 
 
-@dataclass(frozen=True)
-class RowText:
-    """What stands left and right of a row."""
-
-    left: str
-    right: str = ""
+RowText = tuple[str, str]
+"""What stands left and right of a row."""
 
 
 def strip(
@@ -126,8 +121,8 @@ def timer_ratios(
 def strip_axes(rows: Sequence[RowText], row_in: float = _ROW_IN) -> RowAxes:
     """Axes with a row for each text; margins fit the texts on both sides."""
     height = min(_TALLEST_IN, row_in * max(len(rows), 2))
-    left = widest_in([row.left for row in rows]) + _GAP_IN
-    right = widest_in([row.right for row in rows]) + _GAP_IN
+    left = widest_in([text for text, _ in rows]) + _GAP_IN
+    right = widest_in([text for _, text in rows]) + _GAP_IN
     axes = Axes(
         Drawing(WIDTH_IN * POINTS, (height + _HEAD_IN + _FOOT_IN) * POINTS),
         left * POINTS,
@@ -140,9 +135,9 @@ def strip_axes(rows: Sequence[RowText], row_in: float = _ROW_IN) -> RowAxes:
 
 def write_beside(axes: RowAxes, rows: Sequence[RowText]) -> None:
     """The texts of the rows, and a line between each two of them."""
-    for place, row in enumerate(rows):
-        axes.beside(place, row.left, gap=_BESIDE)
-        axes.beside(place, row.right, gap=-_BESIDE)
+    for place, (left, right) in enumerate(rows):
+        axes.beside(place, left, gap=_BESIDE)
+        axes.beside(place, right, gap=-_BESIDE)
         if place:
             axes.axes.level(axes.y(place - 0.5), line_style(palette.GRID, 0.7, ""))
 
@@ -193,21 +188,17 @@ _MOST_NAME = 0.42
 """Share of a panel that names may take."""
 
 
-@dataclass(frozen=True)
-class PanelLayout:
-    """Columns and rows of panels, and how many lines each panel has room for."""
-
-    columns: int
-    rows: int
-    lines: int
-
-
-def layout(panels: int) -> PanelLayout:
-    """Places of up to 12 panels on a first screen."""
+def layout(panels: int) -> tuple[int, float]:
+    """Columns of up to 12 panels on a first screen, and the height of each in inches."""
     columns = panels if panels <= 3 else math.ceil(panels / 2) if panels <= 8 else 4
     rows = math.ceil(panels / columns)
-    height = (_PANELS_IN - _LABEL_IN) / rows - _TITLE_IN - _TICKS_IN
-    return PanelLayout(columns, rows, min(MOST_ROWS, int(height / (_PANEL_ROW_IN * 0.68))))
+    return columns, (_PANELS_IN - _LABEL_IN) / rows - _TITLE_IN - _TICKS_IN
+
+
+def lines_of(panels: int) -> int:
+    """How many lines each of so many panels has room for."""
+    _, height_in = layout(panels)
+    return min(MOST_ROWS, int(height_in / (_PANEL_ROW_IN * 0.68)))
 
 
 def interval_panels(table: pd.DataFrame, label: str, *, same_rows: bool = False) -> Drawing:
@@ -217,18 +208,18 @@ def interval_panels(table: pd.DataFrame, label: str, *, same_rows: bool = False)
     `ink`: none. `same_rows`: all panels have the same names, which stand in the first column only.
     """
     panels = dict(list(table.groupby("panel", sort=False)))
-    places = layout(len(panels))
+    columns, height_in = layout(len(panels))
     most = max(len(rows) for rows in panels.values())
-    row_in = min(_PANEL_ROW_IN, _room_for_rows(places) / most)
+    row_in = min(_PANEL_ROW_IN, height_in / most)
     pitch = row_in * most + _TITLE_IN + _TICKS_IN
-    total = pitch * places.rows + _LABEL_IN
+    total = pitch * math.ceil(len(panels) / columns) + _LABEL_IN
     drawing = Drawing(WIDTH_IN * POINTS, total * POINTS)
-    width = WIDTH_IN / places.columns
+    width = WIDTH_IN / columns
     names_in = [_names_in(rows, width) for rows in panels.values()]
     texts_in = widest_in(table["text"], _SMALL) + 0.1
     ends = _ends(table)
     for number, rows in enumerate(panels.values()):
-        line, column = divmod(number, places.columns)
+        line, column = divmod(number, columns)
         room = max(names_in) if same_rows else names_in[number]
         axes = Axes(
             drawing,
@@ -242,16 +233,12 @@ def interval_panels(table: pd.DataFrame, label: str, *, same_rows: bool = False)
         names = [fitted(str(name), room - 0.1, _SMALL) for name in rows["name"]]
         _draw(RowAxes(axes, most, 0.5), rows, ends if not same_rows else _ends(rows), names)
     for number, panel in enumerate(panels):
-        line, column = divmod(number, places.columns)
+        line, column = divmod(number, columns)
         at = (column * width + 0.02) * POINTS, (line * pitch + 0.06) * POINTS + ASCENT * TEXT_SIZE
         drawing.text(fitted(str(panel), width - _PANEL_GAP_IN), at, text_style("start", bold=True))
     below = (drawing.width / 2, drawing.height - 0.02 * POINTS - DESCENT * TEXT_SIZE)
     drawing.text(label, below, text_style("middle"))
     return drawing
-
-
-def _room_for_rows(places: PanelLayout) -> float:
-    return (_PANELS_IN - _LABEL_IN) / places.rows - _TITLE_IN - _TICKS_IN
 
 
 def _names_in(rows: pd.DataFrame, width: float) -> float:

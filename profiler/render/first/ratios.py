@@ -39,7 +39,7 @@ def versions_chart(findings: Findings) -> Chart | None:
         return problems_chart(findings)
     if not programs.problems:
         return None
-    lines = ratio_rows.layout(len(programs.problems)).lines
+    lines = ratio_rows.lines_of(len(programs.problems))
     rows = [row for problem in programs.problems for row in _rows(findings, problem, lines)]
     if not rows:
         return None
@@ -233,7 +233,7 @@ def strip_tables(
 
 def _row_text(findings: Findings, problem: Problem) -> RowText:
     value: Value = findings.ranking.rival_winners[problem.id].value
-    return RowText(problem.name, numbers.show(value.median, findings.numbers.primary.unit))
+    return problem.name, numbers.show(value.median, findings.numbers.primary.unit)
 
 
 def _entries(ranking: Ranking, dots: pd.DataFrame, references: pd.DataFrame) -> tuple[Handle, ...]:
@@ -288,7 +288,7 @@ def timers_chart(programs: Programs, timers: TimerComparison) -> Chart:
     table = pd.DataFrame(rows, columns=["row", "ratio", "colour", "marker", "mark", "cell"])
     reference = timers.title(timers.reference)
     texts = [
-        RowText(
+        (
             f"{cells[cell].problem.name} \u00b7 {cells[cell].variant.label}",
             numbers.show(float(times[cell]), "ns"),
         )

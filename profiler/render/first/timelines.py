@@ -72,7 +72,7 @@ def _row(
     places = {number: names.index(name) for number, name in enumerate(timeline.phase_names)}
     ranges = bars.ranges[bars.ranges["phase"] >= 0]
     return UnitRow(
-        text=RowText(_name(programs, cell), _length_words(timeline, window)),
+        text=(_name(programs, cell), _length_words(timeline, window)),
         host=_within(ranges, window.host, places),
         device=_within(bars.operations, window.gpu, places),
     )

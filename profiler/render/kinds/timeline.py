@@ -76,17 +76,17 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
     if not report.details.timelines or not (only or TIMELINES in report.settings.page_kind.finds):
         return []
     named = named_timelines(findings)
-    shares = phase_shares(named.cells)
+    phases, phase_rows = phase_shares(named.cells)
     shown = TextTable(f"{named.timelines.device} busy share by phase")
     shown.add_columns("variant", name=True)
     shown.add_columns("of", drop=1)
-    shown.add_columns(*(name for name in shares.phases), right=True)
+    shown.add_columns(*phases, right=True)
     caption = (
         "Medians; busy: an operation ran, from the first to the last of the phase; of the whole, "
         "since the last of the one before."
     )
     shown.caption = " ".join(filter(None, (caption, slowed_words(named))))
-    rows = zip(shares.rows, named.cells, strict=True)
+    rows = zip(phase_rows, named.cells, strict=True)
     for row, cell in list(rows)[:_MOST_CELLS]:
         data = (Text(datum.text) for datum in row.data[1:])
         shown.add_row(cell.name, cell.units, *data)

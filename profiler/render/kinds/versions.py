@@ -7,12 +7,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from profiler.findings.findings import Findings
+from profiler.findings.method import run_funnel
 from profiler.metrics.labels import Label
 from profiler.render.figures import charts
 from profiler.render.figures.charts import Chart
-from profiler.render.first.ratios import contrasts_chart, timers_chart, versions_chart
+from profiler.render.first.ratios import (
+    configurations_chart,
+    contrasts_chart,
+    timers_chart,
+    versions_chart,
+)
+from profiler.render.searches import course_chart
 from profiler.render.tables import heats
+from profiler.render.tables.effects import parameter_effects
 from profiler.render.tables.rows import shown_metrics
+from profiler.render.tables.slowdowns import (
+    SINGLE_CHOICE_HEADS,
+    single_choice_rows,
+    slowdown_heats,
+    slowdown_legend,
+)
 from profiler.render.timeline.in_kernel_section import close_ups_chart
 
 
@@ -75,3 +89,25 @@ def _metric_block(findings: Findings, metric: Label) -> tuple[Label, tuple[Chart
     if problem is not None:
         drawn.insert(0, charts.bar_chart(findings, metric, problem))
     return metric, tuple(chart for chart in drawn if chart is not None)
+
+
+# ---- many configurations on few problems --------------------------------------------------------
+
+
+def autotune_view(findings: Findings) -> View:
+    """Ratios to the best, one configuration for all, parameters, needs and the funnel."""
+    report = findings.report
+    parts: dict[str, Any] = {
+        "heats": slowdown_heats(findings),
+        "heat_legend": slowdown_legend(),
+        "single_choice_heads": SINGLE_CHOICE_HEADS,
+        "single_choice": single_choice_rows(findings.ranking),
+        "effects": parameter_effects(findings),
+        "funnel": run_funnel(report),
+        **problem_parts(findings),
+        **metric_parts(findings),
+    }
+    first = course_chart(findings, "first")
+    parts["configurations"] = configurations_chart(findings, "configurations") if first else None
+    first = first or configurations_chart(findings)
+    return View("autotune.html", "Which configuration", parts, first=first)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-from markupsafe import Markup
 
 from profiler.findings.findings import Findings
 from profiler.findings.timelines.bars import UnitWindow, bar_paths
@@ -41,7 +40,6 @@ from profiler.render.timeline.timeline_tables import (
     NamedTimeline,
     NamedTimelines,
     Operator,
-    PhaseShares,
     SmallTable,
     call_table,
     gap_table,
@@ -83,26 +81,6 @@ class CellPicture:
     left_out_operators: int
 
 
-@dataclass(frozen=True)
-class TimelineSection:
-    """Contents of the section."""
-
-    cells: tuple[CellPicture, ...]
-    shares: PhaseShares
-    slowed: str
-    """How far recording stretched the launches, in words; may be empty."""
-    phases: SmallTable
-    calls: SmallTable | None
-    operator_heads: tuple[str, ...]
-    left_out_pictures: int
-    device: str
-    """`GPU`, or `CPU` where all cells ran on one."""
-    by_time: bool
-    """Whether some operations were placed into ranges by time alone."""
-    data: Markup
-    """For the page's script."""
-
-
 def named_timelines(findings: Findings) -> NamedTimelines:
     """Timelines of a run in the order of its plan, under the names of their cells."""
     cells = {cell.id: cell for cell in findings.programs.cells}
@@ -122,8 +100,8 @@ def named_timelines(findings: Findings) -> NamedTimelines:
     )
 
 
-def make_section(named: NamedTimelines) -> TimelineSection | None:
-    """Make the section; None without a timeline."""
+def make_section(named: NamedTimelines) -> dict[str, Any] | None:
+    """Parts of the section; None without a timeline."""
     if not named.cells:
         return None
     drawn = named.cells[:MOST_PICTURES]
@@ -139,18 +117,18 @@ def make_section(named: NamedTimelines) -> TimelineSection | None:
             bars = compact(picture, names, window)
             data.append({"name": cell.name, "device": cell.timeline.device, **bars})
         cells.append(_cell(cell, number, picture, window))
-    return TimelineSection(
-        cells=tuple(cells),
-        shares=phase_shares(named.cells),
-        slowed=slowed_words(named),
-        phases=phase_table(named),
-        calls=call_table(named),
-        operator_heads=OPERATOR_HEADS,
-        left_out_pictures=len(named.cells) - len(drawn),
-        device=named.timelines.device,
-        by_time=named.timelines.by_time,
-        data=embed.dump({"names": names.names, "colours": list(PHASE_NAMES), "cells": data}),
-    )
+    return {
+        "cells": cells,
+        "shares": phase_shares(named.cells),
+        "slowed": slowed_words(named),
+        "phases": phase_table(named),
+        "calls": call_table(named),
+        "operator_heads": OPERATOR_HEADS,
+        "left_out_pictures": len(named.cells) - len(drawn),
+        "device": named.timelines.device,
+        "by_time": named.timelines.by_time,
+        "data": embed.dump({"names": names.names, "colours": list(PHASE_NAMES), "cells": data}),
+    }
 
 
 def _picture(timeline: CellTimelineFindings, most: int) -> Picture:

@@ -75,20 +75,15 @@ class NamedTimelines:
 # ---- over cells ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PhaseShares:
-    """Busy share of each phase, cells as rows; first what repeats, and how often."""
-
-    phases: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-
 _PhaseKey = tuple[UnitPart, str]
 _PART_ORDER = (UnitPart.WHOLE, UnitPart.RANGE, UnitPart.OUTSIDE)
 
 
-def phase_shares(cells: Sequence[NamedTimeline]) -> PhaseShares:
-    """GPU busy share by cell and phase: medians over units."""
+def phase_shares(cells: Sequence[NamedTimeline]) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    """Names of phases, and a row for each cell with its GPU busy shares: medians over units.
+
+    The first number of a row says what repeats, and how often.
+    """
     by_key = [{(phase.part, phase.name): phase for phase in cell.timeline.phases} for cell in cells]
     keys: dict[_PhaseKey, None] = dict.fromkeys(key for phases in by_key for key in phases)
     ordered = sorted(keys, key=lambda key: _PART_ORDER.index(key[0]))
@@ -101,7 +96,7 @@ def phase_shares(cells: Sequence[NamedTimeline]) -> PhaseShares:
         )
         for cell, phases in zip(cells, by_key, strict=True)
     )
-    return PhaseShares(tuple(_phase_name(*key, "whole") for key in ordered), rows)
+    return tuple(_phase_name(*key, "whole") for key in ordered), rows
 
 
 def _counted(number: int, name: str) -> str:

@@ -376,7 +376,7 @@ class TestTraces:
         made.add("cpu_op", "aten::relu", 60, 70)
         file = made.write()
         gaps = next(table for table in part(file).tables if table.id == "gaps")
-        assert gaps.text_heads == ("range",)
+        assert gaps.heads == ("between", "range")
         found = timeline(file)
         assert (found["launch_latency"], found["api"]) == ([], [])
         assert [gap["host_late"] for gap in found["idle_gaps"]["longest"]] == [None]

@@ -9,7 +9,7 @@ import pytest
 from synthetic_report import HOSTILE_NAME, without
 
 from profiler.findings.find import find
-from profiler.render.kinds.autotune import autotune_view
+from profiler.render.kinds.versions import autotune_view
 from profiler.render.tables.effects import effect_table, parameter_effects
 from profiler.render.tables.slowdowns import (
     SLOWDOWN_EDGES,

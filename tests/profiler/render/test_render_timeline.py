@@ -192,8 +192,8 @@ def test_on_a_cpu_operations_are_operators_and_no_calls():
     assert call_table(named) is None
     assert "CPU time" in [head for head, _ in phase_table(named).heads]
     section = section_of(report)
-    assert section.device == "CPU"
-    cell = section.cells[0]
+    assert section["device"] == "CPU"
+    cell = section["cells"][0]
     assert re.match(
         r"4 launches.*: 124 operators in .*The CPU was busy [\d.]+.% of a ", cell.sentence
     )
@@ -202,7 +202,7 @@ def test_on_a_cpu_operations_are_operators_and_no_calls():
         "Idle gaps of the CPU, most time together first",
         "Operators of the CPU",
     ]
-    data = json.loads(section.data)["cells"][0]
+    data = json.loads(section["data"])["cells"][0]
     assert [kind for kind, _ in data["rows"]] == ["range"] * 4 + ["gpu"]
     assert data["rows"][-1][1] == "operators on the CPU"
     assert "torch's operators" in cell.chart.reading
@@ -247,7 +247,7 @@ def test_operators_of_a_cpu_by_their_cpu_time():
 
 def test_a_gap_table_has_room_for_the_largest():
     section = section_of(timeline_report([mlp("c", layers=12)], count=2))
-    gaps = next(table for table in section.cells[0].tables if table.first == "between")
+    gaps = next(table for table in section["cells"][0].tables if table.first == "between")
     assert len(gaps.lines) == MOST_GAPS
     assert gaps.left_out > 0
     totals = [float(line.data[1].raw or 0) for line in gaps.lines]
@@ -355,12 +355,12 @@ def test_the_page_has_one_busy_share_of_a_step():
     unit, visit = cell.whole_unit, cell.visit
     of_unit, of_visit = percent(unit.busy_share), percent(visit.busy_share)
     assert of_unit != of_visit
-    sentence = section.cells[0].sentence
+    sentence = section["cells"][0].sentence
     assert f"busy {of_unit} of a {cell.unit} with the wait before it (the median of" in sentence
     assert f"{of_visit} of the visit as a whole" in sentence
-    assert section.shares.rows[0].data[1].text == of_unit
-    assert texts(section.phases, section.phases.lines[0].name)[0][6] == of_unit
-    (step,) = texts(section.cells[0].tables[0], cell.unit)
+    assert section["shares"][1][0].data[1].text == of_unit
+    assert texts(section["phases"], section["phases"].lines[0].name)[0][6] == of_unit
+    (step,) = texts(section["cells"][0].tables[0], cell.unit)
     assert not [text for text in step if "%" in text], "a third share, without the waits"
     assert of_unit in printed(report)
     (told,) = [one["timeline"] for one in report_document(find(report))["cells"] if one["timeline"]]
