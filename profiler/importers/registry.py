@@ -1,4 +1,4 @@
-"""Every importer there is: another one is a file in `formats` with an `IMPORTER`."""
+"""Every importer there is: another one is a file in `formats` that has it as `IMPORTER`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV of ncu, raw or details page."""
+"""CSV of ncu, raw or details page, and what ncu says where it has no table."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from profiler.parse.ncu_lines import HEADER, OTHER_ORDER
 _HEADER = re.compile(
     rf"^(?:{HEADER}|{OTHER_ORDER})|\"ID\",\"(?:Process ID|Kernel Name)\"", re.MULTILINE
 )
-
-
-def _is_in(text: str) -> bool:
-    return _HEADER.search(text) is not None
+_MESSAGE = re.compile(r"^==(?:PROF|WARNING|ERROR)== ", re.MULTILINE)
 
 
 def _read(file: GivenFile) -> ImportedLaunches:
@@ -25,10 +22,20 @@ def _read(file: GivenFile) -> ImportedLaunches:
     return ImportedLaunches.of(read_ncu_csv(file.path, limit=file.limit), file.name)
 
 
-IMPORTER = Importer(
-    name="CSV of ncu",
-    files="CSV that ncu wrote, any page ([what is understood](parse.md))",
-    gives=ImportedLaunches,
-    read=_read,
-    is_in=_is_in,
+IMPORTERS = (
+    Importer(
+        name="CSV of ncu",
+        files="CSV that ncu wrote, any page ([what is understood](parse.md))",
+        gives=ImportedLaunches,
+        read=_read,
+        is_in=lambda text: _HEADER.search(text) is not None,
+    ),
+    Importer(
+        name="messages of ncu",
+        files="messages of ncu without a table: the error says them",
+        gives=None,
+        read=_read,
+        is_in=lambda text: _MESSAGE.search(text) is not None,
+        among_others=True,
+    ),
 )
