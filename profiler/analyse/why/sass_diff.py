@@ -1,9 +1,9 @@
-"""What the machine code of one kernel does that another's does not.
+"""Instructions of two kernels that do the same, in one order.
 
 Instructions are compared without what another compilation may change for nothing: numbers of
 registers, predicates, barriers and scoreboards, addresses, targets of branches, offsets of memory
-and of constant banks, hints of the register cache. The same program with other registers so has an
-empty diff, and all the more the same machine code.
+and of constant banks, hints of the register cache. The same program with other registers so is the
+same in all instructions, and all the more the same machine code.
 
 The alignment is a longest common subsequence, found by the bit-parallel method of Hyyrö (2004) on
 Python's integers: exact, where difflib would be cubic or, with `autojunk`, drop the instructions
@@ -13,20 +13,14 @@ that occur often. 20,000 against 20,000 instructions take about half a second an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
 
-import numpy as np
-
-from profiler.parse.ncu_source import ADDRESS, EXECUTED, OPCODE, SASS, Listing, opcode
+from profiler.parse.ncu_source import ADDRESS, OPCODE, SASS, Listing, opcode
 
 MOST_PAIRS = 400_000_000
 """Largest product of the two lengths that is aligned: a bit each, so 50 MB."""
-CONTEXT = 3
-"""Common instructions around a change."""
 _KEPT_INSTRUCTIONS = 65_536
 """Texts whose normalised form is kept: a kernel of two thousand instructions has some hundred."""
 
@@ -50,35 +44,6 @@ _INSTRUCTION_BYTES = 16
 _BRANCH = re.compile(r"BRA (0x[0-9a-f]+)")
 
 
-class Side(StrEnum):
-    """Where an instruction of a diff stands."""
-
-    BOTH = " "
-    REMOVED = "-"
-    """Only in the first kernel."""
-    ADDED = "+"
-    """Only in the second."""
-
-
-class DiffLine(NamedTuple):
-    """One instruction of a hunk."""
-
-    side: Side
-    sass: str
-    """Text of its own listing; of instructions in both, the second's."""
-    executed: float
-    """Warp instructions; of instructions in both, the second's. NaN where not counted."""
-
-
-@dataclass(frozen=True)
-class Hunk:
-    """Neighbouring changes with the common instructions around them."""
-
-    start: int
-    """Position of the first line in the second listing, from 0."""
-    lines: tuple[DiffLine, ...]
-
-
 @lru_cache(maxsize=_KEPT_INSTRUCTIONS)
 def normalised(sass: str) -> str:
     """An instruction without what does not change what it does: see the module."""
@@ -91,56 +56,31 @@ def normalised(sass: str) -> str:
     return f"{head}{operation}{operands}"
 
 
-def diff_sass(first: Listing, second: Listing) -> tuple[Hunk, ...]:
-    """Instructions that only one of two listings has; empty where both do the same in one order.
-
-    Where the listings are too long (MOST_PAIRS), all between their common beginning and end counts
-    as removed and added.
-    """
-    sides = (_Code.of(first), _Code.of(second))
-    return tuple(_hunks(list(_script(*sides, _aligned(*sides)))))
-
-
 def common_instructions(first: Listing, second: Listing) -> list[tuple[int, int]]:
-    """Positions in both listings of the instructions that `diff_sass` takes for the same."""
-    return _aligned(_Code.of(first), _Code.of(second))
+    """Positions in both listings of the instructions that are the same, in order.
 
-
-def _aligned(*sides: _Code) -> list[tuple[int, int]]:
-    start, ends = _common_ends(sides[0].keys, sides[1].keys)
-    middles = [code.keys[start : len(code.keys) - ends] for code in sides]
+    Where the listings are too long (MOST_PAIRS), those of their common beginning and end.
+    """
+    sides = _keys(first), _keys(second)
+    start, ends = _common_ends(*sides)
+    middles = [keys[start : len(keys) - ends] for keys in sides]
     few = len(middles[0]) * len(middles[1]) <= MOST_PAIRS
-    matches = list(_common_subsequence(*middles)) if few else []
-    count = len(sides[0].keys)
+    matches = _common_subsequence(*middles) if few else []
+    count, other_count = map(len, sides)
     return [
         *((position, position) for position in range(start)),
         *((start + left, start + right) for left, right in matches),
-        *((count - back, len(sides[1].keys) - back) for back in range(ends, 0, -1)),
+        *((count - back, other_count - back) for back in range(ends, 0, -1)),
     ]
 
 
-@dataclass(frozen=True)
-class _Code:
-    """Columns of a listing that a diff needs, without the padding after its last instruction."""
-
-    keys: list[str]
-    sass: list[str]
-    executed: list[float]
-
-    @classmethod
-    def of(cls, listing: Listing) -> _Code:
-        sass = listing.instructions[SASS].tolist()
-        size = _size_without_padding(sass, listing.instructions[ADDRESS].tolist())
-        places = _Places.of(listing)
-        key_by_text = {text: _key(text, places) for text in set(sass)}
-        return cls(
-            keys=[key_by_text[text] for text in sass[:size]],
-            sass=sass[:size],
-            executed=listing.instructions[EXECUTED].tolist()[:size],
-        )
-
-    def line(self, side: Side, position: int) -> DiffLine:
-        return DiffLine(side, self.sass[position], self.executed[position])
+def _keys(listing: Listing) -> list[str]:
+    """What is compared of each instruction, without the padding after the last one."""
+    sass = listing.instructions[SASS].tolist()
+    size = _size_without_padding(sass, listing.instructions[ADDRESS].tolist())
+    places = _Places.of(listing)
+    key_by_text = {text: _key(text, places) for text in set(sass)}
+    return [key_by_text[text] for text in sass[:size]]
 
 
 def _size_without_padding(sass: Sequence[str], addresses: Sequence[int]) -> int:
@@ -244,34 +184,3 @@ def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> list[tup
             left, right = left - 1, right - 1
             pairs.append((left, right))
     return pairs[::-1]
-
-
-# Hunks
-
-
-def _script(
-    first: _Code, second: _Code, pairs: Iterable[tuple[int, int]]
-) -> Iterator[tuple[int, DiffLine]]:
-    """All lines in order, each with the position in the second listing that it stands at."""
-    left = right = 0
-    for until_left, until_right in [*pairs, (len(first.keys), len(second.keys))]:
-        for position in range(left, until_left):
-            yield right, first.line(Side.REMOVED, position)
-        for position in range(right, until_right):
-            yield position, second.line(Side.ADDED, position)
-        if until_right < len(second.keys):
-            yield until_right, second.line(Side.BOTH, until_right)
-        left, right = until_left + 1, until_right + 1
-
-
-def _hunks(script: Sequence[tuple[int, DiffLine]]) -> Iterator[Hunk]:
-    """Changes with the lines around them; neighbours whose surroundings touch are one hunk."""
-    changes = [i for i, (_, line) in enumerate(script) if line.side is not Side.BOTH]
-    if not changes:
-        return
-    edges = np.flatnonzero(np.diff(changes) > 2 * CONTEXT)
-    starts = [changes[0], *(changes[edge + 1] for edge in edges)]
-    ends = [*(changes[edge] for edge in edges), changes[-1]]
-    for start, end in zip(starts, ends, strict=True):
-        part = script[max(0, start - CONTEXT) : end + CONTEXT + 1]
-        yield Hunk(part[0][0], tuple(line for _, line in part))

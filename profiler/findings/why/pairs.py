@@ -27,7 +27,7 @@ from profiler.analyse.why.causes import reasons_first
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.roofs import BYTES, RoofAccount, roof_account
 from profiler.analyse.why.sass_code import executed_by_class
-from profiler.analyse.why.sass_diff import Hunk, Side, common_instructions, diff_sass
+from profiler.analyse.why.sass_diff import common_instructions
 from profiler.analyse.why.waited_for import QUEUE
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy
@@ -46,10 +46,8 @@ __all__ = [
     "STALL",
     "WARPS",
     "Account",
-    "Hunk",
     "Part",
     "RoofAccount",
-    "Side",
 ]
 
 _LEAST_CHANGE = 0.02
@@ -213,19 +211,6 @@ class PairWhy:
             return ()
         near_roof = self.roof_account is not None
         return counters_of_both(self.first, self.second, self.account, near_roof=near_roof)
-
-    @cached_property
-    def sass_diff(self) -> tuple[Hunk, ...] | None:
-        """Instructions that only one side has, the second as the older one; empty of equal code.
-
-        None of several kernels, without a source page, and where no difference is shown.
-        """
-        listings = [
-            kernel.profile.listing for why in (self.second, self.first) for kernel in why.kernels
-        ]
-        if not self.told or len(listings) != 2 or listings[0] is None or listings[1] is None:
-            return None
-        return diff_sass(listings[0], listings[1])
 
     @property
     def common_instructions(self) -> list[tuple[int, int]] | None:
