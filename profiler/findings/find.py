@@ -16,7 +16,7 @@ from functools import cached_property
 import pandas as pd
 
 from profiler.analyse.effects import ParameterStep, steps
-from profiler.analyse.judge import Judge
+from profiler.analyse.judge import Judge, Pair
 from profiler.analyse.summary import slow_visits
 from profiler.collect.registry import duration_metrics
 from profiler.findings.caveats import caveats, slow_visits_notice
@@ -81,7 +81,6 @@ from profiler.findings.variant_ranks import (
 from profiler.findings.verdicts import (
     JUDGED,
     NO_VERDICT,
-    Family,
     NamedBaseline,
     OtherOf,
     PairVerdict,
@@ -325,23 +324,19 @@ class _Judged:
         return judge.selection_bias([sources.get(cell.id, cell.id) for cell in winner.candidates])
 
     @cached_property
-    def families(self) -> tuple[Family, ...]:
-        """Families of pairs to judge, in the order in which pairs belong to them."""
+    def families(self) -> Mapping[str, tuple[Pair, ...]]:
+        """Pairs to judge by question, in the order in which pairs belong to one."""
         correct = self.run.programs.correct_by_place
         problems = self.run.problem_ids
-        others = (Family(key, pairs_with(other)) for key, other in self.others.items())
-        return (
-            Family("baseline", tuple(self.with_baseline.values())),
-            Family("winner", self._with_leaders(self.leaders.of_all)),
-            Family("best of the rivals", self._with_leaders(self.leaders.of_rivals)),
-            Family("steps", pairs_of_steps(self.single_steps, problems, correct)),
-            Family(
-                "grid",
-                pairs_to_judge(self.grid_variants, self.run.report.plan.problems, correct),
-            ),
-            *others,
-            Family("explained", self._explained_pairs()),
-        )
+        return {
+            "baseline": tuple(self.with_baseline.values()),
+            "winner": self._with_leaders(self.leaders.of_all),
+            "best of the rivals": self._with_leaders(self.leaders.of_rivals),
+            "steps": pairs_of_steps(self.single_steps, problems, correct),
+            "grid": pairs_to_judge(self.grid_variants, self.run.report.plan.problems, correct),
+            **{key: pairs_with(other) for key, other in self.others.items()},
+            "explained": self._explained_pairs(),
+        }
 
     def _explained_pairs(self) -> tuple[tuple[str, str], ...]:
         """Every two explained cells of a problem: `explain` compares any of them."""

@@ -108,14 +108,6 @@ SAME_PROGRAM = PairVerdict(Verdict.SAME, Reason.SAME_PROGRAM, ratio=1.0)
 """Verdict on two names of one program, which was measured once."""
 
 
-@dataclass(frozen=True)
-class Family:
-    """Pairs that one question asks for: at each problem they are judged together."""
-
-    question: str
-    pairs: tuple[Pair, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class PairVerdicts:
     """Verdicts by pair of cell ids; a pair that was judged is known both ways round."""
@@ -150,11 +142,12 @@ def _judge(report: Report, kind: SessionKind, rules: Rules) -> Judge:
 
 
 def judge_families(
-    judges: tuple[Judge, Judge], families: Sequence[Family], sources: Mapping[str, str]
+    judges: tuple[Judge, Judge], families: Mapping[str, Sequence[Pair]], sources: Mapping[str, str]
 ) -> PairVerdicts:
     """Judge every pair of these families once; a pair belongs to the first family that asks for it.
 
-    `sources`: by id of a cell without samples of its own, the cell that was measured for it.
+    `families`: by question, the pairs that are judged together at each problem. `sources`: by id
+    of a cell without samples of its own, the cell that was measured for it.
     """
     asked = _first_family_of_pairs(families)
     timing, final = judges
@@ -171,13 +164,13 @@ def judge_families(
     return PairVerdicts(verdicts)
 
 
-def _first_family_of_pairs(families: Sequence[Family]) -> dict[Pair, str]:
+def _first_family_of_pairs(families: Mapping[str, Sequence[Pair]]) -> dict[Pair, str]:
     """Question by pair; of a pair and its mirror image only what was asked for first."""
     questions: dict[Pair, str] = {}
-    for family in families:
-        for pair in family.pairs:
+    for question, pairs in families.items():
+        for pair in pairs:
             if (pair[1], pair[0]) not in questions:
-                questions.setdefault(pair, family.question)
+                questions.setdefault(pair, question)
     return questions
 
 

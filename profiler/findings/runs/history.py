@@ -72,16 +72,12 @@ def _number(numbered: tuple[int, RunEntry]) -> int:
     return numbered[0]
 
 
-def _comparable(older: RunEntry, newer: RunEntry) -> bool:
-    return (
-        (older.settings, older.baseline) == (newer.settings, newer.baseline)
-        and newer.baseline is not None
-        and bool(_problems(older) & _problems(newer))
-    )
-
-
 def _problems(entry: RunEntry) -> set[str]:
     return {best.problem for best in entry.best}
+
+
+def _question(entry: RunEntry) -> tuple[object, ...]:
+    return entry.settings, entry.baseline, _problems(entry)
 
 
 def _change(older: RunEntry, newer: RunEntry) -> BestChange:
@@ -117,12 +113,8 @@ def best_over_time(entries: Sequence[RunEntry]) -> tuple[BestPoint, ...]:
     measured = [entry for entry in entries if entry.best and not entry.replayed]
     if not measured:
         return ()
-    newest = measured[0]
-    alike = [
-        entry
-        for entry in measured
-        if entry is newest or (_comparable(entry, newest) and _problems(entry) == _problems(newest))
-    ]
+    asked = _question(measured[0])
+    alike = [entry for entry in measured if _question(entry) == asked]
     return tuple(point_of(entry) for entry in reversed(alike))
 
 
