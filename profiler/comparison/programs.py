@@ -58,57 +58,54 @@ def programs(older: ComparedRun, newer: ComparedRun, cells: Sequence[Cell]) -> d
     before = {cell.id: cell for cell in older.report.plan.cells}
     builds = [{build.variant: build for build in run.report.builds} for run in (older, newer)]
     edited = any(file.name.endswith(".py") for file in edited_files(older, newer))
-    return {
-        cell.id: _program(
-            _Runs(older, newer, edited),
-            (before[cell.id], cell),
-            [by_variant.get(cell.variant.id) for by_variant in builds],
-        )
-        for cell in cells
-    }
+    relations = {}
+    for cell in cells:
+        both_builds = [by_variant.get(cell.variant.id) for by_variant in builds]
+        program = _by_code(older, newer, (before[cell.id], cell), both_builds)
+        if program is None:
+            program = _by_source(older, newer, cell.variant.id, both_builds)
+        trusted = program is Program.SAME_TORCH and edited
+        relations[cell.id] = Program.FILES_EDITED if trusted else program
+    return relations
 
 
-@dataclass(frozen=True)
-class _Runs:
-    older: ComparedRun
-    newer: ComparedRun
-    files_edited: bool
-    """Whether Python files of the workload differ."""
-
-
-def _program(
-    runs: _Runs, cells: tuple[Cell, Cell], builds: Sequence[BuildResult | None]
-) -> Program:
+def _by_code(
+    older: ComparedRun,
+    newer: ComparedRun,
+    cells: tuple[Cell, Cell],
+    builds: Sequence[BuildResult | None],
+) -> Program | None:
+    """As far as parameters, keys and machine code tell; None without machine code of ours."""
     if _params(cells[0]) != _params(cells[1]):
         return Program.CHANGED
-    if retuned(runs.older, runs.newer, cells[1].id):
+    if retuned(older, newer, cells[1].id):
         return Program.RETUNED
-    keys = [run.record.keys.get(cells[1].id) for run in (runs.older, runs.newer)]
+    keys = [run.record.keys.get(cells[1].id) for run in (older, newer)]
     if keys[0] is not None and keys[0] == keys[1]:
         return Program.SAME_KEY
     codes = [None if build is None else build.program or build.code_hash for build in builds]
     if None not in codes:
         return Program.SAME_CODE if codes[0] == codes[1] else Program.CHANGED
-    return _without_code(runs, cells[1].variant.id, builds)
+    return None
 
 
 def _params(cell: Cell) -> tuple[dict[str, object], dict[str, object]]:
     return dict(cell.variant.params), dict(cell.problem.params)
 
 
-def _without_code(runs: _Runs, variant: str, builds: Sequence[BuildResult | None]) -> Program:
+def _by_source(
+    older: ComparedRun, newer: ComparedRun, variant: str, builds: Sequence[BuildResult | None]
+) -> Program:
     """A cell without machine code of ours, as far as its source and torch's version tell."""
-    changed = is_source_changed(runs.older, runs.newer, variant)
+    changed = is_source_changed(older, newer, variant)
     if changed:
         return Program.CHANGED
     compiled = any(build is not None and build.recipe_hash is not None for build in builds)
-    versions = {run.report.environment.torch for run in (runs.older, runs.newer)}
-    external = runs.older.external or runs.newer.external
+    versions = {run.report.environment.torch for run in (older, newer)}
+    external = older.external or newer.external
     if compiled or external or None in versions or len(versions) > 1:
         return Program.UNKNOWN
-    if changed is not None:
-        return Program.SAME_SOURCE
-    return Program.FILES_EDITED if runs.files_edited else Program.SAME_TORCH
+    return Program.SAME_TORCH if changed is None else Program.SAME_SOURCE
 
 
 # ---- the machines --------------------------------------------------------------------------------
