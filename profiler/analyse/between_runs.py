@@ -14,7 +14,7 @@ to stand beside twenty other comparisons once a single visit took longer.
 
 The margin is the largest of
 
-- ln(1 + delta);
+- ln(1 + DELTA);
 - the noise floor: those of both runs (A against A') added as independent errors are;
 - the clock floor: when the SM clock (cycles per ns) differs by a factor, the ratio of two kernels
   can move by that factor, if one waits for the SMs and the other for memory, and by no more;
@@ -371,9 +371,7 @@ def _estimates(groups: _Groups, count: int) -> _ShiftEstimates:
 # ---- verdicts ------------------------------------------------------------------------------------
 
 
-def compare_runs(
-    older: pd.DataFrame, newer: pd.DataFrame, pairs: pd.DataFrame, *, delta: float = DELTA
-) -> pd.DataFrame:
+def compare_runs(older: pd.DataFrame, newer: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """The verdict on each cell of the newer run relative to the older one, and its numbers.
 
     `older` and `newer` have one row per cell and block, `cell log_value`: ln(cell / baseline) where
@@ -391,14 +389,14 @@ def compare_runs(
     """
     groups = _samples(older, newer, pairs.index)
     estimates = _estimates(groups, len(pairs))
-    margins = {name: _margins(pairs, delta, floors) for name, floors in _LEFT_OUT.items()}
+    margins = {name: _margins(pairs, floors) for name, floors in _LEFT_OUT.items()}
     p_values = {name: _p_values(groups, margin) for name, margin in margins.items()}
     faster, slower, same = p_values["all"]
     session_sd = np.nan_to_num(_floor(pairs, "session_sd"))
     shown = estimates.widened(session_sd)
     inside = (shown.low >= -margins["all"]) & (shown.high <= margins["all"])
     inside &= same < ALPHA
-    wide = too_wide(margins["all"], delta)
+    wide = too_wide(margins["all"], DELTA)
     allowed = np.where(inside & ~wide, same, np.nan)
     families = pd.factorize(_texts(pairs, "family"))[0].astype(np.int64)
     adjusted = adjust_families(faster, slower, families)
@@ -475,9 +473,9 @@ def _by_cell(frame: pd.DataFrame, cells: pd.Index[Any]) -> list[Floats]:
     return [values.get(cell, np.empty(0)) for cell in cells]
 
 
-def _margins(pairs: pd.DataFrame, delta: float, without: tuple[str, ...] = ()) -> Floats:
+def _margins(pairs: pd.DataFrame, without: tuple[str, ...]) -> Floats:
     floors = [_floor(pairs, name) for name in _FLOORS if name not in without]
-    margin: Floats = np.fmax.reduce([np.full(len(pairs), np.log1p(delta)), *floors])
+    margin: Floats = np.fmax.reduce([np.full(len(pairs), np.log1p(DELTA)), *floors])
     return margin
 
 

@@ -75,16 +75,11 @@ def combine_metric(ranges: Ranges, name: str, compute_capability: str | None) ->
     metric = CATALOGUE.get(name)
     if metric is None:
         return _combine(ranges, ranges.column([name]), raw_combine(name))
-    values = ranges.column(column_names(name, compute_capability))
+    raw = ncu_name(name, compute_capability)
+    values = ranges.column([*([raw] if raw else []), *raw_sources(name)])
     if metric.combine is Combine.RATIO_OF_SUMS:
         return _ratio(ranges, values, metric)
     return _combine(ranges, values, metric.combine, metric.weight) * metric.scale
-
-
-def column_names(name: str, compute_capability: str | None = None) -> tuple[str, ...]:
-    """Columns in which a metric of the catalogue may lie, best first."""
-    raw = ncu_name(name, compute_capability)
-    return tuple(dict.fromkeys(([raw] if raw else []) + list(raw_sources(name))))
 
 
 def _combine(ranges: Ranges, values: Floats, combine: Combine, weight: str = TIME) -> Floats:

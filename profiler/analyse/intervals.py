@@ -280,17 +280,15 @@ def session_sds(shorter_ns: Floats, sds: Sequence[float] = PRIOR_SDS) -> Floats:
     return np.asarray(sds, dtype=np.float64)[class_of(shorter_ns)]
 
 
-def estimated_sds(
-    timing: pd.DataFrame, final: pd.DataFrame, prior: Sequence[float] = PRIOR_SDS
-) -> tuple[float, ...]:
+def estimated_sds(timing: pd.DataFrame, final: pd.DataFrame) -> tuple[float, ...]:
     """Standard deviation of the log ratio between two sessions by class.
 
-    From `offset_variances`, and the `prior` as if `PRIOR_PAIRS` pairs had given it.
+    From `offset_variances`, and `PRIOR_SDS` as if `PRIOR_PAIRS` pairs had given it.
     """
     variances = offset_variances(timing, final)
     classes = class_of(variances["shorter_ns"].to_numpy(dtype=np.float64))
     sds = []
-    for number, sd in enumerate(prior):
+    for number, sd in enumerate(PRIOR_SDS):
         own = variances["variance"].to_numpy(dtype=np.float64)[classes == number]
         mean = (PRIOR_PAIRS * sd**2 + own.sum()) / (PRIOR_PAIRS + len(own))
         sds.append(float(np.sqrt(max(0.0, mean))))

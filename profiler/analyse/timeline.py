@@ -93,9 +93,9 @@ _LATEST = 2**62
 _NUMBERED = re.compile(r"(.+)_\d+", re.DOTALL)
 
 
-def kernel_summary(operations: pd.DataFrame, name: str = "demangled") -> pd.DataFrame:
-    """Summary of kernels: SUMMARY_COLUMNS. `name`: column to group by, `demangled` or `name`."""
-    return operation_summary(operations, ("kernel",), name)
+def kernel_summary(operations: pd.DataFrame) -> pd.DataFrame:
+    """Summary of kernels by their demangled names: SUMMARY_COLUMNS."""
+    return operation_summary(operations, ("kernel",), "demangled")
 
 
 def operation_summary(

@@ -161,7 +161,7 @@ class TestSummary:
     def test_an_operation_without_a_name_keeps_its_time(self):
         frame = operations((0, 10, -1), (20, 50, -1))
         frame["name"] = pd.Categorical(["a", None])
-        table = kernel_summary(frame, "name")
+        table = operation_summary(frame, ["kernel"])
         assert table["total_ns"].tolist() == [30, 10]
         assert table["time_pct"].tolist() == [75.0, 25.0]
         assert pd.isna(table.loc[0, "name"])
