@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from profiler.findings.kinds.grids import Grid
 from profiler.findings.runs.comparison import RunComparison
@@ -48,19 +49,6 @@ class VariantHeats:
     rows: tuple[TwinRow, ...]
 
 
-@dataclass(frozen=True)
-class GridParts:
-    """Heat maps of grids on the page of a comparison."""
-
-    label: str
-    direction: str
-    names: tuple[str, str]
-    overview: tuple[Row, ...]
-    blocks: tuple[tuple[Grid, tuple[VariantHeats, ...]], ...]
-    """Each grid with all its variants."""
-    scale: RatioScale
-
-
 def machine_label(comparison: RunComparison) -> str:
     """Label of the machines of the last two runs."""
     return MACHINE_WORDS[comparison.last.machines]
@@ -72,24 +60,24 @@ def direction(grids: RunGrids) -> str:
     return f"time on {newer} / time on {older}: below 1 = {newer} faster"
 
 
-def grid_parts(comparison: RunComparison, names: Names) -> GridParts | None:
-    """Prepare the heat maps; None where neither run is of page kind grid."""
+def grid_parts(comparison: RunComparison, names: Names) -> dict[str, Any] | None:
+    """Heat maps of each grid with all its variants; None where neither run is of page kind grid."""
     grids = comparison.grids
     if grids is None:
         return None
     scale = scale_of(ratio for variant in grids.variants for ratio in grids.ratios(variant))
     drawing = _Drawing(grids, names, scale)
-    return GridParts(
-        label=machine_label(comparison),
-        direction=direction(grids),
-        names=grids.names,
-        overview=tuple(_overview(grids, names)),
-        blocks=tuple(
-            (grid, tuple(drawing.heats(variant) for variant in grids.in_grid(grid)))
+    return {
+        "label": machine_label(comparison),
+        "direction": direction(grids),
+        "names": grids.names,
+        "overview": [*_overview(grids, names)],
+        "blocks": [
+            (grid, [drawing.heats(variant) for variant in grids.in_grid(grid)])
             for grid in grids.grids
-        ),
-        scale=scale,
-    )
+        ],
+        "scale": scale,
+    }
 
 
 @dataclass(frozen=True, eq=False)

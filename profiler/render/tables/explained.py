@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
-
-from markupsafe import Markup
+from typing import Any
 
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy, KernelWhy
@@ -118,34 +117,26 @@ class Explained:
     """Amount in both, first ÷ second, part of the account."""
 
 
-@dataclass(frozen=True)
-class ExplainedRun:
-    """Every explained pair and cell of a page."""
+def explained(findings: Findings) -> dict[str, Any] | None:
+    """The pairs and cells that an explain session counted; None without any.
 
-    pairs: tuple[Explained, ...]
-    trees: tuple[KernelTree, ...]
-    listings: Markup
-    """Every instruction of every kernel, packed; empty without a source page."""
-    estimated: str = ESTIMATED
-    """What the times of causes are."""
-
-
-def explained(findings: Findings) -> ExplainedRun | None:
-    """The pairs and cells that an explain session counted; None without any."""
+    Also every instruction of every kernel, packed, and what the times of causes are.
+    """
     why = find_why(findings)
     if not why.cells:
         return None
     names = {
         cell.id: f"{cell.variant.label}, {cell.problem.name}" for cell in findings.programs.cells
     }
-    return ExplainedRun(
-        pairs=tuple(map(_pair, why.pairs[:MOST_PAIRS])),
-        trees=tuple(
+    return {
+        "pairs": [*map(_pair, why.pairs[:MOST_PAIRS])],
+        "trees": [
             _tree(names[cell], cell, of_cell, number)
             for number, (cell, of_cell) in enumerate(why.cells.items())
-        ),
-        listings=packed_listings(why, names),
-    )
+        ],
+        "listings": packed_listings(why, names),
+        "estimated": ESTIMATED,
+    }
 
 
 def _kernels(pair: PairWhy) -> str:

@@ -86,7 +86,7 @@ def test_problems_and_variants_of_one_run_alone_get_no_map(older):
     ]
     (target / "plan.json").write_text(json.dumps(plan))
     comparison = compare(read_runs([older, target]))
-    ((grid, variants),) = grid_parts(comparison, Names.of(comparison)).blocks
+    ((grid, variants),) = grid_parts(comparison, Names.of(comparison))["blocks"]
     assert [one.variant for one in variants] == ["eager"]
     assert grid.row_values == (1024,)
     assert grid.column_values == (128, 1024, 8192)
@@ -143,7 +143,7 @@ def test_every_variant_has_a_heat_map_whose_title_says_direction_and_machines(tr
 
 def test_a_cell_holds_the_ratio_in_its_colour(other_machine):
     parts = grid_parts(other_machine, Names.of(other_machine))
-    for heats in parts.blocks[0][1]:
+    for heats in parts["blocks"][0][1]:
         wanted, colour = (5.0, "h5") if heats.variant == "eager" else (0.45, "h-4")
         data = [one for _, row in heats.time.rows for one in row if one.raw is not None]
         assert len(data) == (6 if heats.variant == "eager" else 5)
@@ -164,7 +164,7 @@ def test_a_cell_without_a_time_is_crossed_and_says_where(tree, other_machine):
         cell.get("class") for cell in crossed if "OUT OF MEMORY" in words(cell)
     )
     parts = grid_parts(other_machine, Names.of(other_machine))
-    rows = [row for _, variants in parts.blocks for one in variants for row in one.rows]
+    rows = [row for _, variants in parts["blocks"] for one in variants for row in one.rows]
     assert len(rows) == 24
     lacking = [row for row in rows if row.data[2].raw is None]
     assert sorted([row.data[0].text, row.data[1].text] for row in lacking) == [
@@ -175,7 +175,7 @@ def test_a_cell_without_a_time_is_crossed_and_says_where(tree, other_machine):
 
 def test_the_overview_has_mean_and_ends_of_each_grid(other_machine):
     parts = grid_parts(other_machine, Names.of(other_machine))
-    rows = {(row.name, row.data[0].text): row.data for row in parts.overview}
+    rows = {(row.name, row.data[0].text): row.data for row in parts["overview"]}
     assert set(rows) == {(o, v) for o in ("sum", "chain") for v in ("eager", "compile")}
     assert rows["sum", "compile"][1].text == "5 of 6"
     assert float(rows["sum", "compile"][2].raw) == pytest.approx(0.45, rel=0.01)
@@ -216,7 +216,7 @@ def test_on_one_machine_a_second_map_has_the_verdicts(older):
     same = newer_run(older, "slower", {}, {"compile": 1.5})
     found = compare(read_runs([older, same]))
     parts = grid_parts(found, Names.of(found))
-    eager, compiled = parts.blocks[0][1]
+    eager, compiled = parts["blocks"][0][1]
     assert eager.judged is None, "it is the control"
     texts = [one.text for _, row in compiled.judged.rows for one in row if one.raw is not None]
     assert len(texts) == 5

@@ -114,7 +114,7 @@ def test_the_sentence_names_the_largest_parts_and_what_is_left():
 def test_signs_are_the_same_in_the_sentence_and_in_the_tables(findings, pair):
     """A minus once meant less time in the table, and in the sentence against the difference."""
     text = plain(explain_text(findings, pair.cell, pair.first, pair))
-    (shown, *_) = explained(findings).pairs
+    (shown, *_) = explained(findings)["pairs"]
     before, *steps, after = shown.parts
     for part, row in zip(pair.account.parts, steps[:9], strict=False):
         time, share = numbers.signed_time(part.ns), words.signed_share(part.ns, pair.account)
@@ -131,7 +131,7 @@ def test_signs_are_the_same_in_the_sentence_and_in_the_tables(findings, pair):
 
 @pytest.mark.usefixtures("undrawn")
 def test_each_bar_of_a_waterfall_begins_where_the_one_before_ends(findings):
-    (shown, *_) = explained(findings).pairs
+    (shown, *_) = explained(findings)["pairs"]
     before, *steps, after = shown.parts
     level = before.begin_pct + before.width_pct
     for row in steps:
@@ -190,7 +190,7 @@ def test_a_launch_that_took_another_time_than_the_timed_ones_is_told(findings, p
     of_page = dataclasses.replace(findings)
     FOUND[of_page] = RunWhy(find_why(findings).cells, (one,))
     shown = explained(of_page)
-    assert sentence in plain(shown.pairs[0].sentence)
+    assert sentence in plain(shown["pairs"][0].sentence)
     assert "empty caches" not in words.why_sentence(
         dataclasses.replace(one, flushed_per_launch=True)
     )
