@@ -111,12 +111,15 @@ def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
     _check_sources(recipe)
     arch = _target(recipe, arch)
     flags = _flags(recipe, arch)
+    base = _folders(recipe)[0]
     command = _portable_command(recipe, flags)
     digest = _recipe_hash(recipe, command, compiler.version)
     folder = PurePosixPath(digest)
-    compilations = tuple(_compilation(source, folder, flags, compiler) for source in recipe.sources)
+    found = tuple(_from_source(flags, base))
+    compilations = tuple(_compilation(source, folder, found, compiler) for source in recipe.sources)
     library = folder / LIBRARY_NAME
-    link = (str(compiler.path), "-shared", *_gencode(arch), *recipe.flags, "-o", str(library))
+    link_flags = _from_source(recipe.flags, base)
+    link = (str(compiler.path), "-shared", *_gencode(arch), *link_flags, "-o", str(library))
     return Library(
         recipe_hash=digest,
         compilations=compilations,
@@ -205,6 +208,13 @@ def _flags(recipe: Recipe, arch: str) -> tuple[str, ...]:
     defines = (f"-D{name}={_in_list(value)}" for name, value in sorted(recipe.defines.items()))
     included = (word for path in recipe.included for word in ("-include", str(path)))
     return (*COMPILE_FLAGS, *_gencode(arch), *defines, *included, *recipe.flags)
+
+
+def _from_source(flags: Iterable[str], base: Path) -> Iterator[str]:
+    """Flags for a compiler that runs in the build folder: `-I` and `-L` begin at the source's."""
+    for flag in flags:
+        folder = flag[2:] if flag.startswith(("-I", "-L")) else ""
+        yield f"{flag[:2]}{base / folder}" if folder else flag
 
 
 def _in_list(value: str | int) -> str:

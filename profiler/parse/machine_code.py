@@ -55,6 +55,8 @@ _PC_RELATIVE = frozenset({2, 4, 9, 41, 42})  # R_X86_64_PC32, PLT32, GOTPCREL, G
 _PC_BIAS = 4  # these count from the end of their four bytes
 _FATBIN = ".nv_fatbin"
 _LAUNCHED = ".data.rel.ro.profiler_kernel"
+_STATIC = re.compile(r"^(_Z(?:N[^IL]*)?)L(?=\d)")
+"""Up to the `L` by which the host alone marks the name of a `static` kernel."""
 
 
 def code_hash(*objects: Path) -> str:
@@ -369,7 +371,7 @@ def _string(data: bytes, position: int, kernels: Mapping[str, bytes]) -> bytes:
 
 
 def _function_at(elf: ELFFile, line: _Relocation) -> str | None:
-    """Name of the function that a relocation points to: a symbol, or a place in a section."""
+    """Device name of the function that a relocation points to: a symbol or a place."""
     table = elf.get_section_by_name(".symtab")
     if not isinstance(table, SymbolTableSection):
         return None
@@ -379,7 +381,7 @@ def _function_at(elf: ELFFile, line: _Relocation) -> str | None:
     )
     return next(
         (
-            symbol.name
+            _STATIC.sub(r"\1", symbol.name)
             for symbol in functions
             if symbol["st_shndx"] == line.section and symbol["st_value"] == place
         ),

@@ -33,6 +33,12 @@ _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _CONSTANT = re.compile(r"(\d+) bytes cmem\[\d+\]")
 _FAULT = re.compile(r'\S.*: static assertion failed with "profiler: (?P<sentence>.+)"')
+_BLANK = re.compile(r"\n[ \t]*\n")
+_FOLLOWS = "<error-type>"
+"""What nvcc calls the type of something that it has refused already."""
+_UNDECIDED = re.compile(
+    r'"std::make_tuple" matches the argument list.*std::make_tuple\((?P<kernels>.+)\);', re.DOTALL
+)
 _COUNT = re.compile(r"\d+ errors? detected in the compilation of .+")
 
 
@@ -90,12 +96,31 @@ def error_lines(log: str) -> tuple[str, ...]:
     their sentences alone; else all but those: the arguments of a kernel that does not compile tell
     nothing, and variants of one source have the same lines then.
     """
-    lines = [line for line in log.splitlines() if line.strip() and not _COUNT.fullmatch(line)]
+    lines = [line for line in _causes(log) if line.strip() and not _COUNT.fullmatch(line)]
     faults = [match["sentence"] for match in map(_FAULT.fullmatch, lines) if match is not None]
     others = tuple(_without_faults(lines))
     if faults and not any("error" in line for line in others):
         return tuple(dict.fromkeys(faults))
     return others
+
+
+def _causes(log: str) -> list[str]:
+    """Lines without the errors that follow from others.
+
+    Where only a kernel's name is at fault, which is then not one function, one sentence.
+    """
+    blocks = _BLANK.split(log)
+    undecided = [match for match in map(_UNDECIDED.search, blocks) if match is not None]
+    causes = [block for block in blocks if _FOLLOWS not in block and not _UNDECIDED.search(block)]
+    if any("error:" in block for block in causes):
+        return "\n".join(causes).splitlines()
+    if undecided:
+        return [
+            f"kernel '{undecided[0]['kernels']}' is not one function: give every template argument "
+            "that has no default, or choose one of several functions of this name by "
+            "static_cast<void (*)(TYPES)>(NAME)"
+        ]
+    return log.splitlines()
 
 
 def _without_faults(lines: Iterable[str]) -> Iterator[str]:

@@ -39,6 +39,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 _TOKEN = re.compile(r"\w+|[^\s\w]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_OVERLOAD = re.compile(r"static_cast<.+>\s*\((.+)\)\s*")
 _ATTRIBUTES = ("__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__block_size__")
 """What may stand between `__global__` and a kernel's name, with arguments of its own."""
 
@@ -161,7 +162,11 @@ def _kernel_faults(description: CudaFile, variant: Variant) -> Iterator[Fault]:
     macros = description.macros(variant.params)
     for step in description.steps(variant.params):
         kernel = description.kernel_of(step)
-        name = kernel.partition("<")[0].rpartition("::")[2].strip()
+        if "<<<" in kernel:
+            message = "has a launch in it; write its name, and `grid`, `block` and `arguments`"
+            yield field, f"'{kernel}' (variant '{variant.name}') {message}"
+            continue
+        name = _OVERLOAD.sub(r"\1", kernel).partition("<")[0].rpartition("::")[2].strip()
         if source.complete and name not in source.words and name not in macros:
             hint = did_you_mean(name, source.kernels) or "; it has no __global__ function"
             yield field, f"{path.name} has no kernel '{name}' (variant '{variant.name}'){hint}"
@@ -398,12 +403,19 @@ def _amount(amount: Arithmetic, values: Params) -> int | float:
 
 
 def _sizes(description: CudaFile, values: Params, name: str) -> list[int]:
-    return [size.whole(values) for size in description.expressions(values, name)]
+    known = _without_overrides(values)
+    return [size.whole(known) for size in description.expressions(values, name)]
+
+
+def _without_overrides(values: Params) -> Params:
+    """What arithmetic may read: `kernel` and `grid` are no numbers to offer in a message."""
+    return {name: value for name, value in values.items() if name not in OVERRIDES}
 
 
 def _scalars(description: CudaFile, values: Params) -> list[int | float]:
+    known = _without_overrides(values)
     return [
-        description.scalar(argument).number(values)
+        description.scalar(argument).number(known)
         for argument in description.leaves(values)
         if description.tensor(argument) is None
     ]

@@ -47,14 +47,17 @@ def test_paths_in_flags_do_not_enter_the_hash(recipe, compiler, tmp_path):
         include = root / "include"
         include.mkdir(parents=True)
         shutil.copytree(recipe.sources[0].parent, root / "src")
-        flags = (f"-I{include}", "-I", str(include))
+        flags = (f"-I{include}", "-I", str(include), "-I../include", "-L../lib")
         moved = replace(recipe, sources=(root / "src" / "scale.cu",), flags=flags)
         return plan_library(moved, "sm_90", compiler)
 
     first, second = planned(tmp_path / "a"), planned(tmp_path / "b")
     assert first.recipe_hash == second.recipe_hash
-    assert "-I../include -I ../include" in first.command
+    assert "-I../include -I ../include -I../include" in first.command
     assert f"-I{tmp_path / 'a' / 'include'}" in first.compilations[0].command
+    # The compiler runs in the build folder: relative folders are those beside the source.
+    assert f"-I{tmp_path / 'a/src/../include'}" in first.compilations[0].command
+    assert f"-L{tmp_path / 'a/src/../lib'}" in first.link_command
 
 
 def test_everything_that_could_change_the_code_changes_the_hash(recipe, compiler):

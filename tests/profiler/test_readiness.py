@@ -184,6 +184,8 @@ def test_a_header_that_is_there_and_cannot_be_read_is_said(ready, tmp_path):
         ("scale<{tile}>", "sclae<{tile}>", "scale.cu has no kernel 'sclae' (variant"),
         ("scale<{tile}>", "sclae<{tile}>", "did you mean 'scale'?"),
         ("scale<{tile}>", "commented_out", "has no kernel 'commented_out'"),
+        ("scale<{tile}>", "static_cast<void (*)(int)>(sclae)", "has no kernel 'sclae'"),
+        ("scale<{tile}>", "scale<<<1, {tile}>>>", "has a launch in it; write its name, and `grid`"),
         ("reference: x", "reference: ref.py:scale", "7: workload.reference: ref.py: cannot be"),
         ("x.clone()", "mine.py:double", "mine.py has no function double(problem, inputs)"),
     ],

@@ -94,7 +94,7 @@ def check_parameters(parameters: Sequence[str], arguments: Sequence[tuple[str, A
     for place, (parameter, (name, value)) in enumerate(pairs, start=1):
         fields = [("", parameter, value)]
         if isinstance(value, list):
-            kinds = parameter.strip("{}").split(",")
+            kinds = parameter.strip("{}").split(",") if value else ()
             fields = [(f".{f}", k, v) for k, (f, v) in zip(kinds, value, strict=True)]
         for field, kind, given in fields:
             reason = _misfit(kind, given)

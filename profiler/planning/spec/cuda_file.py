@@ -221,7 +221,6 @@ class StructArgument(SpecModel):
     """A struct that a kernel takes by value."""
 
     struct: dict[Name, FieldArgument] = Field(
-        min_length=1,
         description="Fields in any order, as C++ has them behind a dot (`n`, `layout.stride`, "
         "`sizes[0]`), with arithmetic, the name of a tensor, or a tensor described here; a name "
         "alone is the parameter or tensor of that name. The compiler knows their types; fields "

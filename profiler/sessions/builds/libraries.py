@@ -437,16 +437,19 @@ def _write_facts(stored: _Stored, folder: Path) -> None:
 
 
 def _error(library: Library, folder: Path, ninja_result: NinjaResult) -> str:
-    """Last lines of the compiler's output, without the paths of this build.
+    """First error of the compiler's output and what follows, without the paths of this build.
 
     Where it printed nothing, or was ended, how it ended.
     """
     outputs = _outputs(library)
     printed = "\n".join(read_text(folder / log) for log in _logs(library))
     lines = [line for line in error_lines(printed) if "ptxas info" not in line]
+    # The first error is the cause; the compiler's warnings may stand before it.
+    first = next((place for place, line in enumerate(lines) if "error" in line), 0)
+    lines = lines[first : first + ERROR_LINES]
     if not lines or ninja_result.ended(outputs):
         lines.append(ninja_result.ending(outputs))
-    text = "\n".join(lines[-ERROR_LINES:])
+    text = "\n".join(lines)
     folders = {*map(str, library.folders), str(folder)}
     for name in sorted(folders, key=len, reverse=True):
         text = text.replace(f"{name}/", "")

@@ -234,6 +234,7 @@ def test_an_argument_that_does_not_fit_is_named(parameter, value, message):
         ("*?", F4.to(torch.float8_e4m3fn)),
         ("*u2", F4.bfloat16()),
         ("*i1", I4.to(torch.uint8)),
+        ("{}", []),
     ],
 )
 def test_an_argument_that_fits_passes(parameter, value):

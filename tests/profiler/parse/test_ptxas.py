@@ -101,6 +101,28 @@ def test_errors_of_the_source_stand_alone():
     assert error_lines(USERS + COUNT.format(1)) == expected
 
 
+FOLLOWING = """\
+launcher.cu(22): error: no instance of overloaded function "at_launch" matches the argument list
+            argument types are: (const <error-type>, int)
+
+"""
+UNDECIDED = """\
+launcher.cu(10): error: no instance of function template "std::make_tuple" matches the argument list
+            argument types are: (<unknown-type>)
+      __attribute__((used)) = std::make_tuple(scale<4>);
+                              ^
+
+"""
+
+
+def test_what_follows_from_another_error_is_left_out():
+    expected = tuple(USERS.splitlines()[:3])
+    assert error_lines(USERS + UNDECIDED + FOLLOWING * 2 + COUNT.format(4)) == expected
+    (sentence,) = error_lines(UNDECIDED + FOLLOWING + COUNT.format(2))
+    assert sentence.startswith("kernel 'scale<4>' is not one function: give every template arg")
+    assert error_lines(FOLLOWING) == tuple(FOLLOWING.splitlines()[:2])
+
+
 def test_another_static_assertion_is_shown_as_it_is():
     log = FAULT.replace("profiler: ", "")
     assert error_lines(log) == tuple(log.splitlines()[:3])

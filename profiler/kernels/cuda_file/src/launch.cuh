@@ -36,9 +36,9 @@ Value value_of(const Argument& argument) {
   } else if constexpr (std::is_integral_v<Value> || std::is_enum_v<Value>) {
     return static_cast<Value>(argument.whole);
   } else {
-    static_assert(std::is_constructible_v<Value, double>,
-                  "profiler: a parameter of the kernel is neither a pointer nor a number");
-    return static_cast<Value>(argument.real);
+    constexpr bool number = std::is_constructible_v<Value, double>;
+    static_assert(number, "profiler: a parameter of the kernel is neither a pointer nor a number");
+    if constexpr (number) return static_cast<Value>(argument.real);
   }
 }
 
