@@ -444,8 +444,10 @@ def _error(library: Library, folder: Path, ninja_result: NinjaResult) -> str:
     outputs = _outputs(library)
     printed = "\n".join(read_text(folder / log) for log in _logs(library))
     lines = [line for line in error_lines(printed) if "ptxas info" not in line]
-    # The first error is the cause; the compiler's warnings may stand before it.
-    first = next((place for place, line in enumerate(lines) if "error" in line), 0)
+    # The first error is the cause; the compiler's warnings may stand before it. What the linker
+    # misses stands before the line in which collect2 calls it an error.
+    errors = (p for p, line in enumerate(lines) if "error" in line and "collect2:" not in line)
+    first = next(errors, max(0, len(lines) - ERROR_LINES))
     lines = lines[first : first + ERROR_LINES]
     if not lines or ninja_result.ended(outputs):
         lines.append(ninja_result.ending(outputs))
