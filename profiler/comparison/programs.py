@@ -75,7 +75,7 @@ def _by_code(
     cells: tuple[Cell, Cell],
     builds: Sequence[BuildResult | None],
 ) -> Program | None:
-    """As far as parameters, keys and machine code tell; None without machine code of ours."""
+    """Relation of two programs by parameters, keys and machine code; None: these do not tell."""
     if _params(cells[0]) != _params(cells[1]):
         return Program.CHANGED
     if retuned(older, newer, cells[1].id):

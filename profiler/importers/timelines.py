@@ -213,7 +213,7 @@ def ranked_work(timeline: CellTimeline) -> pd.DataFrame:
 
 
 def _capture_of(name: str, kind: str) -> str:
-    """What a capture does with a kernel or operator; empty where only a capture tells."""
+    """Words on what a capture does with a kernel or operator; empty where only a capture tells."""
     if _COLLECTIVE.search(name):
         return LEFT_OUT
     if _COMPILED.search(name):

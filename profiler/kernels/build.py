@@ -115,8 +115,8 @@ def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
     command = _portable_command(recipe, flags)
     digest = _recipe_hash(recipe, command, compiler.version)
     folder = PurePosixPath(digest)
-    found = tuple(_from_source(flags, base))
-    compilations = tuple(_compilation(source, folder, found, compiler) for source in recipe.sources)
+    flags = tuple(_from_source(flags, base))
+    compilations = tuple(_compilation(source, folder, flags, compiler) for source in recipe.sources)
     library = folder / LIBRARY_NAME
     link_flags = _from_source(recipe.flags, base)
     link = (str(compiler.path), "-shared", *_gencode(arch), *link_flags, "-o", str(library))

@@ -61,7 +61,7 @@ class Check:
 
     @property
     def row(self) -> tuple[str, str, str, str]:
-        """What the table shows of it."""
+        """Name, status, detail and remedy, as the table shows them."""
         return self.name, str(self.status), self.detail, self.remedy
 
 

@@ -252,7 +252,9 @@ def _content(path: Path, limit: int | None) -> _Content:
 
 
 def _parsed(text: str) -> _Content:
-    """What a trace holds; each event is reduced as it is read: all as objects take ten times more.
+    """Header and events of a trace, and counts of what was left out.
+
+    Each event is reduced as it is read: all of them as objects take ten times more memory.
 
     Raises ValueError where the text is no JSON.
     """
@@ -274,7 +276,7 @@ def _parsed(text: str) -> _Content:
 
 
 def _reduced(names: dict[str, str], record: dict[str, Any]) -> Any:
-    """What is kept of an object of JSON: an event that is read, the words on one that is not.
+    """Event of an object of JSON, or words on why an event is not read.
 
     The words stand in a tuple. All of any other object is kept, and of what names a process.
     """

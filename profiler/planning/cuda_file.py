@@ -408,7 +408,7 @@ def _sizes(description: CudaFile, values: Params, name: str) -> list[int]:
 
 
 def _without_overrides(values: Params) -> Params:
-    """What arithmetic may read: `kernel` and `grid` are no numbers to offer in a message."""
+    """Values that arithmetic may read: `kernel` and `grid` are no numbers to offer in a message."""
     return {name: value for name, value in values.items() if name not in OVERRIDES}
 
 

@@ -53,7 +53,7 @@ class TimelineTable:
     title: str
     reading: str
     heads: tuple[str, ...]
-    """Of the name and of the texts, which stand before the numbers of `columns`."""
+    """Heads of the columns of names and texts, which stand before the numbers of `columns`."""
     columns: tuple[Column, ...]
     rows: Sequence[Row]
     left_out: int

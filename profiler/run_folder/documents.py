@@ -52,7 +52,7 @@ def checked_dataclass(name: Path | str, content: bytes, kind: type[T]) -> T:
 
 
 def read_value(path: Path, key: str, kind: type[T]) -> T:
-    """What one key of a JSON file holds, as `kind`; raises UsageError."""
+    """Value of a key of a JSON file, as `kind`; raises UsageError."""
     document = _parse(path, _read(path))
     if key not in document:
         raise UsageError(f"{path}: damaged, or of another version: {key}: Field required")

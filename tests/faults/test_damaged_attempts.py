@@ -48,8 +48,8 @@ def load(place, attempt):
 
 
 def notices_of(place):
-    found = find(assemble(place.run, place.loaded, place.plan))
-    return [text(notice) for notice in found.notices]
+    findings = find(assemble(place.run, place.loaded, place.plan))
+    return [text(notice) for notice in findings.notices]
 
 
 def resume(place, created="2026-03-04T09:00:00+00:00"):

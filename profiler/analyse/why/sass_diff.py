@@ -75,7 +75,7 @@ def common_instructions(first: Listing, second: Listing) -> list[tuple[int, int]
 
 
 def _keys(listing: Listing) -> list[str]:
-    """What is compared of each instruction, without the padding after the last one."""
+    """Instructions as they are compared, without the padding after the last one."""
     sass = listing.instructions[SASS].tolist()
     size = _size_without_padding(sass, listing.instructions[ADDRESS].tolist())
     places = _Places.of(listing)

@@ -110,10 +110,10 @@ class TunedChoice:
 def tuned_by_cell(
     attempts: Sequence[Loaded],
 ) -> Mapping[str, tuple[tuple[TunedConfig, ...], tuple[str, ...]]]:
-    """What the autotuner tried, and who chose otherwise, by cell id; cells without it are left out.
+    """Configurations that an autotuner tried, and sessions that chose otherwise, by cell id.
 
-    It was tried by the session whose durations count, or by another where that one tuned nothing.
-    Names are of the sessions that ran something else, of which this may be one.
+    Tried by the session whose durations count, or by another where that one tuned nothing, which
+    may be among those that chose otherwise. Cells without an autotuner are left out.
     """
     configs_by_cell: dict[str, list[tuple[str, tuple[TunedConfig, ...]]]] = defaultdict(list)
     for loaded in sorted(attempts, key=_priority):

@@ -95,9 +95,9 @@ def build():
 
 def doctor():
     names = ("GPU", "counters", "ncu", "nsys", "disk")
-    found = "nothing was found in any of the folders on the path, nor beside CUDA's own " * 2
+    detail = "nothing was found in any of the folders on the path, nor beside CUDA's own " * 2
     remedy = "Install it from NVIDIA's page and put it on the path; then run this again. " * 2
-    checks = [(name, "missing", found, remedy) for name in names]
+    checks = [(name, "missing", detail, remedy) for name in names]
     return Printed(lists.doctor_table(checks), names)
 
 

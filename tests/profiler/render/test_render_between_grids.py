@@ -164,7 +164,7 @@ def test_a_cell_without_a_time_is_crossed_and_says_where(tree, other_machine):
         cell.get("class") for cell in crossed if "OUT OF MEMORY" in words(cell)
     )
     parts = grid_parts(other_machine, Names.of(other_machine))
-    rows = [row for _, variants in parts["blocks"] for one in variants for row in one.rows]
+    rows = [row for _, variants in parts["blocks"] for variant in variants for row in variant.rows]
     assert len(rows) == 24
     lacking = [row for row in rows if row.data[2].raw is None]
     assert sorted([row.data[0].text, row.data[1].text] for row in lacking) == [

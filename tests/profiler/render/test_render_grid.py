@@ -318,7 +318,7 @@ def test_ten_by_ten_has_all_cells():
     (block,) = grid_view(findings).parts["grid_blocks"]
     ((_, first), *_) = block["pairs"][0][1].rows
     assert len(block["pairs"][0][1].rows) == len(first) == 10
-    assert [one.name for one in block["metrics"]][:3] == [
+    assert [metric.name for metric in block["metrics"]][:3] == [
         "Time",
         "Kernels launched",
         "DRAM bytes, read and written",
@@ -345,7 +345,7 @@ def test_grids_of_which_nothing_was_measured_are_counted(run):
     }
     findings = find(unmeasured(run, gone))
     parts = grid_view(findings).parts
-    assert [one["grid"].name for one in parts["grid_blocks"]] == ["pointwise_chain"]
+    assert [block["grid"].name for block in parts["grid_blocks"]] == ["pointwise_chain"]
     assert parts["left_out_grids"] == len(every) - 1
     assert "more grid of the plan: nothing of it was measured" in render_page(findings)
     nothing = unmeasured(run, run.statuses.keys())

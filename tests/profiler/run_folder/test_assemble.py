@@ -258,12 +258,12 @@ def test_a_replay_gives_the_same_samples_as_the_run(place, tmp_path):
     assert again.environment == live.environment
     assert again.exit_code is live.exit_code is ExitCode.SOME_CELLS_FAILED
     assert [n for n in again.notices if n.kind is not NoticeKind.REPLAYED] == list(live.notices)
-    found = find(live).notices
+    notices = find(live).notices
     assert [n for n in find(again).notices if n.kind is not NoticeKind.REPLAYED] == [
         replace(n, kind=NoticeKind.NOT_RECORDED) if n.kind is NoticeKind.NOT_MEASURED else n
-        for n in found
+        for n in notices
     ]
-    assert NoticeKind.FAILED_CELLS in {notice.kind for notice in found}
+    assert NoticeKind.FAILED_CELLS in {notice.kind for notice in notices}
 
 
 def test_a_replay_says_so_first(place, tmp_path):

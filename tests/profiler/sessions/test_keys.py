@@ -173,11 +173,11 @@ def test_a_file_that_the_workload_does_not_import_does_not_count(keys):
 )
 def test_variables_that_libraries_or_the_files_read_count(keys, monkeypatch, name, counts):
     (keys.folder / "helper.py").write_text("import os\nB = os.environ.get('BLOCK_OF_MINE')\n")
-    found = []
+    before_and_after = []
     for value in ("64", "128"):
         monkeypatch.setenv(name, value)
-        found.append(keys())
-    assert changed(*found) == (set(found[0]) if counts else set())
+        before_and_after.append(keys())
+    assert changed(*before_and_after) == (set(before_and_after[0]) if counts else set())
 
 
 def test_a_folder_may_be_moved(keys, tmp_path):
