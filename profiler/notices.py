@@ -393,7 +393,7 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.SLOW_VISITS: NoticeTemplate(
         Severity.INFO,
-        "{cell}: {count} of {visits} timing visits took {factor} the median{p95}{more}. "
+        "At {cell}, {count} of {visits} timing visits took {factor} the median{p95}{more}. "
         "Ratios and verdicts are of medians.",
         "Where every launch counts, compare 95th percentiles too (slow_visits in the JSON).",
     ),
@@ -502,7 +502,7 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "their numbers.",
         "Run the same command again: it measures what is missing.",
     ),
-    NoticeKind.CSV_TOOL_MESSAGE: NoticeTemplate(Severity.WARNING, "{file}: ncu printed: {text}"),
+    NoticeKind.CSV_TOOL_MESSAGE: NoticeTemplate(Severity.WARNING, "ncu printed in {file}: {text}"),
     NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN: NoticeTemplate(
         Severity.WARNING,
         "{session}: the GPU was throttled ({reasons}) during {count:block, which was|blocks, "

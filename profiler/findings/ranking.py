@@ -40,8 +40,9 @@ class VariantRank:
     """Problems with a ratio to the baseline, in the order of the plan."""
     verdicts: tuple[PairVerdict, ...]
     """Against the baseline, at the problems of `ratios`."""
-    planned_verdicts: tuple[PairVerdict, ...]
-    """Against the baseline at every problem that both are planned for; NO DATA where one failed."""
+    verdict_by_problem: Mapping[str, PairVerdict]
+    """Against the baseline, by the id of every problem that both are planned for; NO DATA where one
+    failed."""
     complete: bool
     """Whether it is ranked at every problem that any variant is ranked at."""
     geometric_mean: float
@@ -51,6 +52,11 @@ class VariantRank:
     regret: Regret | None
     planned: frozenset[str]
     """Ids of the problems that it is planned for, of those that have a winner."""
+
+    @property
+    def planned_verdicts(self) -> tuple[PairVerdict, ...]:
+        """The verdicts of `verdict_by_problem`."""
+        return tuple(self.verdict_by_problem.values())
 
     @property
     def covers(self) -> bool:

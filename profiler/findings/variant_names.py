@@ -28,7 +28,7 @@ LONGEST_PLAIN = 24
 LONGEST_LABEL = 48
 _LONGEST_NOTE = 32
 JOINT = " \u00b7 "
-_CUT = "\u2026"
+CUT = "\u2026"
 _NUMBERED = re.compile(r"[A-Za-z]*[-_ .]?(\d+)")
 _PIECES = re.compile(r"[A-Za-z]+|\d+(?:\.\d+)?")
 _CLAUSE = re.compile(r"[;:,.(]\s")
@@ -235,7 +235,7 @@ class _Labels:
         middle = name[head : len(name) - tail]
         if not middle:
             return " ".join(name)
-        return " ".join([*([_CUT] if head else []), *middle, *([_CUT] if tail else [])])
+        return " ".join([*([CUT] if head else []), *middle, *([CUT] if tail else [])])
 
 
 def _pieces(name: str) -> frozenset[str]:
@@ -288,7 +288,7 @@ def _fitted(text: str, longest: int) -> str:
     words = text[:longest].split(" ")[:-1]
     while words and _LEADS_ON.fullmatch(words[-1].strip("\u00b7,;:").lower()):
         words.pop()
-    return f"{' '.join(words) or text[: longest - 1]}{_CUT}"
+    return f"{' '.join(words) or text[: longest - 1]}{CUT}"
 
 
 def _made_unique(labels: Mapping[str, str], fulls: Mapping[str, str]) -> dict[str, str]:

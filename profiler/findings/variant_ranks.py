@@ -65,7 +65,7 @@ def _rank(inputs: RankInputs, variant: Variant) -> VariantRank:
         variant=variant,
         ratios=ratios,
         verdicts=tuple(_verdict(inputs, variant, problem) for problem, _ in ratios),
-        planned_verdicts=tuple(_planned_verdicts(inputs, variant)),
+        verdict_by_problem=_verdict_by_problem(inputs, variant),
         complete=regret is not None and not regret.missing,
         geometric_mean=geometric_mean([value.ratio for _, value in ratios]),
         best=ordered[0] if ordered else None,
@@ -86,12 +86,12 @@ def _verdict(inputs: RankInputs, variant: Variant, problem: Problem) -> PairVerd
     return inputs.against_baseline.get(cell.id, NO_VERDICT)
 
 
-def _planned_verdicts(inputs: RankInputs, variant: Variant) -> list[PairVerdict]:
+def _verdict_by_problem(inputs: RankInputs, variant: Variant) -> dict[str, PairVerdict]:
     """NO DATA where either failed or was not measured; nothing of a problem that nobody tried."""
     baseline = inputs.programs.baseline
     if baseline is None or variant.id == baseline.id:
-        return []
-    verdicts = []
+        return {}
+    verdicts = {}
     for problem in inputs.programs.problems:
         keys = ((variant.id, problem.id), (baseline.id, problem.id))
         if problem.id not in inputs.winners or not all(
@@ -100,7 +100,7 @@ def _planned_verdicts(inputs: RankInputs, variant: Variant) -> list[PairVerdict]
             continue
         cell = inputs.programs.correct_by_place.get(keys[0])
         verdict = inputs.against_baseline.get(cell.id) if cell else None
-        verdicts.append(NO_DATA if verdict is None else verdict)
+        verdicts[problem.id] = NO_DATA if verdict is None else verdict
     return verdicts
 
 

@@ -341,6 +341,6 @@ def _console_table(timeline_table: TimelineTable) -> RenderableType:
         shown.add_row(name, *texts, *(row.data[count + place].text for place in places))
     shown.add_rest_caption(
         max(0, len(timeline_table.rows) - _MOST_LINES) + timeline_table.left_out,
-        "rows are in the page",
+        "row",
     )
     return shown

@@ -97,7 +97,7 @@ def source_tables(kernels: Sequence[ListedKernel]) -> tuple[RenderableType, ...]
         for shown in (_line_table(kernel), _class_table(kernel))
     ]
     if tables:
-        tables[-1].add_rest_caption(len(kernels) - MOST_KERNELS, "kernels are in --json")
+        tables[-1].add_rest_caption(len(kernels) - MOST_KERNELS, "kernel", " in --json")
     return tuple(tables)
 
 

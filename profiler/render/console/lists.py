@@ -66,7 +66,7 @@ def runs_table(runs: Sequence[RunEntry], left_out: int = 0) -> RenderableType:
                 else Text(_kind_words(run)),
                 run.answer or numbers.MISSING,
             )
-    listed.add_rest_caption(left_out, "older runs: name an experiment, or see --json")
+    listed.add_rest_caption(left_out, "older run", ": name an experiment, or see --json")
     return listed
 
 

@@ -102,7 +102,7 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
             *_numbers(findings, value, value),
             *([_verdict(pair)] if findings.verdicts.given else []),
         )
-    rich_table.add_rest_caption(len(rows) - len(shown), "variants are in the page")
+    rich_table.add_rest_caption(len(rows) - len(shown), "variant")
     winner = findings.ranking.deciding_winners.get(problem.id)
     source = _caption(findings.programs, [winner]) if winner and findings.verdicts.given else ""
     if winner and winner.final and any(value.source != FINAL for _, value in shown):
@@ -177,7 +177,8 @@ def _winners_table(findings: Findings) -> TextTable:
         )
     rich_table.add_rest_caption(
         len(programs.problems) - len(best.keys() | tried),
-        "problems: not measured",
+        "problem",
+        ": not measured",
     )
     if given:
         rich_table.caption = _joined(rich_table.caption, _caption(programs, list(best.values())))
@@ -250,7 +251,7 @@ def _top_table(findings: Findings) -> TextTable:
         )
     ranked = sum(row.regret is not None for row in findings.ranking.ranks)
     left_out = ranked - sum(row.regret is not None for row in rows)
-    rich_table.add_rest_caption(left_out, "variants are in the page")
+    rich_table.add_rest_caption(left_out, "variant")
     rich_table.caption = _joined(rich_table.caption, _verdict_caption(findings))
     return rich_table
 
@@ -324,7 +325,7 @@ def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> Text
             next(iter(status.cause.strip().splitlines()), ""),
         )
     rest = sum(map(len, groups[most:]))
-    rich_table.add_rest_caption(rest, "failed cells are in the page")
+    rich_table.add_rest_caption(rest, "failed cell")
     return rich_table
 
 

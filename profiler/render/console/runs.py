@@ -92,7 +92,7 @@ def _cells(comparison: RunComparison, rows: Sequence[ChangeRow]) -> TextTable:
             row.program,
             row.changes,
         )
-    shown.add_rest_caption(len(rows) - len(first_rows), "cells are in the page")
+    shown.add_rest_caption(len(rows) - len(first_rows), "cell")
     return shown
 
 
@@ -128,7 +128,7 @@ def _history(comparison: RunComparison, names: Names) -> TextTable:
     for row in rows[:_MOST_IN_HISTORY]:
         cells = [text for number, data in enumerate(row.data) for text in _texts(number, data)]
         shown.add_row(row.variant, row.problem, *cells)
-    shown.add_rest_caption(len(rows) - _MOST_IN_HISTORY, "cells are in the page")
+    shown.add_rest_caption(len(rows) - _MOST_IN_HISTORY, "cell")
     return shown
 
 

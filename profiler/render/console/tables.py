@@ -145,7 +145,7 @@ class _LaunchTable:
                 str(row.count),
                 *values,
             )
-        table.add_rest_caption(len(groups) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
+        table.add_rest_caption(len(groups) - _MOST_LAUNCH_GROUPS, "kind")
         return table
 
 
@@ -160,7 +160,7 @@ def _kernel_names(kernels: Sequence[str], longest: int) -> dict[str, str]:
 
 
 _MOST_RANKS = 20
-_REST = "take less time"
+_REST = ", which take less time"
 _WHAT_NEXT = (
     "profiler capture TRACE -o FOLDER says which of these can be made again from a trace of "
     "torch.profiler with record_shapes=True, and makes an experiment of them. profiler capture "
@@ -178,7 +178,7 @@ def ranks_table(file: str, ranks: pd.DataFrame) -> tuple[RenderableType, ...]:
         name, capture = shorten(str(row["name"]), _LONGEST_KERNEL), row["capture"]
         share = f"{100 * row['share']:.1f}\u202f%"
         shown.add_row(name, capture, str(row["calls"]), numbers.show(row["total_ns"], "ns"), share)
-    shown.add_rest_caption(max(0, len(ranks) - _MOST_RANKS), _REST)
+    shown.add_rest_caption(max(0, len(ranks) - _MOST_RANKS), "kernel", _REST)
     return shown, Paragraph(_WHAT_NEXT)
 
 

@@ -76,10 +76,10 @@ class TextTable:
         missing = len(self._columns) - len(texts)
         self._rows.append((*texts, *(Text() for _ in range(missing))))
 
-    def add_rest_caption(self, count: int, description: str) -> None:
-        """Say in the caption how many rows were left out, if any."""
+    def add_rest_caption(self, count: int, row: str, where: str = " in the page") -> None:
+        """Say in the caption how many rows were left out, if any, and where they stand."""
         if count > 0:
-            self.caption = f"{count} more {description}."
+            self.caption = f"{count} more {row}{'' if count == 1 else 's'}{where}."
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Give the lines of the table at the width of the console."""

@@ -66,7 +66,7 @@ def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:
     if math.isfinite(limit):
         reading += " Bars with an arrow are cut: their numbers tell their length."
     if left_out:
-        reading += f" {left_out} more variants stand in the main table only."
+        reading += f" The main table alone shows {left_out} more."
     return make_chart(
         f"bars-{metric.name}",
         title,

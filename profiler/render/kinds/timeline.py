@@ -90,5 +90,5 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
     for row, cell in list(rows)[:_MOST_CELLS]:
         data = (Text(datum.text) for datum in row.data[1:])
         shown.add_row(cell.name, cell.units, *data)
-    shown.add_rest_caption(len(named.cells) - _MOST_CELLS, "cells are in the page")
+    shown.add_rest_caption(len(named.cells) - _MOST_CELLS, "cell")
     return [shown]

@@ -135,7 +135,7 @@ def _fastest_sentence(findings: Findings) -> Sentence:
     where = every if faster == lead.problems else f"{faster} of {lead.problems} problems"
     return sentence_of(
         f"{strong(lead.variant.label)} takes {strong(numbers.ratio(lead.ratio))} the "
-        f"{noun(findings.numbers)} of the best of these ({mean}{word(Verdict.FASTER)} at {where})."
+        f"{noun(findings.numbers)} of the best variant ({mean}{word(Verdict.FASTER)} at {where})."
     )
 
 
@@ -259,7 +259,7 @@ def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence
         return ()
     text = f" {contender_words(findings.ranking, row)}{_first_elsewhere(findings.ranking, row)}"
     if row.covers and row.regret.worst > 1:  # else it has the lowest number everywhere
-        worst = _problem(findings.programs, row.regret.worst_problem)
+        worst = problem_of(findings.programs, row.regret.worst_problem)
         most = worst_of_the_best(findings.numbers, row.regret.worst)
         text += f"; used {where(row)}, {most} (at {worst.name})"
     return sentence_of(f"{strong(row.variant.label)}{text}.")
@@ -284,7 +284,8 @@ def _first_elsewhere(ranking: Ranking, row: VariantRank) -> str:
     return f" (elsewhere: {', '.join(named)})"
 
 
-def _problem(programs: Programs, identifier: str) -> Problem:
+def problem_of(programs: Programs, identifier: str) -> Problem:
+    """The problem with an id."""
     return next(problem for problem in programs.problems if problem.id == identifier)
 
 

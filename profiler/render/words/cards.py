@@ -15,10 +15,10 @@ from profiler.findings.counters import (
     mean_ratio,
     nearest_roof,
 )
-from profiler.findings.findings import CellNumbers, Findings, Ranking
+from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
 from profiler.findings.kinds.contrasts import contrasts
 from profiler.findings.kinds.grids import DRAM
-from profiler.findings.kinds.waves import RULE_BLOCKS_PER_SM
+from profiler.findings.kinds.waves import RULE_BLOCKS_PER_SM, Steady
 from profiler.findings.ranking import VariantRank
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import NEAR_ROOF
@@ -28,7 +28,7 @@ from profiler.model import Problem, Variant, Verdict
 from profiler.render.tables.captured_step import captured_sentences
 from profiler.render.tables.timers import timer_cards
 from profiler.render.words import numbers
-from profiler.render.words.answer import coverage_sentence
+from profiler.render.words.answer import coverage_sentence, problem_of
 from profiler.render.words.comparisons import (
     bias_words,
     noun,
@@ -48,14 +48,15 @@ from profiler.render.words.headline import (
     kind_sentence,
     reference_clause,
 )
-from profiler.render.words.names import label_keys, shared_words, usual_words
+from profiler.render.words.names import label_keys, quoted, shared_words, usual_words
+from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.places import common_condition, places
 from profiler.render.words.sentences import Card, Sentence, card_sentence, sentence_of, spoken
-from profiler.render.words.verdict_words import CSS, word
+from profiler.render.words.verdict_words import CSS, SYMBOLS
 from profiler.render.words.verdicts import (
     all_problems,
     block_words,
     counted,
-    opposed,
     percent,
     reason_and_blocks,
     word_of,
@@ -143,7 +144,9 @@ def _best_card(findings: Findings) -> Card:
         _reference_words(findings),
     ]
     detail = "; ".join(filter(None, details))
-    return Card(_place(findings.ranking, row), row.variant.label, detail)
+    label = row.variant.label
+    answer = quoted(label) if ": " in label else label
+    return Card(_place(findings.ranking, row), answer, detail)
 
 
 def _wins_words(findings: Findings, row: VariantRank) -> str:
@@ -157,9 +160,11 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
     standing = standing_of(row.variant, winners)
     higher = findings.numbers.primary.better == "higher"
     which, worse = ("highest", "lower") if higher else ("lowest", "slower")
-    parts = [f"{which} at {standing.wins or 'none'} {of_all}"]
     more = standing.same + standing.not_told_apart
+    parts = [f"{which} at {standing.wins or 'none'} {of_all}"]
     parts += [f"not shown {worse} at {more} more"] if more else []
+    if findings.ranking.tunes and not standing.wins and not more:
+        parts = [f"{_SLOWER} at {all_problems(total).removesuffix(' problems')}"]
     return f"{', '.join(parts)}{_first_instead(findings.ranking, row)}"
 
 
@@ -169,23 +174,43 @@ def _first_instead(ranking: Ranking, row: VariantRank) -> str:
     Where a run tunes it asks for one variant: how far that is from the best is said anyway.
     """
     lost = row.planned - ranking.contenders.get(row.variant.id, frozenset())
-    labels = Counter(
-        winner.cell.variant.label
-        for problem, winner in ranking.deciding_winners.items()
-        if problem in lost
-    )
-    if not labels:
+    problems: dict[str, list[Problem]] = {}
+    for problem in ranking.programs.problems:
+        if problem.id in lost:
+            label = ranking.deciding_winners[problem.id].cell.variant.label
+            problems.setdefault(label, []).append(problem)
+    if not problems:
         return ""
+    by_count = sorted(problems, key=lambda label: -len(problems[label]))
     if ranking.tunes:
-        ((label, count),) = labels.most_common(1)
-        return f" ({label} at {count})"
-    most = labels.most_common(_MOST_ELSEWHERE)
-    others = labels.total() - sum(count for _, count in most)
-    named = [f"{label} at {count}" for label, count in most]
+        return f" ({by_count[0]} is best at {len(problems[by_count[0]])})"
+    named = [
+        f"{label} at {places(problems[label], ranking.programs.problems)}"
+        for label in by_count[:_MOST_ELSEWHERE]
+    ]
+    others = sum(len(problems[label]) for label in by_count[_MOST_ELSEWHERE:])
     named += [f"others at {others}"] if others else []
-    worst = row.regret.worst if row.regret else 1.0
-    loss = f"; up to {numbers.ratio(worst)} theirs" if worst >= _FAR_FROM_BEST else ""
-    return f" (elsewhere {', '.join(named)}{loss})"
+    return f" (elsewhere {', '.join(named)}{_worst_loss(ranking, row, problems)})"
+
+
+def _worst_loss(
+    ranking: Ranking, row: VariantRank, problems: Mapping[str, Sequence[Problem]]
+) -> str:
+    """How far from the lowest a variant is at worst, where it is far; with the place if not said.
+
+    `problems`: where others are the lowest, by their labels.
+    """
+    if row.regret is None or row.regret.worst < _FAR_FROM_BEST:
+        return ""
+    lost = [problem for several in problems.values() for problem in several]
+    ratio = numbers.ratio(row.regret.worst)
+    if len(lost) == 1:
+        return f", {ratio} its time"
+    whose = "its time" if len(problems) == 1 else "the lowest time"
+    if common_condition(lost, ranking.programs.problems)[0]:
+        return f"; up to {ratio} {whose}"
+    worst = problem_of(ranking.programs, row.regret.worst_problem).name
+    return f"; up to {ratio} {whose}, at {worst}"
 
 
 _FAR_FROM_BEST = 1.1
@@ -202,37 +227,43 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
 
 def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
     """Clause on who leads at the problems that the leader is not planned for; empty without."""
-    others = [
-        winner.cell.variant.label
-        for problem, winner in ranking.deciding_winners.items()
-        if problem not in row.planned
+    problems = [
+        problem
+        for problem in ranking.programs.problems
+        if problem.id in ranking.deciding_winners and problem.id not in row.planned
     ]
+    others = [ranking.deciding_winners[problem.id].cell.variant.label for problem in problems]
     if not others:
         return ""
     leaders = [rows[0] for rows in ranking.rival_groups if rows[0].planned.isdisjoint(row.planned)]
-    opening = f"at the {len(others)} it cannot run"
-    known = {
-        rank.variant.label: _short_ratio(ranking, rank)
+    condition, kept = common_condition(problems, ranking.programs.problems)
+    opening = f"at the {len(others)} not run by it"
+    if len(kept) == len(problems):
+        opening = f"at the {len(others)} with {condition} instead"
+    of_baseline = f" of {ranking.programs.baseline.label}" if ranking.programs.baseline else ""
+    ratios = {
+        rank.variant.label: _short_ratio(rank)
         for rank in ranking.ranks
         if rank.planned.isdisjoint(row.planned)
     }
     if len(leaders) == 1 and (ranking.tunes or len(set(others)) == 1):
         label = leaders[0].variant.label
-        return f"{opening}: {label}{known[label]}"
-    (first, count), *rest = Counter(others).most_common(_MOST_ELSEWHERE)
-    firsts = "".join(f", {label}{known.get(label, '')} at {number}" for label, number in rest)
-    return f"{opening}: {first}{known.get(first, '')} at {count}{firsts}"
+        return f"{opening}: {label}{ratios[label].format(of_baseline)}"
+    firsts = [
+        f"{label}{ratios.get(label, '').format('' if place else of_baseline)} at {count}"
+        for place, (label, count) in enumerate(Counter(others).most_common(_MOST_ELSEWHERE))
+    ]
+    return f"{opening}: {', '.join(firsts)}"
 
 
-def _short_ratio(ranking: Ranking, row: VariantRank) -> str:
-    """The mean ratio of a variant to the baseline, and its verdicts, in brackets."""
-    baseline, verdicts = ranking.programs.baseline, counted(row.planned_verdicts)
-    if baseline is None or not verdicts:
-        return ""
-    return f" ({numbers.ratio(row.geometric_mean)} of {baseline.label}, {verdicts})"
+def _short_ratio(row: VariantRank) -> str:
+    """The mean ratio of a variant to the baseline, for whose name it has a place, and verdicts."""
+    verdicts = counted(row.planned_verdicts)
+    return f" ({numbers.ratio(row.geometric_mean)}{{}}, {verdicts})" if verdicts else ""
 
 
 _MOST_ELSEWHERE = 2
+_SLOWER = SYMBOLS[Verdict.SLOWER]
 
 
 def _next_words(findings: Findings, row: VariantRank) -> str:
@@ -252,7 +283,7 @@ def _next_words(findings: Findings, row: VariantRank) -> str:
         return ""
     held = len(ranking.contenders.get(following.variant.id, frozenset()) & row.planned)
     worse = "lower" if findings.numbers.primary.better == "higher" else "slower"
-    shown = f"not shown {worse}" if held == total else f"shown {worse} at {total - held}"
+    shown = f"not shown {worse}" if held == total else f"{_SLOWER} at {total - held}"
     mean = following.geometric_mean / row.geometric_mean
     compared = len(following.ratios) == len(row.ratios) and mean > 0
     of_leader = f", {numbers.ratio(mean)} its {noun(findings.numbers)}" if compared else ""
@@ -272,8 +303,8 @@ def _reference_words(findings: Findings) -> str:
     if lead is None or lead.variant == findings.programs.baseline:
         return ""
     if lead.ratio > 1:
-        took = f"{numbers.ratio(lead.ratio)} the lowest {noun(findings.numbers)}s"
-        return f"{lead.variant.label}, the best reference, {took}"
+        took = f"{numbers.ratio(lead.ratio)} the best {noun(findings.numbers)}s"
+        return f"reference {lead.variant.label}, {took}"
     if not kind_sentence(findings):
         return ""
     return spoken(sentence_of(reference_clause(findings.numbers, lead))).removeprefix("; ")
@@ -311,12 +342,15 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     if least is None or numbers.is_missing(least.rule_least):
         return ()
     labels = {variant.id: variant.label for variant in findings.programs.variants}
-    blocks = [f"{need.blocks_per_sm:.4g} for {_quoted(labels[need.variant])}" for need in enough]
+    blocks = [
+        f"{need.blocks_per_sm:.4g} for {quoted(labels[need.variant])}{_held(need)}"
+        for need in enough
+    ]
     answer, waves = blocks_that_fill(enough)
     known = not any(numbers.is_missing(need.blocks_per_sm) for need in enough)
     detail = "; ".join(blocks[:_MOST_NEEDS]) if known and len(enough) > 1 else waves
     cost = f"{numbers.show(100 * least.rule_least, '%')} of the full rate"
-    where = f"{_quoted(labels[least.variant])} at {least.rule_least_at:.4g} waves"
+    where = f"{quoted(labels[least.variant])} at {least.rule_least_at:.4g} waves"
     grids = sum(need.rule_grids for need in enough)
     idle = f"at worst ({where}), of {grids} grids with that many or more"
     why = ["multiprocessors idle in it", leader_roof_words(findings)]
@@ -328,9 +362,9 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     )
 
 
-def _quoted(label: str) -> str:
-    """A label that may read as a number of blocks itself."""
-    return f"\u201c{label}\u201d"
+def _held(need: Steady) -> str:
+    """How many blocks of a variant a multiprocessor holds at once: those of one wave."""
+    return f" ({need.blocks_per_sm / need.waves:.3g} at a time)"
 
 
 def _duration_evidence(findings: Findings) -> tuple[str, str]:
@@ -411,62 +445,69 @@ def _reality_card(findings: Findings) -> Card:
     question = "Is it real"
     if row is None or not row.ratios:
         return Card(question, "not known", "no ratio to a baseline")
-    judged = [pair for pair in row.planned_verdicts if pair.verdict is not None]
-    if judged and any(pair.verdict is not Verdict.NO_DATA for pair in judged):
-        problems = {id(pair): at[0].name for at, pair in zip(row.ratios, row.verdicts, strict=True)}
-        baseline = findings.programs.baseline
-        return _verdict_card(question, judged, problems, baseline.label if baseline else "")
+    judged = [
+        (problem, pair)
+        for problem in findings.programs.problems
+        if (pair := row.verdict_by_problem.get(problem.id)) and pair.verdict is not None
+    ]
+    if any(pair.verdict is not Verdict.NO_DATA for _, pair in judged):
+        return _verdict_card(question, findings.programs, row, judged)
     if findings.verdicts.given:
         return Card(question, "not known", "only the baseline was measured")
     return _interval_card(question, findings.numbers, row)
 
 
 def _verdict_card(
-    question: str, verdicts: Sequence[PairVerdict], problems: Mapping[int, str], baseline: str
+    question: str,
+    programs: Programs,
+    row: VariantRank,
+    judged: Sequence[tuple[Problem, PairVerdict]],
 ) -> Card:
-    """The most frequent verdict, then the others, the margin and the number of blocks.
-
-    `problems`: names by the identity of a verdict; where few have another verdict, they are named.
-    `baseline`: name of what they are against; empty where it has none.
-    """
+    """The most frequent verdict, then the others and where, the margin and the number of blocks."""
+    problems, verdicts = zip(*judged, strict=True)
     if len(verdicts) == 1:
         css = CSS[verdicts[0].verdict] if verdicts[0].verdict else ""
         return Card(question, word_of(verdicts[0]), reason_and_blocks(verdicts[0]), css)
-    by_verdict = Counter(pair.verdict for pair in verdicts if pair.verdict)
-    (first, count), *others = by_verdict.most_common()
+    by_verdict: dict[Verdict, list[Problem]] = {}
+    for problem, pair in judged:
+        if pair.verdict:
+            by_verdict.setdefault(pair.verdict, []).append(problem)
+    first, *others = sorted(by_verdict, key=lambda verdict: -len(by_verdict[verdict]))
+    others.sort(key=lambda verdict: verdict not in (Verdict.FASTER, Verdict.SLOWER))
     total = len(verdicts)
     words = {
         verdict: word_of_all([pair for pair in verdicts if pair.verdict is verdict])
         for verdict in by_verdict
     }
     every = all_problems(total).removesuffix(" problems")
-    answer = f"{words[first]} at {every if count == total else f'{count} of {total}'}"
-    if both := opposed(verdicts):
-        answer = f"{both} of {total}"
-        others = [(verdict, number) for verdict, number in others if word(verdict) not in both]
+    answer = f"{words[first]} at {every if not others else f'{len(by_verdict[first])} of {total}'}"
     rest = [
-        f"{words[verdict]} at {_named_or_counted(verdict, number, verdicts, problems)}"
-        for verdict, number in others
+        f"{words[verdict]} at "
+        + (
+            f"{len(by_verdict[verdict])}{_why_no_data(programs, row, by_verdict[verdict])}"
+            if verdict is Verdict.NO_DATA
+            else places(by_verdict[verdict], problems)
+        )
+        for verdict in others
     ]
     margins = _span("margin \u00b1", [pair.margin for pair in verdicts], "")
-    against = f"against {baseline}" if baseline else ""
+    against = f"against {programs.baseline.label}" if programs.baseline else ""
     rests_on = ", ".join(filter(None, (against, f"{margins}{_offsets(verdicts)}")))
     details = [", ".join(rest), rests_on, _blocks(verdicts)]
     detail = "; ".join(filter(None, details))
     return Card(question, answer, detail, "" if others else CSS[first])
 
 
-def _named_or_counted(
-    verdict: Verdict | None,
-    count: int,
-    verdicts: Sequence[PairVerdict],
-    problems: Mapping[int, str],
-) -> str:
-    named = [problems.get(id(pair), "") for pair in verdicts if pair.verdict is verdict]
-    return " and ".join(named) if count <= _FEW_NAMED and all(named) else str(count)
-
-
-_FEW_NAMED = 2
+def _why_no_data(programs: Programs, row: VariantRank, problems: Sequence[Problem]) -> str:
+    """Which of the two failed at these problems, most often, and how, in brackets."""
+    failed = Counter(
+        (variant.label, OUTCOME_WORDS[outcome])
+        for problem in problems
+        for variant in (row.variant, programs.baseline)
+        if variant and (cell := programs.by_place.get((variant.id, problem.id)))
+        if not (outcome := programs.status(cell).outcome).correct
+    )
+    return "".join(f" ({label} {outcome})" for (label, outcome), _ in failed.most_common(1))
 
 
 def _offsets(verdicts: Sequence[PairVerdict]) -> str:

@@ -81,10 +81,10 @@ def contender_words(ranking: Ranking, row: VariantRank) -> str:
 
 
 def of_the_best(cell_numbers: CellNumbers, slowdown: float) -> str:
-    """A number against that of the best, as a ratio: `1.028x the time of the best`."""
+    """A number against that of the best, as a ratio: `1.028x the best time`."""
     higher = cell_numbers.primary.better == "higher"
     ratio = numbers.ratio(1 / slowdown if higher else slowdown)
-    return f"{ratio} the {noun(cell_numbers)} of the best"
+    return f"{ratio} the best {noun(cell_numbers)}"
 
 
 def worst_of_the_best(numbers: CellNumbers, slowdown: float) -> str:

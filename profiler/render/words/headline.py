@@ -11,6 +11,7 @@ from profiler.findings.kinds.contrasts import contrasts
 from profiler.findings.kinds.steps import Rung, StepEffect, largest_effects, steps_up_and_down
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
 from profiler.findings.ranking import VariantRank
+from profiler.findings.variant_names import CUT
 from profiler.findings.why.find import idle_difference
 from profiler.findings.winners import Winner
 from profiler.model import Variant, Verdict
@@ -19,6 +20,7 @@ from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
 from profiler.render.words.answer import NOTHING_MEASURED
 from profiler.render.words.comparisons import noun, step_name, ties_words, value_name
+from profiler.render.words.names import quoted
 from profiler.render.words.sentences import Sentence, sentence_of, spoken, strong
 from profiler.render.words.verdict_words import word
 from profiler.render.words.verdicts import counted, counts_clause, opposed, symbol, word_of
@@ -186,7 +188,7 @@ def lead_words(cell_numbers: CellNumbers, lead: ReferenceLead) -> str:
     is_faster = lead.verdicts.get(Verdict.FASTER.value, 0) == lead.problems
     verdict = f", {word(Verdict.FASTER)}" if is_faster else ""
     return (
-        f"takes {numbers.ratio(lead.ratio)} the {noun(cell_numbers)} of the best of these{verdict}"
+        f"takes {numbers.ratio(lead.ratio)} the {noun(cell_numbers)} of the best variant{verdict}"
     )
 
 
@@ -202,11 +204,20 @@ def _ladder(findings: Findings) -> Sentence:
         return ()
     best = next((rung for rung in measured if rung.variant == findings.ranking.best), measured[-1])
     what = noun(findings.numbers)
+    first, last = (_spelled(rung.variant) for rung in (measured[0], best))
     return sentence_of(
         f"{len(kind.ladder)} versions go from {numbers.ratio(measured[0].ratio)} the {what} of "
-        f"{baseline.label} to {strong(numbers.ratio(best.ratio))} with "
-        f"{strong(best.variant.label)}; {steps}."
+        f"{baseline.label} with {first} to {strong(numbers.ratio(best.ratio))} with "
+        f"{strong(last)}; {steps}."
     )
+
+
+def _spelled(version: Variant) -> str:
+    """A version's number and note in quotes, whole where a label cuts it."""
+    label = version.label
+    if label.endswith(CUT):
+        label = f"{label.partition(': ')[0]}: {version.note}"
+    return quoted(label)
 
 
 def _steps_words(findings: Findings) -> str:
@@ -221,15 +232,17 @@ def _steps_words(findings: Findings) -> str:
         and 2 * sum(pair.verdict is Verdict.SLOWER for pair in rung.step.verdicts)
         > len(rung.step.verdicts)
     ]
-    told = (("the step that gains most is ", gains), ("the one that loses most is ", losses))
-    return "; ".join(f"{opening}{_step_words(rungs[0])}" for opening, rungs in told if rungs)
+    told = (("the largest gain is ", gains), ("the largest loss ", losses))
+    return ", ".join(f"{opening}{_step_words(rungs[0])}" for opening, rungs in told if rungs)
 
 
 def _step_words(rung: Rung) -> str:
     if rung.step is None:
         return ""
     ratio = numbers.ratio(rung.step.overall.ratio)
-    return f"{strong(rung.variant.label)} ({ratio}{counts_clause(rung.step.verdicts)})"
+    agreed = symbol(rung.step.verdicts)
+    verdicts = f" {agreed}" if agreed else counts_clause(rung.step.verdicts)
+    return f"{strong(_spelled(rung.variant))} ({ratio}{verdicts})"
 
 
 def _steps(findings: Findings) -> Sentence:
@@ -252,12 +265,13 @@ _MOST_EFFECTS = 4
 def _effect_words(step_effect: StepEffect) -> str:
     """A step after the largest, in short: its ratio, and its verdicts by their symbols.
 
-    Where those differ, the least and the most that it is for a pair of variants.
+    Where those differ, the least and the most that it is at one problem.
     """
     name, overall = step_name(step_effect.step), step_effect.overall
     if alike := symbol(step_effect.verdicts):
         return f"{name} {numbers.ratio(overall.ratio)} {alike}"
-    ends = f"pairs {numbers.ratio(overall.smallest)} to {numbers.ratio(overall.largest)}"
+    ratios = [effect.ratio for effect in step_effect.effects if effect.pairs]
+    ends = f"{numbers.ratio(min(ratios))} to {numbers.ratio(max(ratios))}" if ratios else ""
     verdicts = f" ({ends}; {counted(step_effect.verdicts)})" if step_effect.verdicts else ""
     return f"{name} {numbers.ratio(overall.ratio)}{verdicts}"
 
@@ -272,8 +286,8 @@ def _waves(findings: Findings) -> Sentence:
     held = sum(need.rule_holds is True for need in needs)
     return sentence_of(
         f"A grid needs {strong(answer)} ({who}{waves}) to reach {numbers.show(100 * GOOD, '%')} of "
-        f"the rate of full waves and stay there; the rule of {RULE_BLOCKS_PER_SM:g} blocks per "
-        f"SM holds for {held or 'none'} of {len(needs)} variants."
+        f"the rate of full waves and stay there; the rule of thumb that {RULE_BLOCKS_PER_SM:g} "
+        f"thread blocks per SM are enough holds for {held or 'none'} of {len(needs)} variants."
     )
 
 
@@ -284,7 +298,7 @@ def blocks_that_fill(needs: Sequence[Steady]) -> tuple[str, str]:
     """
     texts = []
     for unit, values in (
-        ("blocks per SM", [need.blocks_per_sm for need in needs]),
+        ("thread blocks per SM", [need.blocks_per_sm for need in needs]),
         ("waves", [need.waves for need in needs]),
     ):
         ends = dict.fromkeys(f"{end:.4g}" for end in (min(values), max(values)))

@@ -24,6 +24,11 @@ def shorten(name: str, longest: int = LONGEST_NAME) -> str:
     return f"{name[:half]}\u2026{name[-half:]}"
 
 
+def quoted(label: str) -> str:
+    """A label in quotation marks: one of several words, or that may read as a number."""
+    return f"\u201c{label}\u201d"
+
+
 def shared_words(programs: Programs) -> str:
     """Sentence on what all variants share; empty where labels are not made of parameters."""
     names = programs.names

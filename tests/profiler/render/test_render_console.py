@@ -191,8 +191,8 @@ def test_problems_that_nobody_measured_are_counted_not_called_wrong(report):
         return shown(console.final_summary(find(kept), verbose=True))
 
     text = with_outcome(Outcome.NOT_MEASURED)
-    assert "1 more problems: not measured" in text
+    assert "1 more problem: not measured" in text
     assert "no correct result" not in text
     text = with_outcome(Outcome.WRONG_RESULT)
     assert "no correct result" in text
-    assert "more problems: not measured" not in text
+    assert "more problem: not measured" not in text

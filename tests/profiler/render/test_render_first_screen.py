@@ -101,7 +101,7 @@ def test_nothing_correct_is_said_plainly():
 def test_waves_say_from_where_on_all_are_good():
     text = words_of(find(make_waves()))
     assert text.startswith(
-        "A grid needs 8.5 to 34 blocks per SM (8.5 waves) to reach 90.0\u202f% of the rate"
+        "A grid needs 8.5 to 34 thread blocks per SM (8.5 waves) to reach 90.0\u202f% of the rate"
     )
     never = words_of(find(make_waves((1, 2, 4, 8, 8.01))))
     assert "A grid needs" not in never, "where none is good, the sentence is another"
@@ -110,7 +110,7 @@ def test_waves_say_from_where_on_all_are_good():
 def test_a_reference_is_faster_only_where_verdicts_show_it(findings):
     variant = findings.programs.variants[0]
     shown = ReferenceLead(variant, 0.5, 3, {Verdict.FASTER.value: 3})
-    ratio = "takes 0.500\u00d7 the time of the best of these"
+    ratio = "takes 0.500\u00d7 the time of the best variant"
     assert lead_words(findings.numbers, shown) == f"{ratio}, \u25bc FASTER"
     unclear = ReferenceLead(variant, 0.5, 3, {Verdict.FASTER.value: 2, Verdict.UNCLEAR.value: 1})
     assert lead_words(findings.numbers, unclear) == ratio

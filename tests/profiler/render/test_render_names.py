@@ -93,7 +93,7 @@ def test_a_reference_that_is_ahead_is_named_first():
     (first, *_) = sentences(find(report))
     text = "".join(part.text for part in first)
     assert text.startswith("torch.softmax takes 0.")
-    assert text.endswith("of the best of these (geometric mean, \u25bc FASTER at both problems).")
+    assert text.endswith("of the best variant (geometric mean, \u25bc FASTER at both problems).")
 
 
 @pytest.mark.parametrize(
