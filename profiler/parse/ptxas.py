@@ -39,6 +39,17 @@ _FOLLOWS = "<error-type>"
 _UNDECIDED = re.compile(
     r'"std::make_tuple" matches the argument list.*std::make_tuple\((?P<kernels>.+)\);', re.DOTALL
 )
+_WARNING = re.compile(r".*\bwarning\b.*:|Remark: ")
+"""First line of what nvcc says beside its errors."""
+_UNSUPPORTED = re.compile(
+    r"ptxas .*; error\s*: (?P<what>.+) not supported on \.target '(?P<arch>sm_\d+)'"
+)
+"""Instructions of one architecture alone have their place in its `a` form only."""
+_UNDEFINED = re.compile(r".*undefined reference to `(?P<name>.+)'")
+_OF_NAME = re.compile(
+    r"\s*launcher\.cu\(\d+\): error: (?P<what>.+)\n.*std::make_tuple\((?P<kernels>.+)\);", re.DOTALL
+)
+"""An error in the one line that names the kernels."""
 _COUNT = re.compile(r"\d+ errors? detected in the compilation of .+")
 
 
@@ -97,6 +108,8 @@ def error_lines(log: str) -> tuple[str, ...]:
     nothing, and variants of one source have the same lines then.
     """
     lines = [line for line in _causes(log) if line.strip() and not _COUNT.fullmatch(line)]
+    if (sentence := next(_remedied(lines), None)) is not None:
+        return (sentence,)
     faults = [match["sentence"] for match in map(_FAULT.fullmatch, lines) if match is not None]
     others = tuple(_without_faults(lines))
     if faults and not any("error" in line for line in others):
@@ -112,8 +125,12 @@ def _causes(log: str) -> list[str]:
     blocks = _BLANK.split(log)
     undecided = [match for match in map(_UNDECIDED.search, blocks) if match is not None]
     causes = [block for block in blocks if _FOLLOWS not in block and not _UNDECIDED.search(block)]
+    of_name = [match for match in map(_OF_NAME.match, causes) if match is not None]
+    if of_name:
+        return [f"kernel '{of_name[0]['kernels']}': {of_name[0]['what']}"]
     if any("error:" in block for block in causes):
-        return "\n".join(causes).splitlines()
+        errors = (block for block in causes if not _WARNING.match(block.lstrip()))
+        return "\n".join(errors).splitlines()
     if undecided:
         return [
             f"kernel '{undecided[0]['kernels']}' is not one function: give every template argument "
@@ -121,6 +138,22 @@ def _causes(log: str) -> list[str]:
             "static_cast<void (*)(TYPES)>(NAME)"
         ]
     return log.splitlines()
+
+
+def _remedied(lines: Iterable[str]) -> Iterator[str]:
+    """A sentence, with what to do, for each error of ptxas or the linker that has one answer."""
+    for line in lines:
+        if match := _UNSUPPORTED.fullmatch(line):
+            arch = match["arch"]
+            yield (
+                f"{match['what']} not supported on {arch}: where the GPU has it, say "
+                f"`build: {{arch: {arch}a}}`"
+            )
+        elif match := _UNDEFINED.fullmatch(line):
+            yield (
+                f"nothing defines '{match['name']}': include the file that does, or name its "
+                "library (`build: {flags: [-lNAME]}`)"
+            )
 
 
 def _without_faults(lines: Iterable[str]) -> Iterator[str]:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ast
 import difflib
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from profiler.kernels.cuda_file.description import (
 )
 from profiler.kernels.cuda_file.torch_syntax import parse_torch, split_function
 from profiler.model import Params, Plan, Problem, Variant
+from profiler.planning.cuda_source import Function, SourceFile, read_source
 from profiler.planning.python_files import function_faults
 from profiler.planning.spec import CudaWorkload, LoadedSpec, did_you_mean
 from profiler.planning.spec.source import FieldPath
@@ -32,28 +34,16 @@ from profiler.planning.spec.values import close_hint
 Fault = tuple[FieldPath, str]
 """Field of the spec, and what is wrong."""
 
-MAX_INCLUDED = 100
-"""Most files that are looked into for one source."""
-
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
-_TOKEN = re.compile(r"\w+|[^\s\w]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _OVERLOAD = re.compile(r"static_cast<.+>\s*\((.+)\)\s*")
-_ATTRIBUTES = ("__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__block_size__")
-"""What may stand between `__global__` and a kernel's name, with arguments of its own."""
-
-
-@dataclass(frozen=True)
-class SourceFile:
-    """A file and what it includes by quotes, without comments."""
-
-    words: frozenset[str]
-    kernels: tuple[str, ...]
-    complete: bool
-    """Whether all that it includes by quotes was found beside it."""
-    unreadable: tuple[Path, ...] = ()
-    """What it includes by quotes and is there, but cannot be read."""
+_TEMPLATE = re.compile(r"<[^<>]*>")
+_OF_HOST = {
+    "cudaTextureObject_t": "a texture",
+    "cudaSurfaceObject_t": "a surface",
+    "CUtensorMap": "a tensor map",
+}
+"""Types of parameters whose values only host code makes."""
+_IN_PYTHON = "write a workload in Python (docs/workloads.md), whose `prepare` does it"
 
 
 def cuda_faults(loaded: LoadedSpec, plan: Plan) -> Iterator[Fault]:
@@ -63,14 +53,15 @@ def cuda_faults(loaded: LoadedSpec, plan: Plan) -> Iterator[Fault]:
         return
     description = workload.description(loaded.base)
     yield from _function_faults(description.reference, ("workload", "reference"), loaded.base)
-    yield from _header_faults(description, plan)
-    elsewhere = any(flag.startswith("-I") for flag in loaded.experiment.build.flags)
+    flags = loaded.experiment.build.flags
+    yield from _header_faults(description, plan, flags)
+    included_elsewhere = not {"-I", "-include", "-isystem"}.isdisjoint(flags)
     for variant in plan.variants:
         torch = variant.params.get("torch")
         if torch is not None:
             yield from _function_faults(str(torch), ("variants",), loaded.base)
-        elif not elsewhere:
-            yield from _kernel_faults(description, variant)
+        elif not included_elsewhere:
+            yield from _kernel_faults(description, variant, flags)
 
 
 def cuda_notes(loaded: LoadedSpec, plan: Plan) -> tuple[str, ...]:
@@ -82,101 +73,149 @@ def cuda_notes(loaded: LoadedSpec, plan: Plan) -> tuple[str, ...]:
     notes: dict[str, str] = {}
     for variant in plan.variants:
         if "torch" not in variant.params:
-            notes |= dict(_unread(description, variant))
+            notes |= dict(_unread(description, variant, loaded.experiment.build.flags))
     return tuple(notes.values())
 
 
-@cache
-def read_source(path: Path) -> SourceFile:
-    """Look into a file and the files that it includes by quotes, as far as they are there."""
-    texts: dict[Path, str] = {}
-    waiting, complete = [path], True
-    unreadable: list[Path] = []
-    while waiting and len(texts) < MAX_INCLUDED:
-        file = waiting.pop()
-        if file in texts:
-            continue
-        try:
-            texts[file] = _COMMENT.sub(" ", file.read_text(encoding="utf-8", errors="replace"))
-        except (FileNotFoundError, NotADirectoryError):
-            complete = False  # the compiler may find it elsewhere
-            continue
-        except OSError:
-            complete = False
-            unreadable.append(file)
-            continue
-        waiting += [(file.parent / name).resolve() for name in _INCLUDE.findall(texts[file])]
-    source = "\n".join(texts.values())
-    words, kernels = frozenset(_WORD.findall(source)), tuple(_kernels(source))
-    # That the file itself can be read is looked at with all sources.
-    headers = (file for file in dict.fromkeys(unreadable) if file != path)
-    return SourceFile(words, kernels, complete, tuple(headers))
-
-
-def _kernels(text: str) -> Iterator[str]:
-    """Names of the `__global__` functions of a text, each once."""
-    tokens = _TOKEN.findall(text)
-    places = (place for place, word in enumerate(tokens) if word == "__global__")
-    names = dict.fromkeys(_function_name(tokens, place + 1) for place in places)
-    yield from (name for name in names if name is not None)
-
-
-def _function_name(tokens: list[str], start: int) -> str | None:
-    """The word before the first parenthesis that is no attribute's."""
-    place = start
-    while place < len(tokens) and tokens[place] not in ";{}":
-        if tokens[place] == "(":
-            if tokens[place - 1] not in _ATTRIBUTES:
-                return tokens[place - 1]
-            place = _closing(tokens, place)
-        place += 1
-    return None
-
-
-def _closing(tokens: list[str], opening: int) -> int:
-    depth = 0
-    for place in range(opening, len(tokens)):
-        depth += {"(": 1, ")": -1}.get(tokens[place], 0)
-        if depth == 0:
-            return place
-    return len(tokens)
-
-
-def _header_faults(description: CudaFile, plan: Plan) -> Iterator[Fault]:
+def _header_faults(description: CudaFile, plan: Plan, flags: Sequence[str]) -> Iterator[Fault]:
     """Headers that are there and cannot be read, each once for each source."""
     launched = (variant.params for variant in plan.variants if "torch" not in variant.params)
     for path in dict.fromkeys(description.source_of(params).resolve() for params in launched):
-        for header in read_source(path).unreadable:
+        for header in _source(path, flags).unreadable:
             message = f"{path.name} includes {header.name}, which cannot be read"
             yield ("workload", "source"), message
 
 
-def _kernel_faults(description: CudaFile, variant: Variant) -> Iterator[Fault]:
+def _source(path: Path, flags: Sequence[str]) -> SourceFile:
+    """What stands in a file, whose headers may lie in the folders of `-I`."""
+    folders = (flag[2:] for flag in flags if flag.startswith("-I"))
+    return read_source(path, tuple(path.parent / folder for folder in folders if folder))
+
+
+def _kernel_faults(
+    description: CudaFile, variant: Variant, flags: Sequence[str]
+) -> Iterator[Fault]:
     path = description.source_of(variant.params).resolve()
     of_variant = {"kernel", "launches"} & variant.params.keys()
     of_workload = "launches" if description.launches else "kernel"
     field: FieldPath = ("variants",) if of_variant else ("workload", of_workload)
     if not path.is_file():
         return
-    source = read_source(path)
+    source = _source(path, flags)
     macros = description.macros(variant.params)
     for step in description.steps(variant.params):
-        kernel = description.kernel_of(step)
-        if "<<<" in kernel:
+        written = description.kernel_of(step)
+        if "<<<" in written:
             message = "has a launch in it; write its name, and `grid`, `block` and `arguments`"
-            yield field, f"'{kernel}' (variant '{variant.name}') {message}"
+            yield field, f"'{written}' (variant '{variant.name}') {message}"
             continue
-        name = _OVERLOAD.sub(r"\1", kernel).partition("<")[0].rpartition("::")[2].strip()
+        name = _OVERLOAD.sub(r"\1", written).partition("<")[0].rpartition("::")[2].strip()
         if source.complete and name not in source.words and name not in macros:
             hint = did_you_mean(name, source.kernels) or "; it has no __global__ function"
             yield field, f"{path.name} has no kernel '{name}' (variant '{variant.name}'){hint}"
+        elif (function := source.plain_function(name)) is not None:
+            yield field, _no_kernel(function, variant.name, source)
+        elif (kernel := source.kernel(name)) is not None:
+            yield from ((field, fault) for fault in _body_faults(description, step, source, kernel))
+            yield from _parameter_faults(description, step, source, kernel)
 
 
-def _unread(description: CudaFile, variant: Variant) -> Iterator[tuple[str, str]]:
+def _no_kernel(function: Function, variant: str, source: SourceFile) -> str:
+    """Sentence for a function that cannot be launched, with what can be named in its place."""
+    kind = "device" if "__device__" in function.specifiers else "host"
+    named = f"'{function.name}' (variant '{variant}') is a {kind} function ({function.place})"
+    kernels = ", ".join(source.kernels)
+    if not kernels:
+        return f"{named}, and {function.place.partition(':')[0]} has no __global__ function"
+    launched = f"; it launches {function.launches[0]}" if function.launches else ""
+    return (
+        f"{named}, not a __global__ one: name a kernel ({kernels}) with its grid, block and "
+        f"arguments{launched}. Host code as a whole is measured by `workload: {{command: …}}` "
+        "(docs/own-programs.md) or from Python (docs/workloads.md)"
+    )
+
+
+def _body_faults(
+    description: CudaFile, step: Params, source: SourceFile, kernel: Function
+) -> Iterator[str]:
+    """What the body of a kernel, and what it calls, needs of the host and does not get."""
+    reached = tuple(source.reached(kernel))
+    syncing = next((function for function in reached if function.syncs_grid), None)
+    if syncing is not None and not description.is_cooperative(step):
+        yield (
+            f"kernel '{kernel.name}' waits for its whole grid (in {syncing.name}, "
+            f"{syncing.place}), which only a cooperative launch allows: say `cooperative: true`"
+        )
+    words = frozenset().union(*(function.words for function in reached))
+    for name, place in source.constants.items():
+        if name in words:
+            yield (
+                f"kernel '{kernel.name}' reads '{name}' ({place}), __constant__ memory that host "
+                f"code sets, which does not run here: give it its values in its declaration, pass "
+                f"them as an argument, or {_IN_PYTHON}"
+            )
+
+
+def _parameter_faults(
+    description: CudaFile, step: Params, source: SourceFile, kernel: Function
+) -> Iterator[Fault]:
+    """Arguments that a kernel cannot be given as they are described."""
+    arguments = description.arguments_of(step)
+    if len(arguments) != len(kernel.parameters):
+        if not kernel.has_hidden_parameters:
+            yield (
+                ("workload", "arguments"),
+                f"kernel '{kernel.name}' takes {len(kernel.parameters)} arguments "
+                f"({', '.join(kernel.parameters)}; {kernel.place}) and is given {len(arguments)}: "
+                f"{', '.join(arguments)}",
+            )
+        return
+    pairs = zip(arguments, kernel.parameters, strict=True)
+    for number, (name, parameter) in enumerate(pairs, start=1):
+        plain = _TEMPLATE.sub("", parameter)
+        for fault in itertools.islice(_misfits(description, source, name, plain), 1):
+            of_kernel = f"argument {number} of the kernel '{kernel.name}' ({name})"
+            takes = f"it takes `{parameter}` ({kernel.place}), {fault}"
+            named = name in description.arguments
+            field: FieldPath = ("workload", "arguments", *((name,) if named else ()))
+            yield field, f"{of_kernel}: {takes}"
+
+
+def _misfits(description: CudaFile, source: SourceFile, name: str, parameter: str) -> Iterator[str]:
+    """What is wrong with an argument for a parameter, and what to do; the first is the cause."""
+    words, tensor = _WORD.findall(parameter), description.tensor(name)
+    pointers = parameter.count("*") + parameter.count("[")
+    struct = next((word for word in words[:-1] if word in source.structs), None)
+    for word in words:
+        if word in _OF_HOST:
+            yield f"{_OF_HOST[word]}, which only host code makes: {_IN_PYTHON}"
+    if name in description.structs and pointers:
+        yield (
+            f"a pointer, and a struct is given by value: take it so, without a `*`, or {_IN_PYTHON}"
+        )
+    if tensor is None:
+        return
+    if pointers > 1 and not (tensor.pointers or tensor.dtype == "int64"):
+        yield (
+            f"a pointer to pointers, and '{name}' is one tensor: say `pointers: true` of it for "
+            f"the addresses of {name}[0], {name}[1], …"
+        )
+    if pointers == 1 and struct is not None and source.holds_pointers(struct):
+        yield (
+            f"a pointer to structs that hold pointers, which no tensor has: take {struct} by value "
+            f"and give its members (`{{struct: …}}`, docs/cuda-file.md), or {_IN_PYTHON}"
+        )
+    if pointers == 0 and struct is not None:
+        yield f"a struct by value: give its members (`{name}: {{struct: …}}`, docs/cuda-file.md)"
+
+
+def _unread(
+    description: CudaFile, variant: Variant, flags: Sequence[str]
+) -> Iterator[tuple[str, str]]:
     """Parameters and macros of a variant that nothing reads, each with a sentence."""
     params = variant.params
     path = description.source_of(params).resolve()
-    source = read_source(path)
+    source = _source(path, flags)
     if not source.complete:
         return
     macros = description.macros(params)
@@ -351,6 +390,7 @@ class _Checks:
             launch = partial(self._launch_field, variant, number)
             which = where if len(steps) == 1 else f"{where}, launch {number + 1}"
             self._value(launch("kernel"), partial(description.kernel_of, step), which)
+            self._value(launch("cooperative"), partial(description.is_cooperative, step), which)
             for problem in self.problems:
                 at = f"{which}, problem '{problem.name}'"
                 values = {**step, **problem.params}

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from profiler.errors import SpecError
-from profiler.planning.cuda_file import read_source
+from profiler.planning.cuda_source import read_source
 from profiler.planning.plan import make_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import space_of
@@ -195,6 +195,106 @@ def test_a_kernel_or_file_that_is_not_there_is_named(ready, old, new, line):
     with pytest.raises(SpecError) as raised:
         ready(CUDA_SPEC.replace(old, new), **files)
     assert line in str(raised.value)
+
+
+# As people write them: a mark of the byte order, carriage returns, a `main`, names from macros.
+STRANGE = """\ufeff// "all" of this {
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+#define CEIL(a, b) (((a) + (b) - 1) / \\
+                    (b))
+#define KERNEL extern "C" __global__ void
+#define UNARY(name) KERNEL name##_kernel(const float* x, float* y, int n) {}
+UNARY(relu)
+KERNEL copy(const float* x, float* y, int n) { printf("} %d\\n", n); }
+__constant__ float weights[3], bias;
+__constant__ float ready[2] = {1, 2};
+template <class T> struct View { T* data; __device__ T* at(int i) { return data; } };
+struct Pair { float a, b; };
+__device__ float weigh(float v) { return v * bias; }
+__device__ void wait(cg::grid_group& grid) { grid.sync(); }
+
+void launcher(const float* x, float* y, int n)
+{
+    copy<<<CEIL(n, 256),
+           256>>>(x, y, n);
+}
+extern "C" __global__ void __launch_bounds__(CEIL(9, 3)) weighed(const float* x, float* y, int n) {
+    y[0] = weigh(x[0]) + ready[0];
+}
+namespace { __global__ void meets(const float *x, float *y, int n) {
+    auto all = cg::this_grid();
+    wait(all);
+} }
+__global__ void ranked(const float* x, float* y, int n) { y[cg::this_grid().thread_rank()] = 0; }
+template <int N = (4 + 4)>
+__global__ void batched(const float* const* __restrict__ x, float* y, int n = CEIL(2, 1)) {}
+__global__ void viewed(const View<float>* x, float* y, int n) {}
+__global__ void by_value(View<float> x, float* y, int n) {}
+__global__ void paired(const Pair* x, Pair y[], int) {}
+__global__ void textured(cudaTextureObject_t x, float* y, int n);
+__global__ void textured(cudaTextureObject_t x, float* y, int n) {}
+template <class... Rest> __global__ void packed(const float* x, Rest... rest) {}
+__global__ void three(const float* x, float* y) {}
+int main() { launcher(nullptr, nullptr, 1); return 0; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "fault"),
+    [
+        ("copy", None),
+        ("relu_kernel", None),
+        ("ranked", None),
+        ("paired", None),
+        ("packed<float*, int>", None),
+        (
+            "launcher",
+            "8: variants: 'launcher' (variant 'launcher') is a host function (x.cu:17), not a "
+            "__global__ one: name a kernel (copy, weighed, meets, ranked, batched, viewed, "
+            "by_value, paired, textured, packed, three) with its grid, block and arguments; it "
+            "launches copy<<<CEIL(n, 256), 256>>>. Host code as a whole is measured by `workload:",
+        ),
+        ("weigh", "'weigh' (variant 'weigh') is a device function (x.cu:14), not a __global__ on"),
+        ("weighed", "kernel 'weighed' reads 'bias' (x.cu:10), __constant__ memory that host code"),
+        ("meets", "kernel 'meets' waits for its whole grid (in wait, x.cu:15), which only a coope"),
+        (
+            "batched",
+            "4: workload.arguments.x: argument 1 of the kernel 'batched' (x): it takes `const "
+            "float* const* __restrict__ x` (x.cu:31), a pointer to pointers, and 'x' is one "
+            "tensor: say `pointers: true` of it for the addresses of x[0], x[1], …",
+        ),
+        ("viewed", "it takes `const View<float>* x` (x.cu:32), a pointer to structs that hold"),
+        ("by_value", "it takes `View<float> x` (x.cu:33), a struct by value: give its members"),
+        ("textured", "it takes `cudaTextureObject_t x` (x.cu:36), a texture, which only host code"),
+        ("three", "takes 2 arguments (const float* x, float* y; x.cu:38) and is given 3: x, y, n"),
+    ],
+)
+def test_what_a_launch_cannot_give_is_said_with_its_line(ready, tmp_path, kernel, fault):
+    (tmp_path / "x.cu").write_text(STRANGE.replace("\n", "\r\n"), encoding="utf-8", newline="")
+    text = CUDA_SPEC.replace("scale.cu", "x.cu").replace('"a::plain"', f'"{kernel}"')
+    text = text.replace('    - {kernel: "scale<{tile}>", tile: 4, WIDTH: 3}\n', "")
+    if fault is None:
+        assert ready(text) == ()
+        return
+    with pytest.raises(SpecError) as raised:
+        ready(text)
+    (line,) = raised.value.message.splitlines()
+    assert fault in line
+    said = {"meets": "n\n  cooperative: true", "batched": "n"}.get(kernel)
+    if said is not None:
+        text = text.replace("x: {shape: n}", "x: {shape: [4, n], pointers: true}")
+        assert ready(text.replace("grid: n", f"grid: {said}")) == ()
+
+
+def test_headers_in_folders_of_the_flags_are_read(ready, tmp_path):
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "inc/kernels.cuh").write_text(HEADER.replace("plain", "other"))
+    flags = f"{CUDA_SPEC}build: {{flags: [-Iinc]}}\n"
+    with pytest.raises(SpecError, match="has no kernel 'plain'"):
+        ready(flags, scale__cu=CUDA)
+    angles = CUDA.replace('"kernels.cuh"', "<kernels.cuh>")
+    assert ready(flags.replace("a::plain", "a::other"), scale__cu=angles) == ()
 
 
 def test_kernels_of_a_cuda_file_never_go_to_a_cpu(ready):

@@ -14,7 +14,7 @@ from profiler.kernels.arithmetic import SIZES, Arithmetic, ExpressionError, Valu
 
 Params = Mapping[str, Value]
 
-OF_LAUNCH = ("kernel", "grid", "block", "shared", "arguments")
+OF_LAUNCH = ("kernel", "grid", "block", "shared", "cooperative", "arguments")
 """What each of several launches in a row may have of its own."""
 OVERRIDES = ("source", *OF_LAUNCH, "launches", "torch")
 """Parameters of a variant that stand for those of the workload, and are no macros."""
@@ -95,6 +95,8 @@ class TensorArgument:
     output: bool
     scratch: bool = False
     """Whether it only passes between the launches of a variant, which may decide its sizes."""
+    pointers: bool = False
+    """Whether kernels get the addresses of its parts along the first dimension."""
 
     @property
     def is_read(self) -> bool:
@@ -139,6 +141,7 @@ class LaunchShape:
     block: tuple[int, int, int]
     shared: int
     """Bytes."""
+    cooperative: bool = False
 
     def fault(self) -> str | None:
         """Reason why no GPU can launch this, or None."""
@@ -174,6 +177,7 @@ class CudaFile:
     grid: Any
     block: Any
     shared: Any
+    cooperative: bool
     define: Mapping[str, Value] | None
     """Macro → text with placeholders; None: a macro for each parameter in capitals.
 
@@ -221,7 +225,15 @@ class CudaFile:
             grid=_three(self.expressions(variant, "grid"), values),
             block=_three(self.expressions(variant, "block"), values),
             shared=self.expressions(variant, "shared")[0].whole(values),
+            cooperative=self.is_cooperative(variant),
         )
+
+    def is_cooperative(self, variant: Params) -> bool:
+        """Whether all blocks of a launch must run at once; ExpressionError for another value."""
+        value = variant.get("cooperative", self.cooperative)
+        if not isinstance(value, bool):
+            raise ExpressionError(f"cooperative: must be true or false, not {value!r}")
+        return value
 
     def expressions(self, variant: Params, name: str) -> tuple[Arithmetic, ...]:
         """Parsed `grid`, `block` or `shared` of a variant."""
@@ -278,7 +290,8 @@ class CudaFile:
         tensors = (tensor for tensor in map(self.tensor, self.leaves(step)) if tensor is not None)
         sizes = (size for tensor in tensors if tensor.scratch for size in tensor.shape)
         used.update(name for size in sizes for name in size.names)
-        launch = f"<<<{'; '.join(texts[:3])}>>>({', '.join(self.leaves(step))})"
+        shape = "; ".join([*texts[:3], *["cooperative"] * self.is_cooperative(step)])
+        launch = f"<<<{shape}>>>({', '.join(self.leaves(step))})"
         return launch, texts[3], used
 
     def used(self, variant: Params) -> set[str]:
@@ -341,6 +354,7 @@ def read_description(document: Mapping[str, Any]) -> CudaFile:
         grid=document["grid"],
         block=document["block"],
         shared=document["shared"],
+        cooperative=document["cooperative"],
         define=document["define"],
         reference=document["reference"],
         flops=amounts["flops"],
@@ -424,6 +438,7 @@ def _tensor(name: str, argument: Mapping[str, Any]) -> TensorArgument:
         fill=_fill(argument["fill"], argument["dtype"], output=output or scratch),
         output=output,
         scratch=scratch,
+        pointers=argument["pointers"],
     )
 
 

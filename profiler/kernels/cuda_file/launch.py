@@ -55,12 +55,14 @@ class CudaLaunch:
             ctypes.c_int,
             *(ctypes.c_void_p, ctypes.c_void_p),
             ctypes.c_size_t,
+            ctypes.c_bool,
             *(ctypes.c_void_p, ctypes.c_void_p),
         )
         self._number = number
         self._grid = (ctypes.c_uint * 3)(*shape.grid)
         self._block = (ctypes.c_uint * 3)(*shape.block)
         self._shared = shape.shared
+        self._cooperative = shape.cooperative
         self._fields: list[Any] = []
         self._arguments = self._packed(arguments)
         self._tensors = [value for _, value in arguments]  # kept, because only their addresses go
@@ -69,7 +71,8 @@ class CudaLaunch:
     def __call__(self) -> None:
         """Start the kernel; raises RuntimeError where CUDA refuses."""
         self._start(
-            self._number, self._grid, self._block, self._shared, self._stream(), self._arguments
+            *(self._number, self._grid, self._block, self._shared, self._cooperative),
+            *(self._stream(), self._arguments),
         )
 
     def _packed(self, arguments: Sequence[tuple[str, Argument]]) -> Any:
@@ -110,8 +113,8 @@ def _misfit(parameter: str, value: torch.Tensor | Number) -> str | None:
         if kind is not None and not _may_point_to(parameter[1:], kind):
             return f"{_words(kind)}, but the kernel takes a pointer to {_words(parameter[1:])}"
         return None
-    if parameter.startswith("*"):
-        return f"the number {value}, but the kernel takes a pointer"
+    if parameter.startswith("*"):  # 0 is the null pointer
+        return f"the number {value}, but the kernel takes a pointer" if value else None
     if parameter[0] in "iu" and value != int(value):
         return f"{value} is no whole number, and the kernel takes {_words(parameter)}"
     return _out_of_range(parameter, value)
@@ -124,7 +127,7 @@ def _may_point_to(pointee: str, kind: str) -> bool:
     """
     if pointee in ("?", kind):
         return True
-    return pointee[1:] == kind[1:] and (pointee[0] == "u" or pointee[0] + kind[0] == "iu")
+    return pointee[1:] == kind[1:] and (pointee[0] == "u" or pointee[0] + kind[0] in ("iu", "pi"))
 
 
 def _out_of_range(parameter: str, value: Number) -> str | None:
@@ -140,6 +143,8 @@ def _out_of_range(parameter: str, value: Number) -> str | None:
 
 
 def _words(kind: str) -> str:
+    if kind.startswith("p"):
+        return "pointers"
     return f"{_WORDS[kind[0]]} numbers of {kind[1:]} bytes" if kind[0] in _WORDS else "a struct"
 
 

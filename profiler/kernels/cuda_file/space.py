@@ -110,6 +110,8 @@ def _field_macro(description: CudaFile, at: str, struct: str, field: str, value:
 
 
 def _tensor_macro(kind: str, place: str, tensor: TensorArgument) -> str:
+    if tensor.pointers:
+        return f"PROFILER_{kind}({place},pointers,p,8)"
     elements = KINDS.get(tensor.dtype)
     if elements is None:
         return f"PROFILER_UNTYPED_{kind}({place})"

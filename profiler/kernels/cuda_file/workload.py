@@ -121,7 +121,11 @@ class CudaFileWorkload:
         description = self._description
 
         def value_of(name: str) -> torch.Tensor | int | float:
-            return tensors[name] if name in tensors else description.scalar(name).number(values)
+            if name not in tensors:
+                return description.scalar(name).number(values)
+            tensor = description.tensor(name)
+            has_pointers = tensor is not None and tensor.pointers
+            return _addresses(tensors[name]) if has_pointers else tensors[name]
 
         return [
             (
@@ -227,6 +231,11 @@ class OutputLaunch:
         for launch in self._launches:
             launch()
         return self.outputs
+
+
+def _addresses(tensor: torch.Tensor) -> torch.Tensor:
+    """Addresses of the parts of a tensor along its first dimension, beside it."""
+    return torch.tensor([part.data_ptr() for part in tensor], dtype=torch.int64).to(tensor.device)
 
 
 def _amount(amount: Arithmetic | None, problem: Params) -> float | None:

@@ -186,6 +186,11 @@ class TensorArgument(SpecModel):
         "result. Parameters of the variant may be its sizes; its fill is `zeros`, `ones` or a "
         "number.",
     )
+    pointers: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="Whether the kernel takes a pointer to pointers (`float**`): the addresses of "
+        "its parts along the first dimension, `x[0]`, `x[1]`, …",
+    )
 
     @model_validator(mode="after")
     def _is_scratch_alone(self) -> Self:
@@ -275,6 +280,9 @@ class KernelLaunch(SpecModel):
     shared: ArithmeticText | None = Field(
         default=None, description="Dynamic shared memory of a block, in bytes."
     )
+    cooperative: Annotated[bool, Strict()] | None = Field(
+        default=None, description="Whether all its blocks run at once, as a sync of the grid needs."
+    )
     arguments: Annotated[
         str | None,
         BeforeValidator(_check_names),
@@ -313,8 +321,8 @@ Macros = Annotated[
 class CudaWorkload(SpecModel):
     """Kernels of a `.cu` file as it is: `__global__` functions, launched as described here.
 
-    Variants may set `source`, `kernel`, `grid`, `block`, `shared` and `arguments` as parameters,
-    and have `launches` of their own.
+    Variants may set `source`, `kernel`, `grid`, `block`, `shared`, `cooperative` and `arguments` as
+    parameters, and have `launches` of their own.
     """
 
     source: Name | None = Field(
@@ -324,7 +332,7 @@ class CudaWorkload(SpecModel):
     launches: Launches | None = Field(
         default=None,
         description="Several launches in a row, in place of `kernel`: each a mapping of what it "
-        "has of its own of `kernel`, `grid`, `block`, `shared` and `arguments`.",
+        "has of its own of `kernel`, `grid`, `block`, `shared`, `cooperative` and `arguments`.",
     )
     arguments: dict[ParameterName, Argument] = Field(
         min_length=1,
@@ -338,6 +346,11 @@ class CudaWorkload(SpecModel):
     block: Sizes | None = Field(default=None, description="Threads of a block in x, y and z.")
     shared: ArithmeticText = Field(
         default="0", description="Dynamic shared memory of a block, in bytes."
+    )
+    cooperative: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="Whether all blocks run at once, as a sync of the whole grid needs: a "
+        "cooperative launch, which fails for more blocks than the GPU holds.",
     )
     define: Macros | None = Field(
         default=None,

@@ -9,6 +9,7 @@ import pytest
 
 from profiler.parse.machine_code import code_hash, kernels_hash, launched_kernels
 from profiler.planning.plan import make_plan
+from profiler.planning.readiness import check_ready
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.sessions.builds.plan_builds import build_plan
@@ -64,15 +65,25 @@ def test_a_kernel_is_the_same_program_whatever_is_compiled_beside_it(builds):
     assert len(set(programs)) == 3
 
 
-def test_the_example_of_several_launches_compiles_with_its_struct_and_its_kernels(tmp_path):
-    page = DOCS.read_text("utf-8").partition("## Several launches")[2]
-    (source,) = re.findall(r"```cuda\n(.*?)```", page, re.DOTALL)
-    text = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0]
+def example(heading, tmp_path):
+    """The experiment under a heading of the document, with its source beside it."""
+    page = DOCS.read_text("utf-8").partition(f"## {heading}")[2]
+    source, text = (re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL)[1] for kind in LANGUAGES)
+    name = re.search("source: (.+)", text)[1]
     # The host calls a static kernel by another name than the device.
-    source = source.replace("__global__ void sum_all", "static __global__ void sum_all")
-    (tmp_path / "column_sums.cu").write_text(source)
-    (tmp_path / "means.yaml").write_text(text)
-    loaded = load_spec(tmp_path / "means.yaml")
+    (tmp_path / name).write_text(
+        source.replace("__global__ void sum_all", "static __global__ void sum_all")
+    )
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(text)
+    return load_spec(spec)
+
+
+LANGUAGES = ("cuda", "yaml")
+
+
+def test_the_example_of_several_launches_compiles_with_its_struct_and_its_kernels(tmp_path):
+    loaded = example("Several launches", tmp_path)
     space = space_of(loaded)
     plan = make_plan(loaded, space)
     assert len(plan.cells) == 6
@@ -84,6 +95,17 @@ def test_the_example_of_several_launches_compiles_with_its_struct_and_its_kernel
     library.profiler_parameters.restype = ctypes.c_char_p
     assert library.profiler_parameters(0) == b"*f4 *f4 i4 i4 "
     assert library.profiler_parameters(1) == b"{*f4,*f4,i4,i4,f4} "
+
+
+def test_the_example_with_a_block_primitive_of_cub_is_ready_and_compiles(tmp_path):
+    loaded = example("CUB", tmp_path)
+    space = space_of(loaded)
+    plan = make_plan(loaded, space)
+    assert check_ready(loaded, plan, space) == ()
+    variant = plan.variants[0]
+    (build,) = build_plan(loaded.experiment, [variant], space, arch="sm_90", build_root=tmp_path)
+    assert not build.error
+    assert build.kernels[0].shared_bytes > 0
 
 
 def test_a_tensor_of_another_type_than_the_kernels_pointer_fails_in_the_build(tmp_path):

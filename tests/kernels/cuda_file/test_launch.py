@@ -41,6 +41,7 @@ def document(**changes):
         "grid": ["1"],
         "block": ["1"],
         "shared": "0",
+        "cooperative": False,
         "define": None,
         "reference": "x",
         "flops": None,
@@ -56,6 +57,7 @@ def tensor(**changes):
         "fill": None,
         "output": False,
         "scratch": False,
+        "pointers": False,
         **changes,
     }
 
@@ -116,6 +118,49 @@ def test_more_shared_memory_than_a_kernel_has_unasked_is_asked_for(affine):
     assert b"shared 102400 allowed 102400" in noted()
     with pytest.raises(RuntimeError, match="too much shared memory"):
         workload.kernel_launch({**variant, "kib": 300}, problem, inputs, affine, lambda: 0)
+
+
+def test_all_blocks_of_a_cooperative_launch_run_at_once_or_it_is_refused(affine):
+    workload = described({**AFFINE, "cooperative": True, "grid": ["blocks"]})
+    variant = {"threads": 1, "wide": 1, "kib": 1}
+    inputs = workload.make_inputs({"n": 10}, CPU, 0)
+    noted = ctypes.CDLL(str(affine)).noted_launch
+    noted.restype = ctypes.c_char_p
+    shapes = [{"n": 10, "blocks": blocks} for blocks in (3, 2000)]
+    fits, too_large = (
+        workload.kernel_launch(variant, shape, inputs, affine, lambda: 5) for shape in shapes
+    )
+    fits()
+    assert noted().endswith(b"stream 5 cooperative")
+    with pytest.raises(RuntimeError, match="too many blocks for a cooperative launch: the GPU mus"):
+        too_large()
+    plain = {**variant, "cooperative": False}
+    workload.kernel_launch(plain, shapes[1], inputs, affine, lambda: 5)()
+    assert noted().endswith(b"stream 5")
+
+
+def test_a_kernel_gets_the_addresses_of_the_parts_of_a_tensor_and_null_for_0(tmp_path):
+    source = tmp_path / "sum.cu"
+    source.write_text(
+        "__global__ void sum(const double** x, const float* weight, float** out, int parts) {\n"
+        "  for (int i = 0; i < parts; ++i)\n"
+        "    out[i][0] = x[i][0] + x[i][1] + (weight ? *weight : 1);\n"
+        "}\n"
+    )
+    parts = {"pointers": True, "shape": ["parts", "2"]}
+    arguments = {
+        "x": tensor(dtype="float64", **parts),
+        "weight": "0",
+        "out": tensor(output=True, **{**parts, "shape": ["parts"]}),
+        "parts": None,
+    }
+    given = document(arguments=arguments, kernel="sum", source=str(source))
+    macros = CudaFileSpace(read_description(given)).recipe({}).defines
+    built = library(tmp_path, source, "sum", 4, PROFILER_TENSORS=macros["PROFILER_TENSORS"])
+    workload = described(given)
+    inputs = workload.make_inputs({"parts": 3}, CPU, 0)
+    (out,) = workload.kernel_launch({}, {"parts": 3}, inputs, built, lambda: 0)()
+    assert torch.equal(out, (inputs["x"].sum(1) + 1).float())
 
 
 @pytest.mark.parametrize("fill", ["zeros", "normal"])
@@ -304,6 +349,8 @@ def checked(dtype):
         ("__nv_bfloat16*, int", checked("float16"), "takes a pointer to bfloat16"),
         ("unsigned short*, int", checked("float32"), "takes a pointer to uint16"),
         ("volatile long long*, int", checked("int32"), "takes a pointer to int64"),
+        ("const float* const*, int", checked("float32"), "takes a pointer to pointers (pointers: "),
+        ("float*, int", "PROFILER_TENSOR(0,1,x,pointers,p,8)", "a tensor of pointers, but the ker"),
         ("int, const float*", checked("float32"), "(x): a tensor, but the kernel takes no pointer"),
         (
             "int, int",
@@ -325,6 +372,7 @@ def test_a_tensor_that_fits_compiles():
         "signed char*": "uint8",
         "Pair*": "float16",
         "void*": "float64",
+        "float**": "int64",
         "bool*": "bool",
     }
     for pointer, dtype in fitting.items():

@@ -11,13 +11,14 @@ CPU = torch.device("cpu")
 def description(**arguments):
     usual = {"shape": ["n", "4"], "dtype": "float32", "fill": None}
     complete = {
-        name: {**usual, "output": False, "scratch": False, **argument}
+        name: {**usual, "output": False, "scratch": False, "pointers": False, **argument}
         for name, argument in arguments.items()
     }
     unsaid = ("source", "kernel", "launches", "grid", "block", "define", "flops", "bytes")
     rest = dict.fromkeys(unsaid)
     return read_description(
-        {"base": "/", "arguments": complete, "reference": "x", "shared": "0", **rest}
+        {"base": "/", "arguments": complete, "reference": "x", "shared": "0", "cooperative": False}
+        | rest
     )
 
 

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from profiler.model import KernelFacts
 from profiler.parse.ptxas import error_lines, parse_ptxas_log
 
@@ -121,6 +123,55 @@ def test_what_follows_from_another_error_is_left_out():
     (sentence,) = error_lines(UNDECIDED + FOLLOWING + COUNT.format(2))
     assert sentence.startswith("kernel 'scale<4>' is not one function: give every template arg")
     assert error_lines(FOLLOWING) == tuple(FOLLOWING.splitlines()[:2])
+
+
+WARNING = """\
+scale.cu(6): warning #177-D: variable "unused" was declared but never referenced
+    float unused;
+          ^
+
+Remark: The warnings can be suppressed with "-diag-suppress <warning-number>"
+
+"""
+MISSPELLED = """\
+launcher.cu(10): error: identifier "scael" is undefined
+      __attribute__((used)) = std::make_tuple(scael);
+                                              ^
+
+"""
+
+
+def test_errors_stand_without_warnings_and_a_wrong_name_in_a_sentence():
+    assert error_lines(WARNING + USERS + WARNING) == tuple(USERS.splitlines()[:3])
+    (sentence,) = error_lines(WARNING + MISSPELLED + FOLLOWING + FAULT + COUNT.format(3))
+    assert sentence == "kernel 'scael': identifier \"scael\" is undefined"
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (
+            [
+                "ptxas /tmp/x.ptx, line 9; error   : Instruction 'wgmma.fence' not supported on "
+                ".target 'sm_90'",
+                "ptxas fatal   : Ptx assembly aborted due to errors",
+            ],
+            "Instruction 'wgmma.fence' not supported on sm_90: where the GPU has it, say `build: "
+            "{arch: sm_90a}`",
+        ),
+        (
+            [
+                "/usr/bin/ld: x/launcher.o: in function `profiler_launch':",
+                "tmpxft_1.cpp:(.text+0x45): undefined reference to `scale(float*, int)'",
+                "collect2: error: ld returned 1 exit status",
+            ],
+            "nothing defines 'scale(float*, int)': include the file that does, or name its library "
+            "(`build: {flags: [-lNAME]}`)",
+        ),
+    ],
+)
+def test_errors_of_ptxas_and_the_linker_have_a_remedy(lines, sentence):
+    assert error_lines("\n".join(lines)) == (sentence,)
 
 
 def test_another_static_assertion_is_shown_as_it_is():

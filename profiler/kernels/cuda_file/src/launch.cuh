@@ -37,13 +37,14 @@ Value value_of(const Argument& argument) {
     return static_cast<Value>(argument.whole);
   } else {
     constexpr bool number = std::is_constructible_v<Value, double>;
-    static_assert(number, "profiler: a parameter of the kernel is neither a pointer nor a number");
+    static_assert(number, "profiler: a parameter of the kernel is neither a pointer nor a number: a "
+                          "struct is given by its members (struct, docs/cuda-file.md)");
     if constexpr (number) return static_cast<Value>(argument.real);
   }
 }
 
-// What a number is: f (floating), g (bfloat16), i (signed), u (unsigned), b (bool), and its bytes;
-// `?` for anything else, such as a struct or an 8-bit float.
+// What a number is: f (floating), g (bfloat16), i (signed), u (unsigned), b (bool), p (an address),
+// and its bytes; `?` for anything else, such as a struct or an 8-bit float.
 struct Kind {
   char letter;
   int bytes;
@@ -59,6 +60,7 @@ constexpr Kind kind_of() {
   else if constexpr (std::is_floating_point_v<Value>) return {'f', sizeof(Value)};
   else if constexpr (std::is_integral_v<Value>)
     return {std::is_signed_v<Value> ? 'i' : 'u', sizeof(Value)};
+  else if constexpr (std::is_pointer_v<Value>) return {'p', sizeof(Value)};
   else return {'?', 0};
 }
 
@@ -136,19 +138,21 @@ std::string parameters(void (*kernel)(Values...)) {
 
 template <int Launch, class... Values, std::size_t... Places>
 int launch_with(void (*kernel)(Values...), const unsigned* grid, const unsigned* block,
-                std::size_t shared, void* stream, const Argument* arguments,
+                std::size_t shared, bool cooperative, void* stream, const Argument* arguments,
                 std::index_sequence<Places...>) {
   std::tuple<Values...> values{made_of<Values, Fields<Launch, Places + 1>>(arguments[Places])...};
   void* addresses[] = {static_cast<void*>(&std::get<Places>(values))..., nullptr};
-  return cudaLaunchKernel(kernel, dim3(grid[0], grid[1], grid[2]),
-                          dim3(block[0], block[1], block[2]), addresses, shared,
-                          static_cast<cudaStream_t>(stream));
+  const dim3 blocks(grid[0], grid[1], grid[2]), threads(block[0], block[1], block[2]);
+  const auto queue = static_cast<cudaStream_t>(stream);
+  return cooperative
+             ? cudaLaunchCooperativeKernel(kernel, blocks, threads, addresses, shared, queue)
+             : cudaLaunchKernel(kernel, blocks, threads, addresses, shared, queue);
 }
 
 template <int Launch, class... Values>
 int launch(void (*kernel)(Values...), const unsigned* grid, const unsigned* block,
-           std::size_t shared, void* stream, const Argument* arguments) {
-  return launch_with<Launch>(kernel, grid, block, shared, stream, arguments,
+           std::size_t shared, bool cooperative, void* stream, const Argument* arguments) {
+  return launch_with<Launch>(kernel, grid, block, shared, cooperative, stream, arguments,
                              std::index_sequence_for<Values...>());
 }
 
@@ -176,7 +180,8 @@ constexpr bool may_point_to(Kind pointee, Kind elements) {
   if (pointee.letter == '?') return true;
   if (pointee.bytes != elements.bytes) return false;
   return pointee.letter == elements.letter || pointee.letter == 'u' ||
-         (pointee.letter == 'i' && elements.letter == 'u');
+         (pointee.letter == 'i' && elements.letter == 'u') ||
+         (pointee.letter == 'p' && elements.letter == 'i');
 }
 
 constexpr Kind NO_POINTER{'-', 0};
@@ -277,6 +282,7 @@ constexpr bool misread(Kind taken, Kind pointee, Kind elements) {
   PROFILER_MISREAD(taken, "u", 4, elements, text "uint32")   \
   PROFILER_MISREAD(taken, "u", 2, elements, text "uint16")   \
   PROFILER_MISREAD(taken, "u", 1, elements, text "uint8")    \
+  PROFILER_MISREAD(taken, "p", 8, elements, text "pointers (pointers: true)") \
   PROFILER_MISREAD(taken, "b", 1, elements, text "bool")
 #define PROFILER_MISREAD(taken, letter, bytes, elements, text)                                     \
   static_assert(                                                                                   \

@@ -14,6 +14,12 @@ PROFILER_TENSORS
 #endif
 
 extern "C" const char* profiler_error_string(int profiler_code) {
+  if (profiler_code == cudaErrorInvalidDeviceFunction)
+    return "invalid device function: `kernel` names no __global__ function, or it was built for "
+           "another GPU (build.arch)";
+  if (profiler_code == cudaErrorCooperativeLaunchTooLarge)
+    return "too many blocks for a cooperative launch: the GPU must hold all of them at once; take a "
+           "smaller grid, with a loop over the rest in the kernel";
   return cudaGetErrorString(static_cast<cudaError_t>(profiler_code));
 }
 
@@ -36,12 +42,13 @@ extern "C" int profiler_allow_shared(int profiler_launch, int profiler_bytes) {
 
 extern "C" int profiler_launch(int profiler_launch, const unsigned* profiler_grid,
                                const unsigned* profiler_block, std::size_t profiler_shared,
-                               void* profiler_stream,
+                               bool profiler_cooperative, void* profiler_stream,
                                const profiler_launcher::Argument* profiler_arguments) {
   return profiler_launcher::at_launch<int>(
       profiler_kernels, profiler_launch, [=](auto profiler_number, auto profiler_kernel) {
         return profiler_launcher::launch<profiler_number()>(profiler_kernel, profiler_grid,
                                                             profiler_block, profiler_shared,
-                                                            profiler_stream, profiler_arguments);
+                                                            profiler_cooperative, profiler_stream,
+                                                            profiler_arguments);
       });
 }

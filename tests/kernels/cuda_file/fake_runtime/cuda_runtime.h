@@ -10,8 +10,10 @@ static dim3 gridDim, blockDim, blockIdx, threadIdx;
 typedef int cudaError_t;
 typedef void* cudaStream_t;
 enum { cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum { cudaErrorInvalidDeviceFunction = 98, cudaErrorCooperativeLaunchTooLarge = 720 };
 static char noted[256];
 static int allowed;
+static const char* how = "";
 extern "C" const char* noted_launch() { return noted; }
 
 static const char* cudaGetErrorString(cudaError_t code) { return code ? "too much shared memory" : ""; }
@@ -26,8 +28,8 @@ void call(void (*kernel)(P...), void** arguments, std::index_sequence<I...>) {
 
 template <class... P>
 cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream) {
-  std::snprintf(noted, sizeof noted, "grid %u %u %u block %u %u %u shared %zu allowed %d stream %zu",
-                grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, allowed, (std::size_t)stream);
+  std::snprintf(noted, sizeof noted, "grid %u %u %u block %u %u %u shared %zu allowed %d stream %zu%s",
+                grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, allowed, (std::size_t)stream, how);
   gridDim = grid;
   blockDim = block;
   for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
@@ -38,4 +40,13 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void**
             for (threadIdx.x = 0; threadIdx.x < block.x; ++threadIdx.x)
               call(kernel, arguments, std::make_index_sequence<sizeof...(P)>());
   return 0;
+}
+
+template <class... P>
+cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream) {
+  if (grid.x > 1000) return cudaErrorCooperativeLaunchTooLarge;
+  how = " cooperative";
+  const cudaError_t code = cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
+  how = "";
+  return code;
 }

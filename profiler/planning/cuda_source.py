@@ -1,0 +1,313 @@
+"""Functions of `.cu` files as they stand in the text: no compiler runs.
+
+What macros make is not seen, so that nothing follows from what is missing here alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+MAX_INCLUDED = 100
+"""Most files that are looked into for one source."""
+
+# Comments and texts; of `#include "x"` the name is read before.
+_COMMENT = re.compile(
+    r"//(?:\\\n|[^\n])*|/\*.*?\*/"
+    r'|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'',
+    re.DOTALL,
+)
+_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+_GLOBAL_MACRO = re.compile(r"^[ \t]*#\s*define\s+(\w+)(?:\\\n|[^\n])*__global__", re.MULTILINE)
+_PASTED = re.compile(r"^[ \t]*#\s*define(?:\\\n|[^\n])*##", re.MULTILINE)
+_MACRO_LIKE = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+_TOKEN = re.compile(r"\w+|\S")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_ATTRIBUTES = re.compile(
+    "__(launch_bounds|cluster_dims|maxnreg|block_size|attribute|align)__|alignas|decltype|noexcept"
+)
+"""What may stand before or after a function's name with parentheses of its own."""
+_PAIRS = {"(": ")", "{": "}", "[": "]", "<": ">"}
+
+_LAUNCH = re.compile(r"[\w:]+(?:\s*<[^<>;]*>)?\s*<<<.*?>>>", re.DOTALL)
+_GRID_HANDLE = re.compile(r"(\w+)\s*=\s*(?:\w+\s*::\s*)*this_grid\s*\(|grid_group\s*&?\s*(\w+)")
+_GRID_SYNC = (
+    r"\b(?:this_grid\s*\(\s*\)|{handles})\s*\.\s*(?:sync|barrier_arrive)\b"
+    r"|\bsync\s*\(\s*(?:(?:\w+\s*::\s*)*this_grid|{handles})\b"
+)
+_CONSTANT = re.compile(r"__constant__([^;={]*?)(\w+)\s*(?:\[[^]]*\]\s*)*;")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that a file defines or declares."""
+
+    name: str
+    place: str
+    """`FILE:LINE`."""
+    specifiers: frozenset[str]
+    """Words and signs before its name, without template parameters."""
+    parameters: tuple[str, ...]
+    body: str
+    """Empty where it is only declared."""
+
+    @property
+    def launches(self) -> tuple[str, ...]:
+        """Launches that its body writes, as `kernel<<<grid, block>>>`."""
+        return tuple(" ".join(text.split()) for text in _LAUNCH.findall(self.body))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Words of its body."""
+        return frozenset(_WORD.findall(self.body))
+
+    @property
+    def has_hidden_parameters(self) -> bool:
+        """Whether there may be other parameters than those that are written: packs and macros."""
+        return any("..." in text or _MACRO_LIKE.fullmatch(text) for text in self.parameters)
+
+    @property
+    def syncs_grid(self) -> bool:
+        """Whether it waits for all blocks of the grid by cooperative groups."""
+        text = f"{', '.join(self.parameters)} {self.body}"
+        handles = {name for pair in _GRID_HANDLE.findall(text) for name in pair if name}
+        pattern = _GRID_SYNC.replace("{handles}", "|".join(sorted(handles)) or "this_grid")
+        return re.search(pattern, text) is not None
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file and what it includes, as far as that stands beside it or in given folders."""
+
+    words: frozenset[str]
+    functions: tuple[Function, ...]
+    kernel_words: frozenset[str]
+    """`__global__`, and macros that have it in them."""
+    structs: dict[str, tuple[str, ...]]
+    """Tokens of the members of each struct."""
+    constants: dict[str, str]
+    """`FILE:LINE` of `__constant__` memory that is given no values."""
+    complete: bool
+    """Whether all that it includes by quotes was found, and no macro pastes names together."""
+    unreadable: tuple[Path, ...] = ()
+    """What it includes by quotes and is there, but cannot be read."""
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of its `__global__` functions, each once."""
+        found = (f.name for f in self.functions if f.specifiers & self.kernel_words)
+        return tuple(dict.fromkeys(found))
+
+    def kernel(self, name: str) -> Function | None:
+        """The `__global__` function of a name; None where there are several, or none."""
+        found = [f for f in self.functions if f.name == name and f.specifiers & self.kernel_words]
+        with_body = [f for f in found if f.body] or found
+        return with_body[0] if len(with_body) == 1 else None
+
+    def plain_function(self, name: str) -> Function | None:
+        """The function of a name that is surely no kernel; None where there is none."""
+        found = [f for f in self.functions if f.name == name]
+        if any(_may_be_kernel(f, self.kernel_words) for f in found):
+            return None
+        return next((f for f in found if f.body), None)
+
+    def reached(self, kernel: Function) -> Iterator[Function]:
+        """A kernel and what it calls by name, and so on."""
+        waiting, seen = [kernel], {kernel.name}
+        while waiting:
+            function = waiting.pop()
+            yield function
+            called = [f for f in self.functions if f.name in function.words - seen and f.body]
+            seen |= {f.name for f in called}
+            waiting += called
+
+    def holds_pointers(self, struct: str) -> bool:
+        """Whether a member of a struct is a pointer; False where the struct is not known."""
+        members = " ".join(_without_nested(self.structs.get(struct, ()))).split(" ; ")
+        return any("*" in text.split(" = ")[0] and "(" not in text for text in members)
+
+
+def _may_be_kernel(function: Function, kernel_words: frozenset[str]) -> bool:
+    """Whether a function is a kernel, or a macro that is not known may make it one."""
+    return any(w in kernel_words or _MACRO_LIKE.fullmatch(w) for w in function.specifiers)
+
+
+@cache
+def read_source(path: Path, folders: tuple[Path, ...] = ()) -> SourceFile:
+    """Look into a file and the files that it includes, beside them or in folders of `-I`."""
+    texts: dict[Path, str] = {}
+    waiting, complete = [path], True
+    unreadable: list[Path] = []
+    while waiting and len(texts) < MAX_INCLUDED:
+        file = waiting.pop()
+        if file in texts:
+            continue
+        try:
+            text = file.read_text(encoding="utf-8-sig", errors="replace")
+        except (FileNotFoundError, NotADirectoryError):
+            complete = False  # the compiler may find it elsewhere
+            continue
+        except OSError:
+            complete = False
+            unreadable.append(file)
+            continue
+        texts[file] = _COMMENT.sub(_blank, text)
+        waiting += _included(_COMMENT.sub(_without_comment, text), file.parent, folders)
+    source = "\n".join(texts.values())
+    scans = [_Scan(file.name, text) for file, text in texts.items()]
+    structs = {name: tokens for scan in scans for name, tokens in scan.structs.items()}
+    # That the file itself can be read is looked at with all sources.
+    headers = (file for file in dict.fromkeys(unreadable) if file != path)
+    return SourceFile(
+        words=frozenset(_WORD.findall(source)),
+        functions=tuple(function for scan in scans for function in scan.functions),
+        kernel_words=frozenset({"__global__", *_GLOBAL_MACRO.findall(source)}),
+        structs=structs,
+        constants={name: at for scan in scans for name, at in scan.constants(structs)},
+        complete=complete and not _PASTED.search(source),
+        unreadable=tuple(headers),
+    )
+
+
+def _included(text: str, folder: Path, folders: tuple[Path, ...]) -> Iterator[Path]:
+    """Files that a text includes; by angle brackets only those of the folders of `-I`."""
+    for quoted, angled in _INCLUDE.findall(text):
+        places = (folder, *folders) if quoted else folders
+        paths = [(place / (quoted or angled)).resolve() for place in places]
+        found = next((path for path in paths if path.exists()), None)
+        if found is not None or quoted:
+            yield found or paths[0]
+
+
+def _blank(match: re.Match[str]) -> str:
+    """Nothing but the line ends of a comment or text, so that lines keep their numbers."""
+    return " " + "\n" * match[0].count("\n")
+
+
+def _without_comment(match: re.Match[str]) -> str:
+    return " " if match[0].startswith("/") else match[0]
+
+
+class _Scan:
+    """Functions and structs of one text without comments."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self._file = file
+        self._text = _DIRECTIVE.sub(_blank, text)
+        self._matches = list(_TOKEN.finditer(self._text))
+        self._tokens = [match[0] for match in self._matches]
+        self.functions: list[Function] = []
+        self.structs: dict[str, tuple[str, ...]] = {}
+        self._scan()
+
+    def constants(self, structs: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """`__constant__` memory without values: not of a struct whose members have some."""
+        for match in _CONSTANT.finditer(self._text):
+            kinds = set(_WORD.findall(match[1]))
+            if not any("=" in self.structs.get(kind, "") for kind in kinds & set(structs)):
+                yield match[2], self._place(match.start())
+
+    def _scan(self) -> None:
+        """Go through namespaces, structs and `extern "C"`; bodies of functions are passed over."""
+        place = start = 0
+        while place < len(self._tokens):
+            word = self._tokens[place]
+            if word == "template" and self._at(place + 1) == "<":
+                place = start = self._closing(place + 1) + 1
+                continue
+            if word == "(":
+                place = self._parenthesis(start, place)
+                start = place if self._at(place - 1) in ("}", ";") else start
+                continue
+            if word == "{" and self._at(place - 1) in ("=", "]"):
+                place = self._closing(place)  # values of a variable
+            elif word == "{":
+                self._note_struct(start, place)
+            start = place + 1 if word in ";{}" else start
+            place += 1
+
+    def _parenthesis(self, start: int, opening: int) -> int:
+        """Note the function whose parameters begin here, if one does; where to go on."""
+        closing, name = self._closing(opening), self._at(opening - 1)
+        if not _WORD.fullmatch(name) or _ATTRIBUTES.fullmatch(name):
+            return closing + 1
+        end = closing + 1
+        while self._at(end) not in ("{", ";", "}", "(", "=", ""):
+            end += 1
+        body = ""
+        if self._at(end) == "{":
+            last = self._closing(end)
+            body = self._text[self._matches[end].start() : self._position(last) + 1]
+        elif self._at(end) != ";":
+            return closing + 1
+        parameters = tuple(p for p in self._parameters(opening + 1, closing) if p != "void")
+        specifiers = frozenset(self._tokens[start : opening - 1])
+        line = self._place(self._matches[opening - 1].start())
+        self.functions.append(Function(name, line, specifiers, parameters, body))
+        return (self._closing(end) if body else end) + 1
+
+    def _parameters(self, first: int, end: int) -> Iterator[str]:
+        """Texts between the commas of a parameter list, without default values."""
+        start = place = first
+        while place < end:
+            if self._tokens[place] in _PAIRS:
+                place = self._closing(place)
+            elif self._tokens[place] == ",":
+                yield _written(self._tokens[start:place])
+                start = place + 1
+            place += 1
+        if end > start:
+            yield _written(self._tokens[start:end])
+
+    def _note_struct(self, start: int, opening: int) -> None:
+        head = self._tokens[start:opening]
+        for place, word in enumerate(head):
+            if word in ("struct", "class", "union"):
+                names = [w for w in head[place + 1 :] if _WORD.fullmatch(w)]
+                names = [w for w in names if not _ATTRIBUTES.fullmatch(w)]
+                if names:
+                    members = self._tokens[opening + 1 : self._closing(opening)]
+                    self.structs[names[0]] = tuple(members)
+                return
+
+    def _closing(self, opening: int) -> int:
+        """Place of the bracket that closes another, or the end."""
+        left = self._tokens[opening]
+        right, depth = _PAIRS[left], 0
+        for place in range(opening, len(self._tokens)):
+            word = self._tokens[place]
+            depth += (word == left) - (word == right)
+            if depth == 0:
+                return place
+        return len(self._tokens)
+
+    def _at(self, place: int) -> str:
+        return self._tokens[place] if 0 <= place < len(self._tokens) else ""
+
+    def _position(self, place: int) -> int:
+        return self._matches[place].start() if place < len(self._matches) else len(self._text)
+
+    def _place(self, position: int) -> str:
+        return f"{self._file}:{self._text.count(chr(10), 0, position) + 1}"
+
+
+def _without_nested(tokens: Iterable[str]) -> Iterator[str]:
+    """Tokens outside of braces, each pair of which ends a member."""
+    depth = 0
+    for word in tokens:
+        depth += (word == "{") - (word == "}")
+        if word == "}" and depth == 0:
+            yield ";"
+        elif depth == 0:
+            yield word
+
+
+def _written(tokens: list[str]) -> str:
+    """Tokens as they are commonly written: `const float** x`; without a default value."""
+    end = tokens.index("=") if "=" in tokens else len(tokens)
+    text = " ".join(tokens[:end]).replace(" : : ", "::").replace(". . .", "...")
+    return re.sub(r" (?=[*&,<>\[\]])|(?<=[<\[]) ", "", text)
