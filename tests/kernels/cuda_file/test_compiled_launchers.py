@@ -113,7 +113,8 @@ def test_a_tensor_of_another_type_than_the_kernels_pointer_fails_in_the_build(tm
     text = text.replace("[columns, rows], output", "[columns, rows], dtype: bfloat16, output")
     (tmp_path / "wrong.yaml").write_text(text)
     (tmp_path / "transpose.cu").write_text(
-        "#define out oops  // macros of the user's file change nothing in the message\n"
+        # Macros of the user's file change nothing in the message.
+        "#define out oops\n#define at(i, j) i\n#define launch oops\n#define kind oops\n"
         "__global__ void transpose_naive(const float*, float*, int, int) {}"
     )
     loaded = load_spec(tmp_path / "wrong.yaml")

@@ -50,7 +50,7 @@ struct Kind {
   int bytes;
 };
 
-constexpr Kind kind(const char* letter, int bytes) { return {*letter, bytes}; }
+constexpr Kind kind_named(const char* letter, int bytes) { return {*letter, bytes}; }
 
 template <class Value>
 constexpr Kind kind_of() {
@@ -132,7 +132,7 @@ std::string parameters_at(void (*)(Values...), std::index_sequence<Places...>) {
 }
 
 template <int Launch, class... Values>
-std::string parameters(void (*kernel)(Values...)) {
+std::string parameters_of(void (*kernel)(Values...)) {
   return parameters_at<Launch>(kernel, std::index_sequence_for<Values...>());
 }
 
@@ -150,7 +150,7 @@ int launch_with(void (*kernel)(Values...), const unsigned* grid, const unsigned*
 }
 
 template <int Launch, class... Values>
-int launch(void (*kernel)(Values...), const unsigned* grid, const unsigned* block,
+int launch_kernel(void (*kernel)(Values...), const unsigned* grid, const unsigned* block,
            std::size_t shared, bool cooperative, void* stream, const Argument* arguments) {
   return launch_with<Launch>(kernel, grid, block, shared, cooperative, stream, arguments,
                              std::index_sequence_for<Values...>());
@@ -200,12 +200,12 @@ constexpr Kind pointee_kind() {
 // wrong, which is said elsewhere: the arguments behind a missing one would all be at fault.
 template <int Launch, class Kernel>
 struct Pointees {  // of a kernel that the compiler has refused: nothing is said of it twice
-  static constexpr Kind at(int) { return UNKNOWN; }
+  static constexpr Kind kind_at(int) { return UNKNOWN; }
 };
 
 template <int Launch, class... Values>
 struct Pointees<Launch, void (*)(Values...)> {
-  static constexpr Kind at(int place) {
+  static constexpr Kind kind_at(int place) {
     if (sizeof...(Values) != given[Launch]) return UNKNOWN;
     constexpr Kind kinds[] = {pointee_kind<Values>()..., UNKNOWN};
     return kinds[place - 1];
@@ -222,10 +222,10 @@ constexpr bool misread(Kind taken, Kind pointee, Kind elements) {
 
 // Refusals of a tensor by the type of the kernel's parameter. A message that begins with
 // `profiler: ` is shown without the compiler's words around it (profiler/parse/ptxas.py).
-#define PROFILER_TENSOR(launch, place, name, dtype, letter, bytes)                                 \
-  PROFILER_POINTER(launch, place, PROFILER_WHICH(place, #name))                                    \
-  PROFILER_ELEMENTS(profiler_taken_##launch##_##place, profiler_launcher::kind(#letter, bytes),    \
-                    PROFILER_WHICH(place, #name) " of " #dtype                                     \
+#define PROFILER_TENSOR(launch, place, name, dtype, letter, bytes)                                    \
+  PROFILER_POINTER(launch, place, PROFILER_WHICH(place, #name))                                       \
+  PROFILER_ELEMENTS(profiler_taken_##launch##_##place, profiler_launcher::kind_named(#letter, bytes), \
+                    PROFILER_WHICH(place, #name) " of " #dtype                                        \
                     ", but the kernel takes a pointer to ")
 // A tensor whose dtype depends on the problem, or that may stand for several types.
 #define PROFILER_UNTYPED_TENSOR(launch, place, name) \
@@ -233,57 +233,57 @@ constexpr bool misread(Kind taken, Kind pointee, Kind elements) {
 
 // Names are texts by now: the user's file may define a macro of the same name.
 #define PROFILER_WHICH(place, name) "profiler: argument " #place " of the kernel (" name "): a tensor"
-#define PROFILER_POINTER(launch, place, tensor)                                               \
-  static constexpr profiler_launcher::Kind profiler_taken_##launch##_##place =                \
-      profiler_launcher::Pointees<                                                            \
+#define PROFILER_POINTER(launch, place, tensor)                                                 \
+  static constexpr profiler_launcher::Kind profiler_taken_##launch##_##place =                  \
+      profiler_launcher::Pointees<                                                              \
           launch, std::tuple_element_t<launch, std::remove_cv_t<decltype(profiler_kernels)>>>:: \
-          at(place);                                                                          \
-  static_assert(                                                                              \
-      profiler_taken_##launch##_##place.letter != profiler_launcher::NO_POINTER.letter,       \
+          kind_at(place);                                                                       \
+  static_assert(                                                                                \
+      profiler_taken_##launch##_##place.letter != profiler_launcher::NO_POINTER.letter,         \
       tensor ", but the kernel takes no pointer there");
 
 // A struct by value: which of its fields are set, in the order of their Arguments. The compiler says
 // where there is no such field.
-#define PROFILER_STRUCT(launch, place, name, profiler_fields)                                   \
-  template <>                                                                                   \
-  struct profiler_launcher::Fields<launch, place> {                                             \
-    static constexpr bool profiler_given = true;                                                \
-    template <class ProfilerStruct>                                                             \
-    static void profiler_each(ProfilerStruct& profiler_made,                                    \
-                              profiler_launcher::Visitor& profiler_visit) {                     \
-      static_assert(std::is_class_v<ProfilerStruct>, "profiler: argument " #place               \
-                    " of the kernel (" #name "): a struct, but the kernel takes none there");   \
-      profiler_fields                                                                           \
-    }                                                                                           \
+#define PROFILER_STRUCT(launch, place, name, profiler_fields)                                 \
+  template <>                                                                                 \
+  struct profiler_launcher::Fields<launch, place> {                                           \
+    static constexpr bool profiler_given = true;                                              \
+    template <class ProfilerStruct>                                                           \
+    static void profiler_each(ProfilerStruct& profiler_made,                                  \
+                              profiler_launcher::Visitor& profiler_visit) {                   \
+      static_assert(std::is_class_v<ProfilerStruct>, "profiler: argument " #place             \
+                    " of the kernel (" #name "): a struct, but the kernel takes none there"); \
+      profiler_fields                                                                         \
+    }                                                                                         \
   };
 #define PROFILER_FIELD(launch, place, name, field) profiler_visit(profiler_made.field);
-#define PROFILER_UNTYPED_FIELD_TENSOR(launch, place, name, field)                                  \
-  static_assert(std::is_pointer_v<std::remove_reference_t<decltype((profiler_made.field))>>,       \
-                PROFILER_WHICH(place, #name) ", but the struct has no pointer there");             \
+#define PROFILER_UNTYPED_FIELD_TENSOR(launch, place, name, field)                            \
+  static_assert(std::is_pointer_v<std::remove_reference_t<decltype((profiler_made.field))>>, \
+                PROFILER_WHICH(place, #name) ", but the struct has no pointer there");       \
   profiler_visit(profiler_made.field);
-#define PROFILER_FIELD_TENSOR(launch, place, name, field, dtype, letter, bytes)                    \
-  PROFILER_ELEMENTS(                                                                               \
-      (profiler_launcher::pointee_kind<                                                            \
-          std::remove_reference_t<decltype((profiler_made.field))>>()),                            \
-      profiler_launcher::kind(#letter, bytes),                                                     \
-      PROFILER_WHICH(place, #name) " of " #dtype ", but the struct has a pointer to ")             \
+#define PROFILER_FIELD_TENSOR(launch, place, name, field, dtype, letter, bytes)        \
+  PROFILER_ELEMENTS(                                                                   \
+      (profiler_launcher::pointee_kind<                                                \
+          std::remove_reference_t<decltype((profiler_made.field))>>()),                \
+      profiler_launcher::kind_named(#letter, bytes),                                   \
+      PROFILER_WHICH(place, #name) " of " #dtype ", but the struct has a pointer to ") \
   PROFILER_UNTYPED_FIELD_TENSOR(launch, place, name, field)
 
-#define PROFILER_ELEMENTS(taken, elements, text)             \
-  PROFILER_MISREAD(taken, "f", 8, elements, text "double")   \
-  PROFILER_MISREAD(taken, "f", 4, elements, text "float")    \
-  PROFILER_MISREAD(taken, "f", 2, elements, text "half")     \
-  PROFILER_MISREAD(taken, "g", 2, elements, text "bfloat16") \
-  PROFILER_MISREAD(taken, "i", 8, elements, text "int64")    \
-  PROFILER_MISREAD(taken, "i", 4, elements, text "int32")    \
-  PROFILER_MISREAD(taken, "i", 2, elements, text "int16")    \
-  PROFILER_MISREAD(taken, "i", 1, elements, text "int8")     \
-  PROFILER_MISREAD(taken, "u", 8, elements, text "uint64")   \
-  PROFILER_MISREAD(taken, "u", 4, elements, text "uint32")   \
-  PROFILER_MISREAD(taken, "u", 2, elements, text "uint16")   \
-  PROFILER_MISREAD(taken, "u", 1, elements, text "uint8")    \
+#define PROFILER_ELEMENTS(taken, elements, text)                              \
+  PROFILER_MISREAD(taken, "f", 8, elements, text "double")                    \
+  PROFILER_MISREAD(taken, "f", 4, elements, text "float")                     \
+  PROFILER_MISREAD(taken, "f", 2, elements, text "half")                      \
+  PROFILER_MISREAD(taken, "g", 2, elements, text "bfloat16")                  \
+  PROFILER_MISREAD(taken, "i", 8, elements, text "int64")                     \
+  PROFILER_MISREAD(taken, "i", 4, elements, text "int32")                     \
+  PROFILER_MISREAD(taken, "i", 2, elements, text "int16")                     \
+  PROFILER_MISREAD(taken, "i", 1, elements, text "int8")                      \
+  PROFILER_MISREAD(taken, "u", 8, elements, text "uint64")                    \
+  PROFILER_MISREAD(taken, "u", 4, elements, text "uint32")                    \
+  PROFILER_MISREAD(taken, "u", 2, elements, text "uint16")                    \
+  PROFILER_MISREAD(taken, "u", 1, elements, text "uint8")                     \
   PROFILER_MISREAD(taken, "p", 8, elements, text "pointers (pointers: true)") \
   PROFILER_MISREAD(taken, "b", 1, elements, text "bool")
-#define PROFILER_MISREAD(taken, letter, bytes, elements, text)                                     \
-  static_assert(                                                                                   \
-      !profiler_launcher::misread(taken, profiler_launcher::kind(letter, bytes), elements), text);
+#define PROFILER_MISREAD(taken, letter, bytes, elements, text) \
+  static_assert(                                               \
+      !profiler_launcher::misread(taken, profiler_launcher::kind_named(letter, bytes), elements), text);

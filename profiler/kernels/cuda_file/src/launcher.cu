@@ -7,7 +7,8 @@ PROFILER_STRUCTS
 // The only place that names the kernels, so that what the compiler has against one is said once. Its
 // relocations say which kernels of the file are those that are started.
 static constexpr auto profiler_kernels
-    __attribute__((used, section(".data.rel.ro.profiler_kernel"))) = std::make_tuple(PROFILER_KERNEL);
+    __attribute__((__used__, __section__(".data.rel.ro.profiler_kernel"))) =
+        std::make_tuple(PROFILER_KERNEL);
 
 #ifdef PROFILER_TENSORS
 PROFILER_TENSORS
@@ -27,7 +28,7 @@ extern "C" const char* profiler_parameters(int profiler_launch) {
   static std::string profiler_text;
   profiler_text = profiler_launcher::at_launch<std::string>(
       profiler_kernels, profiler_launch, [](auto profiler_number, auto profiler_kernel) {
-        return profiler_launcher::parameters<profiler_number()>(profiler_kernel);
+        return profiler_launcher::parameters_of<profiler_number()>(profiler_kernel);
       });
   return profiler_text.c_str();
 }
@@ -46,9 +47,8 @@ extern "C" int profiler_launch(int profiler_launch, const unsigned* profiler_gri
                                const profiler_launcher::Argument* profiler_arguments) {
   return profiler_launcher::at_launch<int>(
       profiler_kernels, profiler_launch, [=](auto profiler_number, auto profiler_kernel) {
-        return profiler_launcher::launch<profiler_number()>(profiler_kernel, profiler_grid,
-                                                            profiler_block, profiler_shared,
-                                                            profiler_cooperative, profiler_stream,
-                                                            profiler_arguments);
+        return profiler_launcher::launch_kernel<profiler_number()>(
+            profiler_kernel, profiler_grid, profiler_block, profiler_shared, profiler_cooperative,
+            profiler_stream, profiler_arguments);
       });
 }
