@@ -185,7 +185,7 @@ def _compiled(node: ast.expr, names: set[str]) -> Evaluate:  # noqa: PLR0911 - o
             names.add(name)
             return lambda values: _named(name, values)
         case ast.Call():
-            function, arguments = _function(node), [_compiled(part, names) for part in node.args]
+            function, arguments = _function(node), [_argument(part, names) for part in node.args]
             return lambda values: _called(function, [part(values) for part in arguments])
         case ast.IfExp(test=test, body=body, orelse=orelse):
             holds, then, other = (_compiled(part, names) for part in (test, body, orelse))
@@ -212,7 +212,17 @@ def _compiled(node: ast.expr, names: set[str]) -> Evaluate:  # noqa: PLR0911 - o
             return lambda values: MEMBERSHIPS[type(within)](
                 value(values), [part(values) for part in parts]
             )
-    raise ExpressionError(f"'{ast.unparse(node)}' is no arithmetic")
+    raise ExpressionError(
+        f"'{ast.unparse(node)}' is no arithmetic: there are + - * / // % **, comparisons, and, or, "
+        f"not, a if b else c, {', '.join(sorted(FUNCTIONS))}"
+    )
+
+
+def _argument(node: ast.expr, names: set[str]) -> Evaluate:
+    """Function that gives the value of a function's argument: a dtype stands for itself."""
+    if isinstance(node, ast.Name) and node.id in SIZES:
+        return lambda _: node.id
+    return _compiled(node, names)
 
 
 def _function(node: ast.Call) -> str:

@@ -41,11 +41,32 @@ _UNDECIDED = re.compile(
 )
 _WARNING = re.compile(r".*\bwarning\b.*:|Remark: ")
 """First line of what nvcc says beside its errors."""
-_UNSUPPORTED = re.compile(
-    r"ptxas .*; error\s*: (?P<what>.+) not supported on \.target '(?P<arch>sm_\d+)'"
-)
-"""Instructions of one architecture alone have their place in its `a` form only."""
-_UNDEFINED = re.compile(r".*undefined reference to `(?P<name>.+)'")
+_REMEDIES = {
+    # Instructions of one architecture alone have their place in its `a` form only.
+    r"ptxas .*; error\s*: (.+) not supported on \.target '(sm_\d+)'": (
+        "{0} not supported on {1}: where the GPU has it, say `build: {{arch: {1}a}}`"
+    ),
+    r".*undefined reference to `(.+)'": (
+        "nothing defines '{0}': include the file that does, or name its library "
+        "(`build: {{flags: [-lNAME]}}`)"
+    ),
+    r"(.+?:\d+):\d+: fatal error: ((?:torch|ATen|c10|pybind11)/.+): No such file .*": (
+        "{0}: there is no {1}: kernels beside code of torch go into a file of their own, or are "
+        "measured from Python (docs/workloads.md)"
+    ),
+    r"(.+?:\d+):\d+: fatal error: (.+): No such file .*": (
+        "{0}: there is no {1}: name its folder, from that of the source (`build: {{flags: "
+        "[-IFOLDER]}}`)"
+    ),
+    r"(.+)\((\d+)\): error: kernel launch from .* requires separate compilation mode": (
+        "{0}:{1}: a kernel that launches kernels needs `build: {{flags: [-rdc=true]}}`"
+    ),
+    r"(.+)\((\d+)\): error: texture is not a template": (
+        "{0}:{1}: this CUDA has no texture references, only objects that host code makes: read the "
+        "memory by a pointer, or write a workload in Python (docs/workloads.md)"
+    ),
+}
+"""Lines of nvcc, ptxas and the linker that have one answer, each with a sentence."""
 _OF_NAME = re.compile(
     r"\s*launcher\.cu\(\d+\): error: (?P<what>.+)\n.*std::make_tuple\((?P<kernels>.+)\);", re.DOTALL
 )
@@ -135,25 +156,18 @@ def _causes(log: str) -> list[str]:
         return [
             f"kernel '{undecided[0]['kernels']}' is not one function: give every template argument "
             "that has no default, or choose one of several functions of this name by "
-            "static_cast<void (*)(TYPES)>(NAME)"
+            "static_cast<void (*)(TYPES)>(NAME), or by ::NAME where a namespace in use has another"
         ]
     return log.splitlines()
 
 
 def _remedied(lines: Iterable[str]) -> Iterator[str]:
-    """A sentence, with what to do, for each error of ptxas or the linker that has one answer."""
+    """A sentence, with what to do, for each error that has one answer."""
     for line in lines:
-        if match := _UNSUPPORTED.fullmatch(line):
-            arch = match["arch"]
-            yield (
-                f"{match['what']} not supported on {arch}: where the GPU has it, say "
-                f"`build: {{arch: {arch}a}}`"
-            )
-        elif match := _UNDEFINED.fullmatch(line):
-            yield (
-                f"nothing defines '{match['name']}': include the file that does, or name its "
-                "library (`build: {flags: [-lNAME]}`)"
-            )
+        for pattern, sentence in _REMEDIES.items():
+            if match := re.fullmatch(pattern, line):
+                yield sentence.format(*match.groups())
+                break
 
 
 def _without_faults(lines: Iterable[str]) -> Iterator[str]:

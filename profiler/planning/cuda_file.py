@@ -383,8 +383,7 @@ class _Checks:
     def _check_kernel(self, variant: Variant) -> None:
         description, params = self.description, variant.params
         where = f"variant '{variant.name}'"
-        for name, value_of in (("source", description.source_of), ("define", description.macros)):
-            self._value(self._field(variant, name), partial(value_of, params), where)
+        self._value(self._field(variant, "source"), partial(description.source_of, params), where)
         steps = description.steps(params)
         for number, step in enumerate(steps):
             launch = partial(self._launch_field, variant, number)
@@ -399,6 +398,7 @@ class _Checks:
                     self._value(shape, partial(_require_memory, tensor, values), at)
                 for name, value in self._launch_values(values):
                     self._value(launch(name), value, at)
+        self._value(self._field(variant, "define"), partial(description.macros, params), where)
 
     def _scratch_of(self, step: Params) -> Iterator[TensorArgument]:
         tensors = map(self.description.tensor, self.description.leaves(step))

@@ -6,7 +6,7 @@ What macros make is not seen, so that nothing follows from what is missing here 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -39,7 +39,8 @@ _GRID_SYNC = (
     r"\b(?:this_grid\s*\(\s*\)|{handles})\s*\.\s*(?:sync|barrier_arrive)\b"
     r"|\bsync\s*\(\s*(?:(?:\w+\s*::\s*)*this_grid|{handles})\b"
 )
-_CONSTANT = re.compile(r"__constant__([^;={]*?)(\w+)\s*(?:\[[^]]*\]\s*)*;")
+_CONSTANT = re.compile(r"__constant__([^;={]*);")
+_DECLARED = re.compile(r"(\w+)\s*(?:\[[^]]*\]\s*)*(?:,|$)")
 
 
 @dataclass(frozen=True)
@@ -204,12 +205,13 @@ class _Scan:
         self.structs: dict[str, tuple[str, ...]] = {}
         self._scan()
 
-    def constants(self, structs: Iterable[str]) -> Iterator[tuple[str, str]]:
+    def constants(self, structs: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
         """`__constant__` memory without values: not of a struct whose members have some."""
         for match in _CONSTANT.finditer(self._text):
             kinds = set(_WORD.findall(match[1]))
-            if not any("=" in self.structs.get(kind, "") for kind in kinds & set(structs)):
-                yield match[2], self._place(match.start())
+            if not any("=" in structs[kind] for kind in kinds & structs.keys()):
+                for name in _DECLARED.findall(match[1]):
+                    yield name, self._place(match.start())
 
     def _scan(self) -> None:
         """Go through namespaces, structs and `extern "C"`; bodies of functions are passed over."""

@@ -12,6 +12,7 @@ VALUES = {"rows": 4096, "columns": 1000, "tile": 32, "half": 0.5, "dtype": "floa
     [
         ("ceil_div(columns, tile)", 32),
         ("2 * rows * columns * size_of(dtype)", 2 * 4096 * 1000 * 2),
+        ("size_of(float64) * size_of(int8)", 8),
         ("(rows - 1) // tile + 1", 128),
         ("rows % 1000", 96),
         ("rows / tile", 128.0),

@@ -128,6 +128,19 @@ def test_other_arguments_of_one_kernel(planned):
     assert "(n // 2, y, 0.5, x)" in space.at_launch(plan.variants[2].params)["launch"]
 
 
+def test_a_parameter_in_the_name_of_the_kernel_is_no_macro(planned):
+    """`template <int TILE>` would become `template <int 32>`."""
+    text = SPEC.replace("width", "WIDTH").replace("shared: 0", "")
+    plan, space = planned(text.replace("WIDTH: 4,", "WIDTH: 4, shared: 4 * size_of(float32),"))
+    params = plan.variants[1].params
+    defines = space.recipe(params).defines
+    assert defines["PROFILER_KERNEL"] == "scale<4>"
+    assert "FAST" in defines
+    assert "WIDTH" not in defines
+    plain = space.recipe(plan.variants[2].params).defines
+    assert plain["WIDTH"] == 1
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [
@@ -188,6 +201,25 @@ def test_other_arguments_of_one_kernel(planned):
             "9: workload.define: no variant has a parameter: there is no 'wdith'",
         ),
         ("{x: {", "{n: {", "5: workload.arguments"),
+        ("true}, n}", "true}, n, z: float*}", "arguments.z: a type, 'float*'; a tensor is a mapp"),
+        ("arguments: {x:", "arguments: [x, y]\n  flops: {x:", "5: workload.arguments: must be a m"),
+        (
+            'kernel: "plain"',
+            "kernel: plain<4, 5>",
+            "'5>'; inside of braces YAML ends a value ",
+        ),
+        ("  flops: n", "  cooperative: 3", "9: workload.cooperative: must be true or false, not 3"),
+        ("grid: [n, 1]", "cooperative: 1", "14: variants.list[2].cooperative: cooperative: must "),
+        (
+            "problems:",
+            "build: {flags: [-Xptxas -dlcm=ca]}\nproblems:",
+            "15: build.flags[0]: each argument of nvcc is an entry of its own: [-Xptxas, -dlcm=ca]",
+        ),
+        (
+            "problems:",
+            "build: {flags: [-gencode=arch=compute_80]}\nproblems:",
+            "the architecture stands in `arch: sm_90`, beside `flags`",
+        ),
         ("block: [1, 1]", "block: [1, b]", "14: variants.list[2].block: there is no 'b'"),
         ("  flops: n", "  flosp: n", "9: workload.flosp: unknown key; did you mean 'flops'?"),
         ("  source: scale.cu\n", "  command: ./a\n", "workload.arguments: unknown key"),

@@ -212,10 +212,12 @@ class CudaFile:
         if self.define is not None:
             filled = {name: self._filled(value, variant) for name, value in self.define.items()}
             return {name: text for name, text in filled.items() if text is not None}
+        # A macro of a template argument's name would stand in the place of its declaration.
+        others = variant.keys() - self._in_kernels(variant)
         return {
             name: cpp_text(value)
             for name, value in variant.items()
-            if name.isupper() and value is not None
+            if name in others and name.isupper() and value is not None
         }
 
     def launch_shape(self, variant: Params, problem: Params) -> LaunchShape:
@@ -296,13 +298,17 @@ class CudaFile:
 
     def used(self, variant: Params) -> set[str]:
         """Parameters of a variant that its program or its launch depends on."""
-        kernels = (str(step.get("kernel", self.kernel) or "") for step in self.steps(variant))
-        in_kernel = (name for kernel in kernels for name in placeholders(kernel))
+        in_kernels = self._in_kernels(variant)
         templates = (str(value) for value in (self.define or {}).values())
         in_macros = (name for text in templates for name in placeholders(text))
         macros = self.macros(variant) if self.define is None else {}
         # `variant` is the only parameter of one that has nothing but a name.
-        return {*OVERRIDES, "variant", *in_kernel, *in_macros, *macros, *self.at_launch(variant)}
+        return {*OVERRIDES, "variant", *in_kernels, *in_macros, *macros, *self.at_launch(variant)}
+
+    def _in_kernels(self, variant: Params) -> set[str]:
+        """Parameters in braces in the names of a variant's kernels."""
+        kernels = (str(step.get("kernel", self.kernel) or "") for step in self.steps(variant))
+        return {name for kernel in kernels for name in placeholders(kernel)}
 
     def _filled(self, value: Value, variant: Params) -> str | int | None:
         """Value of a macro; None where it is that of a parameter that the variant lacks."""

@@ -202,6 +202,8 @@ class TensorArgument(SpecModel):
 
 
 def _check_scalar(value: object) -> str | None:
+    if isinstance(value, str) and value.rstrip().endswith("*"):
+        raise wrong(f"a type, {value!r}; a tensor is a mapping: `{{shape: [n], dtype: float32}}`")
     return None if value is None else _check_arithmetic(value)
 
 
@@ -248,6 +250,15 @@ Argument = Annotated[
     | ScalarArgument,
     Discriminator(_kind_of_argument),
 ]
+
+
+def _check_arguments(value: object) -> object:
+    if not isinstance(value, Mapping):
+        raise wrong(
+            "must be a mapping of names in the order of the kernel's parameters, with the shape of "
+            f"each tensor: `{{x: {{shape: [n]}}, n}}`, not {kind_of(value)}"
+        )
+    return value
 
 
 def _check_names(value: object) -> object:
@@ -334,7 +345,7 @@ class CudaWorkload(SpecModel):
         description="Several launches in a row, in place of `kernel`: each a mapping of what it "
         "has of its own of `kernel`, `grid`, `block`, `shared`, `cooperative` and `arguments`.",
     )
-    arguments: dict[ParameterName, Argument] = Field(
+    arguments: Annotated[dict[ParameterName, Argument], BeforeValidator(_check_arguments)] = Field(
         min_length=1,
         description="Arguments in the order of the kernel's parameters: tensors, structs, and "
         "numbers as arithmetic over parameters. A name alone is the parameter of that name.",

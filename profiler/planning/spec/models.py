@@ -106,6 +106,16 @@ def _check_architecture(value: str) -> str:
     return value
 
 
+def _check_flag(value: str) -> str:
+    """An argument of nvcc; ValueError for two in one text, and for what is set elsewhere."""
+    if re.match(r"-\S+\s+-", value):
+        words = ", ".join(value.split())
+        raise wrong(f"each argument of nvcc is an entry of its own: [{words}], not {value!r}")
+    if re.match(r"(-arch|-gencode|-code|--gpu-\w+|--generate-code)\b", value):
+        raise wrong(f"{value!r}: the architecture stands in `arch: sm_90`, beside `flags`")
+    return value
+
+
 def _check_metric(value: str) -> str:
     if not metrics.is_known(value):
         hint = did_you_mean(value, [*CATALOGUE, *GROUPS])
@@ -641,7 +651,9 @@ class Page(SpecModel):
 class Build(SpecModel):
     """How CUDA sources are compiled."""
 
-    flags: tuple[Text, ...] = Field(default=(), description="Extra arguments of nvcc.")
+    flags: tuple[Annotated[Text, AfterValidator(_check_flag)], ...] = Field(
+        default=(), description="Extra arguments of nvcc, each an entry of its own."
+    )
     arch: Annotated[str, AfterValidator(_check_architecture)] = Field(
         default="auto",
         description="`sm_90`, …; `auto`: that of the GPU.",

@@ -75,7 +75,11 @@ def check_scalar(value: object) -> object:
 
 def _check_parameter_name(value: object) -> object:
     if not isinstance(value, str) or not PARAMETER_NAME.fullmatch(value):
-        raise wrong(f"a parameter's name is made of the characters A-Z a-z 0-9 _, not {value!r}")
+        cut = isinstance(value, str) and re.search(r"[)>\]]$", value) is not None
+        hint = "; inside of braces YAML ends a value at a comma: put it in quotes" if cut else ""
+        raise wrong(
+            f"a parameter's name is made of the characters A-Z a-z 0-9 _, not {value!r}{hint}"
+        )
     return value
 
 

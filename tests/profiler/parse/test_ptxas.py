@@ -168,6 +168,34 @@ def test_errors_stand_without_warnings_and_a_wrong_name_in_a_sentence():
             "nothing defines 'scale(float*, int)': include the file that does, or name its library "
             "(`build: {flags: [-lNAME]}`)",
         ),
+        (
+            [
+                "a.cu:1:10: fatal error: torch/extension.h: No such file or directory",
+                "    1 | #inc",
+            ],
+            "a.cu:1: there is no torch/extension.h: kernels beside code of torch go into a file of "
+            "their own, or are measured from Python (docs/workloads.md)",
+        ),
+        (
+            [
+                "a.cu:2:10: fatal error: op.cuh: No such file or directory",
+                "compilation terminated.",
+            ],
+            "a.cu:2: there is no op.cuh: name its folder, from that of the source (`build: {flags: "
+            "[-IFOLDER]}`)",
+        ),
+        (
+            [
+                "a.cu(2): error: kernel launch from __device__ or __global__ functions requires "
+                "separate compilation mode"
+            ],
+            "a.cu:2: a kernel that launches kernels needs `build: {flags: [-rdc=true]}`",
+        ),
+        (
+            ["a.cu(3): error: texture is not a template", "  texture<float, 1> old;"],
+            "a.cu:3: this CUDA has no texture references, only objects that host code makes: read "
+            "the memory by a pointer, or write a workload in Python (docs/workloads.md)",
+        ),
     ],
 )
 def test_errors_of_ptxas_and_the_linker_have_a_remedy(lines, sentence):
