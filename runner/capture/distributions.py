@@ -81,9 +81,10 @@ def _copied(
     dtype: torch.dtype, samples: Mapping[int, torch.Tensor]
 ) -> Callable[[], Iterable[tuple[int, torch.Tensor]]]:
     """Copy samples of one type at once; returns a function that gives them by their places."""
-    places, sizes = list(samples), [len(sample) for sample in samples.values()]
-    as_bits = torch.uint8 if dtype.itemsize == 1 else dtype  # not every device joins 8-bit floats
-    copied = torch.cat([sample.view(as_bits) for sample in samples.values()])
+    parts: Sequence[torch.Tensor] = list(samples.values())
+    if dtype.itemsize == 1:  # not every device joins 8-bit floats
+        parts = [sample.view(torch.uint8) for sample in parts]
+    places, sizes, copied = list(samples), [len(part) for part in parts], torch.cat(parts)
 
     def copies() -> Iterable[tuple[int, torch.Tensor]]:
         parts = torch.split(copied.cpu().view(dtype), sizes)
@@ -98,14 +99,14 @@ def _of_booleans(count: torch.Tensor, total: int) -> Distribution:
 
 def _sampled(tensor: torch.Tensor) -> torch.Tensor:
     """Elements evenly apart, in the order of the indices or, a few at each place, of memory."""
-    step = max(1, tensor.numel() // _SAMPLED)
-    if (
-        step > 1 and extent(tensor) == tensor.numel()
-    ):  # to reshape a transposed weight would copy it
-        between = step * _ADJACENT
-        return tensor.as_strided((tensor.numel() // between, _ADJACENT), (between, 1))
-    flat = tensor.reshape(-1)
-    return flat[::step] if step > 1 else flat
+    count = tensor.numel()
+    step = max(1, count // _SAMPLED)
+    if extent(tensor) != count:
+        return tensor.reshape(-1)[::step]
+    if step == 1:
+        return tensor.as_strided((count,), (1,))
+    between = step * _ADJACENT  # to reshape a transposed weight would copy it
+    return tensor.as_strided((count // between, _ADJACENT), (between, 1))
 
 
 def _of_floats(values: torch.Tensor) -> Distribution:

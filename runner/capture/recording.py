@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -37,6 +37,7 @@ from profiler.runner.capture.signatures import (
     bound,
     digest,
     key_of,
+    overwritten,
     require_plain,
     tensors_in,
     written,
@@ -49,7 +50,6 @@ MADE_OF_OTHERS = "made of other operators"
 """Under `torch.inference_mode` such an operator arrives whole, elsewhere its parts do."""
 _COLLECTIVE = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor")
 _ALLOCATES = ("aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided")
-_OVERWRITES = ("aten::copy_", "aten::fill_", "aten::zero_")
 _MARKS = ("prim", "profiler")
 _NONE: Arguments = {}
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
@@ -62,19 +62,7 @@ _WRITING_SHARE = 50
 """Between two writes there are as many times what the last one took."""
 
 
-@dataclass(eq=False)
-class Call:
-    """All calls of one signature; without a document, `left_out` says why they are not kept."""
-
-    number: int
-    launch: Launch | None = None
-    """Where it was launched around the dispatcher."""
-    document: dict[str, Any] | None = None
-    left_out: str = ""
-    count: int = 1
-    time_ns: int = 0
-
-
+@cache
 def kind_of(func: Any) -> str:
     """Why no call of an operator is recorded itself; empty where they are."""
     if not isinstance(func, torch._ops.OpOverload):
@@ -101,20 +89,78 @@ def _is_for_host(func: Any) -> bool:
     return bool(returned) and not any("Tensor" in kind for kind in returned)
 
 
+def _has_results(func: Any) -> bool:
+    """Whether an operator returns anything that is not one of its arguments."""
+    return any(value.alias_info is None for value in func._schema.returns)
+
+
 def call_document(
-    func: Any, arguments: Arguments, described: Arguments, storages: list[dict[str, Any]]
+    func: Any, arguments: Arguments, storages: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """What `calls.json` has of a call of an operator, whose arguments are described."""
+    """What `calls.json` has of a call of an operator."""
     return {
         "operator": str(func),
         "random": is_random(func, arguments),
         "for_host": _is_for_host(func),
         "written": list(written(func, arguments)),
-        "has_results": any(value.alias_info is None for value in func._schema.returns),
+        "has_results": _has_results(func),
         "by_name": [argument.name for argument in func._schema.arguments if argument.kwarg_only],
-        "arguments": described,
+        "arguments": arguments,
         "storages": storages,
     }
+
+
+def launch_document(
+    launch: Launch, arguments: Arguments, storages: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """What `calls.json` has of a launch around the dispatcher."""
+    return {
+        "operator": launch.name,
+        "kind": launch.kind,
+        "random": False,
+        "arguments": arguments,
+        "storages": storages,
+        **launch.document,
+    }
+
+
+@dataclass(eq=False)
+class Call:
+    """All calls of one signature."""
+
+    number: int
+    made: Any
+    """The operator, or the launch around the dispatcher."""
+    count: int = 0
+    time_ns: int = 0
+    described: Described | None = None
+    """What its first was called with, until `document` is made of it."""
+    digest: str | None = None
+    """Of what its first returned and wrote, where values are kept."""
+    document: dict[str, Any] | None = None
+    left_out: str = ""
+    """Why there is no document of it."""
+
+    @property
+    def launch(self) -> Launch | None:
+        """What was launched around the dispatcher; None where an operator was called."""
+        return self.made if isinstance(self.made, Launch) else None
+
+    def settle(self, number: int) -> None:
+        """Make the document of what was looked at, or say why there is none."""
+        described, self.described = self.described, None
+        if described is None:
+            return
+        try:
+            arguments, storages = described.settle()
+        except NotReplayableError as reason:
+            self.left_out = str(reason)
+            return
+        launch = self.launch
+        made = call_document if launch is None else launch_document
+        self.document = {"id": number, **made(self.made, arguments, storages)}
+        if self.digest is not None:
+            self.document["digest"] = self.digest
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
@@ -125,14 +171,13 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         self._values = values
         self._write = write
         self._write_at = time.monotonic() + _WRITE_EVERY_S
-        self._kinds: dict[Any, str] = {}
         self.calls: dict[Key, Call] = {}
-        self._kept = 0
-        """Calls with a document: the number of the next one."""
         self.left_out: dict[str, Counter[Any]] = defaultdict(Counter)
         """Operators whose calls are not recorded, by why."""
-        self.unsettled: list[Described] = []
+        self._unsettled: list[Call] = []
         """What was looked at, and is described when it is written."""
+        self._settled = 0
+        """Calls with a document: the number of the next one."""
         self.device = "cpu"
         self.kernels = KernelTimes()
         self.graphs = CompiledGraphs()
@@ -147,10 +192,10 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
     def clear(self) -> None:
         """Forget all calls."""
         self.calls.clear()
-        self._kept = 0
+        self._settled = 0
         self.kernels.ns.clear()
         self.left_out.clear()
-        self.unsettled.clear()
+        self._unsettled.clear()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Arguments | None = None
@@ -160,9 +205,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         kwargs = kwargs or {}
         if self._is_inside or self.graphs.compiling:
             return func(*args, **kwargs)
-        kind = self._kinds.get(func)
-        if kind is None:
-            kind = self._kinds[func] = kind_of(func)
+        kind = kind_of(func)
         if kind == MADE_OF_OTHERS:
             with self:
                 return func.decompose(*args, **kwargs)
@@ -175,14 +218,14 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             return func(*args, **kwargs)
         call = self.calls.get(key)
         if call is not None:
-            call.count += 1
             return self._timed(call, func, args, kwargs)
         return self._first(key, args, kwargs)
 
     def _timed(
         self, call: Call, make: Callable[..., Any], args: Any = (), kwargs: Arguments = _NONE
     ) -> Any:
-        """Make a call, and add what it takes."""
+        """Make a call, count it, and add what it takes."""
+        call.count += 1
         self._is_inside = True
         begin = time.perf_counter_ns()
         try:
@@ -207,73 +250,63 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             return make()
         with self.paused():
             launch = describe()
-            call = self.calls.get(launch.key)
-            is_first = call is None
-            call = call or Call(len(self.calls), launch, left_out=launch.left_out, count=0)
-            described = self._describe(call, launch) if is_first else None
-        self.calls[launch.key] = call
-        call.count += 1
+        call = self.calls.get(launch.key)
+        if call is not None:
+            return self._timed(call, make)
+        with self.paused():
+            call = self.calls[launch.key] = Call(len(self.calls), launch, left_out=launch.left_out)
+            if not call.left_out:
+                self._look_at(call, launch.arguments, self._values is not None, ())
         result = self._timed(call, make)
-        if described is not None:
-            document = {
-                "operator": launch.name,
-                "kind": launch.kind,
-                "random": False,
-                "arguments": described.arguments,
-                "storages": described.storages,
-                **launch.document,
-            }
-            with self.paused():
-                self._keep(call, document, described)
+        with self.paused():
+            self._keep(call)
         return result
-
-    def _describe(self, call: Call, launch: Launch) -> Described | None:
-        """Description of what a launch takes; None where it is left out."""
-        if call.left_out:
-            return None
-        keeps_values = self._values is not None
-        try:
-            return Described(launch.arguments, text=keeps_values, values=keeps_values)
-        except NotReplayableError as reason:
-            call.left_out = str(reason)
-            return None
-
-    def _keep(self, call: Call, document: dict[str, Any], described: Described) -> None:
-        """Keep what the first call of a signature was called with."""
-        call.document = {"id": self._kept, **document}
-        self.unsettled.append(described)
-        if "cuda" in described.devices:
-            self.device = "cuda"
-        if self._values is not None:
-            torch.save(described.values, self._values / f"{self._kept}.pt")
-            described.values.clear()
-        self._kept += 1
-        self.write_sometimes()
 
     def _first(self, key: Key, args: Any, kwargs: Arguments) -> Any:
         """Make the first call of a signature, and keep what it was called with."""
         func, arguments = key[0], bound(key[0], args, kwargs)
-        call = self.calls[key] = Call(len(self.calls))
-        try:
-            described = Described(
-                arguments,
-                text=self._values is not None or func.namespace == "aten",
-                values=self._values is not None,
-                overwritten=_overwritten(func, arguments),
-            )
-        except NotReplayableError as reason:
-            call.left_out = str(reason)
-            return func(*args, **kwargs)
+        call = self.calls[key] = Call(len(self.calls), func)
+        keeps_values = self._values is not None
+        self._look_at(call, arguments, keeps_values or func.namespace == "aten", overwritten(func))
         result = self._timed(call, func, args, kwargs)
-        call.left_out = _left_out_by(func, arguments, result)
-        if call.left_out:
-            return result
-        document = call_document(func, arguments, described.arguments, described.storages)
-        if self._values is not None:
-            new = result if document["has_results"] else None
-            document["digest"] = digest([new, *written(func, arguments).values()])
-        self._keep(call, document, described)
+        call.left_out = _left_out_by(func, call.described, result)
+        if keeps_values and not call.left_out:
+            new = result if _has_results(func) else None
+            call.digest = digest([new, *written(func, arguments).values()])
+        self._keep(call)
         return result
+
+    def _look_at(
+        self, call: Call, arguments: Arguments, text: bool, overwritten: Collection[str]
+    ) -> None:
+        """Keep what a call is about to be called with, before it writes into it."""
+        keeps_values = self._values is not None
+        call.described = Described(
+            arguments, text=text, values=keeps_values, overwritten=overwritten
+        )
+
+    def _keep(self, call: Call) -> None:
+        """Keep what the first call of a signature was called with."""
+        if call.described is None or call.left_out:
+            call.described = None
+            return
+        self._unsettled.append(call)
+        if "cuda" in call.described.devices:
+            self.device = "cuda"
+        if self._values is not None:  # those of all calls would be too many to hold
+            values = call.described.values
+            self.settle()
+            if call.document is not None:
+                torch.save(values, self._values / f"{call.document['id']}.pt")
+        self.write_sometimes()
+
+    def settle(self) -> None:
+        """Make documents of the calls that were looked at."""
+        unsettled, self._unsettled = self._unsettled, []
+        with self.paused():
+            for call in unsettled:
+                call.settle(self._settled)
+                self._settled += call.document is not None
 
     def write_sometimes(self) -> None:
         """Write what is known so far, but not so often that it would be felt."""
@@ -293,7 +326,7 @@ def _with_tf32() -> list[str]:
     return [name for name, is_so in found.items() if is_so]
 
 
-def _left_out_by(func: Any, arguments: Arguments, result: Any) -> str:
+def _left_out_by(func: Any, described: Described, result: Any) -> str:
     """Why a call is left out by what it returned: all of it lies in storages of its arguments."""
     results = list(tensors_in(result))
     try:
@@ -303,16 +336,8 @@ def _left_out_by(func: Any, arguments: Arguments, result: Any) -> str:
         return str(reason)
     if not results or func._schema.is_mutable:
         return ""
-    given = {tensor.untyped_storage()._cdata for tensor in tensors_in(arguments)}
-    is_view = all(tensor.untyped_storage()._cdata in given for tensor in results)
+    is_view = all(tensor.untyped_storage()._cdata in described.given for tensor in results)
     return NOT_LAUNCHED if is_view else ""
-
-
-def _overwritten(func: Any, arguments: Arguments) -> list[str]:
-    """Arguments that an operator writes and does not read."""
-    if func._schema.name in _OVERWRITES or torch.Tag.nondeterministic_seeded in func.tags:
-        return list(written(func, arguments))
-    return [argument.name for argument in func._schema.arguments if argument.is_out]
 
 
 @dataclass(eq=False)
@@ -445,7 +470,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             return
         self._recording.close()
         self._complete = True
-        self._mode.kernels.once_known(self._write_all)
+        self._write_all()
 
     def _write_all(self) -> None:
         document = self._write(complete=True)
@@ -490,17 +515,14 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         found: dict[str, Counter[str]] = defaultdict(Counter)
         for reason, counts in self._mode.left_out.items():
             found[reason] += Counter({str(func): count for func, count in counts.items()})
-        for key, call in self._mode.calls.items():
+        for call in self._mode.calls.values():
             if call.left_out and call.launch is None:
-                found[call.left_out][str(key[0])] += call.count
+                found[call.left_out][str(call.made)] += call.count
         return found
 
     def _write(self, *, complete: bool) -> dict[str, Any]:
         steps = self._steps
-        with self._mode.paused():
-            for described in self._mode.unsettled:
-                described.settle()
-        self._mode.unsettled.clear()
+        self._mode.settle()
         document = {
             "schema_version": SCHEMA_VERSION,
             "complete": complete,

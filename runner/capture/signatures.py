@@ -11,18 +11,26 @@ import hashlib
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from profiler.runner.capture.distributions import extent, look_at
+from profiler.runner.capture.distributions import look_at
 
 ALIGNMENT = 64
 """Bytes: where a tensor begins in its storage counts up to this, which no vector load exceeds."""
 _SPECIAL = frozenset({0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, math.inf, -math.inf})
 _BATCH_NORM = ("::native_batch_norm", "::cudnn_batch_norm", "::miopen_batch_norm")
+_OVERWRITES = ("aten::copy_", "aten::fill_", "aten::zero_")
 _RUNNING = ("running_mean", "running_var")
 """Arguments that `_BATCH_NORM` write although their schemas do not say so."""
+_BYTES = {
+    dtype: dtype.itemsize
+    for name, dtype in vars(torch).items()
+    if isinstance(dtype, torch.dtype) and not name.startswith("q")
+}
+"""Bytes of an element, of types that are not quantized."""
+_AS_GIVEN = frozenset({int, bool, str, type(None), torch.dtype, torch.layout, torch.memory_format})
 _BY_NAME = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 
 Arguments = Mapping[str, Any]
@@ -33,24 +41,40 @@ class NotReplayableError(Exception):
     """A call has an argument that cannot be kept; the message says of which kind."""
 
 
-def bound(func: Any, args: Sequence[Any], kwargs: Arguments) -> dict[str, Any]:
-    """Arguments of a call by the names of the operator's schema, with those left to defaults."""
-    schema = func._schema.arguments
-    named = {argument.name: argument.default_value for argument in schema}
-    named |= {argument.name: value for argument, value in zip(schema, args, strict=False)}
-    return {**named, **kwargs}
+@cache
+def _defaults(func: Any) -> Mapping[str, Any]:
+    """Arguments of an operator with their defaults; the schema makes new objects each time."""
+    return {argument.name: argument.default_value for argument in func._schema.arguments}
 
 
-def written(func: Any, arguments: Arguments) -> dict[str, Any]:
-    """Arguments that an operator writes, by name, as far as they are given."""
+@cache
+def _written_names(func: Any) -> tuple[str, ...]:
     schema = func._schema
-    names = [
+    return tuple(
         argument.name
         for argument in schema.arguments
         if (argument.alias_info is not None and argument.alias_info.is_write)
         or (schema.name.endswith(_BATCH_NORM) and argument.name in _RUNNING)
-    ]
-    return {name: arguments[name] for name in names if arguments[name] is not None}
+    )
+
+
+def bound(func: Any, args: Sequence[Any], kwargs: Arguments) -> dict[str, Any]:
+    """Arguments of a call by the names of the operator's schema, with those left to defaults."""
+    defaults = _defaults(func)
+    return {**defaults, **dict(zip(defaults, args, strict=False)), **kwargs}
+
+
+def written(func: Any, arguments: Arguments) -> dict[str, Any]:
+    """Arguments that an operator writes, by name, as far as they are given."""
+    return {name: arguments[name] for name in _written_names(func) if arguments[name] is not None}
+
+
+@cache
+def overwritten(func: Any) -> tuple[str, ...]:
+    """Arguments that an operator writes and does not read."""
+    if func._schema.name in _OVERWRITES or torch.Tag.nondeterministic_seeded in func.tags:
+        return _written_names(func)
+    return tuple(argument.name for argument in func._schema.arguments if argument.is_out)
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -69,10 +93,9 @@ def key_of(func: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
 
     Raises NotReplayableError where a tensor among the arguments is of a kind that cannot be kept.
     """
-    tensors: list[torch.Tensor] = []
-    plain = _plain_key((*args, *kwargs.items()), tensors)
-    places = [tensor.untyped_storage()._cdata for tensor in tensors]
-    begins = list(map(_begin, tensors))
+    places: list[int] = []
+    begins: list[int] = []
+    plain = _plain_key((*args, *kwargs.items()), places, begins)
     if len(set(places)) == len(places):  # each in a storage of its own
         return (func, plain, *[begin % ALIGNMENT for begin in begins])
     numbers: dict[int, int] = {}
@@ -82,20 +105,33 @@ def key_of(func: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
     return (func, plain, *begins, *places)
 
 
-def _plain_key(value: Any, tensors: list[torch.Tensor]) -> Any:
+def _plain_key(value: Any, places: list[int], begins: list[int]) -> Any:
+    """An argument by what counts of it; of tensors, storages and where they begin are appended.
+
+    It runs for every tensor of every call: reading an attribute takes 50 to 90 ns, so what is
+    refused is found by the errors that it raises, and by what must be read anyway.
+    """
+    kind = type(value)
+    if kind in _AS_GIVEN:
+        return (kind, value)
     if isinstance(value, torch.Tensor):
-        require_plain(value)
-        tensors.append(value)
-        return (value.dtype, value.shape, value.stride(), _device_type(value.device))
+        dtype = value.dtype
+        try:
+            key = (dtype, value.shape, value.stride(), _device_type(value.device))
+            places.append(value.untyped_storage()._cdata)
+            begins.append(value.storage_offset() * _BYTES[dtype])
+            if value.is_neg() or (dtype.is_complex and value.is_conj()):
+                require_plain(value)
+        except (RuntimeError, KeyError):  # NotImplementedError too
+            require_plain(value)
+            raise
+        return key
     if isinstance(value, list | tuple):
-        return tuple([_plain_key(item, tensors) for item in value])
-    if isinstance(value, float):
-        return (float, value if value in _SPECIAL else None)
+        return tuple([_plain_key(item, places, begins) for item in value])
     if isinstance(value, torch.device):
         return value.type
-    if isinstance(value, torch.Generator):
-        return torch.Generator
-    return (type(value), value)
+    is_alike = isinstance(value, torch.Generator) or (kind is float and value not in _SPECIAL)
+    return (kind, None if is_alike else value)
 
 
 @cache
@@ -105,17 +141,10 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 @cache
 def _device_type(device: torch.device) -> str:
-    """`device.type`, which makes a new text each time."""
+    """`device.type`, which makes a new text each time; raises NotReplayableError for meta."""
+    if device.type == "meta":
+        raise NotReplayableError("quantized and meta tensors")
     return device.type
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
-
-
-def _begin(tensor: torch.Tensor) -> int:
-    """Byte of its storage at which a tensor begins."""
-    return int(tensor.storage_offset()) * tensor.element_size()
 
 
 def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
@@ -126,10 +155,32 @@ def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
     return {place: begin // ALIGNMENT * ALIGNMENT for place, begin in first.items()}
 
 
+class _Seen(NamedTuple):
+    """What is kept of a tensor itself, which would not be freed as the program frees it."""
+
+    dtype: torch.dtype
+    shape: torch.Size
+    stride: tuple[int, ...]
+    device: str
+    storage: int
+    begin: int
+    """Byte of its storage at which it begins."""
+    sample: int | None
+    """Place of its elements among those that were looked at; None where they were not."""
+
+    @property
+    def end(self) -> int:
+        """Byte of its storage behind its last element."""
+        if 0 in self.shape:
+            return self.begin
+        last = sum((n - 1) * step for n, step in zip(self.shape, self.stride, strict=True))
+        return self.begin + (1 + last) * _BYTES[self.dtype]
+
+
 class Described:
     """Arguments of a call as JSON, with the parts of storages that they lie in.
 
-    It keeps none of the tensors: they would not be freed as the program frees them.
+    In the step, tensors are only looked at; `settle` makes the rest of it.
     """
 
     def __init__(
@@ -144,73 +195,92 @@ class Described:
 
         `overwritten`: names of those that are not read. They may never have been written, so that
         what lies there is of something else.
-
-        Raises NotReplayableError for what cannot be made again.
         """
         self._text = text
-        tensors = list(tensors_in(arguments))
-        numbers: dict[int, int] = {}
-        places = [numbers.setdefault(_storage(tensor), len(numbers)) for tensor in tensors]
-        begins = list(map(_begin, tensors))
-        bases = _bases(places, begins)
-        self._places = iter(
-            [(place, begin - bases[place]) for place, begin in zip(places, begins, strict=True)]
-        )
-        used = dict.fromkeys(bases, 0)
-        parts: dict[int, torch.Tensor] = {}
-        for place, begin, tensor in zip(places, begins, tensors, strict=True):
-            end = begin - bases[place] + extent(tensor) * tensor.element_size()
-            used[place] = max(used[place], end)
-            parts[place] = tensor
-        self._read: list[dict[str, Any]] = []
-        read: list[torch.Tensor] = []
-        self.arguments = {
-            name: self._as_json(value, None if name in overwritten else read)
-            for name, value in arguments.items()
+        self._read: list[torch.Tensor] = []
+        self._tensors: list[_Seen] = []
+        self._arguments = {
+            name: self._seen(value, name not in overwritten) for name, value in arguments.items()
         }
-        self._describe = look_at(read)
-        self.devices = [_device_type(tensor.device) for tensor in parts.values()]
-        self.storages = [
-            {"bytes": size, "device": device}
-            for size, device in zip(used.values(), self.devices, strict=True)
-        ]
-        self.values = [
-            torch.empty(0, dtype=torch.uint8, device=tensor.device)
-            .set_(tensor.untyped_storage(), bases[place], (used[place],), (1,))
-            .to("cpu", copy=True)
-            for place, tensor in parts.items()
-            if values
-        ]
+        self._describe = look_at(self._read)
+        del self._read
+        self.devices = {tensor.device for tensor in self._tensors}
+        self.given = {tensor.storage for tensor in self._tensors}
+        """Storages of the arguments."""
+        self.values: list[torch.Tensor] = []
         """Copies of the used parts of the storages, as bytes in main memory."""
+        if values:
+            tensors = {t.untyped_storage()._cdata: t for t in tensors_in(arguments)}
+            self.values = [
+                torch.empty(0, dtype=torch.uint8, device=tensors[place].device)
+                .set_(tensors[place].untyped_storage(), begin, (end - begin,), (1,))
+                .to("cpu", copy=True)
+                for place, (begin, end) in self._used().items()
+            ]
 
-    def _as_json(self, value: Any, read: list[torch.Tensor] | None) -> Any:
+    def _seen(self, value: Any, is_read: bool) -> Any:
         if isinstance(value, torch.Tensor):
-            return {"tensor": self._tensor(value, read)}
+            dtype = value.dtype
+            seen = _Seen(
+                dtype,
+                value.shape,
+                value.stride(),
+                _device_type(value.device),
+                value.untyped_storage()._cdata,
+                value.storage_offset() * _BYTES[dtype],
+                len(self._read) if is_read else None,
+            )
+            self._tensors.append(seen)
+            if is_read:
+                self._read.append(value)
+            return seen
         if isinstance(value, list | tuple):
-            return [self._as_json(item, read) for item in value]
-        if isinstance(value, str) and not self._text:
-            raise NotReplayableError("text among the arguments of an operator that is not torch's")
-        return plain_json(value)
+            return [self._seen(item, is_read) for item in value]
+        return value
 
-    def _tensor(self, tensor: torch.Tensor, read: list[torch.Tensor] | None) -> dict[str, Any]:
-        place, begin = next(self._places)
-        document = {
-            "dtype": _dtype_name(tensor.dtype),
-            "shape": list(tensor.shape),
-            "stride": list(tensor.stride()),
-            "storage": place,
-            "offset": begin // tensor.element_size(),
-            "values": {},
-        }
-        if read is not None:
-            read.append(tensor)
-            self._read.append(document)
-        return document
+    def _used(self) -> dict[int, tuple[int, int]]:
+        """Bytes of each storage that are used: of the first, and behind the last."""
+        places = [tensor.storage for tensor in self._tensors]
+        bases = _bases(places, [tensor.begin for tensor in self._tensors])
+        ends = dict(bases)
+        for tensor in self._tensors:
+            ends[tensor.storage] = max(ends[tensor.storage], tensor.end)
+        return {place: (base, ends[place]) for place, base in bases.items()}
 
-    def settle(self) -> None:
-        """Fill in what the tensors hold."""
-        for document, found in zip(self._read, self._describe(), strict=True):
-            document["values"] = found
+    def settle(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Arguments and storages as JSON; raises NotReplayableError for what cannot be made again.
+
+        What the tensors held is found here, of what was copied of them.
+        """
+        used, devices = self._used(), {seen.storage: seen.device for seen in self._tensors}
+        numbers = {place: number for number, place in enumerate(used)}
+        elements = self._describe()
+
+        def as_json(value: Any) -> Any:
+            if isinstance(value, _Seen):
+                begin = value.begin - used[value.storage][0]
+                document = {
+                    "dtype": _dtype_name(value.dtype),
+                    "shape": list(value.shape),
+                    "stride": list(value.stride),
+                    "storage": numbers[value.storage],
+                    "offset": begin // _BYTES[value.dtype],
+                    "values": {} if value.sample is None else elements[value.sample],
+                }
+                return {"tensor": document}
+            if isinstance(value, list):
+                return [as_json(item) for item in value]
+            if isinstance(value, str) and not self._text:
+                raise NotReplayableError(
+                    "text among the arguments of an operator that is not torch's"
+                )
+            return plain_json(value)
+
+        arguments = {name: as_json(value) for name, value in self._arguments.items()}
+        storages = [
+            {"bytes": end - begin, "device": devices[place]} for place, (begin, end) in used.items()
+        ]
+        return arguments, storages
 
 
 def plain_json(value: Any) -> Any:

@@ -211,7 +211,7 @@ def _document(call: TracedCall, device: str) -> dict[str, Any]:
             raise NotReplayableError(kind)
         if not storages:
             raise NotReplayableError(f"{NEEDS_CAPTURE}: the device of what has no tensors")
-        return call_document(overload, arguments, arguments, storages)
+        return call_document(overload, arguments, storages)
     raise NotReplayableError(reason)
 
 
