@@ -81,10 +81,10 @@ def _copied(
     dtype: torch.dtype, samples: Mapping[int, torch.Tensor]
 ) -> Callable[[], Iterable[tuple[int, torch.Tensor]]]:
     """Copy samples of one type at once; returns a function that gives them by their places."""
-    parts: Sequence[torch.Tensor] = list(samples.values())
+    parts = list(samples.values())
     if dtype.itemsize == 1:  # not every device joins 8-bit floats
         parts = [sample.view(torch.uint8) for sample in parts]
-    places, sizes, copied = list(samples), [len(part) for part in parts], torch.cat(parts)
+    places, sizes, copied = list(samples), [part.shape[0] for part in parts], torch.cat(parts)
 
     def copies() -> Iterable[tuple[int, torch.Tensor]]:
         parts = torch.split(copied.cpu().view(dtype), sizes)

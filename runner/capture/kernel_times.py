@@ -57,6 +57,10 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
             self._profile = profile(activities=_ACTIVITIES, acc_events=True)
             self._profile.__enter__()
             _enable_record_function(False)
+            # The first kernel of a profile waits for its buffers.
+            if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+                torch.zeros(1, device="cuda")
+                torch.cuda.synchronize()
         return self
 
     def __exit__(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -256,7 +256,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         with self.paused():
             call = self.calls[launch.key] = Call(len(self.calls), launch, left_out=launch.left_out)
             if not call.left_out:
-                self._look_at(call, launch.arguments, self._values is not None, ())
+                keeps_values = self._values is not None
+                call.described = Described(launch.arguments, text=keeps_values, values=keeps_values)
         result = self._timed(call, make)
         with self.paused():
             self._keep(call)
@@ -267,23 +268,19 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         func, arguments = key[0], bound(key[0], args, kwargs)
         call = self.calls[key] = Call(len(self.calls), func)
         keeps_values = self._values is not None
-        self._look_at(call, arguments, keeps_values or func.namespace == "aten", overwritten(func))
+        described = call.described = Described(
+            arguments,
+            text=keeps_values or func.namespace == "aten",
+            values=keeps_values,
+            overwritten=overwritten(func),
+        )
         result = self._timed(call, func, args, kwargs)
-        call.left_out = _left_out_by(func, call.described, result)
+        call.left_out = _left_out_by(func, described, result)
         if keeps_values and not call.left_out:
             new = result if _has_results(func) else None
             call.digest = digest([new, *written(func, arguments).values()])
         self._keep(call)
         return result
-
-    def _look_at(
-        self, call: Call, arguments: Arguments, text: bool, overwritten: Collection[str]
-    ) -> None:
-        """Keep what a call is about to be called with, before it writes into it."""
-        keeps_values = self._values is not None
-        call.described = Described(
-            arguments, text=text, values=keeps_values, overwritten=overwritten
-        )
 
     def _keep(self, call: Call) -> None:
         """Keep what the first call of a signature was called with."""

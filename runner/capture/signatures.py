@@ -119,7 +119,7 @@ def _plain_key(value: Any, places: list[int], begins: list[int]) -> Any:
         try:
             key = (dtype, value.shape, value.stride(), _device_type(value.device))
             places.append(value.untyped_storage()._cdata)
-            begins.append(value.storage_offset() * _BYTES[dtype])
+            begins.append(int(value.storage_offset()) * _BYTES[dtype])
             if value.is_neg() or (dtype.is_complex and value.is_conj()):
                 require_plain(value)
         except (RuntimeError, KeyError):  # NotImplementedError too
@@ -227,7 +227,7 @@ class Described:
                 value.stride(),
                 _device_type(value.device),
                 value.untyped_storage()._cdata,
-                value.storage_offset() * _BYTES[dtype],
+                int(value.storage_offset()) * _BYTES[dtype],
                 len(self._read) if is_read else None,
             )
             self._tensors.append(seen)
