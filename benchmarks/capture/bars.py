@@ -3,7 +3,8 @@
 python benchmarks/capture/bars.py [--size 8] [--device cuda] [--models NAME …] [--json PATH]
 
 On a GPU the time of all captured calls is compared with that of all kernels of a step that
-is not captured, by torch.profiler.
+is not captured, by torch.profiler. Each part is printed as it comes, with its seconds: that with
+values writes and hashes every input, gigabytes at larger sizes, and is last.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import json
 import statistics
 import tempfile
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import torch
 from models import MODELS
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import profiler
 from profiler.runner.capture.folder import read_calls
@@ -27,12 +30,20 @@ STEPS = 8
 """Captured, and run without, in turn."""
 
 
-def captured(make, size, folder, *, values):
+class Empty(TorchDispatchMode):
+    """What torch itself takes to call a mode for each operator."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def captured(make, size, folder, *, values=False):
     """The document of a capture of two steps, after one that is not."""
     torch.manual_seed(0)
     step = make(size)
-    with profiler.capture(folder, steps=(1, 3), values=values) as recording:
-        for _ in range(3):
+    step()
+    with profiler.capture(folder, values=values) as recording:
+        for _ in range(2):
             step()
             if not recording.has_optimizer:
                 recording.step()
@@ -52,20 +63,22 @@ def replayed_share(document, replays):
 
 
 def overhead(make, size, folder):
-    """Milliseconds of a step that is not captured, and of the first and second that are: medians.
+    """Milliseconds of a step without a capture, in an empty mode, and of captured ones: medians.
 
-    The first of them describes every signature.
+    The first captured one looks at every signature.
     """
     torch.manual_seed(0)
     step = make(size)
     step()
-    plain, first, second = [], [], []
+    seconds = defaultdict(list)
     for number in range(STEPS):
-        plain.append(_seconds(step))
+        seconds["step"].append(_seconds(step))
+        with Empty():
+            seconds["in_empty_mode"].append(_seconds(step))
         with profiler.capture(folder / str(number)):
-            first.append(_seconds(step))
-            second.append(_seconds(step))
-    return tuple(1e3 * statistics.median(times) for times in (plain, first, second))
+            seconds["first_captured_step"].append(_seconds(step))
+            seconds["second_captured_step"].append(_seconds(step))
+    return {f"{name}_ms": 1e3 * statistics.median(times) for name, times in seconds.items()}
 
 
 def _seconds(step):
@@ -119,36 +132,45 @@ def _without_values(part):
 
 
 def bars_of(make, size, folder):
-    """How a model meets the bars."""
-    document = captured(make, size, folder / "values", values=True)
-    first, second = (captured(make, size, folder / n, values=False) for n in ("a", "b"))
-    with_values, drawn = replay_all(folder / "values"), replay_all(folder / "a")
-    compared = [replay for replay in with_values if replay.same_bits is not None]
-    plain, begun, further = overhead(make, size, folder / "time")
-    on_gpu = torch.get_default_device().type == "cuda"
-    return {
-        "model": make.__name__,
+    """How a model meets the bars, part by part."""
+    taken = overhead(make, size, folder / "time")
+    plain = taken["step_ms"]
+    first, second = taken["first_captured_step_ms"], taken["second_captured_step_ms"]
+    yield {
+        **taken,
+        "two_captured_steps_by_others": (first + second) / (2 * plain),
+        "second_captured_step_by_others": second / plain,
+    }
+    document, again = (captured(make, size, folder / name) for name in ("a", "b"))
+    yield {
         "calls": sum(call["count"] for call in document["calls"]),
         "signatures": len(document["calls"]),
-        "replayed": replayed_share(document, with_values),
-        "replayed_drawn": replayed_share(first, drawn),
-        "compared": len(compared),
-        "same_bits": sum(bool(replay.same_bits) for replay in compared),
         "random": sum(call["random"] for call in document["calls"]),
-        "same_twice": identity(first) == identity(second),
-        "step_ms": plain,
-        "first_captured_step_ms": begun,
-        "second_captured_step_ms": further,
-        "two_captured_steps_by_others": (begun + further) / (2 * plain),
-        "second_captured_step_by_others": further / plain,
-        "busy_share": busy_share(make, size, first) if on_gpu else None,
-        "failures": [f"{r.operator}: {r.failure}" for r in (*with_values, *drawn) if r.failure],
-        "other_bits": [r.operator for r in compared if not r.same_bits],
+        "same_twice": identity(document) == identity(again),
+    }
+    if torch.get_default_device().type == "cuda":
+        yield {"busy_share": busy_share(make, size, document)}
+    drawn = replay_all(folder / "a")
+    yield {"replayed_drawn": replayed_share(document, drawn), "failures_drawn": _failures(drawn)}
+    document = captured(make, size, folder / "values", values=True)
+    yield {"bytes_of_values": sum(file.stat().st_size for file in folder.rglob("*.pt"))}
+    replays = replay_all(folder / "values")
+    compared = [replay for replay in replays if replay.same_bits is not None]
+    yield {
+        "replayed": replayed_share(document, replays),
+        "failures": _failures(replays),
+        "compared": len(compared),
+        "same_bits": sum(replay.same_bits for replay in compared),
+        "other_bits": [replay.operator for replay in compared if not replay.same_bits],
     }
 
 
+def _failures(replays):
+    return [f"{replay.operator}: {replay.failure}" for replay in replays if replay.failure]
+
+
 def main() -> None:
-    """Print a row for each model."""
+    """Print the parts of each model, and a row of them all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=8)
     parser.add_argument("--device", default="cpu")
@@ -158,9 +180,16 @@ def main() -> None:
     torch.set_default_device(options.device)
     rows = []
     for make in (make for make in MODELS if make.__name__ in options.models):
+        row = {"model": make.__name__}
         with tempfile.TemporaryDirectory() as folder:
-            rows.append(bars_of(make, options.size, Path(folder)))
-        print(json.dumps(rows[-1]), flush=True)
+            begin = time.perf_counter()
+            for part in bars_of(make, options.size, Path(folder)):
+                seconds = time.perf_counter() - begin
+                print(f"{make.__name__} ({seconds:.1f} s): {json.dumps(part)}", flush=True)
+                row |= part
+                begin = time.perf_counter()
+        rows.append(row)
+        print(json.dumps(row), flush=True)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
