@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -93,45 +93,56 @@ def key_of(func: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
 
     Raises NotReplayableError where a tensor among the arguments is of a kind that cannot be kept.
     """
+    key: list[Any] = [func]
     places: list[int] = []
     begins: list[int] = []
-    plain = _plain_key((*args, *kwargs.items()), places, begins)
-    if len(set(places)) == len(places):  # each in a storage of its own
-        return (func, plain, *[begin % ALIGNMENT for begin in begins])
-    numbers: dict[int, int] = {}
-    places = [numbers.setdefault(place, len(numbers)) for place in places]
-    bases = _bases(places, begins)
-    begins = [begin - bases[place] for place, begin in zip(places, begins, strict=True)]
-    return (func, plain, *begins, *places)
+    _add_to_key(args, key, places, begins)
+    if kwargs:
+        key += kwargs
+        _add_to_key(kwargs.values(), key, places, begins)
+    if len(set(places)) < len(places):  # some in one storage
+        numbers: dict[int, int] = {}
+        places = [numbers.setdefault(place, len(numbers)) for place in places]
+        bases = _bases(places, begins)
+        key += [begin - bases[place] for place, begin in zip(places, begins, strict=True)]
+        key += places
+    return tuple(key)
 
 
-def _plain_key(value: Any, places: list[int], begins: list[int]) -> Any:
-    """An argument by what counts of it; of tensors, storages and where they begin are appended.
+def _add_to_key(
+    values: Iterable[Any], key: list[Any], places: list[int], begins: list[int]
+) -> None:
+    """Append what counts of arguments; of tensors, too, their storages and where they begin.
 
-    It runs for every tensor of every call: reading an attribute takes 50 to 90 ns, so what is
+    It runs for every tensor of every call, and to read an attribute takes 50 to 90 ns: so what is
     refused is found by the errors that it raises, and by what must be read anyway.
     """
-    kind = type(value)
-    if kind in _AS_GIVEN:
-        return (kind, value)
-    if isinstance(value, torch.Tensor):
-        dtype = value.dtype
-        try:
-            key = (dtype, value.shape, value.stride(), _device_type(value.device))
-            places.append(value.untyped_storage()._cdata)
-            begins.append(int(value.storage_offset()) * _BYTES[dtype])
-            if value.is_neg() or (dtype.is_complex and value.is_conj()):
+    for value in values:
+        kind = type(value)
+        if kind in _AS_GIVEN:
+            key += (kind, value)
+        elif isinstance(value, torch.Tensor):
+            dtype = value.dtype
+            try:
+                begin = int(value.storage_offset()) * _BYTES[dtype]
+                device = _device_type(value.device)
+                key += (dtype, value.shape, value.stride(), device, begin % ALIGNMENT)
+                places.append(value.untyped_storage()._cdata)
+                begins.append(begin)
+                if value.is_neg() or (dtype.is_complex and value.is_conj()):
+                    require_plain(value)
+            except (RuntimeError, KeyError):  # NotImplementedError is one of the first
                 require_plain(value)
-        except (RuntimeError, KeyError):  # NotImplementedError too
-            require_plain(value)
-            raise
-        return key
-    if isinstance(value, list | tuple):
-        return tuple([_plain_key(item, places, begins) for item in value])
-    if isinstance(value, torch.device):
-        return value.type
-    is_alike = isinstance(value, torch.Generator) or (kind is float and value not in _SPECIAL)
-    return (kind, None if is_alike else value)
+                raise
+        elif isinstance(value, list | tuple):
+            key += (list, len(value))
+            _add_to_key(value, key, places, begins)
+        elif isinstance(value, torch.device):
+            key.append(value.type)
+        elif isinstance(value, torch.Generator) or (kind is float and value not in _SPECIAL):
+            key.append(kind)
+        else:
+            key += (kind, value)
 
 
 @cache
