@@ -39,26 +39,41 @@ def experiment_text(document: Document) -> str:
 def shares_of_time(document: Document) -> dict[str, tuple[float, bool]]:
     """Share of a step's time by operator, and whether it is an experiment; the largest first."""
     ns = Counter[str]()
-    for call in document["calls"]:
-        ns[_experiment_name(call)] += call["time_ns"]
-    for launch in document["launches"]:
-        ns[f"{launch['kind']} {launch['name']}"] += launch["time_ns"]
+    for row in (*document["calls"], *document["launches"]):
+        ns[_row_name(row)] += row["time_ns"]
     chosen = _chosen(document, families_of(ranked_calls(document)))
     total = ns.total() or 1
     return {name: (taken / total, name in chosen) for name, taken in ns.most_common()}
 
 
 def gaps_sentence(document: Document) -> str:
-    """How much of a step its kernels take on a GPU; empty where that was not measured."""
+    """How much of a step its kernels take on a GPU, and what launches most of them.
+
+    Empty where that was not measured. How long the GPU waits after each is not known: in a captured
+    step it waits for the capture.
+    """
     step_ns = document["uncaptured_step_ns"]
     if document["device"] != "cuda" or step_ns is None:
         return ""
     rows = (*document["calls"], *document["launches"])
     busy_ns = sum(row["time_ns"] for row in rows) / document["steps"]
-    return (
-        f"A step took {step_ns / 1e6:.2f} ms before it was captured, its kernels "
-        f"{busy_ns / 1e6:.2f} ms: what is between them no faster kernel makes shorter."
+    kernels = Counter[str]()
+    for row in rows:
+        kernels[_row_name(row)] += row.get("kernels", 0)
+    per_step = 1 / document["steps"]
+    most = ", ".join(
+        f"{count * per_step:.0f} by {name}" for name, count in kernels.most_common(_MOST_SHAPES)
     )
+    return (
+        f"A step took {step_ns / 1e6:.2f} ms before it was captured, its "
+        f"{kernels.total() * per_step:.0f} kernels, copies and fills {busy_ns / 1e6:.2f} ms. "
+        f"What is between them is shorter with fewer of them, not with faster ones (most: {most})."
+    )
+
+
+def _row_name(row: Document) -> str:
+    """What a call or a launch around the dispatcher is called among those of a step."""
+    return f"{row['kind']} {row['name']}" if "name" in row else _experiment_name(row)
 
 
 def _chosen(document: Document, families: Sequence[Family]) -> dict[str, list[Document]]:

@@ -50,6 +50,8 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
         self._marks: dict[int, AbstractContextManager[Any]] = {}
         self.ns: Counter[int] = Counter()
         """Nanoseconds of the kernels of all calls, by number."""
+        self.launches: Counter[int] = Counter()
+        """How many they are, copies and fills too."""
 
     def __enter__(self) -> Self:
         if torch.cuda.is_available() and not _profiler_enabled():
@@ -73,7 +75,14 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
             ended, self._profile = self._profile, None
             _enable_record_function(True)
             ended.__exit__(None, None, None)
-            self.ns += sums(ended.events(), _MARK)
+            ns, launches = sums(ended.events(), _MARK)
+            self.ns += ns
+            self.launches += launches
+
+    def clear(self) -> None:
+        """Forget all calls."""
+        self.ns.clear()
+        self.launches.clear()
 
     def of_call(self, number: int) -> AbstractContextManager[Any]:
         """Mark a call inside, by the number of its signature."""
@@ -85,11 +94,12 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
         return mark
 
 
-def sums(events: Iterable[Any], mark: str) -> Counter[int]:
-    """Nanoseconds of the kernels in the marks among the events of a profile, by number."""
-    found: Counter[int] = Counter()
+def sums(events: Iterable[Any], mark: str) -> tuple[Counter[int], Counter[int]]:
+    """Nanoseconds and number of the kernels in the marks among the events of a profile."""
+    ns, launches = Counter[int](), Counter[int]()
     for event in events:
-        on_host = event.device_type == DeviceType.CPU
-        if on_host and event.name.startswith(mark):
-            found[int(event.name.removeprefix(mark))] += round(1e3 * event.device_time_total)
-    return found
+        if event.device_type == DeviceType.CPU and event.name.startswith(mark):
+            number = int(event.name.removeprefix(mark))
+            ns[number] += round(1e3 * event.device_time_total)
+            launches[number] += len(event.kernels)
+    return ns, launches

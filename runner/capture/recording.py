@@ -193,7 +193,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         """Forget all calls."""
         self.calls.clear()
         self._settled = 0
-        self.kernels.ns.clear()
+        self.kernels.clear()
         self.left_out.clear()
         self._unsettled.clear()
 
@@ -491,9 +491,11 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         return [{**(call.document or {}), **self._taken(call)} for call in calls]
 
     def _taken(self, call: Call) -> dict[str, int]:
-        kernel_ns = self._mode.kernels.ns
-        time_ns = kernel_ns[call.number] if kernel_ns else call.time_ns
-        return {"count": call.count, "time_ns": time_ns}
+        kernels, number = self._mode.kernels, call.number
+        if not kernels.ns:
+            return {"count": call.count, "time_ns": call.time_ns}
+        taken = {"time_ns": kernels.ns[number], "kernels": kernels.launches[number]}
+        return {"count": call.count, **taken}
 
     def _launches(self) -> list[dict[str, Any]]:
         """Launches around the dispatcher that are in no experiment, those of most time first."""

@@ -328,7 +328,7 @@ def digest(values: Any) -> str:
     found = hashlib.sha256()
     for tensor in tensors_in(values):
         plain = tensor.detach().to("cpu").contiguous().reshape(-1)
-        found.update(plain.view(torch.uint8).numpy())
+        found.update(plain.view(torch.uint8).numpy().data)
     if isinstance(values, bool | int | float):
         found.update(repr(values).encode())
     return found.hexdigest()

@@ -226,11 +226,17 @@ def test_what_no_kernel_makes_shorter_is_said():
         "device": "cuda",
         "uncaptured_step_ns": 5_500_000,
         "steps": 2,
-        "calls": [{"time_ns": 6_000_000}],
-        "launches": [{"time_ns": 2_000_000}],
+        "calls": [
+            {"operator": "aten.mm.default", "time_ns": 4_000_000, "kernels": 4},
+            {"operator": "aten.mm.default", "time_ns": 1_000_000, "kernels": 2},
+            {"operator": "aten._foreach_mul_.Scalar", "time_ns": 1_000_000, "kernels": 80},
+        ],
+        "launches": [{"kind": "CUDA graph", "name": "replay", "time_ns": 2_000_000, "kernels": 14}],
     }
-    assert gaps_sentence(document).startswith(
-        "A step took 5.50 ms before it was captured, its kernels 4.00 ms"
+    assert gaps_sentence(document) == (
+        "A step took 5.50 ms before it was captured, its 50 kernels, copies and fills 4.00 ms. "
+        "What is between them is shorter with fewer of them, not with faster ones (most: 40 by "
+        "foreach_mul_-Scalar, 7 by CUDA graph replay, 3 by mm)."
     )
     assert not gaps_sentence({**document, "device": "cpu"})
     assert not gaps_sentence({**document, "uncaptured_step_ns": None})
@@ -614,10 +620,12 @@ def test_kernels_are_summed_by_the_call_that_launched_them():
         *(("call 3", gpu, 9.0), ("call 7", host, 1.0)),
     ]
     records = [
-        SimpleNamespace(name=name, device_type=device, device_time_total=micro)
+        SimpleNamespace(
+            name=name, device_type=device, device_time_total=micro, kernels=["one", "two"]
+        )
         for name, device, micro in events
     ]
-    assert sums(records, "call ") == {3: 2500, 7: 1000}
+    assert sums(records, "call ") == ({3: 2500, 7: 1000}, {3: 4, 7: 2})
 
 
 def test_calls_are_marked_while_kernels_are_timed(tmp_path, monkeypatch):
@@ -625,7 +633,7 @@ def test_calls_are_marked_while_kernels_are_timed(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_times, "_ACTIVITIES", kernel_times._ACTIVITIES[:1])
     marked = []
     monkeypatch.setattr(
-        kernel_times, "sums", lambda events, _mark: marked.extend(events) or Counter()
+        kernel_times, "sums", lambda events, _mark: marked.extend(events) or (Counter(),) * 2
     )
     x = torch.ones(4, requires_grad=True)
 
@@ -642,7 +650,7 @@ def test_a_profile_that_ends_inside_a_range_has_not_seen_it_begin(tmp_path, monk
     monkeypatch.setattr(kernel_times, "_ACTIVITIES", kernel_times._ACTIVITIES[:1])
     profiles = []
     monkeypatch.setattr(
-        kernel_times, "sums", lambda events, _mark: profiles.append(events) or Counter()
+        kernel_times, "sums", lambda events, _mark: profiles.append(events) or (Counter(),) * 2
     )
     model = torch.nn.Linear(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
