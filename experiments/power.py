@@ -53,7 +53,7 @@ def prepare(
     del library
     operands, operation = inputs[variant["values"]], problem["operation"]
     if operation == "copy":
-        return operands[0].clone
+        return lambda: operands[0] * 1  # by a kernel: clone() is a transfer, which ncu does not see
     if operation == "product":
         return lambda: torch.mm(*operands)
 

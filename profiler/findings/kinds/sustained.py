@@ -16,7 +16,7 @@ from profiler.collect.timer import SUSTAINED
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.findings.kinds.timers import reference_collector
 from profiler.findings.values import NOTHING, Value
-from profiler.findings.verdicts import NO_VERDICT, PairVerdict, VerdictPartDocument, judged
+from profiler.findings.verdicts import NO_VERDICT, PairVerdict, Reason, VerdictPartDocument, judged
 from profiler.model import Cell, SessionKind, Verdict
 from profiler.run_folder.load.report import Report
 
@@ -93,9 +93,14 @@ class SustainedCell:
 
     @property
     def differs(self) -> bool:
-        """Whether both verdicts were given and are others."""
+        """Whether both verdicts were given and are others.
+
+        A cold one that is UNCLEAR since cycles do not confirm the time counts: the clock of use
+        decides then.
+        """
         cold, sustained = self.cold_verdict.verdict, self.verdict.verdict
-        return cold in _WORDS and sustained in _WORDS and cold != sustained
+        known = cold in _WORDS or self.cold_verdict.reason is Reason.CLOCK
+        return known and sustained in _WORDS and cold != sustained
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from profiler.analyse.why.roofs import BYTES, RoofAccount, roof_account
 from profiler.analyse.why.sass_code import executed_by_class
 from profiler.analyse.why.sass_diff import common_instructions
 from profiler.analyse.why.waited_for import QUEUE
-from profiler.findings.verdicts import PairVerdict
+from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.counters import CounterOfBoth, counters_of_both
 from profiler.model import Cell, Verdict
@@ -95,8 +95,19 @@ class PairWhy:
 
     @property
     def told(self) -> bool:
-        """Whether a difference is shown: only then is it explained."""
-        return self.verdict.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        """Whether a difference is shown: only then is it explained.
+
+        One of time that cycles do not confirm is shown too, and is the clock's.
+        """
+        shown = self.verdict.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        return shown or self.verdict.reason is Reason.CLOCK
+
+    @property
+    def takes_longer(self) -> bool:
+        """Whether the first is the slower one, by its verdict or, where it is the clock's, time."""
+        if self.verdict.reason is Reason.CLOCK:
+            return self.verdict.ratio > 1
+        return self.verdict.verdict is Verdict.SLOWER
 
     @cached_property
     def account(self) -> Account | None:
@@ -172,8 +183,7 @@ class PairWhy:
             )
             for name in dict.fromkeys((*first, *second))
         ]
-        slower_first = self.verdict.verdict is Verdict.SLOWER
-        towards = 1 if slower_first else -1
+        towards = 1 if self.takes_longer else -1
         least_ns = _LEAST_CHANGE * abs(self.first.duration_ns - self.second.duration_ns)
         moved = [change for change in changes if towards * change.difference_ns > least_ns]
         by_difference = sorted(moved, key=lambda change: -abs(change.difference_ns))

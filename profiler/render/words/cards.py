@@ -26,6 +26,7 @@ from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import standing_of
 from profiler.model import Problem, Variant, Verdict
 from profiler.render.tables.captured_step import captured_sentences
+from profiler.render.tables.sustained import sustained_sentence
 from profiler.render.tables.timers import timer_cards
 from profiler.render.words import numbers
 from profiler.render.words.answer import coverage_sentence, problem_of
@@ -99,6 +100,7 @@ def first_answer(findings: Findings) -> tuple[Sentence, ...]:
         *([sentence_of(key)] if key else []),
         *map(card_sentence, cards(findings)),
         *captured_sentences(findings),
+        *([used] if (used := sustained_sentence(findings)) else []),
         *([coverage] if (coverage := _coverage(findings)) else []),
     )
 

@@ -274,7 +274,7 @@ def why_sentence(pair: PairWhy) -> str:
     direction = "less" if difference < 0 else "more"
     time = numbers.show(abs(difference), "ns")
     sentence = f"{first} takes {time} {direction} than {second} under ncu{_kernels(pair)}: {parts}."
-    if (difference < 0) != (pair.verdict.verdict is Verdict.FASTER):
+    if (difference < 0) == pair.takes_longer:
         sentence += " That is not the direction of the verdict, which it does not explain."
     return sentence + _off_timing(pair) + _not_closed(pair, account)
 

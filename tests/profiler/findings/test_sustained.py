@@ -10,6 +10,7 @@ from run_folders import SPEC, Workplace, measured
 from profiler.findings.document import summary_document
 from profiler.findings.find import find
 from profiler.findings.values import NOTHING
+from profiler.findings.verdicts import Reason
 from profiler.model import Verdict
 from profiler.notices import NoticeKind, text
 from profiler.render.page import render_page
@@ -117,3 +118,17 @@ def test_visits_that_have_not_settled_and_gaps_are_said(report):
     settled, gaps = notices(report)
     assert "had not settled at the end of 1 of 64 visits" in settled
     assert "have gaps between them" in gaps
+
+
+def test_a_verdict_withheld_for_the_clock_is_given_by_the_clock_of_use(findings):
+    def found(cold: Verdict, reason: Reason, sustained: Verdict) -> bool:
+        tree = next(of for of in findings.sustained.cells if of.cell.id == "tree..small")
+        return replace(
+            tree,
+            cold_verdict=replace(tree.cold_verdict, verdict=cold, reason=reason),
+            verdict=replace(tree.verdict, verdict=sustained),
+        ).differs
+
+    assert found(Verdict.UNCLEAR, Reason.CLOCK, Verdict.FASTER)
+    assert not found(Verdict.UNCLEAR, Reason.NOISE, Verdict.FASTER)
+    assert not found(Verdict.UNCLEAR, Reason.CLOCK, Verdict.UNCLEAR)

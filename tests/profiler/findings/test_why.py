@@ -22,7 +22,7 @@ from profiler.commands.report import read_run
 from profiler.errors import UsageError
 from profiler.findings.document import SummaryDocument
 from profiler.findings.find import find
-from profiler.findings.verdicts import SAME_PROGRAM, PairVerdicts
+from profiler.findings.verdicts import SAME_PROGRAM, PairVerdicts, Reason
 from profiler.findings.why.cells import LATENCY, cell_why
 from profiler.findings.why.document import (
     MOST_BYTES,
@@ -127,6 +127,15 @@ def test_the_part_of_the_clock_that_is_there_on_zeros_is_not_power(findings, pai
     assert other_ns == pytest.approx(0.0953 * slower.account.second_ns, rel=0.2)
     assert document_of(findings, slower)["clock_power_ns"] == pytest.approx(power_ns, rel=1e-4)
     assert "1.90 and 2.09 GHz" in clock_words(slower)
+
+
+def test_a_difference_that_is_the_clocks_alone_has_an_account(pair):
+    """Time is told apart and cycles are not: UNCLEAR, and explained as what the clock made."""
+    unclear = replace(pair.verdict, verdict=Verdict.UNCLEAR)
+    withheld = replace(pair, verdict=replace(unclear, reason=Reason.CLOCK))
+    assert withheld.account.difference_ns == pair.account.difference_ns
+    assert withheld.takes_longer == pair.takes_longer
+    assert replace(pair, verdict=replace(unclear, reason=Reason.NOISE)).account is None
 
 
 @pytest.mark.parametrize("verdict", NOT_TOLD)
