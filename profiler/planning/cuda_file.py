@@ -43,6 +43,7 @@ _OF_HOST = {
     "CUtensorMap": "a tensor map",
 }
 """Types of parameters whose values only host code makes."""
+_OF_CLUSTERS = frozenset({"this_cluster", "cluster_group"})
 _IN_PYTHON = "write a workload in Python (docs/workloads.md), whose `prepare` does it"
 
 
@@ -147,6 +148,12 @@ def _body_faults(
             f"{syncing.place}), which only a cooperative launch allows: say `cooperative: true`"
         )
     words = frozenset().union(*(function.words for function in reached))
+    if words & _OF_CLUSTERS and "__cluster_dims__" not in kernel.specifiers:
+        yield (
+            f"kernel '{kernel.name}' ({kernel.place}) works in clusters of blocks, and is launched "
+            "without: declare their size, `__global__ void __cluster_dims__(2, 1, 1) "
+            f"{kernel.name}(…)`, or {_IN_PYTHON}"
+        )
     for name, place in source.constants.items():
         if name in words:
             yield (

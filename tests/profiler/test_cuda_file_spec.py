@@ -284,6 +284,10 @@ def test_launches_of_the_workload_and_of_a_variant(planned):
         "<<<n; 8; 0>>>(x, part, 2); <<<n; 8; 0>>>(part, parts, 1 / n, out)"
     )
     assert launched["own"]["parts"] == 3
+    # A member that is set is what it is set to, although a tensor has its name.
+    plan, space = planned(LAUNCHES.replace("{struct: {part, ", "{struct: {part, x: 3, "))
+    launch = space.at_launch(plan.variants[-1].params)["launch"]
+    assert launch.endswith("(part, 3, parts, 1 / n, out)")
 
 
 def test_a_variant_of_several_launches_is_called_by_their_kernels(planned):

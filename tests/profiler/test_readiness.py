@@ -226,6 +226,10 @@ namespace { __global__ void meets(const float *x, float *y, int n) {
     auto all = cg::this_grid();
     wait(all);
 } }
+__global__ void clusters(const float* x, float* y, int n) { cg::this_cluster().sync(); }
+__global__ void __cluster_dims__(2, 1, 1) sized(const float* x, float* y, int n) {
+    cg::cluster_group cluster = cg::this_cluster();
+}
 __global__ void ranked(const float* x, float* y, int n) { y[cg::this_grid().thread_rank()] = 0; }
 template <int N = (4 + 4)>
 __global__ void batched(const float* const* __restrict__ x, float* y, int n = CEIL(2, 1)) {}
@@ -246,14 +250,19 @@ int main() { launcher(nullptr, nullptr, 1); return 0; }
         ("copy", None),
         ("relu_kernel", None),
         ("ranked", None),
+        ("sized", None),
+        (
+            "clusters",
+            "kernel 'clusters' (x.cu:29) works in clusters of blocks, and is launched w",
+        ),
         ("paired", None),
         ("packed<float*, int>", None),
         (
             "launcher",
             "8: variants: 'launcher' (variant 'launcher') is a host function (x.cu:17), not a "
-            "__global__ one: name a kernel (copy, weighed, meets, ranked, batched, viewed, "
-            "by_value, paired, textured, packed, three) with its grid, block and arguments; it "
-            "launches copy<<<CEIL(n, 256), 256>>>. Host code as a whole is measured by `workload:",
+            "__global__ one: name a kernel (copy, weighed, meets, clusters, sized, ranked, "
+            "batched, viewed, by_value, paired, textured, packed, three) with its grid, block and "
+            "arguments; it launches copy<<<CEIL(n, 256), 256>>>. Host code as a whole is measured ",
         ),
         ("weigh", "'weigh' (variant 'weigh') is a device function (x.cu:14), not a __global__ on"),
         ("weighed", "kernel 'weighed' reads 'bias' (x.cu:10), __constant__ memory that host code"),
@@ -261,13 +270,13 @@ int main() { launcher(nullptr, nullptr, 1); return 0; }
         (
             "batched",
             "4: workload.arguments.x: argument 1 of the kernel 'batched' (x): it takes `const "
-            "float* const* __restrict__ x` (x.cu:31), a pointer to pointers, and 'x' is one "
+            "float* const* __restrict__ x` (x.cu:35), a pointer to pointers, and 'x' is one "
             "tensor: say `pointers: true` of it for the addresses of x[0], x[1], …",
         ),
-        ("viewed", "it takes `const View<float>* x` (x.cu:32), a pointer to structs that hold"),
-        ("by_value", "it takes `View<float> x` (x.cu:33), a struct by value: give its members"),
-        ("textured", "it takes `cudaTextureObject_t x` (x.cu:36), a texture, which only host code"),
-        ("three", "takes 2 arguments (const float* x, float* y; x.cu:38) and is given 3: x, y, n"),
+        ("viewed", "it takes `const View<float>* x` (x.cu:36), a pointer to structs that hold"),
+        ("by_value", "it takes `View<float> x` (x.cu:37), a struct by value: give its members"),
+        ("textured", "it takes `cudaTextureObject_t x` (x.cu:40), a texture, which only host code"),
+        ("three", "takes 2 arguments (const float* x, float* y; x.cu:42) and is given 3: x, y, n"),
     ],
 )
 def test_what_a_launch_cannot_give_is_said_with_its_line(ready, tmp_path, kernel, fault):

@@ -355,7 +355,7 @@ def read_description(document: Mapping[str, Any]) -> CudaFile:
             for name, value in given.items()
             if name not in tensors
         },
-        structs={name: _struct(name, fields, tensors) for name, fields in structs.items()},
+        structs={name: _struct(name, fields) for name, fields in structs.items()},
         arguments=tuple(arguments),
         grid=document["grid"],
         block=document["block"],
@@ -423,10 +423,10 @@ def _is_struct(argument: Any) -> bool:
     return isinstance(argument, Mapping) and "struct" in argument
 
 
-def _struct(name: str, fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> StructArgument:
+def _struct(name: str, fields: Mapping[str, Any]) -> StructArgument:
     """A struct, whose fields are tensors by name or arithmetic that was parsed once."""
     read = {
-        field: field if value is None or field in tensors else str(value)
+        field: field if value is None or isinstance(value, Mapping) else str(value)
         for field, value in fields.items()
     }
     for field, text in read.items():

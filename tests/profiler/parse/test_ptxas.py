@@ -192,6 +192,15 @@ def test_errors_stand_without_warnings_and_a_wrong_name_in_a_sentence():
             "a.cu:2: a kernel that launches kernels needs `build: {flags: [-rdc=true]}`",
         ),
         (
+            [
+                "ptxas error   : Entry function '_Z3bigPKfPfi' uses too much shared data (0x19000 "
+                "bytes, 0xc000 max)",
+                "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads",
+            ],
+            "kernel _Z3bigPKfPfi declares 0x19000 bytes of shared memory, and 0xc000 are the most: "
+            "take dynamic shared memory (`extern __shared__`) and say `shared: BYTES`",
+        ),
+        (
             ["a.cu(3): error: texture is not a template", "  texture<float, 1> old;"],
             "a.cu:3: this CUDA has no texture references, only objects that host code makes: read "
             "the memory by a pointer, or write a workload in Python (docs/workloads.md)",
