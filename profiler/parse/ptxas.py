@@ -46,6 +46,10 @@ _REMEDIES = {
     r"ptxas .*; error\s*: (.+) not supported on \.target '(sm_\d+)'": (
         "{0} not supported on {1}: where the GPU has it, say `build: {{arch: {1}a}}`"
     ),
+    r"ptxas .*; error\s*: (.+ requires )\.target (sm_.+)": (
+        "{0}{1}: compile for such a GPU (`build: {{arch: …}}`, or `--arch`)"
+    ),
+    r"ptxas .*; error\s*: (.+)": "{0} (in assembly of the source, as ptxas says)",
     r"ptxas error\s*: Entry function '(.+)' uses too much shared data \((.+) bytes, (.+) max\)": (
         "kernel {0} declares {1} bytes of shared memory, and {2} are the most: take dynamic shared "
         "memory (`extern __shared__`) and say `shared: BYTES`"

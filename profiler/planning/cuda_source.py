@@ -104,10 +104,14 @@ class SourceFile:
         return tuple(dict.fromkeys(found))
 
     def kernel(self, name: str) -> Function | None:
-        """The `__global__` function of a name; None where there are several, or none."""
+        """The `__global__` function of a name; None where there are several, or none.
+
+        Nor where branches of `#if` open more braces than are closed, so that its end is not found.
+        """
         found = [f for f in self.functions if f.name == name and f.specifiers & self.kernel_words]
         with_body = [f for f in found if f.body] or found
-        return with_body[0] if len(with_body) == 1 else None
+        is_known = len(with_body) == 1 and "__global__" not in with_body[0].words
+        return with_body[0] if is_known else None
 
     def plain_function(self, name: str) -> Function | None:
         """The function of a name that is surely no kernel; None where there is none."""

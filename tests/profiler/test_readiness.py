@@ -240,7 +240,17 @@ __global__ void textured(cudaTextureObject_t x, float* y, int n);
 __global__ void textured(cudaTextureObject_t x, float* y, int n) {}
 template <class... Rest> __global__ void packed(const float* x, Rest... rest) {}
 __global__ void three(const float* x, float* y) {}
+__global__ void branching(const float* x, float* y) {
+#ifdef FAST
+    if (x) {
+#else
+    if (y) {
+#endif
+        y[0] = x[0];
+    }
+}
 int main() { launcher(nullptr, nullptr, 1); return 0; }
+__global__ void swallowed(const float* x) { y[0] = weights[0]; cg::this_grid().sync(); }
 """
 
 
@@ -251,6 +261,7 @@ int main() { launcher(nullptr, nullptr, 1); return 0; }
         ("relu_kernel", None),
         ("ranked", None),
         ("sized", None),
+        ("branching", None),
         (
             "clusters",
             "kernel 'clusters' (x.cu:29) works in clusters of blocks, and is launched w",
@@ -261,8 +272,8 @@ int main() { launcher(nullptr, nullptr, 1); return 0; }
             "launcher",
             "8: variants: 'launcher' (variant 'launcher') is a host function (x.cu:17), not a "
             "__global__ one: name a kernel (copy, weighed, meets, clusters, sized, ranked, "
-            "batched, viewed, by_value, paired, textured, packed, three) with its grid, block and "
-            "arguments; it launches copy<<<CEIL(n, 256), 256>>>. Host code as a whole is measured ",
+            "batched, viewed, by_value, paired, textured, packed, three, branching) with its grid, "
+            "block and arguments; it launches copy<<<CEIL(n, 256), 256>>>. Host code as a ",
         ),
         ("weigh", "'weigh' (variant 'weigh') is a device function (x.cu:14), not a __global__ on"),
         ("weighed", "kernel 'weighed' reads 'bias' (x.cu:10), __constant__ memory that host code"),

@@ -160,6 +160,15 @@ def test_errors_stand_without_warnings_and_a_wrong_name_in_a_sentence():
             "{arch: sm_90a}`",
         ),
         (
+            ["ptxas x.ptx, line 9; error   : Modifier '.async' requires .target sm_90 or higher"],
+            "Modifier '.async' requires sm_90 or higher: compile for such a GPU (`build: {arch: …}`"
+            ", or `--arch`)",
+        ),
+        (
+            ["ptxas /tmp/x.ptx, line 9; error   : Unknown modifier '.instr'"],
+            "Unknown modifier '.instr' (in assembly of the source, as ptxas says)",
+        ),
+        (
             [
                 "/usr/bin/ld: x/launcher.o: in function `profiler_launch':",
                 "tmpxft_1.cpp:(.text+0x45): undefined reference to `scale(float*, int)'",
