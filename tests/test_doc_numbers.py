@@ -53,10 +53,6 @@ UNDATED = {
         "1.04\u00d7, 1 %, 3 %, 1 %",
     ),
     ("docs/history.md", "How changes are found"): ("a rule", "0.5 %"),
-    ("docs/referee.md", "What is not defended"): (
-        "what launching takes on any machine; a bar",
-        "10 µs, 100 µs, 20 µs, 20 ms",
-    ),
     ("docs/first-kernel.md", "3. The answer"): ("a setting", "1 %"),
     ("docs/flash-attention-hopper.md", "Checked"): ("a rule", "2 \u00d7"),
     ("docs/fusion.md", "Every operator at one size"): ("a rule", "95 %"),
