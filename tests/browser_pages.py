@@ -30,7 +30,8 @@ WIDE = {"width": 1440, "height": 900}
 NARROW = {"width": 390, "height": 844}
 PAPER = {"width": 718, "height": 1047}
 """A4 between margins of 10 mm, at 96 px an inch; a page that asks for landscape gets it turned."""
-WAYS = ("mouse", "touch", "key")
+MOUSE = "mouse"
+WAYS = (MOUSE, "touch", "key")
 """Ways to open the details of a cell."""
 SCRIPT = "script"
 """A click that is told to the row: nothing is looked for and hit on the screen, a tenth of the time
@@ -206,7 +207,7 @@ def _faults_of_details(opened, ways):
     first = rows.first.locator("th, td").first
     name = {"x": 12, "y": 12}  # in the middle there may be the button that copies it
     acts = {
-        "mouse": lambda: first.click(position=name),
+        MOUSE: lambda: first.click(position=name),
         "touch": lambda: first.tap(position=name),
         "key": lambda: first.press("Enter"),
         SCRIPT: lambda: first.evaluate("(cell) => cell.click()"),

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -86,51 +87,51 @@ def test_bad_usage_exits_2_and_says_what_is_wrong(ready, arguments, message):
     assert done.out == ""
 
 
-def test_commands_without_statistics_do_not_load_them():
-    code = (
-        "import sys, pkgutil, profiler.commands\n"
-        "for module in pkgutil.iter_modules(profiler.commands.__path__, 'profiler.commands.'):\n"
-        "    __import__(module.name)\n"
-        "import profiler.findings.runs.document\n"
-        "import profiler.render.console.runs\n"
-        "sys.exit('scipy.stats' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+IMPORTED = """
+import importlib, json, pkgutil, sys
+for names, absent in json.loads(sys.argv[1]):
+    for name in names:
+        package = importlib.import_module(name.removesuffix(".*"))
+        if name.endswith(".*"):
+            for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+                importlib.import_module(module.name)
+    found = set(absent) & set(sys.modules)
+    if found:
+        sys.exit(f"{', '.join(names)}: {', '.join(found)}")
+"""
+"""Imports some modules after the others; none of them may have imported what is to be absent."""
+HEAVY = ["pandas", "scipy", "matplotlib", "jinja2", "numpy"]
+COMMANDS = [
+    # What the machine is asked with, before anything else of a run is imported.
+    (["profiler.cli", "profiler.commands.ahead"], ["pydantic", "yaml", "rich", "psutil", "pandas"]),
+    # What stands between the command and the process of its first session.
+    (["profiler.commands.run"], [*HEAVY, "psutil", "rich.progress"]),
+    # What builds, while what measures is imported on a thread.
+    (["profiler.sessions.builds.plan_builds"], HEAVY),
+    # Commands that answer at once.
+    (
+        [
+            *(f"profiler.{name}" for name in ("commands.index", "commands.new", "machine.doctor")),
+            "profiler.render.console.lists",
+        ],
+        ["matplotlib", "scipy", "pandas", "torch"],
+    ),
+    # All commands, and those without statistics at their end.
+    (
+        ["profiler.commands.*", "profiler.findings.runs.document", "profiler.render.console.runs"],
+        ["scipy.stats"],
+    ),
+]
+"""Modules, and what is not imported with them or with those before."""
 
 
-def test_commands_that_answer_at_once_load_nothing_heavy():
-    modules = ("commands.index", "commands.new", "render.console.lists")
-    code = (
-        f"import sys, {', '.join('profiler.' + name for name in (*modules, 'machine.doctor'))}\n"
-        "sys.exit(', '.join({'matplotlib', 'scipy', 'pandas', 'torch'} & set(sys.modules)))"
-    )
+def test_commands_import_only_what_they_need():
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True
-    )
-    assert done.stderr.strip() == ""
-
-
-@pytest.mark.parametrize(
-    ("imported", "absent"),
-    [
-        # What the machine is asked with, before anything else of a run is imported.
-        ("profiler.cli, profiler.commands.ahead", {"pydantic", "yaml", "rich", "psutil", "pandas"}),
-        # What stands between the command and the process of its first session.
-        (
-            "profiler.commands.run",
-            {"pandas", "scipy", "matplotlib", "jinja2", "numpy", "psutil", "rich.progress"},
-        ),
-        # What builds, while what measures is imported on a thread.
-        (
-            "profiler.sessions.builds.plan_builds",
-            {"pandas", "scipy", "matplotlib", "jinja2", "numpy"},
-        ),
-    ],
-)
-def test_what_comes_before_the_first_process_imports_only_what_it_needs(imported, absent):
-    code = f"import sys, {imported}\nsys.exit(', '.join({absent!r} & set(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True
+        [sys.executable, "-c", IMPORTED, json.dumps(COMMANDS)],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
     )
     assert done.stderr.strip() == ""
 
@@ -338,12 +339,12 @@ def test_a_reader_that_leaves_early_is_no_error(ready):
     assert err == ""
 
 
-def shell(ready, line):
+def shell(ready, line, command=(sys.executable, "-m", "profiler")):
     """Run a line of bash in which $PROFILER is the command; gives code, stdout and stderr."""
     return subprocess.run(
-        ["bash", "-c", line],
+        ["bash", "-c", line.replace("$PROFILER", shlex.join(command))],
         cwd=ready.folder,
-        env={**ready.environment, "PROFILER": f"{sys.executable} -m profiler"},
+        env=ready.environment,
         capture_output=True,
         text=True,
         timeout=ready.patience_s,
@@ -371,7 +372,9 @@ def test_json_goes_through_what_the_shell_gives(ready):
     ],
 )
 def test_a_full_device_is_no_success(ready, arguments):
-    done = shell(ready, f"$PROFILER {arguments}")
+    """The end of an interpreter is tried where it is stdout that is full."""
+    command = () if ">" in arguments else (ready.fork_server.command("profiler"),)
+    done = shell(ready, f"$PROFILER {arguments}", *command)
     assert done.returncode == 3, done.stderr
     assert "No space left on device" in done.stderr
     assert "/dev/full" in done.stderr or "stdout" in done.stderr

@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 import yaml
-from browser_pages import SCRIPT, findings_of, open_page
+from browser_pages import MOUSE, SCRIPT, WAYS, findings_of, open_page
 from lxml import html
 from recorded import RECORDINGS, findings_of_recording, rendered_page
 
@@ -29,6 +29,8 @@ AS_ANOTHER = frozenset(
 """Pages of a kind of which another has its details opened, is printed, and judged by axe-core."""
 MOST_TUNED = "fusion_attention"
 """The page whose details list what an autotuner tried."""
+IN_ALL_WAYS = "transpose"
+"""The page whose details are opened by touch and key, too: one script hears of them on all pages."""
 MOST_CELLS = "hopper_autotune"
 MOST_BYTES = 2_500_000
 MOST_BYTES_OF_A_CELL = {MOST_CELLS: 4_000, "fusion_attention": 6_000}
@@ -135,7 +137,7 @@ def test_nothing_is_wrong_with_a_page(gallery, browser, looks, name):
     if name in AS_ANOTHER:
         found = findings_of(opened, None, (SCRIPT,) if name == MOST_TUNED else ())
     else:
-        found = findings_of(opened, looks)
+        found = findings_of(opened, looks, WAYS if name == IN_ALL_WAYS else (MOUSE,))
     opened.page.context.close()
     assert {check: wrong for check, wrong in found.items() if wrong} == {}
 
