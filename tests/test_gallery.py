@@ -30,7 +30,7 @@ AS_ANOTHER = frozenset(
 MOST_TUNED = "fusion_attention"
 """The page whose details list what an autotuner tried."""
 IN_ALL_WAYS = "transpose"
-"""The page whose details are opened by touch and key, too: one script hears of them on all pages."""
+"""The page whose details are opened by touch and key, too: one script does it on all pages."""
 MOST_CELLS = "hopper_autotune"
 MOST_BYTES = 2_500_000
 MOST_BYTES_OF_A_CELL = {MOST_CELLS: 4_000, "fusion_attention": 6_000}

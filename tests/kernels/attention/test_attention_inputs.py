@@ -113,17 +113,17 @@ def test_a_causal_mask():
 
 
 @pytest.mark.parametrize("dtype", ["FP16", "BF16"])
-@pytest.mark.parametrize("tile", [64, 80, 128])
 @pytest.mark.parametrize(("scores", "sign"), [("growing", 1), ("falling", -1)])
-def test_growing_scores_grow_with_every_tile(dtype, tile, scores, sign):
+def test_growing_scores_grow_with_every_tile(dtype, scores, sign):
     problem = {"seq_len": 1024, "batch": 1, "heads": 2, "head_dim": 128, "scores": scores}
     grown = shared.make_inputs(problem, CPU, seed=3)
     made = grown.attention(dtype)
     query, key = (tensor.float().transpose(1, 2) for tensor in (made.query, made.key))
     exponents = query @ key.transpose(2, 3) / math.sqrt(128) / math.log(2)
-    tiles = exponents[..., : 1024 // tile * tile].split(tile, -1)
-    highest = torch.stack([part.amax(-1) for part in tiles])
-    assert (sign * highest.diff(dim=0)).min() > 8, "2^8 is what lazy rescaling waits for"
+    for tile in (64, 80, 128):
+        tiles = exponents[..., : 1024 // tile * tile].split(tile, -1)
+        highest = torch.stack([part.amax(-1) for part in tiles])
+        assert (sign * highest.diff(dim=0)).min() > 8, "2^8 is what lazy rescaling waits for"
     result, (bound, _) = shared.expected({"dtype": dtype}, problem, grown)
     assert (result.double() - exact_attention(made)).abs().max() <= bound < 0.05
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from run_pairs import Pair
 from scaled_runs import TIME, change_json
 
 from profiler.analyse.between_runs import Reason
@@ -43,8 +44,16 @@ def document(comparison):
 # ---- verdicts ----
 
 
-def test_known_factors_are_found_and_all_else_is_not(pair):
-    found = pair.compare(pair.copy({"slow..": 1.06, "fast..large": 0.9}))
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory):
+    """Two runs of which the later has slower and faster cells, and what is found of them."""
+    pair = Pair(tmp_path_factory.mktemp("moved"))
+    newer = pair.copy({"slow..": 1.06, "fast..large": 0.9})
+    return pair, newer, pair.compare(newer)
+
+
+def test_known_factors_are_found_and_all_else_is_not(moved):
+    _, _, found = moved
     cells = found.last.cells
     assert found.last.control == "plain"
     assert found.notices == ()
@@ -73,17 +82,15 @@ def test_a_shift_of_the_whole_run_is_no_regression(pair):
     )
 
 
-def test_the_ratio_of_durations_is_the_quotient_of_those_shown(pair):
-    cells = document(pair.compare(pair.copy({"slow..": 1.06, "fast..": 0.9})))["steps"][0]["cells"]
-    for cell in cells:
+def test_the_ratio_of_durations_is_the_quotient_of_those_shown(moved):
+    for cell in document(moved[2])["steps"][0]["cells"]:
         quotient = cell["newer_duration_ns"] / cell["older_duration_ns"]
         assert cell["duration_ratio"] == pytest.approx(quotient), cell["id"]
         assert cell["duration_ratio_low"] <= quotient <= cell["duration_ratio_high"]
 
 
-def test_the_other_way_round_the_verdicts_are_flipped(pair):
-    newer = pair.copy({"slow..": 1.06, "fast..": 0.9})
-    given = pair.compare(newer)
+def test_the_other_way_round_the_verdicts_are_flipped(moved):
+    pair, newer, given = moved
     there = given.last.cells
     back = read_runs([newer, pair.older])
     turned = compare(back)
@@ -316,71 +323,65 @@ def test_what_the_autotuner_chose_otherwise_is_another_program_and_the_reason(pa
     assert told == [{"operation": "sum_0", "older": older, "newer": newer}]
 
 
-def test_a_setting_that_only_one_of_two_configurations_has_is_told(pair):
-    newer = pair.copy()
-    tuned_as(pair.older, {"wide..": {"XBLOCK": 512}})
-    tuned_as(newer, {"wide..": {"XBLOCK": 512, "num_stages": 2}})
-    found = pair.compare(newer)
-    rows = {row.cell: row for row in change_rows(found.last, Names.of(found))}
-    assert rows["wide..large"].changes == "autotuner: num_stages none \u2192 2"
+TUNED = {
+    "plain": (
+        [("k", "", {"X": 1}), ("k", "", {"X": 2})],
+        [("k", "", {"X": 2}), ("k", "", {"X": 1})],
+        "",
+    ),
+    "odd": (
+        [("sum_0", "", {"XBLOCK": 512})],
+        [("sum_0", "", {"XBLOCK": 512, "num_stages": 2})],
+        "autotuner: num_stages none \u2192 2",
+    ),
+    "tree": (
+        [("mm(64x64)", "triton_mm", {"num_warps": 4})],
+        [("mm(64x64)", "addmm", {})],
+        "autotuner mm(64x64): triton_mm num_warps=4 \u2192 addmm",
+    ),
+    "loop": (
+        [("mm(64x64)", "bias_addmm", {})],
+        [("mm(64x64)", "addmm", {})],
+        "autotuner mm(64x64): bias_addmm \u2192 addmm",
+    ),
+    "wide": (
+        [("sum_0", "", {"X": 1}), ("sum_0", "", {"X": 2})],
+        [("sum_0", "", {"X": 3}), ("sum_0", "", {"X": 2})],
+        "autotuner sum_0: X=1 and X=2 \u2192 X=2 and X=3",
+    ),
+    "fast": (
+        [("sum_0", "", {"X": 1}), ("max_1", "", {"X": 1})],
+        [("sum_0", "", {"X": 2}), ("max_1", "", {"X": 4})],
+        "autotuner sum_0: X 1 \u2192 2, autotuner max_1: X 1 \u2192 4",
+    ),
+    "slow": (
+        [("triton_red_0", "", {"X": 1})],
+        [("triton_per_0", "", {"X": 1})],
+        "autotuner triton_per_0: no such kernel \u2192 X=1, "
+        "autotuner triton_red_0: X=1 \u2192 no such kernel",
+    ),
+}
+"""By variant: what was chosen in both runs, and the words for it; none where the order differs."""
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "words"),
-    [
-        (
-            [("mm(64x64)", "triton_mm", {"num_warps": 4})],
-            [("mm(64x64)", "addmm", {})],
-            "autotuner mm(64x64): triton_mm num_warps=4 \u2192 addmm",
-        ),
-        (
-            [("mm(64x64)", "bias_addmm", {})],
-            [("mm(64x64)", "addmm", {})],
-            "autotuner mm(64x64): bias_addmm \u2192 addmm",
-        ),
-        (
-            [("sum_0", "", {"X": 1}), ("sum_0", "", {"X": 2})],
-            [("sum_0", "", {"X": 3}), ("sum_0", "", {"X": 2})],
-            "autotuner sum_0: X=1 and X=2 \u2192 X=2 and X=3",
-        ),
-        (
-            [("sum_0", "", {"X": 1}), ("max_1", "", {"X": 1})],
-            [("sum_0", "", {"X": 2}), ("max_1", "", {"X": 4})],
-            "autotuner sum_0: X 1 \u2192 2, autotuner max_1: X 1 \u2192 4",
-        ),
-        (
-            [("triton_red_0", "", {"X": 1})],
-            [("triton_per_0", "", {"X": 1})],
-            "autotuner triton_per_0: no such kernel \u2192 X=1, "
-            "autotuner triton_red_0: X=1 \u2192 no such kernel",
-        ),
-    ],
-)
-def test_other_makers_and_other_kernels_are_other_programs(pair, before, after, words):
+def test_other_settings_makers_and_kernels_are_other_programs(pair):
     newer = pair.copy()
-    for run, chosen in ((pair.older, before), (newer, after)):
-        change_journals(
-            run,
-            "wide..",
-            [
+    for place, run in enumerate((pair.older, newer)):
+        for variant, chosen in TUNED.items():
+            best = [
                 {"operation": operation, "choice": choice, "config": config, "best": True}
-                for operation, choice, config in chosen
-            ],
-        )
+                for operation, choice, config in chosen[place]
+            ]
+            change_journals(run, f"{variant}..", best)
     found = pair.compare(newer)
-    rows = {row.cell: row for row in change_rows(found.last, Names.of(found))}
-    assert rows["wide..large"].changes == words
-    assert found.last.cells["wide..large"].program == Program.RETUNED
+    rows = {row.cell: row.changes for row in change_rows(found.last, Names.of(found))}
+    for variant, (_, _, words) in TUNED.items():
+        for cell in (f"{variant}..small", f"{variant}..large"):
+            assert rows[cell] == words
+            assert (cell in found.last.retuned) == bool(words)
+            assert (found.last.cells[cell].program == Program.RETUNED) == bool(words)
     said = "".join(part.text for one in sentences(found, Names.of(found)) for part in one)
-    assert "The compiler's autotuner chose differently at 2 of 14 cells." in said
-
-
-def test_kernels_of_one_name_in_another_order_are_the_same(pair):
-    newer = pair.copy()
-    for run, sizes in ((pair.older, (1, 2)), (newer, (2, 1))):
-        both = [{"operation": "k", "choice": "", "config": {"X": n}, "best": True} for n in sizes]
-        change_journals(run, "wide..", both)
-    assert pair.compare(newer).last.retuned == ()
+    assert "The compiler's autotuner chose differently at 12 of 14 cells." in said
 
 
 def test_a_baseline_that_was_tuned_otherwise_at_one_problem_controls_the_other(pair):
@@ -604,8 +605,9 @@ def test_a_damaged_run_is_named(pair):
         pair.compare(newer)
 
 
-def test_the_document_has_raw_numbers_and_null_for_what_is_missing(pair):
-    found = document(pair.compare(pair.copy({"slow..": 1.06})))
+def test_the_document_has_raw_numbers_and_null_for_what_is_missing(moved):
+    pair, _, comparison = moved
+    found = document(comparison)
     assert found["schema_version"] == 1
     assert [run["name"] for run in found["runs"]] == [pair.older.name, "copy-1"]
     (step,) = found["steps"]

@@ -298,35 +298,38 @@ def random_timeline(seed):
     )
 
 
-def searched(timeline, operation):
-    """Ranges of an operation, found by looking at all of them."""
-    api, ranges = timeline.api, timeline.ranges
-    same = (api["process"] == operation.process) & (api["correlation"] == operation.correlation)
-    call = api[same].iloc[0]
-    holds = (ranges["start_ns"] <= call["start_ns"]) & (call["start_ns"] < ranges["end_ns"])
-    process = ranges["thread"] // 2**24
-    push_pop = ranges["kind"] == "push_pop"
-    own = holds & push_pop & (ranges["thread"] == call["thread"])
-    by_time = False
-    if not own.any():
-        pushing = ranges[push_pop & (process == call["process"])]["thread"]
-        main = call["process"] % 2**24 + call["process"] * 2**24
-        main = main if (pushing == main).any() else next(iter(pushing), None)
-        if main is not None:
-            own = holds & push_pop & (ranges["thread"] == main)
-            by_time = bool(own.any()) and main != call["thread"]
-    shared = holds & ~push_pop & (process == call["process"])
-    return list(np.flatnonzero((own | shared).to_numpy(dtype=bool))), by_time
+def searched(timeline):
+    """Ranges of each operation, found by looking at all of them, and whether by time alone."""
+    api = timeline.api.set_index(["process", "correlation"])
+    calls = api.loc[[*timeline.operations[["process", "correlation"]].itertuples(index=False)]]
+    starts, ends, threads = (
+        timeline.ranges[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns", "thread")
+    )
+    push_pop = (timeline.ranges["kind"] == "push_pop").to_numpy(dtype=bool)
+    found = []
+    for (process, _), call in zip(calls.index, calls.itertuples(), strict=True):
+        holds = (starts <= call.start_ns) & (call.start_ns < ends)
+        own = holds & push_pop & (threads == call.thread)
+        by_time = False
+        if not own.any():
+            pushing = threads[push_pop & (threads // 2**24 == process)]
+            main = process % 2**24 + process * 2**24
+            main = main if (pushing == main).any() else next(iter(pushing), None)
+            if main is not None:
+                own = holds & push_pop & (threads == main)
+                by_time = bool(own.any()) and main != call.thread
+        shared = holds & ~push_pop & (threads // 2**24 == process)
+        found.append((list(np.flatnonzero(own | shared)), by_time))
+    return found
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_sweep_finds_what_a_search_finds(seed):
     timeline = random_timeline(seed)
     found = attribute(timeline)
-    for row, operation in enumerate(timeline.operations.itertuples()):
-        got = found.operations.loc[row]
-        expected = searched(timeline, operation)
-        assert (stack_rows(found, got["stack"]), bool(got["by_time"])) == expected
+    of_stack = {stack: stack_rows(found, stack) for stack in {*found.operations["stack"]}}
+    stacks, by_time = found.operations["stack"], found.operations["by_time"].astype(bool)
+    assert [*zip(map(of_stack.get, stacks), by_time, strict=True)] == searched(timeline)
     assert (found.stacks["parent"] < found.stacks.index).all()
     assert PROCESS >> 24 in timeline.api["process"].to_list()
 

@@ -172,7 +172,7 @@ def test_the_cache_knows_contents_and_not_times(folder, monkeypatch):
 
 @needs_nvcc
 def test_headers_from_elsewhere_are_watched(folder, elsewhere):
-    recipe = Recipe((folder / "scale.cu",), {"WIDTH": 4}, (f"-I{elsewhere}",))
+    recipe = Recipe((folder / "host.cpp",), {"WIDTH": 4}, (f"-I{elsewhere}",))
     root = folder / "root"
     first = run({"v": recipe}, root)["v"]
     assert run({"v": recipe}, root)["v"].cached
