@@ -196,6 +196,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         self.kernels.clear()
         self.left_out.clear()
         self._unsettled.clear()
+        for file in () if self._values is None else self._values.iterdir():
+            file.unlink()  # that many are not written over where the first step had more calls
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Arguments | None = None

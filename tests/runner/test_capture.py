@@ -66,6 +66,9 @@ def test_every_call_of_a_model_runs_again_to_the_bit(models, name, tmp_path):
     assert set(document["left_out"]) <= {NO_KERNEL}
     assert len(document["calls"]) > 10
 
+    kept = {int(file.stem) for file in (tmp_path / "values" / "values").iterdir()}
+    assert kept == {call["id"] for call in document["calls"]}
+
     replays = replay_all(tmp_path / "values")
 
     assert [replay for replay in replays if replay.failure] == []
