@@ -55,12 +55,11 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
 
     def __enter__(self) -> Self:
         if torch.cuda.is_available() and not _profiler_enabled():
-            self._marks = {}
             self._profile = profile(activities=_ACTIVITIES, acc_events=True)
             self._profile.__enter__()
             _enable_record_function(False)
             # The first kernel of a profile waits for its buffers.
-            if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            if can_wait():
                 torch.zeros(1, device="cuda")
                 torch.cuda.synchronize()
         return self
@@ -92,6 +91,12 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
         if mark is None:
             mark = self._marks[number] = _Mark(f"{_MARK}{number}")
         return mark
+
+
+def can_wait() -> bool:
+    """Whether there is a GPU that can be waited for: the program may be recording a CUDA graph."""
+    is_in_use: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return is_in_use and not torch.cuda.is_current_stream_capturing()
 
 
 def sums(events: Iterable[Any], mark: str) -> tuple[Counter[int], Counter[int]]:

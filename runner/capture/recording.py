@@ -27,7 +27,7 @@ from profiler.runner.capture.experiment_file import (
     shares_of_time,
 )
 from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, VALUES_FOLDER, write_json
-from profiler.runner.capture.kernel_times import KernelTimes
+from profiler.runner.capture.kernel_times import KernelTimes, can_wait
 from profiler.runner.capture.launches import CompiledGraphs, Launch, seen_by
 from profiler.runner.capture.signatures import (
     Arguments,
@@ -443,7 +443,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
     def _time_uncaptured(self) -> None:
         """Time the steps before the first that is captured, to their end on a GPU."""
         steps = self._steps
-        if steps.ended in (steps.timed_from, steps.first) and self._mode.device == "cuda":
+        if steps.ended in (steps.timed_from, steps.first) and can_wait():
             torch.cuda.synchronize()
         if steps.ended == steps.first > steps.timed_from:
             elapsed = time.perf_counter_ns() - steps.began_ns
