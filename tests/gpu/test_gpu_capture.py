@@ -48,6 +48,7 @@ def test_a_triton_kernel_is_captured_and_launched_again(tmp_path, monkeypatch):
     (call,) = captured(step, tmp_path / "c")["calls"]
 
     assert (call["operator"], call["count"]) == ("kernels_of_a_user.scaled", 2)
+    assert call["kernels"] == 2
     assert 2 * SIZE * 4 / 8e12 < 1e-9 * call["time_ns"] / 2 < 1e-2  # not faster than memory is
     calls = CapturedCalls(tmp_path / "c")
     inputs = calls.inputs(0)
