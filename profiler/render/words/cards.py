@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,8 +19,8 @@ from profiler.findings.counters import (
 from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
 from profiler.findings.kinds.contrasts import contrasts
 from profiler.findings.kinds.grids import DRAM
-from profiler.findings.kinds.waves import RULE_BLOCKS_PER_SM, Steady
-from profiler.findings.ranking import VariantRank
+from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
+from profiler.findings.ranking import VariantRank, geometric_mean
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import NEAR_ROOF
 from profiler.findings.why.find import find_why, idle_difference
@@ -51,7 +52,7 @@ from profiler.render.words.headline import (
 )
 from profiler.render.words.names import label_keys, quoted, shared_words, usual_words
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.places import common_condition, places
+from profiler.render.words.places import common_condition, places, where
 from profiler.render.words.sentences import Card, Sentence, card_sentence, sentence_of, spoken
 from profiler.render.words.verdict_words import CSS, SYMBOLS
 from profiler.render.words.verdicts import (
@@ -60,6 +61,7 @@ from profiler.render.words.verdicts import (
     counted,
     percent,
     reason_and_blocks,
+    symbol,
     word_of,
     word_of_all,
 )
@@ -75,9 +77,10 @@ _LEAST_SAVED = 0.9
 def cards(findings: Findings) -> tuple[Card, ...]:
     """Best, by how much, is it real, why."""
     if findings.timers is not None and findings.timers.compared:
-        answer, detail = _duration_evidence(findings)
-        evidence = Card("Is it real", answer, f"{detail}; no verdict mixes timers")
-        return timer_cards(findings, findings.timers, evidence)
+        ends = findings.timers.overall[["least", "most"]].to_numpy().ravel()
+        evidence = _duration_evidence(findings, max(ends, key=lambda ratio: abs(math.log(ratio))))
+        apart = replace(evidence, detail=f"{evidence.detail}; no verdict mixes timers")
+        return timer_cards(findings, findings.timers, apart)
     if cards_of_waves := _waves_cards(findings):
         return cards_of_waves
     return (
@@ -137,12 +140,14 @@ def _best_card(findings: Findings) -> Card:
         return Card("Best", "nothing", "no correct result was measured")
     farthest = _coverage_words(findings, row)
     wins = _wins_words(findings, row)
+    winners = findings.ranking.deciding_winners
+    others = {winners[at].cell.variant.id for at in winners if at not in row.planned}
     details = [
         "the baseline" if row is findings.ranking.baseline_rank else "",
         *((wins, farthest) if answer_of(findings.ranking).wins else (farthest, wins)),
         _elsewhere(findings.ranking, row),
         _ties(findings.ranking, row),
-        "" if farthest else _next_words(findings, row),
+        "" if farthest or len(others) > 1 else _next_words(findings, row),
         _reference_words(findings),
     ]
     detail = "; ".join(filter(None, details))
@@ -166,7 +171,8 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
     parts = [f"{which} at {standing.wins or 'none'} {of_all}"]
     parts += [f"not shown {worse} at {more} more"] if more else []
     if findings.ranking.tunes and not standing.wins and not more:
-        parts = [f"{_SLOWER} at {all_problems(total).removesuffix(' problems')}"]
+        every = all_problems(total).removesuffix(" problems")
+        parts = [f"shown {worse} at {every}"]
     return f"{', '.join(parts)}{_first_instead(findings.ranking, row)}"
 
 
@@ -185,7 +191,7 @@ def _first_instead(ranking: Ranking, row: VariantRank) -> str:
         return ""
     by_count = sorted(problems, key=lambda label: -len(problems[label]))
     if ranking.tunes:
-        return f" ({by_count[0]} is best at {len(problems[by_count[0]])})"
+        return f" (best at {len(problems[by_count[0]])}: {by_count[0]})"
     named = [
         f"{label} at {places(problems[label], ranking.programs.problems)}"
         for label in by_count[:_MOST_ELSEWHERE]
@@ -234,34 +240,51 @@ def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
         for problem in ranking.programs.problems
         if problem.id in ranking.deciding_winners and problem.id not in row.planned
     ]
-    others = [ranking.deciding_winners[problem.id].cell.variant.label for problem in problems]
-    if not others:
+    if not problems:
         return ""
     leaders = [rows[0] for rows in ranking.rival_groups if rows[0].planned.isdisjoint(row.planned)]
     condition, kept = common_condition(problems, ranking.programs.problems)
-    opening = f"at the {len(others)} not run by it"
+    opening = f"at the {len(problems)} not run by it"
     if len(kept) == len(problems):
-        opening = f"at the {len(others)} with {condition} instead"
-    of_baseline = f" of {ranking.programs.baseline.label}" if ranking.programs.baseline else ""
-    ratios = {
-        rank.variant.label: _short_ratio(rank)
-        for rank in ranking.ranks
-        if rank.planned.isdisjoint(row.planned)
-    }
-    if len(leaders) == 1 and (ranking.tunes or len(set(others)) == 1):
-        label = leaders[0].variant.label
-        return f"{opening}: {label}{ratios[label].format(of_baseline)}"
-    firsts = [
-        f"{label}{ratios.get(label, '').format('' if place else of_baseline)} at {count}"
-        for place, (label, count) in enumerate(Counter(others).most_common(_MOST_ELSEWHERE))
+        opening = f"at the {len(problems)} with {condition} instead"
+    rows = {rank.variant.id: rank for rank in ranking.ranks}
+    won: dict[str, list[Problem]] = {}
+    for problem in problems:
+        won.setdefault(ranking.deciding_winners[problem.id].cell.variant.id, []).append(problem)
+    if len(leaders) == 1 and (ranking.tunes or len(won) == 1):
+        leader = leaders[0]
+        return f"{opening}: {leader.variant.label}{_short_ratio(ranking, leader, problems)}"
+    first = sorted(won, key=lambda variant: -len(won[variant]))[:_MOST_ELSEWHERE]
+    named = [
+        f"{rows[variant].variant.label} {where(won[variant], problems)}"
+        f"{_short_ratio(ranking, rows[variant], won[variant], names_baseline=not place)}"
+        for place, variant in enumerate(first)
     ]
-    return f"{opening}: {', '.join(firsts)}"
+    return f"{opening}: {', '.join(named)}"
 
 
-def _short_ratio(row: VariantRank) -> str:
-    """The mean ratio of a variant to the baseline, for whose name it has a place, and verdicts."""
-    verdicts = counted(row.planned_verdicts)
-    return f" ({numbers.ratio(row.geometric_mean)}{{}}, {verdicts})" if verdicts else ""
+def _short_ratio(
+    ranking: Ranking,
+    row: VariantRank,
+    problems: Sequence[Problem],
+    *,
+    names_baseline: bool = True,
+) -> str:
+    """The mean ratio of a variant to the baseline at some problems, and verdicts, in brackets."""
+    at = {problem.id for problem in problems}
+    ratios = [value.ratio for problem, value in row.ratios if problem.id in at]
+    pairs = [
+        pair
+        for each, pair in row.verdict_by_problem.items()
+        if each in at and pair.verdict is not Verdict.NO_DATA
+    ]
+    agreed = symbol(pairs)
+    verdicts = f" {agreed}" if agreed else f", {counted(pairs)}"
+    if ranking.programs.baseline is None or not pairs or not ratios:
+        return ""
+    mean = numbers.ratio(geometric_mean(ratios))
+    of_baseline = f" of {ranking.programs.baseline.label}" if names_baseline else ""
+    return f" ({mean}{of_baseline}{verdicts})"
 
 
 _MOST_ELSEWHERE = 2
@@ -359,7 +382,7 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     return (
         Card("How many", answer, detail),
         Card(f"With {RULE_BLOCKS_PER_SM:g} blocks per SM", cost, idle),
-        Card("Is it real", *_duration_evidence(findings)),
+        _duration_evidence(findings, GOOD / least.rule_least),
         Card("Why", "the last wave", "; ".join(filter(None, why))),
     )
 
@@ -369,21 +392,23 @@ def _held(need: Steady) -> str:
     return f" ({need.blocks_per_sm / need.waves:.3g} at a time)"
 
 
-def _duration_evidence(findings: Findings) -> tuple[str, str]:
-    """How many durations were measured, of how many blocks, and their widest interval."""
+def _duration_evidence(findings: Findings, ratio: float) -> Card:
+    """Whether two durations of this ratio are told apart by the widest interval of any."""
     values = [
         findings.numbers.value(cell, findings.numbers.primary.name)
         for cell in findings.programs.correct_cells.values()
     ]
     known = [value for value in values if value.present and not numbers.is_missing(value.high)]
     if not known:
-        return "not known", "durations have no intervals"
+        return Card("Is it real", "not known", "durations have no intervals")
     widest = max((value.high - value.low) / 2 / value.median for value in known)
-    span = _block_span(value.n for value in known)
+    beyond = abs(math.log(ratio)) > math.log1p(widest)
+    visits = _block_span(value.n for value in known).replace("block", "visit")
     detail = (
-        f"medians of {span}; the widest of their 95\u202f% intervals is \u00b1{percent(widest)}"
+        f"{'beyond' if beyond else 'within'} \u00b1{percent(widest)}, the widest 95\u202f% "
+        f"interval of {len(known)} durations; medians of {visits}"
     )
-    return f"{len(known)} durations", detail
+    return Card("Is it real", "yes" if beyond else "not shown", detail)
 
 
 _MOST_NEEDS = 4

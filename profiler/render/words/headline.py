@@ -135,14 +135,17 @@ def _relative(findings: Findings, row: VariantRank, baseline: Variant) -> str:
         opening = f"{strong(baseline.label)}, the baseline, is ahead; of the rest, "
     verb = "takes" if findings.verdicts.given else "has"
     split = "; ".join(["", *filter(None, [opposed(row.planned_verdicts)])])
+    over = _over(len(row.ratios), len(findings.programs.problems))
     return (
         f"{opening}{strong(row.variant.label)} {verb} {strong(numbers.ratio(row.geometric_mean))} "
-        f"the {noun(findings.numbers)} of {baseline.label} ({_over(len(row.ratios))}{split})"
+        f"the {noun(findings.numbers)} of {baseline.label} ({over}{split})"
     )
 
 
-def _over(problems: int) -> str:
-    return f"geometric mean of {problems} problems" if problems > 1 else "at one problem"
+def _over(problems: int, planned: int = 0) -> str:
+    """`geometric mean of 6 of 12 problems`; all of them where no more are planned."""
+    of_all = f" of {planned}" if planned > problems else ""
+    return f"geometric mean of {problems}{of_all} problems" if problems > 1 else "at one problem"
 
 
 def _winner(findings: Findings, row: VariantRank, answer: Answer) -> str:

@@ -30,6 +30,12 @@ def places(found: Sequence[Problem], problems: Sequence[Problem]) -> str:
     return f"{f'the {len(found)} with' if exactly else f'{len(found)}, all with'} {condition}"
 
 
+def where(found: Sequence[Problem], problems: Sequence[Problem]) -> str:
+    """`with seq_len=512`, where a condition tells these from the others; else `at` the places."""
+    condition, kept = common_condition(found, problems)
+    return f"with {condition}" if len(kept) == len(found) else f"at {places(found, problems)}"
+
+
 def common_condition(found: Sequence[Problem], problems: Sequence[Problem]) -> Condition:
     """The condition on one or two parameters that all of `found`, and the fewest others, keep.
 
