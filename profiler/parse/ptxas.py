@@ -76,9 +76,14 @@ _REMEDIES = {
 }
 """Lines of nvcc, ptxas and the linker that have one answer, each with a sentence."""
 _OF_NAME = re.compile(
-    r"\s*launcher\.cu\(\d+\): error: (?P<what>.+)\n.*std::make_tuple\((?P<kernels>.+)\);", re.DOTALL
+    r"\s*(?:.*/)?launcher\.cu\(\d+\): error: (?P<what>.+)\n.*std::make_tuple\((?P<kernels>.+)\);",
+    re.DOTALL,
 )
 """An error in the one line that names the kernels."""
+_OF_LAUNCHER = re.compile(
+    r"\s*(?:.*/)?launch(?:er\.cu|\.cuh)\(\d+\): error: (?!static assertion)(?P<what>.+)"
+)
+"""First line of an error in the launcher: the next ones are its macros, hundreds of lines."""
 _COUNT = re.compile(r"\d+ errors? detected in the compilation of .+")
 
 
@@ -159,7 +164,7 @@ def _causes(log: str) -> list[str]:
         return [f"kernel '{of_name[0]['kernels']}': {of_name[0]['what']}"]
     if any("error:" in block for block in causes):
         errors = (block for block in causes if not _WARNING.match(block.lstrip()))
-        return "\n".join(errors).splitlines()
+        return "\n".join(map(_without_macros, errors)).splitlines()
     if undecided:
         return [
             f"kernel '{undecided[0]['kernels']}' is not one function: give every template argument "
@@ -167,6 +172,12 @@ def _causes(log: str) -> list[str]:
             "static_cast<void (*)(TYPES)>(NAME), or by ::NAME where a namespace in use has another"
         ]
     return log.splitlines()
+
+
+def _without_macros(block: str) -> str:
+    """An error; of one in the launcher what is wrong with the arguments, in one line."""
+    match = _OF_LAUNCHER.match(block)
+    return block if match is None else f"error: {match['what']} (workload.arguments)"
 
 
 def _remedied(lines: Iterable[str]) -> Iterator[str]:

@@ -172,9 +172,9 @@ def _parameter_faults(
         if not kernel.has_hidden_parameters:
             yield (
                 ("workload", "arguments"),
-                f"kernel '{kernel.name}' takes {len(kernel.parameters)} arguments "
-                f"({', '.join(kernel.parameters)}; {kernel.place}) and is given {len(arguments)}: "
-                f"{', '.join(arguments)}",
+                f"kernel '{kernel.name}' has {len(kernel.parameters)} parameters "
+                f"({'; '.join(filter(None, (', '.join(kernel.parameters), kernel.place)))}) and "
+                f"is given {len(arguments)}: {', '.join(arguments)}",
             )
         return
     pairs = zip(arguments, kernel.parameters, strict=True)
@@ -200,6 +200,10 @@ def _misfits(description: CudaFile, source: SourceFile, name: str, parameter: st
         yield (
             f"a pointer, and a struct is given by value: take it so, without a `*`, or {_IN_PYTHON}"
         )
+    # A struct with a constructor may be made of a number.
+    is_plain = struct is not None and struct not in source.structs[struct]
+    if pointers == 0 and (struct if tensor else is_plain) and name not in description.structs:
+        yield f"a struct by value: give its members (`{name}: {{struct: …}}`, docs/cuda-file.md)"
     if tensor is None:
         return
     if pointers > 1 and not (tensor.pointers or tensor.dtype == "int64"):
@@ -212,8 +216,6 @@ def _misfits(description: CudaFile, source: SourceFile, name: str, parameter: st
             f"a pointer to structs that hold pointers, which no tensor has: take {struct} by value "
             f"and give its members (`{{struct: …}}`, docs/cuda-file.md), or {_IN_PYTHON}"
         )
-    if pointers == 0 and struct is not None:
-        yield f"a struct by value: give its members (`{name}: {{struct: …}}`, docs/cuda-file.md)"
 
 
 def _unread(

@@ -239,6 +239,10 @@ __global__ void paired(const Pair* x, Pair y[], int) {}
 __global__ void textured(cudaTextureObject_t x, float* y, int n);
 __global__ void textured(cudaTextureObject_t x, float* y, int n) {}
 template <class... Rest> __global__ void packed(const float* x, Rest... rest) {}
+struct Size { int rows; };
+struct Half { float v; Half(float v) : v(v) {} };
+__global__ void sizes(const float* x, float* y, Size n) {}
+__global__ void halves(const float* x, float* y, Half n) {}
 __global__ void three(const float* x, float* y) {}
 __global__ void branching(const float* x, float* y) {
 #ifdef FAST
@@ -262,6 +266,8 @@ __global__ void swallowed(const float* x) { y[0] = weights[0]; cg::this_grid().s
         ("ranked", None),
         ("sized", None),
         ("branching", None),
+        ("halves", None),
+        ("sizes", "takes `Size n` (x.cu:44), a struct by value: give its members (`n: {struct: …"),
         (
             "clusters",
             "kernel 'clusters' (x.cu:29) works in clusters of blocks, and is launched w",
@@ -272,8 +278,8 @@ __global__ void swallowed(const float* x) { y[0] = weights[0]; cg::this_grid().s
             "launcher",
             "8: variants: 'launcher' (variant 'launcher') is a host function (x.cu:17), not a "
             "__global__ one: name a kernel (copy, weighed, meets, clusters, sized, ranked, "
-            "batched, viewed, by_value, paired, textured, packed, three, branching) with its grid, "
-            "block and arguments; it launches copy<<<CEIL(n, 256), 256>>>. Host code as a ",
+            "batched, viewed, by_value, paired, textured, packed, sizes, halves, three, "
+            "branching) with its grid, block and arguments; it launches copy<<<CEIL(n, 256), 256",
         ),
         ("weigh", "'weigh' (variant 'weigh') is a device function (x.cu:14), not a __global__ on"),
         ("weighed", "kernel 'weighed' reads 'bias' (x.cu:10), __constant__ memory that host code"),
@@ -287,7 +293,7 @@ __global__ void swallowed(const float* x) { y[0] = weights[0]; cg::this_grid().s
         ("viewed", "it takes `const View<float>* x` (x.cu:36), a pointer to structs that hold"),
         ("by_value", "it takes `View<float> x` (x.cu:37), a struct by value: give its members"),
         ("textured", "it takes `cudaTextureObject_t x` (x.cu:40), a texture, which only host code"),
-        ("three", "takes 2 arguments (const float* x, float* y; x.cu:42) and is given 3: x, y, n"),
+        ("three", "has 2 parameters (const float* x, float* y; x.cu:46) and is given 3: x, y, n"),
     ],
 )
 def test_what_a_launch_cannot_give_is_said_with_its_line(ready, tmp_path, kernel, fault):

@@ -134,7 +134,7 @@ Remark: The warnings can be suppressed with "-diag-suppress <warning-number>"
 
 """
 MISSPELLED = """\
-launcher.cu(10): error: identifier "scael" is undefined
+/a b/launcher.cu(10): error: identifier "scael" is undefined
       __attribute__((used)) = std::make_tuple(scael);
                                               ^
 
@@ -145,6 +145,21 @@ def test_errors_stand_without_warnings_and_a_wrong_name_in_a_sentence():
     assert error_lines(WARNING + USERS + WARNING) == tuple(USERS.splitlines()[:3])
     (sentence,) = error_lines(WARNING + MISSPELLED + FOLLOWING + FAULT + COUNT.format(3))
     assert sentence == "kernel 'scael': identifier \"scael\" is undefined"
+
+
+NO_MEMBER = """\
+/a b/launcher.cu(4): error: class "Args" has no member "m"
+  template <> struct profiler_launcher::Fields<0, 1> { static constexpr bool profiler_given = true;
+                                                       ^
+          detected during:
+            instantiation of "void profiler_launcher::Fields<0, 1>::profiler_each(…)" at line 115
+
+"""
+
+
+def test_an_error_in_the_launcher_is_one_line_without_its_macros():
+    expected = 'error: class "Args" has no member "m" (workload.arguments)'
+    assert error_lines(WARNING + NO_MEMBER + COUNT.format(1)) == (expected,)
 
 
 @pytest.mark.parametrize(
