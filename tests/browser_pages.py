@@ -26,6 +26,7 @@ INSTALL = "install it with `apt-get install chromium-headless-shell`"
 CHECKS_FILE = Path(__file__).with_name("page_checks.js")
 
 PATIENCE_MS = 20_000
+BLANK = "about:blank"
 WIDE = {"width": 1440, "height": 900}
 NARROW = {"width": 390, "height": 844}
 PAPER = {"width": 718, "height": 1047}
@@ -107,10 +108,24 @@ class Opened:
         return self.page.evaluate(f"(argument) => pageChecks.{check}(argument)", argument)
 
 
-def open_page(browser, address):
-    """Open a page in a window of its own, for mouse and touch, with page_checks.js."""
+def new_window(browser):
+    """A window for mouse and touch, with nothing in it."""
     page = browser.new_context(viewport=WIDE, has_touch=True).new_page()
     page.set_default_timeout(PATIENCE_MS)
+    return page
+
+
+def open_page(browser, address):
+    """Open a page in a window of its own, with page_checks.js."""
+    return open_in(new_window(browser), address)
+
+
+def open_in(page, address):
+    """Open a page in a window, whatever was done to the page that was there before."""
+    if page.url != BLANK:
+        page.goto(BLANK)
+        page.emulate_media(media="screen", color_scheme="light")
+        page.set_viewport_size(WIDE)
     opened = Opened(page)
     page.on("console", lambda message: opened.console.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: opened.console.append(str(error)))
@@ -141,7 +156,7 @@ def accessibility(page, within="html", **options):
     ]
 
 
-def findings_of(opened, known, ways=WAYS):
+def findings_of(opened, known, ways=(MOUSE,)):
     """What each check finds wrong with a page, by the check; the page is not usable afterwards.
 
     `known` are the looks and colours of elements that axe-core has already seen on other pages;

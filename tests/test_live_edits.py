@@ -7,6 +7,8 @@ import shutil
 import pytest
 from whole_runs import TESTS, attempts, visits_of
 
+from profiler.runner.protocol import read_journal
+
 STAMPED = TESTS / "workloads/stamped"
 NAMES = ("torch", "quick", "slow")
 ENVIRONMENT = {
@@ -18,7 +20,10 @@ ENVIRONMENT = {
 
 @pytest.fixture
 def project(profiler):
-    """The folder of the sources, and a finished run with counters, confirmation and why."""
+    """The folder of the sources, and a finished run with counters, confirmation and why.
+
+    The confirmation comes after the explain session, and asks for no other.
+    """
     folder = profiler.folder / "sources"
     folder.mkdir()
     for name in ("workload.py", "space.py"):
@@ -43,6 +48,12 @@ def project(profiler):
     )
     done = profiler.measure(spec, **ENVIRONMENT)
     assert done.code == 0, done.err
+    began = {
+        attempt.name: next(read_journal(attempt / "journal.jsonl"))["time"]
+        for attempt in attempts(profiler.runs()[0])
+    }
+    assert sorted(began, key=began.__getitem__)[-2:] == ["ncu-explain.001", "ncu-final.001"]
+    assert "ncu-explain, why: nothing is missing" not in done.err
     return folder, spec
 
 

@@ -187,23 +187,8 @@ def test_practical_roofs_are_measured_once_in_a_run_beside_its_cells(profiler):
     assert "what a matrix product of torch reached" in profiler("explain", run).out
 
 
-CONFIRMED = {"blocks": 6, "final_blocks": 6}
-
-
-def test_the_confirmation_comes_after_the_explain_session_and_adds_no_other(profiler):
-    spec = three_versions(profiler, **CONFIRMED)
-    done = profiler.measure(spec, **TIMES)
-    assert done.code == 0, done.err
-    began = {
-        folder.name: next(read_journal(folder / "journal.jsonl"))["time"]
-        for folder in attempts(profiler.runs()[0])
-    }
-    assert sorted(began, key=began.__getitem__)[-2:] == ["ncu-explain.001", "ncu-final.001"]
-    assert "ncu-explain, why: nothing is missing" not in done.err
-
-
 def test_a_version_of_ncu_without_a_section_costs_the_why_and_nothing_else(profiler):
-    spec = three_versions(profiler, **CONFIRMED)
+    spec = three_versions(profiler, blocks=6, final_blocks=6)
     done = profiler.measure(spec, FAKE_NCU_NO_SECTION="WorkloadDistribution", **TIMES)
     assert done.code == 0, done.err
     assert done.err.count("Not explained: ncu does not know a section") == 1

@@ -1,4 +1,7 @@
-"""`profiler serve`: an agent's tools, one measurement at a time, nothing outside of its folder."""
+"""`profiler serve`: an agent's tools, one measurement at a time, nothing outside of its folder.
+
+`mcp` is imported where it is needed: every worker reads this file, and one runs it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
 from recorded import RECORDINGS
 
 from profiler.commands import serve
@@ -35,6 +37,7 @@ def in_a_loop(function):
 
 def asked(root, *calls):
     """What the tools of a server answer, one call after the other: (is it an error, text)."""
+    from mcp import Client
 
     async def ask():
         async with Client(served_tools(root)) as client:
@@ -75,6 +78,8 @@ def test_what_lies_outside_is_refused(tmp_path, target):
 
 
 def test_pages_and_schemas_are_resources(tmp_path):
+    from mcp import Client, MCPError
+
     page = tmp_path / "reports/softmax/one/index.html"
     page.parent.mkdir(parents=True)
     page.write_text("<p>a page")
@@ -94,6 +99,8 @@ def test_pages_and_schemas_are_resources(tmp_path):
 
 
 def test_clients_measure_one_after_the_other(tmp_path, monkeypatch):
+    from mcp import Client
+
     running, most = 0, 0
 
     async def answer(self, command, names, values, flags=None):
@@ -130,6 +137,8 @@ echo ends >> notes
 
 def test_servers_of_two_clients_measure_one_after_the_other(profiler, fork_server):
     """Each client has a server of its own on stdin and stdout: what they share is the lock."""
+    from mcp import Client, StdioServerParameters
+
     root = profiler.folder
     (root / "program").write_text(PROGRAM)
     (root / "program").chmod(0o755)
