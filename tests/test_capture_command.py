@@ -63,7 +63,7 @@ def _shapes(call):
 
 
 def test_a_program_that_is_killed_leaves_a_capture_that_can_be_read(train):
-    done = train.interpret(
+    done = train(
         *("capture", "--steps", "0:9", "-o", "slow", "--", sys.executable, "train.py", "9", "3")
     )
     assert done.code != 0

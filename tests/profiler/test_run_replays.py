@@ -166,7 +166,7 @@ def replayed(tmp_path, *overrides, name=NAME, only=ONLY):
     return json.loads(target.read_text()), " ".join(err.getvalue().split())
 
 
-def test_a_replay_says_which_settings_do_nothing_in_it(tmp_path):
+def test_a_replay_says_which_settings_do_nothing_in_it_and_heeds_the_others(tmp_path):
     plain, _ = replayed(tmp_path)
     settings = ("collect.final_blocks=3", "collect.blocks=[4, 10]")
     found, err = replayed(tmp_path, *settings, "margin_pct=5")
@@ -176,6 +176,7 @@ def test_a_replay_says_which_settings_do_nothing_in_it(tmp_path):
     assert notice["text"].rstrip(".") in err
     assert "(in full with --verbose, and in the page): " in err
     assert "replay_ignores" not in {one["kind"] for one in plain["notices"]}
+    assert found["cells"] != plain["cells"], "the margin is that of the verdicts"
 
 
 def test_settings_of_a_measurement_change_no_verdict_of_a_replay(tmp_path, monkeypatch):
@@ -185,12 +186,6 @@ def test_settings_of_a_measurement_change_no_verdict_of_a_replay(tmp_path, monke
     plain, _ = replayed(tmp_path, **forms)
     found, _ = replayed(tmp_path, "collect.blocks=[4, 8, 16, 32]", **forms)
     assert found["cells"] == plain["cells"]
-
-
-def test_another_margin_changes_the_verdicts_of_a_replay(tmp_path):
-    plain, _ = replayed(tmp_path)
-    wider, _ = replayed(tmp_path, "margin_pct=5")
-    assert wider["cells"] != plain["cells"]
 
 
 def test_a_recording_that_has_none_of_the_cells_is_refused(tmp_path):
