@@ -393,7 +393,7 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.SLOW_VISITS: NoticeTemplate(
         Severity.INFO,
-        "At {cell}, {count} of {visits} timing visits took {factor} the median{p95}{more}. "
+        "Slow visits of {cell}: {count} of {visits} took {factor} the median{p95}{more}. "
         "Ratios and verdicts are of medians.",
         "Where every launch counts, compare 95th percentiles too (slow_visits in the JSON).",
     ),

@@ -72,6 +72,10 @@ def write_small(profiler, **collect):
         (["run", "mine.yaml", "--mixed"], "only with --workers"),
         (["run", "mine.yaml", "--no-dashboard"], "only with --workers local:N"),
         (["run", "mine.yaml", "--workers", "tcp://a:1", "--no-dashboard"], "dask scheduler"),
+        (
+            ["compare", "HEAD~1", "HEAD", "--", "mine.py", "--timer"],
+            "--timer is an option after --",
+        ),
         (["report", "nowhere"], "neither a run folder nor"),
         (["record", "nowhere", "there"], "neither a run folder nor"),
         (["import", "nowhere.csv"], "nowhere.csv"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from profiler.commands.output import print_notices, write_json_target
 from profiler.commands.requests import CompareRequest
 from profiler.commands.targets import write_page
-from profiler.errors import ExitCode
+from profiler.errors import ExitCode, UsageError
 from profiler.sessions.progress import make_console
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     from profiler.findings.runs.document import comparison_document
     from profiler.render.console.runs import comparison_tables
 
+    option = next((name for name in request.runs if name.startswith("-")), None)
+    if option is not None:
+        raise UsageError(f"{option} is an option after --", remedy="Give it before the --.")
     spec = experiment_of(request.runs)
     if spec is not None:
         from profiler.commands.revisions import compare_revisions
