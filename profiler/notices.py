@@ -502,7 +502,7 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "their numbers.",
         "Run the same command again: it measures what is missing.",
     ),
-    NoticeKind.CSV_TOOL_MESSAGE: NoticeTemplate(Severity.WARNING, "ncu printed in {file}: {text}"),
+    NoticeKind.CSV_TOOL_MESSAGE: NoticeTemplate(Severity.WARNING, "{file}: ncu printed: {text}"),
     NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN: NoticeTemplate(
         Severity.WARNING,
         "{session}: the GPU was throttled ({reasons}) during {count:block, which was|blocks, "

@@ -171,8 +171,7 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
     parts = [f"{which} at {standing.wins or 'none'} {of_all}"]
     parts += [f"not shown {worse} at {more} more"] if more else []
     if findings.ranking.tunes and not standing.wins and not more:
-        every = all_problems(total).removesuffix(" problems")
-        parts = [f"shown {worse} at {every}"]
+        parts = [f"best at none {of_all}"]
     return f"{', '.join(parts)}{_first_instead(findings.ranking, row)}"
 
 
@@ -191,7 +190,7 @@ def _first_instead(ranking: Ranking, row: VariantRank) -> str:
         return ""
     by_count = sorted(problems, key=lambda label: -len(problems[label]))
     if ranking.tunes:
-        return f" (best at {len(problems[by_count[0]])}: {by_count[0]})"
+        return f" ({by_count[0]} at {len(problems[by_count[0]])})"
     named = [
         f"{label} at {places(problems[label], ranking.programs.problems)}"
         for label in by_count[:_MOST_ELSEWHERE]
@@ -336,9 +335,13 @@ def _reference_words(findings: Findings) -> str:
 
 
 def _place(ranking: Ranking, row: VariantRank) -> str:
-    """Heading for the first: best only where it is so at each of its problems."""
-    if not row.planned <= ranking.contenders.get(row.variant.id, frozenset()):
-        return "Leader"
+    """Heading for the first: best only where it is so at each of its problems.
+
+    A compromise where a run tunes, and the one that is never far from the best is nowhere the best.
+    """
+    held = ranking.contenders.get(row.variant.id, frozenset())
+    if not row.planned <= held:
+        return "Leader" if row.planned & held or not ranking.tunes else "Compromise"
     winners = [
         winner for winner in ranking.deciding_winners.values() if winner.cell.variant == row.variant
     ]
