@@ -142,12 +142,14 @@ def _best_card(findings: Findings) -> Card:
     wins = _wins_words(findings, row)
     winners = findings.ranking.deciding_winners
     others = {winners[at].cell.variant.id for at in winners if at not in row.planned}
+    following = "" if farthest else _next_words(findings, row, in_short=len(others) > 1)
     details = [
         "the baseline" if row is findings.ranking.baseline_rank else "",
         *((wins, farthest) if answer_of(findings.ranking).wins else (farthest, wins)),
+        following if len(others) > 1 else "",
         _elsewhere(findings.ranking, row),
         _ties(findings.ranking, row),
-        "" if farthest or len(others) > 1 else _next_words(findings, row),
+        following if len(others) < 2 else "",
         _reference_words(findings),
     ]
     detail = "; ".join(filter(None, details))
@@ -290,8 +292,11 @@ _MOST_ELSEWHERE = 2
 _SLOWER = SYMBOLS[Verdict.SLOWER]
 
 
-def _next_words(findings: Findings, row: VariantRank) -> str:
-    """The next of those that run on the same problems, and whether it was shown to be slower."""
+def _next_words(findings: Findings, row: VariantRank, *, in_short: bool) -> str:
+    """The next of those that run on the same problems, and whether it was shown to be slower.
+
+    In short only its name, where it was not.
+    """
     ranking = findings.ranking
     total = len(row.planned)
     group = next((rows for rows in ranking.rival_groups if row in rows), ())
@@ -306,6 +311,8 @@ def _next_words(findings: Findings, row: VariantRank) -> str:
     if total < _FEWEST_PROBLEMS or following is None or following.regret is None:
         return ""
     held = len(ranking.contenders.get(following.variant.id, frozenset()) & row.planned)
+    if in_short:
+        return f"tied with {following.variant.label}" if held == total else ""
     worse = "lower" if findings.numbers.primary.better == "higher" else "slower"
     shown = f"not shown {worse}" if held == total else f"{_SLOWER} at {total - held}"
     mean = following.geometric_mean / row.geometric_mean
