@@ -72,7 +72,7 @@ def gaps_sentence(document: Document) -> str:
 
 
 def _row_name(row: Document) -> str:
-    """What a call or a launch around the dispatcher is called among those of a step."""
+    """Name of a call, or of a launch around the dispatcher, among those of a step."""
     return f"{row['kind']} {row['name']}" if "name" in row else _experiment_name(row)
 
 

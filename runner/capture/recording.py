@@ -97,7 +97,7 @@ def _has_results(func: Any) -> bool:
 def call_document(
     func: Any, arguments: Arguments, storages: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """What `calls.json` has of a call of an operator."""
+    """Entry of `calls.json` for a call of an operator."""
     return {
         "operator": str(func),
         "random": is_random(func, arguments),
@@ -113,7 +113,7 @@ def call_document(
 def launch_document(
     launch: Launch, arguments: Arguments, storages: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """What `calls.json` has of a launch around the dispatcher."""
+    """Entry of `calls.json` for a launch around the dispatcher."""
     return {
         "operator": launch.name,
         "kind": launch.kind,
@@ -136,14 +136,14 @@ class Call:
     described: Described | None = None
     """What its first was called with, until `document` is made of it."""
     digest: str | None = None
-    """Of what its first returned and wrote, where values are kept."""
+    """Hashes of what its first call returned and wrote, where values are kept."""
     document: dict[str, Any] | None = None
     left_out: str = ""
     """Why there is no document of it."""
 
     @property
     def launch(self) -> Launch | None:
-        """What was launched around the dispatcher; None where an operator was called."""
+        """The launch around the dispatcher; None where an operator was called."""
         return self.made if isinstance(self.made, Launch) else None
 
     def settle(self, number: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from profiler.findings.answer import answer_of
@@ -79,8 +79,8 @@ def cards(findings: Findings) -> tuple[Card, ...]:
     if findings.timers is not None and findings.timers.compared:
         ends = findings.timers.overall[["least", "most"]].to_numpy().ravel()
         evidence = _duration_evidence(findings, max(ends, key=lambda ratio: abs(math.log(ratio))))
-        apart = replace(evidence, detail=f"{evidence.detail}; no verdict mixes timers")
-        return timer_cards(findings, findings.timers, apart)
+        evidence = replace(evidence, detail=f"{evidence.detail}; no verdict mixes timers")
+        return timer_cards(findings, findings.timers, evidence)
     if cards_of_waves := _waves_cards(findings):
         return cards_of_waves
     return (
@@ -140,8 +140,7 @@ def _best_card(findings: Findings) -> Card:
         return Card("Best", "nothing", "no correct result was measured")
     farthest = _coverage_words(findings, row)
     wins = _wins_words(findings, row)
-    winners = findings.ranking.deciding_winners
-    others = {winners[at].cell.variant.id for at in winners if at not in row.planned}
+    others = _won(findings.ranking, findings.ranking.deciding_winners.keys() - row.planned)
     following = "" if farthest else _next_words(findings, row, in_short=len(others) > 1)
     details = [
         "the baseline" if row is findings.ranking.baseline_rank else "",
@@ -183,23 +182,29 @@ def _first_instead(ranking: Ranking, row: VariantRank) -> str:
     Where a run tunes it asks for one variant: how far that is from the best is said anyway.
     """
     lost = row.planned - ranking.contenders.get(row.variant.id, frozenset())
-    problems: dict[str, list[Problem]] = {}
-    for problem in ranking.programs.problems:
-        if problem.id in lost:
-            label = ranking.deciding_winners[problem.id].cell.variant.label
-            problems.setdefault(label, []).append(problem)
-    if not problems:
+    won = _won(ranking, lost)
+    if not won:
         return ""
-    by_count = sorted(problems, key=lambda label: -len(problems[label]))
+    (label, problems), *_ = won.items()
     if ranking.tunes:
-        return f" ({by_count[0]} at {len(problems[by_count[0]])})"
+        return f" ({label} at {len(problems)})"
     named = [
-        f"{label} at {places(problems[label], ranking.programs.problems)}"
-        for label in by_count[:_MOST_ELSEWHERE]
+        f"{label} at {places(problems, ranking.programs.problems)}"
+        for label, problems in list(won.items())[:_MOST_ELSEWHERE]
     ]
-    others = sum(len(problems[label]) for label in by_count[_MOST_ELSEWHERE:])
+    others = sum(map(len, list(won.values())[_MOST_ELSEWHERE:]))
     named += [f"others at {others}"] if others else []
-    return f" (elsewhere {', '.join(named)}{_worst_loss(ranking, row, problems)})"
+    return f" (elsewhere {', '.join(named)}{_worst_loss(ranking, row, won)})"
+
+
+def _won(ranking: Ranking, among: Collection[str]) -> dict[str, list[Problem]]:
+    """Problems of these (ids) that each variant wins, by its label; most first."""
+    won: dict[str, list[Problem]] = {}
+    for problem in ranking.programs.problems:
+        if problem.id in among and problem.id in ranking.deciding_winners:
+            label = ranking.deciding_winners[problem.id].cell.variant.label
+            won.setdefault(label, []).append(problem)
+    return dict(sorted(won.items(), key=lambda item: -len(item[1])))
 
 
 def _worst_loss(
@@ -236,30 +241,23 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
 
 def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
     """Clause on who leads at the problems that the leader is not planned for; empty without."""
-    problems = [
-        problem
-        for problem in ranking.programs.problems
-        if problem.id in ranking.deciding_winners and problem.id not in row.planned
-    ]
-    if not problems:
+    won = _won(ranking, ranking.deciding_winners.keys() - row.planned)
+    if not won:
         return ""
+    problems = [problem for several in won.values() for problem in several]
     leaders = [rows[0] for rows in ranking.rival_groups if rows[0].planned.isdisjoint(row.planned)]
     condition, kept = common_condition(problems, ranking.programs.problems)
     opening = f"at the {len(problems)} not run by it"
     if len(kept) == len(problems):
         opening = f"at the {len(problems)} with {condition} instead"
-    rows = {rank.variant.id: rank for rank in ranking.ranks}
-    won: dict[str, list[Problem]] = {}
-    for problem in problems:
-        won.setdefault(ranking.deciding_winners[problem.id].cell.variant.id, []).append(problem)
+    rows = {rank.variant.label: rank for rank in ranking.ranks}
     if len(leaders) == 1 and (ranking.tunes or len(won) == 1):
         leader = leaders[0]
         return f"{opening}: {leader.variant.label}{_short_ratio(ranking, leader, problems)}"
-    first = sorted(won, key=lambda variant: -len(won[variant]))[:_MOST_ELSEWHERE]
     named = [
-        f"{rows[variant].variant.label} {where(won[variant], problems)}"
-        f"{_short_ratio(ranking, rows[variant], won[variant], names_baseline=not place)}"
-        for place, variant in enumerate(first)
+        f"{label} {where(won[label], problems)}"
+        f"{_short_ratio(ranking, rows[label], won[label], names_baseline=not place)}"
+        for place, label in enumerate(list(won)[:_MOST_ELSEWHERE])
     ]
     return f"{opening}: {', '.join(named)}"
 

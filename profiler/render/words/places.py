@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
@@ -79,11 +80,9 @@ def _conditions(
     if len(numbers) == len(values):
         ends = [numbers[problem.id] for problem in found]
         least, most = min(ends), max(ends)
-        yield f"{key} \u2264 {most:g}", frozenset(each for each in values if numbers[each] <= most)
-        yield (
-            f"{key} \u2265 {least:g}",
-            frozenset(each for each in values if numbers[each] >= least),
-        )
+        for sign, end, keeps in (("\u2264", most, operator.le), ("\u2265", least, operator.ge)):
+            kept = frozenset(problem for problem in values if keeps(numbers[problem], end))
+            yield f"{key} {sign} {value_name(end)}", kept
 
 
 def _order(value: Scalar) -> tuple[float, str]:

@@ -39,5 +39,7 @@ def test_problems_are_named_or_told_by_what_they_have_in_common(keeps, words):
 
 def test_a_parameter_that_some_problems_have_tells_them_from_the_others():
     with_width = [Problem(f"w{n}", f"w{n}", {"size": 1, "width": n}) for n in (64, 128, 256)]
+    large = [Problem(f"l{n}", f"l{n}", {"n": n << 20}) for n in range(8)]
+    assert places(large[:3], large) == "the 3 with n \u2264 2097152"
     others = [Problem(f"d{n}", f"d{n}", {"size": 1, "depth": n}) for n in range(4)]
     assert places(with_width, [*with_width, *others]) == "the 3 with width"
