@@ -136,7 +136,7 @@ class Call:
     described: Described | None = None
     """What its first was called with, until `document` is made of it."""
     digest: str | None = None
-    """Hashes of what its first call returned and wrote, where values are kept."""
+    """Hash of what its first call returned and wrote, where values are kept."""
     document: dict[str, Any] | None = None
     left_out: str = ""
     """Why there is no document of it."""
