@@ -33,7 +33,7 @@ from profiler.notices import Severity, severity, text
 BRIEF_SCHEMA_VERSION = 1
 _MOST_ROWS = 32
 _MOST_WHY = 5
-_MOST_LETTERS = 300
+_MOST_LETTERS = 500
 _MOST_BLOCKS = 10_000
 """More than these are not proposed: what they would show is too small to matter."""
 _LEAST_FACTOR = 2.0

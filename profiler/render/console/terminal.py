@@ -225,8 +225,8 @@ _NARROW_BLANK = "\u202f"
 _UNIT, _JOINT = "\ue000", "\ue001"
 """Stand for blanks while lines are broken, and are as wide."""
 _JOINTS = re.compile(
-    rf"(?<=[{''.join(SYMBOLS.values())}]) (?=\w)|(?<=\d) (?=\u00d7)|(?<=\u00d7) (?=\d)| (?=\u00b7)"
-    r"|(?<=\d) (?=(?:block|problem|warp)s?\b)"
+    rf"(?<=[{''.join(SYMBOLS.values())}]) (?=\w)|(?<=\d) (?=\u00d7)| (?=[\u00b7\u2264\u2265])"
+    r"|(?<=[\u00d7\u2264\u2265]) (?=\d)|(?<=\d) (?=(?:block|problem|visit|warp)s?\b)"
 )
 
 

@@ -196,9 +196,10 @@ def _furthest_card(timers: TimerComparison, furthest: Furthest | None) -> Card:
     others = [name for name in timers.collectors if name != timers.nearest]
     means = {name: f"{timers.title(name)} {_mean_words(timers, name)}" for name in others}
     if furthest is not None:
-        rest = [words for name, words in means.items() if timers.title(name) != furthest.timer]
-        detail = "; ".join([f"by {furthest.timer}, {furthest.where}", *rest])
-        return Card("By how much", furthest.ratio, detail)
+        own = next(name for name in others if timers.title(name) == furthest.timer)
+        del means[own]
+        by = f"by {furthest.timer}, {furthest.where}, {_mean_words(timers, own)}"
+        return Card("By how much", furthest.ratio, "; ".join([by, *means.values()]))
     return Card("By how much", f"{len(others)} others", "; ".join(means.values()))
 
 

@@ -50,14 +50,13 @@ from profiler.render.words.headline import (
     kind_sentence,
     reference_clause,
 )
-from profiler.render.words.names import label_keys, quoted, shared_words, usual_words
+from profiler.render.words.names import in_sentence, label_keys, quoted, shared_words, usual_words
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.places import common_condition, places, where
 from profiler.render.words.sentences import Card, Sentence, card_sentence, sentence_of, spoken
 from profiler.render.words.verdict_words import CSS, SYMBOLS
 from profiler.render.words.verdicts import (
     all_problems,
-    block_words,
     counted,
     percent,
     reason_and_blocks,
@@ -152,8 +151,7 @@ def _best_card(findings: Findings) -> Card:
         _reference_words(findings),
     ]
     detail = "; ".join(filter(None, details))
-    label = row.variant.label
-    answer = quoted(label) if ": " in label else label
+    answer = in_sentence(row.variant.label)
     return Card(_place(findings.ranking, row), answer, detail)
 
 
@@ -167,10 +165,9 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
         return f"first, or its interval overlaps the first one's, at {first} {of_all}"
     standing = standing_of(row.variant, winners)
     higher = findings.numbers.primary.better == "higher"
-    which, worse = ("highest", "lower") if higher else ("lowest", "slower")
     more = standing.same + standing.not_told_apart
-    parts = [f"{which} at {standing.wins or 'none'} {of_all}"]
-    parts += [f"not shown {worse} at {more} more"] if more else []
+    parts = [f"{'highest' if higher else 'lowest'} at {standing.wins or 'none'} {of_all}"]
+    parts += [f"tied at {more} more"] if more else []
     if findings.ranking.tunes and not standing.wins and not more:
         parts = [f"best at none {of_all}"]
     return f"{', '.join(parts)}{_first_instead(findings.ranking, row)}"
@@ -181,8 +178,7 @@ def _first_instead(ranking: Ranking, row: VariantRank) -> str:
 
     Where a run tunes it asks for one variant: how far that is from the best is said anyway.
     """
-    lost = row.planned - ranking.contenders.get(row.variant.id, frozenset())
-    won = _won(ranking, lost)
+    won = _won(ranking, _lost(ranking, row))
     if not won:
         return ""
     (label, problems), *_ = won.items()
@@ -190,19 +186,24 @@ def _first_instead(ranking: Ranking, row: VariantRank) -> str:
         return f" ({label} at {len(problems)})"
     named = [
         f"{label} at {places(problems, ranking.programs.problems)}"
-        for label, problems in list(won.items())[:_MOST_ELSEWHERE]
+        for label, problems in list(won.items())[:_MOST_NAMED]
     ]
-    others = sum(map(len, list(won.values())[_MOST_ELSEWHERE:]))
+    others = sum(map(len, list(won.values())[_MOST_NAMED:]))
     named += [f"others at {others}"] if others else []
     return f" (elsewhere {', '.join(named)}{_worst_loss(ranking, row, won)})"
 
 
+def _lost(ranking: Ranking, row: VariantRank) -> frozenset[str]:
+    """Ids of the problems that a variant was shown to be slower at."""
+    return row.planned - ranking.contenders.get(row.variant.id, frozenset())
+
+
 def _won(ranking: Ranking, among: Collection[str]) -> dict[str, list[Problem]]:
-    """Problems of these (ids) that each variant wins, by its label; most first."""
+    """Problems of these (ids) that each variant wins, by its label in a sentence; most first."""
     won: dict[str, list[Problem]] = {}
     for problem in ranking.programs.problems:
         if problem.id in among and problem.id in ranking.deciding_winners:
-            label = ranking.deciding_winners[problem.id].cell.variant.label
+            label = in_sentence(ranking.deciding_winners[problem.id].cell.variant.label)
             won.setdefault(label, []).append(problem)
     return dict(sorted(won.items(), key=lambda item: -len(item[1])))
 
@@ -217,14 +218,14 @@ def _worst_loss(
     if row.regret is None or row.regret.worst < _FAR_FROM_BEST:
         return ""
     lost = [problem for several in problems.values() for problem in several]
-    ratio = numbers.ratio(row.regret.worst)
-    if len(lost) == 1:
-        return f", {ratio} its time"
-    whose = "its time" if len(problems) == 1 else "the lowest time"
-    if common_condition(lost, ranking.programs.problems)[0]:
-        return f"; up to {ratio} {whose}"
-    worst = problem_of(ranking.programs, row.regret.worst_problem).name
-    return f"; up to {ratio} {whose}, at {worst}"
+    label = next(iter(problems))
+    of_label = f"the time of {label}" if " " in label else f"{label}\u2019s time"
+    whose = of_label if len(problems) == 1 else "the lowest time"
+    up_to = "up to " if len(lost) > 1 else ""
+    takes = f"; {up_to}{numbers.ratio(row.regret.worst)} {whose}"
+    if len(lost) == 1 or common_condition(lost, ranking.programs.problems)[0]:
+        return takes
+    return f"{takes}, at {problem_of(ranking.programs, row.regret.worst_problem).name}"
 
 
 _FAR_FROM_BEST = 1.1
@@ -247,19 +248,18 @@ def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
     problems = [problem for several in won.values() for problem in several]
     leaders = [rows[0] for rows in ranking.rival_groups if rows[0].planned.isdisjoint(row.planned)]
     condition, kept = common_condition(problems, ranking.programs.problems)
-    opening = f"at the {len(problems)} not run by it"
-    if len(kept) == len(problems):
-        opening = f"at the {len(problems)} with {condition} instead"
-    rows = {rank.variant.label: rank for rank in ranking.ranks}
+    having = f" with {condition}" if len(kept) == len(problems) else ""
+    opening = f"not run at the {len(problems)}{having}"
+    rows = {in_sentence(rank.variant.label): rank for rank in ranking.ranks}
     if len(leaders) == 1 and (ranking.tunes or len(won) == 1):
-        leader = leaders[0]
-        return f"{opening}: {leader.variant.label}{_short_ratio(ranking, leader, problems)}"
+        name = in_sentence(leaders[0].variant.label)
+        return f"{opening}: there {name}{_short_ratio(ranking, leaders[0], problems)}"
     named = [
         f"{label} {where(won[label], problems)}"
         f"{_short_ratio(ranking, rows[label], won[label], names_baseline=not place)}"
         for place, label in enumerate(list(won)[:_MOST_ELSEWHERE])
     ]
-    return f"{opening}: {', '.join(named)}"
+    return f"{opening}: there {', '.join(named)}"
 
 
 def _short_ratio(
@@ -287,6 +287,7 @@ def _short_ratio(
 
 
 _MOST_ELSEWHERE = 2
+_MOST_NAMED = 4
 _SLOWER = SYMBOLS[Verdict.SLOWER]
 
 
@@ -309,14 +310,15 @@ def _next_words(findings: Findings, row: VariantRank, *, in_short: bool) -> str:
     if total < _FEWEST_PROBLEMS or following is None or following.regret is None:
         return ""
     held = len(ranking.contenders.get(following.variant.id, frozenset()) & row.planned)
+    name = in_sentence(following.variant.label)
     if in_short:
-        return f"tied with {following.variant.label}" if held == total else ""
+        return f"tied with {name}" if held == total else ""
     worse = "lower" if findings.numbers.primary.better == "higher" else "slower"
     shown = f"not shown {worse}" if held == total else f"{_SLOWER} at {total - held}"
     mean = following.geometric_mean / row.geometric_mean
     compared = len(following.ratios) == len(row.ratios) and mean > 0
     of_leader = f", {numbers.ratio(mean)} its {noun(findings.numbers)}" if compared else ""
-    return f"next {following.variant.label}{of_leader}, {shown}"
+    return f"next {name}{of_leader}, {shown}"
 
 
 _FEWEST_PROBLEMS = 2
@@ -411,7 +413,7 @@ def _duration_evidence(findings: Findings, ratio: float) -> Card:
         return Card("Is it real", "not known", "durations have no intervals")
     widest = max((value.high - value.low) / 2 / value.median for value in known)
     beyond = abs(math.log(ratio)) > math.log1p(widest)
-    visits = _block_span(value.n for value in known).replace("block", "visit")
+    visits = _counted_as((value.n for value in known), "visit")
     detail = (
         f"{'beyond' if beyond else 'within'} \u00b1{percent(widest)}, the widest 95\u202f% "
         f"interval of {len(known)} durations; medians of {visits}"
@@ -435,29 +437,28 @@ def _difference_card(findings: Findings) -> Card:
     against = f"the {noun(findings.numbers)} of {baseline.label}"
     if findings.ranking.baseline_rank:
         against += f" in {row.variant.label}, first of the rest"
-    source = f"{_source(row.verdicts)}{_selection_words(findings.ranking, row)}"
+    chosen = _selection_words(findings.ranking, row)
     if len(row.ratios) == 1:
         value = row.best[1]
         between = numbers.interval(value.ratio_low, value.ratio_high)
         words = " ".join(filter(None, (against, between)))
-        return Card(question, numbers.ratio(value.ratio), f"{words}{source}")
-    least, most = (
-        f"{numbers.ratio(value.ratio)} at {problem.name}"
+        return Card(question, numbers.ratio(value.ratio), f"{words}{chosen}")
+    own = [problem for problem, _ in row.ratios]
+    span = " to ".join(
+        f"{numbers.ratio(value.ratio)} {min(f'at {problem.name}', where([problem], own), key=len)}"
         for problem, value in (row.best, row.worst)
     )
-    span = f"{least} to {most}"
-    return Card(question, numbers.ratio(row.geometric_mean), f"{against}; {span}{source}")
+    return Card(question, numbers.ratio(row.geometric_mean), f"{against}; {span}{chosen}")
 
 
 def _source(verdicts: Sequence[PairVerdict]) -> str:
-    """Whether a ratio is of the confirmation; else it is of the timing blocks."""
+    """`confirmed`, or how many visits the verdicts rest on, and how many were measured again."""
     judged = [pair for pair in verdicts if pair.verdict is not None]
-    if not judged:
-        return ""
     final = sum(pair.final for pair in judged)
-    if not final:
-        return "; not remeasured"
-    return "; confirmed" if final == len(judged) else f"; remeasured at {final} of {len(judged)}"
+    if judged and final == len(judged):
+        return "confirmed"
+    again = f"remeasured at {final}" if final else "not remeasured"
+    return ", ".join(filter(None, (_blocks(verdicts), again)))
 
 
 def _selection_words(ranking: Ranking, row: VariantRank) -> str:
@@ -486,7 +487,7 @@ def _reality_card(findings: Findings) -> Card:
         if (pair := row.verdict_by_problem.get(problem.id)) and pair.verdict is not None
     ]
     if any(pair.verdict is not Verdict.NO_DATA for _, pair in judged):
-        return _verdict_card(question, findings.programs, row, judged)
+        return _verdict_card(question, findings, row, judged)
     if findings.verdicts.given:
         return Card(question, "not known", "only the baseline was measured")
     return _interval_card(question, findings.numbers, row)
@@ -494,12 +495,12 @@ def _reality_card(findings: Findings) -> Card:
 
 def _verdict_card(
     question: str,
-    programs: Programs,
+    findings: Findings,
     row: VariantRank,
     judged: Sequence[tuple[Problem, PairVerdict]],
 ) -> Card:
     """The most frequent verdict, then the others and where, the margin and the number of blocks."""
-    problems, verdicts = zip(*judged, strict=True)
+    programs, verdicts = findings.programs, [pair for _, pair in judged]
     if len(verdicts) == 1:
         css = CSS[verdicts[0].verdict] if verdicts[0].verdict else ""
         return Card(question, word_of(verdicts[0]), reason_and_blocks(verdicts[0]), css)
@@ -521,16 +522,24 @@ def _verdict_card(
         + (
             f"{len(by_verdict[verdict])}{_why_no_data(programs, row, by_verdict[verdict])}"
             if verdict is Verdict.NO_DATA
-            else places(by_verdict[verdict], problems)
+            else _places(findings.ranking, row, by_verdict[verdict])
         )
         for verdict in others
     ]
     margins = _span("margin \u00b1", [pair.margin for pair in verdicts], "")
     against = f"against {programs.baseline.label}" if programs.baseline else ""
     rests_on = ", ".join(filter(None, (against, f"{margins}{_offsets(verdicts)}")))
-    details = [", ".join(rest), rests_on, _blocks(verdicts)]
+    details = [", ".join(rest), rests_on, _source(verdicts)]
     detail = "; ".join(filter(None, details))
     return Card(question, answer, detail, "" if others else CSS[first])
+
+
+def _places(ranking: Ranking, row: VariantRank, problems: Sequence[Problem]) -> str:
+    """Their places; their number alone where the card of the best has named the same."""
+    said = row is ranking.leader and {problem.id for problem in problems} == _lost(ranking, row)
+    if said and len(problems) > 1:
+        return f"those {len(problems)}"
+    return places(problems, [problem for problem, _ in row.ratios])
 
 
 def _why_no_data(programs: Programs, row: VariantRank, problems: Sequence[Problem]) -> str:
@@ -548,19 +557,21 @@ def _why_no_data(programs: Programs, row: VariantRank, problems: Sequence[Proble
 def _offsets(verdicts: Sequence[PairVerdict]) -> str:
     """At how many problems the margin is what sessions differ by, which one session cannot see."""
     count = sum(pair.rests_on_offsets for pair in verdicts)
-    return f" (wider at {count}, as sessions differ)" if count else ""
+    return f" (wider at {count}: sessions differ)" if count else ""
 
 
 def _blocks(verdicts: Sequence[PairVerdict]) -> str:
-    return _block_span(pair.blocks for pair in verdicts if pair.blocks)
+    """`8 visits`: blocks would be taken for thread blocks here."""
+    return _counted_as((pair.blocks for pair in verdicts if pair.blocks), "visit")
 
 
-def _block_span(counts: Iterable[int]) -> str:
-    """`8 blocks`, `8 to 32 blocks`; empty without any."""
-    in_order = sorted(set(counts))
-    if len(in_order) < 2:
-        return "".join(map(block_words, in_order))
-    return f"{in_order[0]} to {in_order[-1]} blocks"
+def _counted_as(counts: Iterable[int], what: str) -> str:
+    """`1 visit`, `8 visits`, `8 to 32 visits`; empty without any."""
+    ends = sorted(set(counts))
+    if not ends:
+        return ""
+    few_to_many = dict.fromkeys((ends[0], ends[-1]))
+    return f"{' to '.join(map(str, few_to_many))} {what}{'' if ends[-1] == 1 else 's'}"
 
 
 def evidence(findings: Findings) -> str:
@@ -608,9 +619,9 @@ def _span(prefix: str, values: Sequence[float], without: str) -> str:
 def _interval_card(question: str, numbers: CellNumbers, row: VariantRank) -> Card:
     """For metrics that no verdict is given on."""
     values = (numbers.at(row.variant, at, numbers.primary.name) for at, _ in row.ratios)
-    blocks = _block_span(value.n for value in values)
+    visits = _counted_as((value.n for value in values), "visit")
     detail = (
-        f"95\u202f% intervals of the ratio exclude 1; {blocks} a cell; no verdict is given "
+        f"95\u202f% intervals of the ratio exclude 1; {visits} each; no verdict is given "
         f"on {numbers.primary.label.lower()}"
     )
     return Card(question, f"{row.excluding_one} of {len(row.ratios)} problems", detail)
@@ -669,8 +680,8 @@ def _account_card(findings: Findings) -> Card | None:
     else:
         detail += f" against {against}"
     # The cards beside it are of other launches: of the confirmation, at other clocks.
-    detail += f"{place} (under ncu)"
-    return Card(question, largest[0], f"{detail}; now {limit_and_roof(pair.first)}")
+    detail += f"{place} (under ncu); now {limit_and_roof(pair.first)}"
+    return Card(question, largest[0], detail)
 
 
 def _parts_words(

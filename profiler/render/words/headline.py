@@ -5,25 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from profiler.analyse.effects import ParameterStep
 from profiler.findings.answer import Answer, ReferenceLead, answer_of
 from profiler.findings.findings import CellNumbers, Findings
-from profiler.findings.kinds.contrasts import contrasts
+from profiler.findings.kinds.contrasts import Contrast, contrasts
 from profiler.findings.kinds.steps import Rung, StepEffect, largest_effects, steps_up_and_down
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
 from profiler.findings.ranking import VariantRank
 from profiler.findings.variant_names import CUT
-from profiler.findings.why.find import idle_difference
+from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import Winner
-from profiler.model import Variant, Verdict
+from profiler.model import Problem, Variant, Verdict
 from profiler.planning.page_kinds import LADDER, PARAMETERS, TIMELINES, WAVES
 from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
 from profiler.render.words.answer import NOTHING_MEASURED
 from profiler.render.words.comparisons import noun, step_name, ties_words, value_name
 from profiler.render.words.names import quoted
+from profiler.render.words.places import named, where
 from profiler.render.words.sentences import Sentence, sentence_of, spoken, strong
-from profiler.render.words.verdict_words import word
-from profiler.render.words.verdicts import counted, counts_clause, opposed, symbol, word_of
+from profiler.render.words.verdict_words import SYMBOLS, word
+from profiler.render.words.verdicts import counted, counts_clause, symbol, word_of
 
 
 def headline(findings: Findings) -> Sentence:
@@ -75,14 +77,35 @@ def _contrasted(findings: Findings) -> str:
     most, *others = shown_contrasts
     verb = "takes" if findings.verdicts.given else "has"
     others_words = [
-        f"{value_name(contrast.step.after)} {numbers.ratio(contrast.ratio)}" for contrast in others
+        f"{value_name(contrast.step.after)} {numbers.ratio(contrast.ratio)} ({_ends(contrast)})"
+        for contrast in others
     ]
-    steps = largest_effects(findings.kind.parameter_steps)[:_MOST_EFFECTS]
-    rest = "".join(f", {words}" for words in (*others_words, *map(_effect_words, steps)))
+    steps = [
+        effect
+        for effect in largest_effects(findings.kind.parameter_steps)
+        if symbol(effect.verdicts) != SYMBOLS[Verdict.SAME]
+    ][:_MOST_EFFECTS]
+    steps_words = [_effect_words(step, findings.programs.problems) for step in steps]
+    rest = "".join(f", {words}" for words in (*others_words, *steps_words))
     return (
         f"{strong(step_name(most.step))} {verb} {strong(numbers.ratio(most.ratio))} the "
-        f"{noun(findings.numbers)} (best of each; {_over(len(most.ratios))}){rest}; "
+        f"{noun(findings.numbers)} (best of each, {_over(len(most.ratios))}, "
+        f"{_ends(most)}; different work, no verdict{_unexplained(findings, most.step)}){rest}; "
     )
+
+
+def _ends(contrast: Contrast) -> str:
+    """The least and the most that a value changes, over its problems: `0.981x to 1.204x`."""
+    ratios = [ratio for _, ratio in contrast.ratios]
+    return f"{numbers.ratio(min(ratios))} to {numbers.ratio(max(ratios))}"
+
+
+def _unexplained(findings: Findings, step: ParameterStep) -> str:
+    """Says so where counters explain another pair of variants than one that differs in this."""
+    pair = find_why(findings).answer
+    explained = pair and {pair.cell.variant.id, pair.against.variant.id}
+    told = any({before.id, after.id} == explained for before, after in step.pairs)
+    return "" if told else ", not explained"
 
 
 def _searched(findings: Findings) -> str:
@@ -134,12 +157,28 @@ def _relative(findings: Findings, row: VariantRank, baseline: Variant) -> str:
     if findings.ranking.baseline_rank:
         opening = f"{strong(baseline.label)}, the baseline, is ahead; of the rest, "
     verb = "takes" if findings.verdicts.given else "has"
-    split = "; ".join(["", *filter(None, [opposed(row.planned_verdicts)])])
+    split = f"; {opposed_words}" if (opposed_words := _opposed(row, findings)) else ""
     over = _over(len(row.ratios), len(findings.programs.problems))
     return (
         f"{opening}{strong(row.variant.label)} {verb} {strong(numbers.ratio(row.geometric_mean))} "
         f"the {noun(findings.numbers)} of {baseline.label} ({over}{split})"
     )
+
+
+def _opposed(row: VariantRank, findings: Findings) -> str:
+    """`▼ FASTER at 69, ▲ SLOWER at 1024 x 64`, where there are both; else empty."""
+    at = {
+        verdict: [
+            problem
+            for problem in findings.programs.problems
+            if problem.id in row.planned
+            if (pair := row.verdict_by_problem.get(problem.id)) and pair.verdict is verdict
+        ]
+        for verdict in (Verdict.FASTER, Verdict.SLOWER)
+    }
+    if not all(at.values()):
+        return ""
+    return ", ".join(f"{word(verdict)} at {named(problems)}" for verdict, problems in at.items())
 
 
 def _over(problems: int, planned: int = 0) -> str:
@@ -253,30 +292,43 @@ def _steps(findings: Findings) -> Sentence:
     if not steps:
         return ()
     most, *others = steps
-    rest = f"; {', '.join(map(_effect_words, others[:_MOST_EFFECTS]))}" if others else ""
+    shown = [_effect_words(each, findings.programs.problems) for each in others[:_MOST_EFFECTS]]
+    rest = f"; {', '.join(shown)}" if shown else ""
     more = len(others) - _MOST_EFFECTS
     return sentence_of(
         f"{strong(step_name(most.step))} takes {strong(numbers.ratio(most.overall.ratio))} the "
-        f"{noun(findings.numbers)} ({_over(len(findings.programs.problems))})"
+        f"{noun(findings.numbers)} ({_over(len(findings.programs.problems))}"
+        f"{_unexplained(findings, most.step)})"
         f"{counts_clause(most.verdicts)}{rest}{f' and {more} more' if more > 0 else ''}."
     )
 
 
-_MOST_EFFECTS = 4
+_MOST_EFFECTS = 3
 
 
-def _effect_words(step_effect: StepEffect) -> str:
+def _effect_words(step_effect: StepEffect, problems: Sequence[Problem]) -> str:
     """A step after the largest, in short: its ratio, and its verdicts by their symbols.
 
-    Where those differ, the least and the most that it is at one problem.
+    Where those differ, the least and the most that it is at one problem; with the problems where
+    they oppose each other.
     """
     name, overall = step_name(step_effect.step), step_effect.overall
     if alike := symbol(step_effect.verdicts):
         return f"{name} {numbers.ratio(overall.ratio)} {alike}"
-    ratios = [effect.ratio for effect in step_effect.effects if effect.pairs]
-    ends = f"{numbers.ratio(min(ratios))} to {numbers.ratio(max(ratios))}" if ratios else ""
-    verdicts = f" ({ends}; {counted(step_effect.verdicts)})" if step_effect.verdicts else ""
-    return f"{name} {numbers.ratio(overall.ratio)}{verdicts}"
+    measured = sorted((each for each in step_effect.effects if each.pairs), key=lambda e: e.ratio)
+    if not measured or not step_effect.verdicts:
+        return f"{name} {numbers.ratio(overall.ratio)}"
+    given = {pair.verdict for pair in step_effect.verdicts}
+    at = {effect.problem for effect in measured}
+    those = {problem.id: problem for problem in problems if problem.id in at}
+    ends = [
+        numbers.ratio(effect.ratio)
+        + (f" {place}" if {Verdict.FASTER, Verdict.SLOWER} <= given else "")
+        for effect in (measured[0], measured[-1])
+        for place in [where([those[effect.problem]], [*those.values()])]
+    ]
+    verdicts = f"{' to '.join(ends)}; {counted(step_effect.verdicts)}"
+    return f"{name} {numbers.ratio(overall.ratio)} ({verdicts})"
 
 
 def _waves(findings: Findings) -> Sentence:
@@ -327,7 +379,9 @@ def _versions(findings: Findings, reference: str) -> str:
     row, baseline = findings.ranking.best_rank, findings.programs.baseline
     if row is None or baseline is None or row.best is None or row.variant == baseline:
         return ""
+    opposed = _opposed(row, findings)
+    verdicts = f", {opposed}" if opposed else counts_clause(row.planned_verdicts)
     return (
         f"; by {reference}, {row.variant.label} takes {numbers.ratio(row.geometric_mean)} the time "
-        f"of {baseline.label}{counts_clause(row.planned_verdicts)}"
+        f"of {baseline.label}{verdicts}"
     )

@@ -29,6 +29,11 @@ def quoted(label: str) -> str:
     return f"\u201c{label}\u201d"
 
 
+def in_sentence(label: str) -> str:
+    """A label as it stands in a sentence: in quotation marks where it has a colon."""
+    return quoted(label) if ": " in label else label
+
+
 def shared_words(programs: Programs) -> str:
     """Sentence on what all variants share; empty where labels are not made of parameters."""
     names = programs.names

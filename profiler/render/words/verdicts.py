@@ -179,15 +179,6 @@ def counts_clause(pairs: Iterable[PairVerdict]) -> str:
     return f", {text}" if text else ""
 
 
-def opposed(pairs: Iterable[PairVerdict]) -> str:
-    """`▼ FASTER at 69, ▲ SLOWER at 14` of verdicts that oppose each other; else empty."""
-    by_verdict = Counter(pair.verdict for pair in pairs)
-    both = (Verdict.FASTER, Verdict.SLOWER)
-    if not all(by_verdict[verdict] for verdict in both):
-        return ""
-    return ", ".join(f"{word(verdict)} at {by_verdict[verdict]}" for verdict in both)
-
-
 def _by_time_words(judged: Sequence[PairVerdict]) -> str:
     """How many of the differences cycles did not confirm, after their counts; or empty."""
     differing = sum(pair.verdict in (Verdict.FASTER, Verdict.SLOWER) for pair in judged)

@@ -166,4 +166,4 @@ def test_variants_that_run_on_other_problems_are_no_rivals(tuned):
     for one, text in zip((first, second), said, strict=False):
         assert text.startswith(f"{one.rows[0].name} has the lowest number at ")
         assert "; used at all of them, at most" in text
-    assert "; at the 6 with dtype=fp32 instead: vector-b128-v4 (" in cards(findings)[0].detail
+    assert "; not run at the 6 with dtype=fp32: there vector-b128-v4 (" in cards(findings)[0].detail

@@ -254,10 +254,10 @@ def test_every_reason_has_words(reason):
         assert "nan" not in reason_words(pair)
 
 
-def test_the_card_says_where_its_ratio_is_from(again, report):
-    confirmed, timed = cards(again)[1].detail, cards(find(report))[1].detail
+def test_the_card_says_where_its_verdicts_are_from(again, report):
+    confirmed, timed = cards(again)[2].detail, cards(find(report))[2].detail
     assert confirmed.endswith("; confirmed")
-    assert "; not remeasured" in timed
+    assert timed.endswith("; 8 visits, not remeasured")
     assert bias_words(0.002) == "0.20\u202f% too low"
     assert bias_words(0.0005) == "", "less than a tenth of the least margin"
 

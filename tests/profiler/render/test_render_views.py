@@ -94,7 +94,7 @@ def test_four_cards(findings):
     ]
     assert found[2].answer == "\u25bc FASTER at all 12"
     assert found[2].css == "is-faster"
-    assert "8 blocks" in found[2].detail
+    assert "8 visits" in found[2].detail
     assert found[3].answer == "limited by memory"
 
 
