@@ -42,7 +42,7 @@ def test_a_program_is_captured_and_its_experiment_measured(train):
     assert done.out == "trained in __main__\n"
     assert "signatures into slow" in done.err
     document = calls_in(train.folder / "slow")
-    assert (document["complete"], document["first_step"], document["steps"]) == (True, 2, 2)
+    assert (document["complete"], document["first_step"], document["steps"]) == (True, 4, 2)
     counts = {(c["operator"], *_shapes(c)): c["count"] for c in document["calls"]}
     assert counts["aten.addmm.default", (32,), (16, 32), (32, 32)] == 2
     assert counts["aten.add_.Tensor", (32, 32), (32, 32)] == 2

@@ -583,7 +583,7 @@ class CaptureRequest:
             help="Record the steps A to B - 1, which end with those of the optimizer; a program "
             "without any is recorded whole.",
         ),
-    ] = "2:4"
+    ] = "4:6"
     values: Annotated[
         bool,
         Option("--values", help="Keep the values of the inputs, not only what they are like."),

@@ -17,7 +17,7 @@ from profiler.render.kinds.versions import View
 from profiler.render.searches import search_section
 from profiler.render.tables import builds, main_table
 from profiler.render.tables.captured_step import HEADS as HEADS_OF_CAPTURED_STEP
-from profiler.render.tables.captured_step import captured_step_rows
+from profiler.render.tables.captured_step import captured_step_rows, step_note
 from profiler.render.tables.details import CellSamples
 from profiler.render.tables.explained import explained
 from profiler.render.tables.sustained import HEADS as HEADS_OF_SUSTAINED
@@ -72,6 +72,7 @@ def render_page(findings: Findings) -> str:
         "timers": timer_table(findings),
         "captured_step": captured_step_rows(findings),
         "captured_step_heads": HEADS_OF_CAPTURED_STEP,
+        "step_note": step_note(findings),
         "sustained": sustained_rows(findings),
         "sustained_heads": HEADS_OF_SUSTAINED,
         **timeline_parts(findings),

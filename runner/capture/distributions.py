@@ -21,7 +21,7 @@ _SAMPLED = 1 << 12
 """Elements of floating-point tensors that are looked at, evenly apart."""
 _ADJACENT = 16
 """Of these so many side by side: each place takes a line of a cache."""
-_MOST_COPIED = 1 << 20
+_MOST_COPIED = 1 << 25
 """Integers that are copied, to be counted after the step."""
 _LARGEST_SHUFFLED = 1 << 24
 """Distinct integers are drawn from a shuffled range where that has no more values."""
@@ -42,31 +42,35 @@ def extent(tensor: torch.Tensor) -> int:
 
 def describe(tensor: torch.Tensor) -> Distribution:
     """JSON-ready statistics of the elements; empty for a tensor without any."""
-    (found,) = look_at([tensor])()
+    (found,) = look_at([tensor])[0]()
     return found
 
 
-def look_at(tensors: Sequence[torch.Tensor]) -> Callable[[], list[Distribution]]:
-    """Function that describes tensors as they are now: of numbers, samples are copied for it.
+def look_at(tensors: Sequence[torch.Tensor]) -> tuple[Callable[[], list[Distribution]], int]:
+    """Function that describes tensors as they are now, and the bytes that were copied for it.
 
     So the statistics can be made after the step that is captured, and nothing waits for a GPU.
     """
     looks: list[Callable[[], Distribution]] = [dict] * len(tensors)
     samples: dict[Any, dict[int, torch.Tensor]] = defaultdict(dict)
+    held_bytes = 0
     with torch.no_grad():
         for place, tensor in enumerate(tensors):
-            if not tensor.numel():
+            count = tensor.numel()
+            if not count:
                 continue
             if tensor.is_floating_point() or tensor.is_complex():
-                sample = _sampled(tensor)
+                sample = _sampled(tensor, count)
                 samples[tensor.dtype, tensor.device, sample.ndim][place] = sample
+                held_bytes += sample.nbytes
             elif tensor.dtype == torch.bool:
-                looks[place] = partial(_of_booleans, tensor.count_nonzero(), tensor.numel())
-            elif tensor.numel() <= _MOST_COPIED:
-                copied = tensor.to(torch.long, copy=True).reshape(-1)
+                looks[place] = partial(_of_booleans, tensor.count_nonzero(), count)
+            elif count <= _MOST_COPIED:
+                copied = tensor.clone()
                 looks[place] = partial(_of_integers, copied)
+                held_bytes += copied.nbytes
             else:
-                looks[place] = _of_integers(tensor.reshape(-1).long()).copy
+                looks[place] = _of_integers(tensor).copy
         copies = [_copied(dtype, parts) for (dtype, _, _), parts in samples.items()]
 
     def found() -> list[Distribution]:
@@ -74,7 +78,7 @@ def look_at(tensors: Sequence[torch.Tensor]) -> Callable[[], list[Distribution]]
             looks[place] = partial(_of_floats, sample)
         return [look() for look in looks]
 
-    return found
+    return found, held_bytes
 
 
 def _copied(
@@ -97,11 +101,10 @@ def _of_booleans(count: torch.Tensor, total: int) -> Distribution:
     return {"true": _rounded(count.item() / total)}
 
 
-def _sampled(tensor: torch.Tensor) -> torch.Tensor:
+def _sampled(tensor: torch.Tensor, count: int) -> torch.Tensor:
     """Elements evenly apart, in the order of the indices or, a few at each place, of memory."""
-    count = tensor.numel()
     step = max(1, count // _SAMPLED)
-    if extent(tensor) != count:
+    if not tensor.is_contiguous() and extent(tensor) != count:
         return tensor.reshape(-1)[::step]
     if step == 1:
         return tensor.as_strided((count,), (1,))
@@ -140,12 +143,14 @@ def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def _of_integers(values: torch.Tensor) -> Distribution:
-    _, counts = torch.unique(values, return_counts=True)
+def _of_integers(tensor: torch.Tensor) -> Distribution:
+    values = tensor.reshape(-1).long()
+    least, most = (int(end) for end in torch.aminmax(values))
+    counts = _counts(values, least, most)
     steps = values.diff(prepend=values.new_zeros(1))
     found: Distribution = {
-        "min": int(values.min()),
-        "max": int(values.max()),
+        "min": least,
+        "max": most,
         "ascending": bool((steps[1:] >= 0).all()),
         "distinct": len(counts),
         "counts": _grouped(sorted(counts.tolist(), reverse=True)),
@@ -159,6 +164,16 @@ def _of_integers(values: torch.Tensor) -> Distribution:
         groups = _grouped(sorted(parts.tolist(), reverse=True))
         found["steps"] = [[size, _rounded(number)] for size, number in groups]
     return found
+
+
+def _counts(values: torch.Tensor, least: int, most: int) -> torch.Tensor:
+    """How often each integer occurs that does; to sort millions of them takes seconds on a CPU."""
+    if most - least < 4 * len(values):
+        counts = torch.bincount(values - least)
+        counts = counts[counts > 0]
+    else:
+        counts = torch.unique(values, return_counts=True)[1]
+    return counts
 
 
 def is_skewed(tensor: Mapping[str, Any]) -> bool:

@@ -40,17 +40,16 @@ def shares_of_time(document: Document) -> dict[str, tuple[float, bool]]:
     """Share of a step's time by operator, and whether it is an experiment; the largest first."""
     ns = Counter[str]()
     for row in (*document["calls"], *document["launches"]):
-        ns[_row_name(row)] += row["time_ns"]
+        ns[row_name(row)] += row["time_ns"]
     chosen = _chosen(document, families_of(ranked_calls(document)))
     total = ns.total() or 1
     return {name: (taken / total, name in chosen) for name, taken in ns.most_common()}
 
 
 def gaps_sentence(document: Document) -> str:
-    """How much of a step its kernels take on a GPU, and what launches most of them.
+    """How much of a step its kernels take on a GPU, what launches most of them, what it waits for.
 
-    Empty where that was not measured. How long the GPU waits after each is not known: in a captured
-    step it waits for the capture.
+    Empty where that was not measured.
     """
     step_ns = document["uncaptured_step_ns"]
     if document["device"] != "cuda" or step_ns is None:
@@ -59,7 +58,7 @@ def gaps_sentence(document: Document) -> str:
     busy_ns = sum(row["time_ns"] for row in rows) / document["steps"]
     kernels = Counter[str]()
     for row in rows:
-        kernels[_row_name(row)] += row.get("kernels", 0)
+        kernels[row_name(row)] += row.get("kernels", 0)
     per_step = 1 / document["steps"]
     most = ", ".join(
         f"{count * per_step:.0f} by {name}" for name, count in kernels.most_common(_MOST_SHAPES)
@@ -68,10 +67,24 @@ def gaps_sentence(document: Document) -> str:
         f"A step took {step_ns / 1e6:.2f} ms before it was captured, its "
         f"{kernels.total() * per_step:.0f} kernels, copies and fills {busy_ns / 1e6:.2f} ms. "
         f"What is between them is shorter with fewer of them, not with faster ones (most: {most})."
+        f"{_waits_sentence(document.get('waits'))}"
     )
 
 
-def _row_name(row: Document) -> str:
+def _waits_sentence(waits: Document | None) -> str:
+    if waits is None:
+        return ""
+    before = waits["before_ns"]
+    most = ", ".join(
+        f"{ns / 1e6:.2f} ms before {name}" for name, ns in list(before.items())[:_MOST_SHAPES]
+    )
+    return (
+        f" In a step that was not captured the GPU waited {sum(before.values()) / 1e6:.2f} ms of "
+        f"{waits['span_ns'] / 1e6:.2f} ms between them (most: {most})."
+    )
+
+
+def row_name(row: Document) -> str:
     """Name of a call, or of a launch around the dispatcher, among those of a step."""
     return f"{row['kind']} {row['name']}" if "name" in row else _experiment_name(row)
 
@@ -243,6 +256,8 @@ def _experiment(document: Document, name: str, calls: Sequence[Document]) -> str
     page: dict[str, Any] = {"weights": "per_step"}
     if step is not None:
         page["step_ms"] = round(step / 1e6, 4)
+    if note := gaps_sentence(document):
+        page["step_note"] = note
     function = name.replace("-", "_")
     forms = {"graph": _of_graph, "launch": _of_kernel}
     form = next((make for key, make in forms.items() if key in calls[0]), _of_operator)

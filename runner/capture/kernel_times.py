@@ -1,10 +1,11 @@
-"""Time of the kernels of each captured call on a GPU, by torch.profiler."""
+"""Time of the kernels of each captured call on a GPU, and waits between, by torch.profiler."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,7 +16,9 @@ from torch.profiler import ProfilerActivity, profile
 
 _MARK = "captured call "
 _NO_MARK: AbstractContextManager[Any] = nullcontext()
-_ACTIVITIES = (ProfilerActivity.CPU, ProfilerActivity.CUDA)
+_OTHER = "what is not captured"
+_ON_GPU = (ProfilerActivity.CUDA,)
+_MARKED = (ProfilerActivity.CPU, *_ON_GPU)
 
 
 class _Mark(AbstractContextManager[None]):
@@ -52,16 +55,11 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
         """Nanoseconds of the kernels of all calls, by number."""
         self.launches: Counter[int] = Counter()
         """How many they are, copies and fills too."""
+        self.order: dict[str, list[int]] = defaultdict(list)
+        """Numbers of the calls that launched the kernels of a name, in order."""
 
     def __enter__(self) -> Self:
-        if torch.cuda.is_available() and not _profiler_enabled():
-            self._profile = profile(activities=_ACTIVITIES, acc_events=True)
-            self._profile.__enter__()
-            _enable_record_function(False)
-            # The first kernel of a profile waits for its buffers.
-            if can_wait():
-                torch.zeros(1, device="cuda")
-                torch.cuda.synchronize()
+        self._profile = _begun(_MARKED)
         return self
 
     def __exit__(
@@ -72,16 +70,12 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
     ) -> None:
         if self._profile is not None:
             ended, self._profile = self._profile, None
-            _enable_record_function(True)
-            ended.__exit__(None, None, None)
-            ns, launches = sums(ended.events(), _MARK)
+            events = _events_of(ended)
+            ns, launches = sums(events, _MARK)
             self.ns += ns
             self.launches += launches
-
-    def clear(self) -> None:
-        """Forget all calls."""
-        self.ns.clear()
-        self.launches.clear()
+            for number, kernel in launched(events, _MARK):
+                self.order[kernel].append(number)
 
     def of_call(self, number: int) -> AbstractContextManager[Any]:
         """Mark a call inside, by the number of its signature."""
@@ -91,6 +85,77 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
         if mark is None:
             mark = self._marks[number] = _Mark(f"{_MARK}{number}")
         return mark
+
+
+@dataclass(frozen=True)
+class Waits:
+    """When a GPU had nothing to do in a step, from the first kernel, copy or fill to the last."""
+
+    span_ns: int
+    before: Sequence[tuple[str, int]]
+    """Name of each in order of its start, and nanoseconds of the wait before it."""
+
+    def by_call(self, order: Mapping[str, Sequence[int]], calls: Mapping[int, str]) -> Counter[str]:
+        """Nanoseconds of waits by what launched what ended them; `calls`: names by number.
+
+        The kernels of a name are launched in the order in which captured calls did (`order`).
+        """
+        numbers = {
+            kernel: [number for number in launched if number in calls]
+            for kernel, launched in order.items()
+        }
+        ns, passed = Counter[str](), Counter[str]()
+        for kernel, wait in self.before:
+            of_kernel = numbers.get(kernel)
+            place, passed[kernel] = passed[kernel], passed[kernel] + 1
+            name = calls[of_kernel[min(place, len(of_kernel) - 1)]] if of_kernel else _OTHER
+            ns[name] += wait
+        return ns
+
+
+class UncapturedStep(AbstractContextManager["UncapturedStep"]):
+    """While it is entered, what runs on the GPU is recorded, and nothing else."""
+
+    def __init__(self) -> None:
+        self._profile: Any = None
+        self.waits: Waits | None = None
+        """None where there is no GPU."""
+
+    def __enter__(self) -> Self:
+        self._profile = _begun(_ON_GPU)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._profile is not None:
+            ended, self._profile = self._profile, None
+            self.waits = waits_between(_events_of(ended))
+
+
+def _begun(activities: Sequence[ProfilerActivity]) -> Any:
+    """A profile that records marks alone; None without a GPU, or where the program has its own."""
+    if not torch.cuda.is_available() or _profiler_enabled():
+        return None
+    begun: Any = profile(activities=activities, acc_events=True)
+    begun.__enter__()
+    _enable_record_function(False)
+    # The first kernel of a profile waits for its buffers.
+    if can_wait():
+        torch.zeros(1, device="cuda")
+        torch.cuda.synchronize()
+    return begun
+
+
+def _events_of(begun: Any) -> Sequence[Any]:
+    """End a profile; returns its events."""
+    _enable_record_function(True)
+    begun.__exit__(None, None, None)
+    events: Sequence[Any] = begun.events()
+    return events
 
 
 def can_wait() -> bool:
@@ -108,3 +173,35 @@ def sums(events: Iterable[Any], mark: str) -> tuple[Counter[int], Counter[int]]:
             ns[number] += round(1e3 * event.device_time_total)
             launches[number] += len(event.kernels)
     return ns, launches
+
+
+def launched(events: Iterable[Any], mark: str) -> list[tuple[int, str]]:
+    """Number of the call and name of each kernel in the marks of a profile, in order."""
+    marks = [
+        event
+        for event in events
+        if event.device_type == DeviceType.CPU and event.name.startswith(mark)
+    ]
+    marks.sort(key=lambda event: float(event.time_range.start))
+    return [
+        (int(event.name.removeprefix(mark)), kernel.name)
+        for event in marks
+        for kernel in event.kernels
+    ]
+
+
+def waits_between(events: Iterable[Any]) -> Waits | None:
+    """Waits among the events of a profile, without the first, which warmed it; None without any."""
+    on_gpu = sorted(
+        (round(1e3 * event.time_range.start), round(1e3 * event.time_range.end), event.name)
+        for event in events
+        if event.device_type == DeviceType.CUDA and not event.is_user_annotation
+    )[1:]
+    if not on_gpu:
+        return None
+    before: list[tuple[str, int]] = []
+    begin = busy_until = on_gpu[0][0]
+    for start, end, name in on_gpu:
+        before.append((name, max(0, start - busy_until)))
+        busy_until = max(busy_until, end)
+    return Waits(busy_until - begin, before)

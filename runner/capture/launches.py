@@ -76,12 +76,22 @@ class CompiledGraphs:
         if _INDUCTOR in sys.modules:
             self._patch_inductor()
         callbacks = importlib.import_module("torch._dynamo.callback").callback_handler
-        callbacks.register_start_callback(self._started)
-        callbacks.register_end_callback(self._ended)
+
+        def register() -> None:
+            callbacks.register_start_callback(self._started)
+            callbacks.register_end_callback(self._ended)
+
+        def clear(original: Callable[[], None]) -> None:
+            """Clear all callbacks but these, as `torch._dynamo.reset()` of a program does."""
+            original()
+            register()
+
+        register()
         try:
             # A hit of that cache would come without the graph; inductor's own cache stays.
             config = importlib.import_module("torch._functorch.config")
-            with config.patch(enable_autograd_cache=False), self._patches:
+            without_cache = config.patch(enable_autograd_cache=False)
+            with without_cache, self._patches, replaced(callbacks, "clear", clear):
                 yield
         finally:
             callbacks.remove_start_callback(self._started)

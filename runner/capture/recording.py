@@ -5,18 +5,24 @@ A dispatch mode sees every operator below autograd, those of the backward pass t
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import torch
+from torch._C._dynamo.eval_frame import (
+    _FrameAction,
+    _FrameExecStrategy,
+    set_code_exec_strategy,
+)
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -24,10 +30,11 @@ from profiler.runner.capture.experiment_file import (
     EXPERIMENT_FILE,
     experiment_text,
     gaps_sentence,
+    row_name,
     shares_of_time,
 )
 from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, VALUES_FOLDER, write_json
-from profiler.runner.capture.kernel_times import KernelTimes, can_wait
+from profiler.runner.capture.kernel_times import KernelTimes, UncapturedStep, can_wait
 from profiler.runner.capture.launches import CompiledGraphs, Launch, seen_by
 from profiler.runner.capture.signatures import (
     Arguments,
@@ -57,6 +64,8 @@ _TIMED = 8
 """Steps without a capture that are timed: one alone waits for its own first launches."""
 _SHOWN = 5
 """Operators of most time that are told of."""
+_MOST_HELD = 1 << 30
+"""Bytes of copies that wait for the end of a step to be described."""
 _WRITE_EVERY_S = 2.0
 _WRITING_SHARE = 50
 """Between two writes there are as many times what the last one took."""
@@ -146,6 +155,10 @@ class Call:
         """The launch around the dispatcher; None where an operator was called."""
         return self.made if isinstance(self.made, Launch) else None
 
+    def uncounted(self, number: int) -> Call:
+        """A call of the same signature that was not made yet."""
+        return Call(number, self.made, document=self.document, left_out=self.left_out)
+
     def settle(self, number: int) -> None:
         """Make the document of what was looked at, or say why there is none."""
         described, self.described = self.described, None
@@ -163,6 +176,15 @@ class Call:
             self.document["digest"] = self.digest
 
 
+@dataclass(eq=False)
+class Recorded:
+    """What a program called, in one step or some."""
+
+    calls: dict[Key, Call] = field(default_factory=dict)
+    left_out: dict[str, Counter[Any]] = field(default_factory=lambda: defaultdict(Counter))
+    """Operators whose calls are not recorded, by why."""
+
+
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
     """Counts and times the calls of each signature, and describes the first of each."""
 
@@ -171,11 +193,13 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         self._values = values
         self._write = write
         self._write_at = time.monotonic() + _WRITE_EVERY_S
-        self.calls: dict[Key, Call] = {}
-        self.left_out: dict[str, Counter[Any]] = defaultdict(Counter)
-        """Operators whose calls are not recorded, by why."""
+        self.recorded = Recorded()
+        self._known: Mapping[Key, Call] = {}
+        """Calls of the step before, in which their signatures were described."""
+        self._numbers = itertools.count()
         self._unsettled: list[Call] = []
         """What was looked at, and is described when it is written."""
+        self._unsettled_bytes = 0
         self._settled = 0
         """Calls with a document: the number of the next one."""
         self.device = "cpu"
@@ -189,15 +213,20 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         """Let torch.compile compile, which it does under no other mode."""
         return True
 
-    def clear(self) -> None:
-        """Forget all calls."""
-        self.calls.clear()
-        self._settled = 0
-        self.kernels.clear()
-        self.left_out.clear()
-        self._unsettled.clear()
-        for file in () if self._values is None else self._values.iterdir():
-            file.unlink()  # that many are not written over where the first step had more calls
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: torch's wrapper that keeps dynamo out takes 2 us of each call; see below."""
+        return False
+
+    def begin_anew(self, *, known: bool) -> Recorded:
+        """Record from here on; returns what was recorded before.
+
+        `known`: whether its signatures are described by it, so that no call of them takes longer.
+        """
+        self.settle()
+        before, self.recorded = self.recorded, Recorded()
+        self._known = before.calls if known else {}
+        return before
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Arguments | None = None
@@ -216,12 +245,20 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         except NotReplayableError as reason:
             kind, key = str(reason), None
         if key is None:
-            self.left_out[kind][func] += 1
+            self.recorded.left_out[kind][func] += 1
             return func(*args, **kwargs)
-        call = self.calls.get(key)
+        call = self.recorded.calls.get(key) or self._known_call(key)
         if call is not None:
             return self._timed(call, func, args, kwargs)
         return self._first(key, args, kwargs)
+
+    def _known_call(self, key: Key) -> Call | None:
+        """The call of a signature that was described in the step before; None where it was not."""
+        known = self._known.get(key)
+        if known is None:
+            return None
+        call = self.recorded.calls[key] = known.uncounted(next(self._numbers))
+        return call
 
     def _timed(
         self, call: Call, make: Callable[..., Any], args: Any = (), kwargs: Arguments = _NONE
@@ -252,11 +289,13 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             return make()
         with self.paused():
             launch = describe()
-        call = self.calls.get(launch.key)
+        calls = self.recorded.calls
+        call = calls.get(launch.key) or self._known_call(launch.key)
         if call is not None:
             return self._timed(call, make)
         with self.paused():
-            call = self.calls[launch.key] = Call(len(self.calls), launch, left_out=launch.left_out)
+            number = next(self._numbers)
+            call = calls[launch.key] = Call(number, launch, left_out=launch.left_out)
             if not call.left_out:
                 keeps_values = self._values is not None
                 call.described = Described(launch.arguments, text=keeps_values, values=keeps_values)
@@ -268,7 +307,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
     def _first(self, key: Key, args: Any, kwargs: Arguments) -> Any:
         """Make the first call of a signature, and keep what it was called with."""
         func, arguments = key[0], bound(key[0], args, kwargs)
-        call = self.calls[key] = Call(len(self.calls), func)
+        call = self.recorded.calls[key] = Call(next(self._numbers), func)
         keeps_values = self._values is not None
         described = call.described = Described(
             arguments,
@@ -290,22 +329,38 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             call.described = None
             return
         self._unsettled.append(call)
+        self._unsettled_bytes += call.described.held_bytes
         if "cuda" in call.described.devices:
             self.device = "cuda"
-        if self._values is not None:  # those of all calls would be too many to hold
-            values = call.described.values
+        values = call.described.values
+        if self._values is not None or self._unsettled_bytes > _MOST_HELD:
             self.settle()
-            if call.document is not None:
-                torch.save(values, self._values / f"{call.document['id']}.pt")
+        if self._values is not None and call.document is not None:  # all would be too many to hold
+            torch.save(values, self._values / f"{call.document['id']}.pt")
         self.write_sometimes()
 
     def settle(self) -> None:
         """Make documents of the calls that were looked at."""
-        unsettled, self._unsettled = self._unsettled, []
+        unsettled, self._unsettled, self._unsettled_bytes = self._unsettled, [], 0
         with self.paused():
             for call in unsettled:
                 call.settle(self._settled)
                 self._settled += call.document is not None
+
+    def number_documents(self) -> None:
+        """Number what is recorded from 0 on, without what only steps before had."""
+        self.settle()
+        calls = self.recorded.calls.values()
+        documents = [call.document for call in calls if call.document is not None]
+        documents.sort(key=lambda document: int(document["id"]))
+        kept = {f"{document['id']}.pt" for document in documents}
+        for file in () if self._values is None else list(self._values.iterdir()):
+            if file.name not in kept:
+                file.unlink()
+        for number, document in enumerate(documents):
+            if self._values is not None:
+                (self._values / f"{document['id']}.pt").rename(self._values / f"{number}.pt")
+            document["id"] = number
 
     def write_sometimes(self) -> None:
         """Write what is known so far, but not so often that it would be felt."""
@@ -316,6 +371,11 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             self._write_at = end + max(_WRITE_EVERY_S, _WRITING_SHARE * (end - begin))
 
 
+# Dynamo leaves a dispatch alone, and all that it calls, where torch.compile runs eager code.
+_LEAVE_ALONE = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP)
+set_code_exec_strategy(_Mode.__torch_dispatch__.__code__, _LEAVE_ALONE)
+
+
 def _with_tf32() -> list[str]:
     """What multiplies float32 on a GPU as TF32: it is no part of a call, but of its time."""
     found: dict[str, bool] = {}
@@ -323,6 +383,13 @@ def _with_tf32() -> list[str]:
         found["matmul"] = torch.backends.cuda.matmul.fp32_precision == "tf32"
         found["cudnn"] = torch.backends.cudnn.allow_tf32
     return [name for name, is_so in found.items() if is_so]
+
+
+def _shown_name(call: Call) -> str:
+    """Name of a call, whether it is in an experiment or not."""
+    if call.document is not None:
+        return row_name(call.document)
+    return str(call.made) if call.launch is None else f"{call.launch.kind} {call.launch.name}"
 
 
 def _left_out_by(func: Any, described: Described, result: Any) -> str:
@@ -341,7 +408,12 @@ def _left_out_by(func: Any, described: Described, result: Any) -> str:
 
 @dataclass(eq=False)
 class Steps:
-    """Which steps are recorded: all, or those from `first` on that come before `end`."""
+    """Which steps are recorded: all, or those from `first` on that come before `end`.
+
+    Of those before, 0 is recorded for a program that has no more. In the last, signatures are
+    described, so that the recorded steps need only count; in the one before it, the waits of the
+    GPU are found; those before that are timed.
+    """
 
     first: int = 0
     end: int | None = None
@@ -349,6 +421,8 @@ class Steps:
     """Steps that have ended."""
     recorded: int = 0
     """Of the steps that count, those that were recorded."""
+    recorded_from: int = 0
+    """The first step that what is recorded is of."""
     uncaptured_ns: int | None = None
     """Mean of the last steps before recording began, `_TIMED` at most."""
     leader: Any = None
@@ -357,9 +431,23 @@ class Steps:
     """When the steps began that are timed."""
 
     @property
-    def timed_from(self) -> int:
-        """Steps that have ended when those begin; the first is recorded, and takes longer."""
-        return max(1, self.first - _TIMED)
+    def described_in(self) -> int | None:
+        """The step in which signatures are described; None where there is none to spare.
+
+        Not in the step 0: what an optimizer keeps is zeros there.
+        """
+        return self.first - 1 if self.first > 2 else None
+
+    @property
+    def profiled(self) -> int | None:
+        """The step that is profiled and not captured; None where there is none to spare."""
+        return self.first - 2 if self.first > 3 else None
+
+    @property
+    def timed(self) -> range:
+        """Steps that are timed; the step 0 is recorded, and takes longer."""
+        end = next(filter(None, (self.profiled, self.described_in)), self.first)
+        return range(max(1, end - _TIMED), end)
 
 
 class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a function
@@ -386,9 +474,10 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         if steps is not None and not 0 <= steps[0] < steps[1]:
             raise ValueError(f"steps {steps[0]}:{steps[1]} are none")
         self._steps = Steps(*(steps or (0, None)))
-        self._began = False
-        """Whether the steps that were asked for have begun."""
+        self._before: tuple[int, Recorded] | None = None
+        """The step that was recorded before these, and what it called."""
         self._complete = False
+        self._uncaptured = UncapturedStep()
         self._recording = ExitStack()
         self._watching = ExitStack()
         values_folder = self.folder / VALUES_FOLDER if values else None
@@ -399,7 +488,6 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         hook = register_optimizer_step_post_hook(self._optimizer_stepped)
         self._watching.callback(hook.remove)
         self._watching.enter_context(self._mode.graphs.watched())
-        self._began = self._steps.first == 0
         self._write(complete=False)
         self._resume()
         return self
@@ -424,30 +512,40 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             return
         steps = self._steps
         steps.ended += 1
-        if self._began:
+        if steps.ended > steps.first:
             steps.recorded += 1
             self._mode.write_sometimes()
-        else:
-            self._time_uncaptured()
-        if steps.ended == 1 and not self._began:
+        if steps.ended == 1 <= steps.first:
             self._recording.close()
-        if steps.ended == steps.first:
-            self._began = True
-            self._mode.clear()
-            self._resume()
+        self._time_uncaptured()
+        if steps.ended == steps.profiled:
+            self._recording.enter_context(self._uncaptured)
+        elif steps.ended in (steps.described_in, steps.first):
+            self._record_from(steps.ended)
         elif steps.ended == steps.end:
             self._finish()
-        if steps.ended == steps.timed_from:
-            steps.began_ns = time.perf_counter_ns()
+
+    def _record_from(self, step: int) -> None:
+        """Record a step and those that follow."""
+        before = self._steps.recorded_from
+        is_described = before == self._steps.described_in
+        self._before = before, self._mode.begin_anew(known=is_described)
+        self._steps.recorded_from = step
+        if not is_described:
+            self._recording.close()
+            self._resume()
 
     def _time_uncaptured(self) -> None:
         """Time the steps before the first that is captured, to their end on a GPU."""
-        steps = self._steps
-        if steps.ended in (steps.timed_from, steps.first) and can_wait():
+        steps, timed = self._steps, self._steps.timed
+        if not timed or steps.ended not in (timed.start, timed.stop):
+            return
+        if can_wait():
             torch.cuda.synchronize()
-        if steps.ended == steps.first > steps.timed_from:
+        if steps.ended == timed.stop:
             elapsed = time.perf_counter_ns() - steps.began_ns
-            steps.uncaptured_ns = elapsed // (steps.first - steps.timed_from)
+            steps.uncaptured_ns = elapsed // len(timed)
+        steps.began_ns = time.perf_counter_ns()
 
     def _optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         del args, kwargs
@@ -469,6 +567,10 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             return
         self._recording.close()
         self._complete = True
+        steps = self._steps
+        if self._before is not None and steps.ended == steps.recorded_from:  # no whole step since
+            steps.recorded_from, self._mode.recorded = self._before
+        self._mode.number_documents()
         self._write_all()
 
     def _write_all(self) -> None:
@@ -489,8 +591,11 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
 
     def _documents(self) -> list[dict[str, Any]]:
         """Every call with how often and how long: of kernels, where they were timed."""
-        calls = [call for call in self._mode.calls.values() if call.document is not None]
-        return [{**(call.document or {}), **self._taken(call)} for call in calls]
+        return [
+            {**call.document, **self._taken(call)}
+            for call in self._mode.recorded.calls.values()
+            if call.document is not None
+        ]
 
     def _taken(self, call: Call) -> dict[str, int]:
         kernels, number = self._mode.kernels, call.number
@@ -502,7 +607,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
     def _launches(self) -> list[dict[str, Any]]:
         """Launches around the dispatcher that are in no experiment, those of most time first."""
         found: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-        for call in self._mode.calls.values():
+        for call in self._mode.recorded.calls.values():
             if call.launch is not None and call.left_out:
                 found[call.launch.kind, call.launch.name, call.left_out] += self._taken(call)
         rows = [
@@ -511,12 +616,21 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         ]
         return sorted(rows, key=lambda row: -row["time_ns"])
 
+    def _waits(self) -> dict[str, Any] | None:
+        """What the GPU waited in a step, by what it waited for; None where that is not known."""
+        waits = self._uncaptured.waits
+        if waits is None or self._steps.recorded_from == 0:
+            return None
+        calls = {call.number: _shown_name(call) for call in self._mode.recorded.calls.values()}
+        by_call = waits.by_call(self._mode.kernels.order, calls)
+        return {"span_ns": waits.span_ns, "before_ns": dict(by_call.most_common())}
+
     def _left_out(self) -> Mapping[str, Counter[str]]:
         """Calls that are not recorded, by why and operator."""
         found: dict[str, Counter[str]] = defaultdict(Counter)
-        for reason, counts in self._mode.left_out.items():
+        for reason, counts in self._mode.recorded.left_out.items():
             found[reason] += Counter({str(func): count for func, count in counts.items()})
-        for call in self._mode.calls.values():
+        for call in self._mode.recorded.calls.values():
             if call.left_out and call.launch is None:
                 found[call.left_out][str(call.made)] += call.count
         return found
@@ -531,10 +645,11 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             "device": self._mode.device,
             "threads": torch.get_num_threads(),
             "tf32": _with_tf32(),
-            "first_step": steps.first if self._began else 0,
+            "first_step": steps.recorded_from,
             "steps": max(1, steps.recorded),
             "has_steps": steps.ended > 0,
-            "uncaptured_step_ns": steps.uncaptured_ns if self._began else None,
+            "uncaptured_step_ns": steps.uncaptured_ns,
+            "waits": self._waits(),
             "left_out": {
                 reason: dict(sorted(counts.items()))
                 for reason, counts in sorted(self._left_out().items())

@@ -30,6 +30,9 @@ _BYTES = {
     if isinstance(dtype, torch.dtype) and not name.startswith("q")
 }
 """Bytes of an element, of types that are not quantized."""
+_LOOKED_AT = 8
+"""Tensors of a list of numbers that are looked at, at least: an optimizer has hundreds in one."""
+_COMPLEX = frozenset(dtype for dtype in _BYTES if dtype.is_complex)
 _AS_GIVEN = frozenset({int, bool, str, type(None), torch.dtype, torch.layout, torch.memory_format})
 _BY_NAME = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 
@@ -125,11 +128,11 @@ def _add_to_key(
             dtype = value.dtype
             try:
                 begin = int(value.storage_offset()) * _BYTES[dtype]
-                device = _device_type(value.device)
+                device = _device_type(value)
                 key += (dtype, value.shape, value.stride(), device, begin % ALIGNMENT)
                 places.append(value.untyped_storage()._cdata)
                 begins.append(begin)
-                if value.is_neg() or (dtype.is_complex and value.is_conj()):
+                if value.is_neg() or (dtype in _COMPLEX and value.is_conj()):
                     require_plain(value)
             except (RuntimeError, KeyError):  # NotImplementedError is one of the first
                 require_plain(value)
@@ -150,9 +153,13 @@ def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def _device_type(tensor: torch.Tensor) -> str:
+    """Type of its device, by what takes least; raises NotReplayableError for meta."""
+    return "cuda" if tensor.is_cuda else "cpu" if tensor.is_cpu else _other_type(tensor.device)
+
+
 @cache
-def _device_type(device: torch.device) -> str:
-    """`device.type`, which makes a new text each time; raises NotReplayableError for meta."""
+def _other_type(device: torch.device) -> str:
     if device.type == "meta":
         raise NotReplayableError("quantized and meta tensors")
     return device.type
@@ -177,7 +184,7 @@ class _Seen(NamedTuple):
     begin: int
     """Byte of its storage at which it begins."""
     sample: int | None
-    """Place of its elements among those that were looked at; None where they were not."""
+    """Place of its elements, or such as it has, among those that were looked at; None without."""
 
     @property
     def end(self) -> int:
@@ -213,7 +220,7 @@ class Described:
         self._arguments = {
             name: self._seen(value, name not in overwritten) for name, value in arguments.items()
         }
-        self._describe = look_at(self._read)
+        self._describe, self.held_bytes = look_at(self._read)
         del self._read
         self.devices = {tensor.device for tensor in self._tensors}
         self.given = {tensor.storage for tensor in self._tensors}
@@ -229,25 +236,32 @@ class Described:
                 for place, (begin, end) in self._used().items()
             ]
 
-    def _seen(self, value: Any, is_read: bool) -> Any:
+    def _seen(self, value: Any, is_read: bool, is_like_last: bool = False) -> Any:
+        """`is_like_last`: whether it need not be looked at where the last was of its type."""
         if isinstance(value, torch.Tensor):
             dtype = value.dtype
+            if is_read and not (is_like_last and self._is_like_last(dtype)):
+                self._read.append(value)
             seen = _Seen(
                 dtype,
                 value.shape,
                 value.stride(),
-                _device_type(value.device),
+                _device_type(value),
                 value.untyped_storage()._cdata,
                 int(value.storage_offset()) * _BYTES[dtype],
-                len(self._read) if is_read else None,
+                len(self._read) - 1 if is_read else None,
             )
             self._tensors.append(seen)
-            if is_read:
-                self._read.append(value)
             return seen
         if isinstance(value, list | tuple):
-            return [self._seen(item, is_read) for item in value]
+            every = 1 + len(value) // _LOOKED_AT
+            return [self._seen(item, is_read, n % every > 0) for n, item in enumerate(value)]
         return value
+
+    def _is_like_last(self, dtype: torch.dtype) -> bool:
+        """Whether the tensor that was looked at last has numbers of this type, not indices."""
+        last = self._read[-1]
+        return last.dtype is dtype and dtype.is_floating_point and last.numel() > 0
 
     def _used(self) -> dict[int, tuple[int, int]]:
         """Bytes of each storage that are used: of the first, and behind the last."""

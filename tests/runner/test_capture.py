@@ -37,11 +37,11 @@ def models():
 
 
 def captured(make, folder, **options):
-    """The document of a capture of the second of two steps."""
+    """The document of a capture of the last of four steps, of which the third describes it."""
     torch.manual_seed(0)
     step = make(SIZE)
-    with profiler.capture(folder, steps=(1, 2), **options) as recording:
-        for _ in range(2):
+    with profiler.capture(folder, steps=(3, 4), **options) as recording:
+        for _ in range(4):
             step()
             if not recording.has_optimizer:
                 recording.step()
@@ -62,7 +62,8 @@ def captured(make, folder, **options):
 def test_every_call_of_a_model_runs_again_to_the_bit(models, name, tmp_path):
     document = captured(models[name], tmp_path / "values", values=True)
     assert document["complete"]
-    assert document["steps"] == 1
+    assert (document["first_step"], document["steps"]) == (3, 1)
+    assert sorted(call["id"] for call in document["calls"]) == [*range(len(document["calls"]))]
     assert set(document["left_out"]) <= {NO_KERNEL}
     assert len(document["calls"]) > 10
 
@@ -240,6 +241,11 @@ def test_what_no_kernel_makes_shorter_is_said():
         "A step took 5.50 ms before it was captured, its 50 kernels, copies and fills 4.00 ms. "
         "What is between them is shorter with fewer of them, not with faster ones (most: 40 by "
         "foreach_mul_-Scalar, 7 by CUDA graph replay, 3 by mm)."
+    )
+    waits = {"span_ns": 5_000_000, "before_ns": {"mm": 900_000, "add": 100_000}}
+    assert gaps_sentence({**document, "waits": waits}).endswith(
+        "In a step that was not captured the GPU waited 1.00 ms of 5.00 ms between them (most: "
+        "0.90 ms before mm, 0.10 ms before add)."
     )
     assert not gaps_sentence({**document, "device": "cpu"})
     assert not gaps_sentence({**document, "uncaptured_step_ns": None})
@@ -580,6 +586,9 @@ def test_steps_end_with_those_of_the_first_optimizer(tmp_path):
     for name, window, steps in [
         ("few", (2, 4), 1),
         ("window", (2, 4), 6),
+        ("only_before", (2, 4), 2),
+        ("only_described", (3, 5), 3),
+        ("not_described", (3, 5), 2),
         ("late", (20, 21), 21),
         ("all", None, 3),
     ]:
@@ -594,11 +603,67 @@ def test_steps_end_with_those_of_the_first_optimizer(tmp_path):
     assert shown == {
         "few": (0, 1, True),
         "window": (2, 2, False),
+        "only_before": (0, 1, False),
+        "only_described": (2, 1, False),
+        "not_described": (0, 1, False),
         "late": (20, 1, False),
         "all": (0, 3, True),
     }
-    counts = {call["operator"]: call["count"] for call in documents["window"]["calls"]}
-    assert counts["aten.addmm.default"] == 2
+    for name, count in [("window", 2), ("only_described", 1), ("not_described", 1), ("all", 3)]:
+        counts = {call["operator"]: call["count"] for call in documents[name]["calls"]}
+        assert counts["aten.addmm.default"] == count, name
+
+
+def test_signatures_are_described_in_the_step_before(tmp_path, monkeypatch):
+    x, described = torch.ones(4), Counter()
+    original = recording.Described
+
+    def counted(*args, **kwargs):
+        described[step] += 1
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(recording, "Described", counted)
+    with profiler.capture(tmp_path / "c", steps=(4, 6)) as captured:
+        for step in range(7):
+            x.exp()
+            x[: step % 4].sin()
+            if step == 3:
+                x.cos()
+            captured.step()
+
+    assert described == {0: 2, 3: 3, 4: 1, 5: 1}
+    calls = read_calls(tmp_path / "c")["calls"]
+    assert [(call["id"], call["operator"], call["count"]) for call in calls] == [
+        (0, "aten.exp.default", 2),
+        (1, "aten.sin.default", 1),
+        (2, "aten.sin.default", 1),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_dynamo_leaves_eager_is_not_compiled_for_the_capture(tmp_path):
+    x = torch.ones(4)
+
+    @torch.compile(backend="eager")
+    def broken(x):
+        y = x.exp()
+        torch._dynamo.graph_break()
+        return y[y.nonzero()]
+
+    def frames():
+        torch._dynamo.reset()  # forgets callbacks, too
+        torch._dynamo.utils.counters.clear()
+        broken(x)
+        return dict(torch._dynamo.utils.counters["frames"])
+
+    without, found = frames(), {}
+    document = in_program(lambda: found.update(frames()), tmp_path / "c")
+
+    assert found == without
+    counts = {call["operator"]: call["count"] for call in document["calls"]}
+    assert counts == {
+        f"aten.{name}": 1 for name in ("exp.default", "nonzero.default", "index.Tensor")
+    }
 
 
 def test_the_example_of_the_docs_captures_three_steps(tmp_path, monkeypatch):
@@ -631,9 +696,47 @@ def test_kernels_are_summed_by_the_call_that_launched_them():
     assert sums(records, "call ") == ({3: 2500, 7: 1000}, {3: 4, 7: 2})
 
 
+def test_waits_of_a_gpu_are_told_by_what_ends_them():
+    host, gpu = torch.autograd.DeviceType.CPU, torch.autograd.DeviceType.CUDA
+
+    def event(name, device, start, end, kernels=()):
+        return SimpleNamespace(
+            name=name,
+            device_type=device,
+            time_range=SimpleNamespace(start=start, end=end),
+            kernels=[SimpleNamespace(name=kernel) for kernel in kernels],
+            is_user_annotation=False,
+        )
+
+    captured = [
+        event("call 2", host, 5, 6, ["gemm", "add"]),
+        event("call 1", host, 1, 2, ["gemm"]),
+        event("call 9", host, 0, 1, ["gemm"]),  # of a step before
+    ]
+    order = {}
+    for number, kernel in kernel_times.launched(captured, "call "):
+        order.setdefault(kernel, []).append(number)
+    assert order == {"gemm": [9, 1, 2], "add": [2]}
+    uncaptured = [
+        event("fill", gpu, 0, 1),
+        event("cudaLaunchKernel", host, 0, 9),
+        event("gemm", gpu, 10, 20),
+        event("copy", gpu, 15, 16),
+        event("gemm", gpu, 23, 30),
+        event("add", gpu, 30, 31),
+        event("other", gpu, 31.5, 33),
+        event("gemm", gpu, 34, 35),
+    ]
+    waits = kernel_times.waits_between(uncaptured)
+    assert waits.span_ns == 25_000
+    by_call = waits.by_call(order, {1: "mm", 2: "addmm"})
+    assert +by_call == {"addmm": 3000 + 1000, "what is not captured": 500}
+    assert kernel_times.waits_between(uncaptured[:2]) is None
+
+
 def test_calls_are_marked_while_kernels_are_timed(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(kernel_times, "_ACTIVITIES", kernel_times._ACTIVITIES[:1])
+    monkeypatch.setattr(kernel_times, "_MARKED", kernel_times._MARKED[:1])
     marked = []
     monkeypatch.setattr(
         kernel_times, "sums", lambda events, _mark: marked.extend(events) or (Counter(),) * 2
@@ -650,21 +753,23 @@ def test_calls_are_marked_while_kernels_are_timed(tmp_path, monkeypatch):
 def test_a_profile_that_ends_inside_a_range_has_not_seen_it_begin(tmp_path, monkeypatch):
     """An optimizer has one around its hooks; torch writes into freed memory where it outlives."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(kernel_times, "_ACTIVITIES", kernel_times._ACTIVITIES[:1])
-    profiles = []
+    for activities in ("_MARKED", "_ON_GPU"):
+        monkeypatch.setattr(kernel_times, activities, kernel_times._MARKED[:1])
+    profiles, events_of = [], kernel_times._events_of
     monkeypatch.setattr(
-        kernel_times, "sums", lambda events, _mark: profiles.append(events) or (Counter(),) * 2
+        kernel_times, "_events_of", lambda begun: profiles.append(events_of(begun)) or profiles[-1]
     )
     model = torch.nn.Linear(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with profiler.capture(tmp_path / "c", steps=(2, 3)):
-        for _ in range(4):
+    with profiler.capture(tmp_path / "c", steps=(4, 5)):
+        for _ in range(6):
             model(torch.ones(2, 4)).sum().backward()
             optimizer.step()
-    assert json.loads((tmp_path / "c/calls.json").read_text())["complete"]
-    assert len(profiles) == 2
-    for events in profiles:
-        assert {event.name.rpartition(" ")[0] for event in events} == {"captured call"}
+    document = json.loads((tmp_path / "c/calls.json").read_text())
+    assert (document["complete"], document["waits"]) == (True, None)
+    first, uncaptured, last = profiles
+    assert {event.name.rpartition(" ")[0] for event in (*first, *last)} == {"captured call"}
+    assert list(uncaptured) == []
     with torch.profiler.profile() as own:
         model(torch.ones(2, 4))
     assert "aten::addmm" in [event.name for event in own.events()]
@@ -749,6 +854,8 @@ def test_drawn_integers_are_as_unequally_frequent():
     assert drawn.min() == -100
     assert drawn[drawn != -100].min() >= 3
     assert of(torch.tensor([True, False, True, True])).sum() == 3
+    few = torch.tensor([0, 10**12, 10**12])
+    assert of(few).sort().values.equal(few)
 
 
 def test_drawn_numbers_keep_what_is_no_number():

@@ -637,6 +637,9 @@ class Page(SpecModel):
     step_ms: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="With `weights`: milliseconds of the whole step."
     )
+    step_note: Text = Field(
+        default="", description="With `weights`: what the page says of the step in other words."
+    )
 
     @model_validator(mode="after")
     def _axes_are_not_split(self) -> Self:

@@ -27,6 +27,12 @@ def captured_step_rows(findings: Findings) -> tuple[Row, ...]:
     )
 
 
+def step_note(findings: Findings) -> str:
+    """What the capture said of the step; empty without any."""
+    weights = findings.report.settings.weights
+    return "" if weights is None else weights.note
+
+
 def _data(step: CapturedStep, time: StepTime) -> tuple[Datum, ...]:
     is_baseline = time.variant == step.baseline
     interval = "" if is_baseline else numbers.interval(time.low, time.high)

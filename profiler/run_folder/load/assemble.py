@@ -145,7 +145,9 @@ def assemble(
             parameters=page.parameters,
             axes=page.axes,
             split=page.split,
-            weights=StepWeights(page.weights, page.step_ms) if page.weights else None,
+            weights=(
+                StepWeights(page.weights, page.step_ms, page.step_note) if page.weights else None
+            ),
         ),
         rules=Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100),
         details=Details(

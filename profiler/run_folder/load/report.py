@@ -57,6 +57,8 @@ class StepWeights:
     """Parameter of problems that says how many calls a step has."""
     step_ms: float | None
     """Milliseconds of the whole step; None where it was not measured."""
+    note: str = ""
+    """What the capture said of it."""
 
 
 @dataclass(frozen=True)

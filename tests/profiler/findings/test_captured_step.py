@@ -35,7 +35,7 @@ def findings_of(folder, page, problems=PROBLEMS):
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory):
-    page = "page: {weights: per_step, step_ms: 2}\n"
+    page = "page: {weights: per_step, step_ms: 2, step_note: 0.1 ms before a<b>}\n"
     return findings_of(tmp_path_factory.mktemp("run"), page)
 
 
@@ -65,7 +65,9 @@ def test_the_step_is_shown_and_said(findings):
     assert "the step would take 1.92" in spoken(captured_step_sentence(findings))
     document = summary_document(findings, "")["captured_step"]
     assert [variant["variant"] for variant in document["variants"]] == ["tree", "loop"]
-    assert 'id="captured-step"' in render_page(findings)
+    page = render_page(findings)
+    assert 'id="captured-step"' in page
+    assert "0.1 ms before a&lt;b&gt;" in page
 
 
 def test_without_weights_there_is_no_step(tmp_path):
