@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +15,6 @@ from torch._C._profiler import _RecordFunctionFast
 from torch.profiler import ProfilerActivity, profile
 
 _MARK = "captured call "
-_NO_MARK: AbstractContextManager[Any] = nullcontext()
 _OTHER = "what is not captured"
 _ON_GPU = (ProfilerActivity.CUDA,)
 _MARKED = (ProfilerActivity.CPU, *_ON_GPU)
@@ -77,10 +76,10 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
             for number, kernel in launched(events, _MARK):
                 self.order[kernel].append(number)
 
-    def of_call(self, number: int) -> AbstractContextManager[Any]:
-        """Mark a call inside, by the number of its signature."""
+    def of_call(self, number: int) -> AbstractContextManager[Any] | None:
+        """What marks a call inside it, by the number of its signature; None where none is timed."""
         if self._profile is None:
-            return _NO_MARK
+            return None
         mark = self._marks.get(number)
         if mark is None:
             mark = self._marks[number] = _Mark(f"{_MARK}{number}")

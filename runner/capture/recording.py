@@ -196,6 +196,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         self.recorded = Recorded()
         self._known: Mapping[Key, Call] = {}
         """Calls of the step before, in which their signatures were described."""
+        self._kinds: dict[int, str] = {}
+        """`kind_of` by the id of an operator, whose hash is a function of Python."""
         self._numbers = itertools.count()
         self._unsettled: list[Call] = []
         """What was looked at, and is described when it is written."""
@@ -231,17 +233,19 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Arguments | None = None
     ) -> Any:
-        if not _PLAIN.issuperset(types):  # a class that makes other calls of it, seen next
+        if types and not _PLAIN.issuperset(types):  # calls of its own are seen next
             return NotImplemented
         kwargs = kwargs or {}
         if self._is_inside or self.graphs.compiling:
             return func(*args, **kwargs)
-        kind = kind_of(func)
+        kind = self._kinds.get(id(func))
+        if kind is None:  # whose cache keeps the operator, and so its id
+            kind = self._kinds[id(func)] = kind_of(func)
         if kind == MADE_OF_OTHERS:
             with self:
                 return func.decompose(*args, **kwargs)
         try:
-            key = None if kind else key_of(func, args, kwargs)
+            key = None if kind else key_of(id(func), args, kwargs)
         except NotReplayableError as reason:
             kind, key = str(reason), None
         if key is None:
@@ -250,7 +254,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         call = self.recorded.calls.get(key) or self._known_call(key)
         if call is not None:
             return self._timed(call, func, args, kwargs)
-        return self._first(key, args, kwargs)
+        return self._first(key, func, args, kwargs)
 
     def _known_call(self, key: Key) -> Call | None:
         """The call of a signature that was described in the step before; None where it was not."""
@@ -266,9 +270,12 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         """Make a call, count it, and add what it takes."""
         call.count += 1
         self._is_inside = True
+        mark = self.kernels.of_call(call.number)
         begin = time.perf_counter_ns()
         try:
-            with self.kernels.of_call(call.number):
+            if mark is None:
+                return make(*args, **kwargs)
+            with mark:
                 return make(*args, **kwargs)
         finally:
             call.time_ns += time.perf_counter_ns() - begin
@@ -304,9 +311,9 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             self._keep(call)
         return result
 
-    def _first(self, key: Key, args: Any, kwargs: Arguments) -> Any:
+    def _first(self, key: Key, func: Any, args: Any, kwargs: Arguments) -> Any:
         """Make the first call of a signature, and keep what it was called with."""
-        func, arguments = key[0], bound(key[0], args, kwargs)
+        arguments = bound(func, args, kwargs)
         call = self.recorded.calls[key] = Call(next(self._numbers), func)
         keeps_values = self._values is not None
         described = call.described = Described(

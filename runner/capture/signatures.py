@@ -91,12 +91,12 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
         yield from tensors_in(list(value.values()))
 
 
-def key_of(func: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
-    """What two calls of one signature have in common.
+def key_of(what: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
+    """What two calls of one signature have in common; `what`: which operator, say.
 
     Raises NotReplayableError where a tensor among the arguments is of a kind that cannot be kept.
     """
-    key: list[Any] = [func]
+    key: list[Any] = [what]
     places: list[int] = []
     begins: list[int] = []
     _add_to_key(args, key, places, begins)
