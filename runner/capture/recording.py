@@ -42,6 +42,7 @@ from profiler.runner.capture.signatures import (
     Key,
     NotReplayableError,
     bound,
+    comparable,
     digest,
     key_of,
     overwritten,
@@ -56,7 +57,7 @@ COLLECTIVES = "collectives"
 MADE_OF_OTHERS = "made of other operators"
 """Under `torch.inference_mode` such an operator arrives whole, elsewhere its parts do."""
 _COLLECTIVE = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor")
-_ALLOCATES = ("aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided")
+_ALLOCATES = ("aten::empty", "aten::new_empty", "aten::set_")
 _MARKS = ("prim", "profiler")
 _NONE: Arguments = {}
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
@@ -325,8 +326,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         result = self._timed(call, func, args, kwargs)
         call.left_out = _left_out_by(func, described, result)
         if keeps_values and not call.left_out:
-            new = result if _has_results(func) else None
-            call.digest = digest([new, *written(func, arguments).values()])
+            new = comparable(func, result) if _has_results(func) else []
+            call.digest = digest([*new, *written(func, arguments).values()])
         self._keep(call)
         return result
 
@@ -585,6 +586,9 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         count = sum(call["count"] for call in document["calls"])
         signatures = len(document["calls"])
         lines = [f"captured {count} calls of {signatures} signatures into {self.folder}"]
+        steps = self._steps
+        if steps.ended and steps.recorded_from < steps.first:
+            lines.append(f"  of its step {steps.recorded_from}: its step {steps.first} never ended")
         lines += filter(None, [gaps_sentence(document)])
         shares = shares_of_time(document)
         for name, (share, is_experiment) in list(shares.items())[:_SHOWN]:

@@ -5,6 +5,7 @@ A captured folder names operators, and nothing else of it is run.
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,11 +23,13 @@ from profiler.runner.capture.folder import (
 )
 from profiler.runner.capture.graphs import graph_function
 from profiler.runner.capture.launches import triton_kernel_classes
-from profiler.runner.capture.signatures import digest, tensors_in, written
+from profiler.runner.capture.signatures import comparable, digest, tensors_in, written
 
 _OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
 CAPTURED, UNIFORM = "captured", "uniform"
 """Whose integers inputs have: those of the program, or all as frequent."""
+_PRIMS, _INDUCTOR_PRIMS = "prims", "torch._inductor.inductor_prims"
+"""Operators of compiled graphs, and what registers those that the compiler makes itself."""
 _NAMED = ("dtype", "layout", "memory_format")
 _RELATIVE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 """How far a result may be off, by what it is and by the root mean square of all that is right."""
@@ -124,12 +127,26 @@ class CapturedCalls:
         """
         call, results = problem["call"], list(tensors_in(outputs))
         try:
-            right = list(tensors_in(self.launch(call, _widened(inputs), wide=True)))
+            made = self.launch(call, _widened(inputs), wide=True)
         except (RuntimeError, NotImplementedError):
-            right = []
+            made = []
+        right = list(tensors_in(made))
         if [result.shape for result in results] != [result.shape for result in right]:
-            right = list(tensors_in(self.launch(call, _copied(inputs))))
+            made = self.launch(call, _copied(inputs))
+            right = list(tensors_in(made))
+        if "graph" in self.calls[call]:
+            errors = self._errors_of_graph(call, inputs, right)
+            return _difference(results, right, self._relative(call), errors)
+        if len(results) == len(right):
+            compared = {id(tensor) for tensor in self.comparable(call, made)}
+            places = [place for place, tensor in enumerate(right) if id(tensor) in compared]
+            results, right = ([tensors[n] for n in places] for tensors in (results, right))
         return _difference(results, right, self._relative(call))
+
+    def comparable(self, call: int, made: Sequence[Any]) -> list[torch.Tensor]:
+        """What `launch` of an operator gave, without results in a form of its library."""
+        new = [] if made[0] is None else comparable(self.operator(call), made[0])
+        return [*new, *tensors_in(made[1:])]
 
     def same_as(self, function: Callable[..., Any]) -> Callable[..., str | None]:
         """A check against what a variant gives for the same inputs, in their own types."""
@@ -149,6 +166,18 @@ class CapturedCalls:
             return {**_RELATIVE, torch.float32: _RELATIVE[torch.float16]}
         return _RELATIVE
 
+    def _errors_of_graph(
+        self, call: int, inputs: Mapping[str, Any], right: Sequence[torch.Tensor]
+    ) -> list[float]:
+        """How far off results are, at most, where the operators of a graph run one by one.
+
+        A type with few digits inside a graph is not seen in the type of its results.
+        """
+        made = tensors_in(self.graph(call)(_copied(inputs["inputs"])))
+        pairs = [(_of_parts(one), _of_parts(other)) for one, other in zip(made, right, strict=True)]
+        errors = [(one.double() - other.double()).abs().nan_to_num(0, 0, 0) for one, other in pairs]
+        return [error.max().item() if error.numel() else 0.0 for error in errors]
+
     def _operators(self, call: int) -> str:
         captured = self.calls[call]
         nodes = captured.get("graph", {}).get("nodes", ())
@@ -167,6 +196,8 @@ def operator_named(name: str) -> Any:
     if (parts := _OPERATOR.fullmatch(name)) is None:
         raise CapturedFolderError(f"{name!r} is no name of an operator")
     found: Any = torch.ops
+    if parts[1] == _PRIMS:
+        importlib.import_module(_INDUCTOR_PRIMS)
     try:
         for part in parts.groups():
             found = getattr(found, part)
@@ -218,7 +249,8 @@ def _replayed(calls: CapturedCalls, number: int, call: Mapping[str, Any]) -> Rep
         return Replayed(*of_call, failure=f"{type(error).__name__}: {error}".splitlines()[0])
     if "digest" not in call or call["random"]:
         return Replayed(*of_call)
-    return Replayed(*of_call, same_bits=digest(results) == call["digest"])
+    compared = results if "graph" in call else calls.comparable(number, results)
+    return Replayed(*of_call, same_bits=digest(compared) == call["digest"])
 
 
 class _Made:
@@ -315,18 +347,22 @@ def _difference(
     results: list[torch.Tensor],
     right: list[torch.Tensor],
     relative: Mapping[torch.dtype, float],
+    errors: Sequence[float] = (),
 ) -> str | None:
+    """First fault among results; `errors`: half of how far each may be off in any case."""
     if len(results) != len(right):
         return f"{len(results)} results in place of {len(right)}"
-    pairs = zip(results, right, strict=True)
-    return next(filter(None, (_wrong(*pair, relative) for pair in pairs)), None)
+    pairs = zip(results, right, errors or [0.0] * len(right), strict=True)
+    faults = (_wrong(result, wanted, relative, error) for result, wanted, error in pairs)
+    return next(filter(None, faults), None)
 
 
 def _wrong(
-    result: torch.Tensor, right: torch.Tensor, by_type: Mapping[torch.dtype, float]
+    result: torch.Tensor, right: torch.Tensor, by_type: Mapping[torch.dtype, float], error: float
 ) -> str | None:
     if result.shape != right.shape:
         return f"a result of {tuple(result.shape)} in place of {tuple(right.shape)}"
+    result, right = _of_parts(result), _of_parts(right)
     if not right.is_floating_point():
         different = int((result != right).sum())
         return f"{different} elements are wrong" if different else None
@@ -336,6 +372,12 @@ def _wrong(
     finite = wanted.isfinite() & got.isfinite()
     same = (got == wanted) | (got.isnan() & wanted.isnan())
     scale = wanted[finite].square().mean().sqrt() if bool(finite.any()) else wanted.new_zeros(())
-    near = (got - wanted).abs() <= relative * (wanted.abs() + scale)
+    allowed = (relative * (wanted.abs() + scale)).clamp(min=2 * error)
+    near = (got - wanted).abs() <= allowed
     different = int((~(same | (finite & near))).sum())
     return f"{different} of {result.numel()} elements are wrong" if different else None
+
+
+def _of_parts(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of real and imaginary parts where it is of complex numbers."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor

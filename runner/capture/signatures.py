@@ -22,6 +22,10 @@ ALIGNMENT = 64
 _SPECIAL = frozenset({0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, math.inf, -math.inf})
 _BATCH_NORM = ("::native_batch_norm", "::cudnn_batch_norm", "::miopen_batch_norm")
 _OVERWRITES = ("aten::copy_", "aten::fill_", "aten::zero_")
+_LEFT_TO_LIBRARIES = frozenset(
+    {"philox_seed", "philox_offset", "rng_state", "unused", "debug_attn_mask"}
+)
+"""Results of attention that hold what lay there before, where it draws no random numbers."""
 _RUNNING = ("running_mean", "running_var")
 """Arguments that `_BATCH_NORM` write although their schemas do not say so."""
 _BYTES = {
@@ -89,6 +93,20 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
             yield from tensors_in(item)
     elif isinstance(value, Mapping):
         yield from tensors_in(list(value.values()))
+
+
+def comparable(func: Any, result: Any) -> list[torch.Tensor]:
+    """Tensors of the result of an operator but those in a form of its library.
+
+    These may hold what lay in memory before: states of random numbers, and bytes beside numbers,
+    as the workspace of a recurrent layer.
+    """
+    returns = func._schema.returns
+    values = result if len(returns) > 1 else [result]
+    named = zip(returns, values, strict=True)
+    tensors = list(tensors_in([value for r, value in named if r.name not in _LEFT_TO_LIBRARIES]))
+    has_numbers = any(tensor.is_floating_point() for tensor in tensors)
+    return [t for t in tensors if not (has_numbers and t.dtype is torch.uint8)]
 
 
 def key_of(what: Any, args: Sequence[Any], kwargs: Arguments) -> Key:

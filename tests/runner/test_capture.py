@@ -190,6 +190,76 @@ def test_results_of_tf32_are_compared_as_such(tmp_path):
         torch.set_float32_matmul_precision(precision)
 
 
+def faults(folder):
+    """Why results of the captured operators are wrong by the check of their own experiment."""
+    calls = CapturedCalls(folder)
+    for call in ranked_calls(calls.document):
+        outputs = calls.launch(call["id"], calls.inputs(call["id"]))
+        fault = calls.check(outputs, calls.inputs(call["id"]), {"call": call["id"]})
+        yield call["operator"], fault
+
+
+def test_results_of_operators_are_right_by_their_own_check(tmp_path):
+    """Complex numbers, and what a library leaves beside its results, whatever lay there."""
+    lstm, x = torch.nn.LSTM(4, 4), torch.randn(3, 2, 4)
+
+    def program():
+        f = torch.fft.rfft(x, dim=0)
+        torch.fft.irfft(f * f + f, dim=0)
+        lstm(x)
+
+    with torch.no_grad():
+        in_program(program, tmp_path / "c", values=True)
+
+    found = dict(faults(tmp_path / "c"))
+    assert {"aten._fft_r2c.default", "aten.mul.Tensor", "aten.mkldnn_rnn_layer.default"} < {*found}
+    assert set(found.values()) == {None}
+    assert [replay for replay in replay_all(tmp_path / "c") if replay.same_bits is False] == []
+    calls = CapturedCalls(tmp_path / "c")
+    multiply = next(n for n, call in calls.calls.items() if call["operator"] == "aten.mul.Tensor")
+    (product, *_) = calls.launch(multiply, calls.inputs(multiply))
+    product[0, 0, 0] += 1j
+    assert "1 of" in calls.check(product, calls.inputs(multiply), {"call": multiply})
+
+
+def test_a_graph_with_few_digits_inside_is_compared_by_them(tmp_path):
+    x = torch.randn(64, 64)
+    document = in_program(lambda: x @ x, tmp_path / "c")
+    (call,) = document["calls"]
+    (to_few, to_many) = ({"dtype": name} for name in ("bfloat16", "float32"))
+    steps = [
+        ("few", "aten._to_copy.default", ["x"], {"dtype": to_few}),
+        ("product", "aten.mm.default", ["few", "few"], {}),
+        ("sum", "prims.fma.default", ["product", "few", "few"], {}),  # inductor registers it
+        ("many", "aten._to_copy.default", ["sum"], {"dtype": to_many}),
+    ]
+    call |= {
+        "operator": "compiled.graph_0.forward",
+        "arguments": {"inputs": [call["arguments"]["self"]]},
+        "graph": {
+            "inputs": ["x"],
+            "nodes": [
+                {
+                    "name": name,
+                    "operator": operator,
+                    "arguments": [{"node": given} for given in arguments],
+                    "named": named,
+                }
+                for name, operator, arguments, named in steps
+            ],
+            "outputs": [{"node": "many"}],
+            "written": [],
+        },
+    }
+    (tmp_path / "c" / "calls.json").write_text(json.dumps(document))
+
+    assert dict(faults(tmp_path / "c")) == {"compiled.graph_0.forward": None}
+    calls = CapturedCalls(tmp_path / "c")
+    (right,) = calls.launch(0, calls.inputs(0))
+    right[0, 0] += 10
+    assert "1 of 4096" in calls.check(right, calls.inputs(0), {"call": 0})
+
+
 def test_a_number_of_an_optimizer_makes_no_other_signature(tmp_path):
     x = torch.ones(4)
 
@@ -572,7 +642,7 @@ def test_a_planted_slow_operator_is_first_of_200(tmp_path, monkeypatch):
     assert "# import ...  # the module that registers the operators of capture_tests" in text
 
 
-def test_steps_end_with_those_of_the_first_optimizer(tmp_path):
+def test_steps_end_with_those_of_the_first_optimizer(tmp_path, capsys):
     model = torch.nn.Linear(2, 2)
     first, second = (torch.optim.SGD(model.parameters(), 0.1) for _ in range(2))
 
@@ -609,6 +679,8 @@ def test_steps_end_with_those_of_the_first_optimizer(tmp_path):
         "late": (20, 1, False),
         "all": (0, 3, True),
     }
+    said = capsys.readouterr().err
+    assert said.count("its step 2 never ended") == said.count("its step 3 never ended") == 2
     for name, count in [("window", 2), ("only_described", 1), ("not_described", 1), ("all", 3)]:
         counts = {call["operator"]: call["count"] for call in documents[name]["calls"]}
         assert counts["aten.addmm.default"] == count, name
