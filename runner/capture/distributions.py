@@ -152,6 +152,7 @@ def _of_integers(tensor: torch.Tensor) -> Distribution:
         "min": least,
         "max": most,
         "ascending": bool((steps[1:] >= 0).all()),
+        "descending": bool((steps[1:] <= 0).all()),
         "distinct": len(counts),
         "counts": _grouped(sorted(counts.tolist(), reverse=True)),
     }
@@ -262,8 +263,8 @@ def _integers(like: Mapping[str, Any], count: int, generator: torch.Generator) -
     begin = like.get("from", like["min"] + 1)
     distinct = _distinct(like["min"], begin, like["max"], len(repeats), generator)
     values = distinct.repeat_interleave(repeats)
-    if like["ascending"]:
-        return values.sort().values
+    if like["ascending"] or like.get("descending"):
+        return values.sort(descending=not like["ascending"]).values
     return _shuffled(values, generator)
 
 

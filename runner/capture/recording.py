@@ -23,6 +23,7 @@ from torch._C._dynamo.eval_frame import (
     _FrameExecStrategy,
     set_code_exec_strategy,
 )
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -60,7 +61,6 @@ _COLLECTIVE = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_me
 _ALLOCATES = ("aten::empty", "aten::new_empty", "aten::set_")
 _MARKS = ("prim", "profiler")
 _NONE: Arguments = {}
-_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _TIMED = 8
 """Steps without a capture that are timed: one alone waits for its own first launches."""
 _SHOWN = 5
@@ -70,6 +70,11 @@ _MOST_HELD = 1 << 30
 _WRITE_EVERY_S = 2.0
 _WRITING_SHARE = 50
 """Between two writes there are as many times what the last one took."""
+
+
+def _makes_other_calls(kind: type[torch.Tensor]) -> bool:
+    """Whether a class of tensors makes calls of its own of one with it, as jagged tensors do."""
+    return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
 
 
 @cache
@@ -189,6 +194,9 @@ class Recorded:
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
     """Counts and times the calls of each signature, and describes the first of each."""
 
+    supports_higher_order_operators = True
+    """They are named and counted, and run without it: else torch refuses them under a mode."""
+
     def __init__(self, values: Path | None, write: Callable[[], object]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._values = values
@@ -234,10 +242,11 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Arguments | None = None
     ) -> Any:
-        if types and not _PLAIN.issuperset(types):  # calls of its own are seen next
-            return NotImplemented
         kwargs = kwargs or {}
-        if self._is_inside or self.graphs.compiling:
+        is_fake = FakeTensor in types  # as DTensor has them, to find shapes
+        if types and not is_fake and any(map(_makes_other_calls, types)):  # which are seen next
+            return NotImplemented
+        if is_fake or self._is_inside or self.graphs.compiling:
             return func(*args, **kwargs)
         kind = self._kinds.get(id(func))
         if kind is None:  # whose cache keeps the operator, and so its id

@@ -28,8 +28,8 @@ from profiler.runner.capture.signatures import comparable, digest, tensors_in, w
 _OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
 CAPTURED, UNIFORM = "captured", "uniform"
 """Whose integers inputs have: those of the program, or all as frequent."""
-_PRIMS, _INDUCTOR_PRIMS = "prims", "torch._inductor.inductor_prims"
-"""Operators of compiled graphs, and what registers those that the compiler makes itself."""
+_REGISTERED_BY = {"prims": "torch._inductor.inductor_prims", "fsdp": "torch.distributed.fsdp"}
+"""Modules of torch that register operators of a library which torch alone does not load."""
 _NAMED = ("dtype", "layout", "memory_format")
 _RELATIVE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 """How far a result may be off, by what it is and by the root mean square of all that is right."""
@@ -196,8 +196,8 @@ def operator_named(name: str) -> Any:
     if (parts := _OPERATOR.fullmatch(name)) is None:
         raise CapturedFolderError(f"{name!r} is no name of an operator")
     found: Any = torch.ops
-    if parts[1] == _PRIMS:
-        importlib.import_module(_INDUCTOR_PRIMS)
+    if parts[1] in _REGISTERED_BY:
+        importlib.import_module(_REGISTERED_BY[parts[1]])
     try:
         for part in parts.groups():
             found = getattr(found, part)
