@@ -25,7 +25,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.analyse.intervals import COVERED, NO_OFFSETS, median_intervals, session_sds, widened
+from profiler.analyse.intervals import (
+    COVERED,
+    NO_OFFSETS,
+    equal_sizes,
+    median_intervals,
+    session_sds,
+    widened,
+)
 from profiler.analyse.paired_tests import (
     DIGITS,
     adjust_families,
@@ -316,11 +323,8 @@ def _rows(
         raise ValueError(f"blocks of unknown pairs: {list(frame['pair'][owner < 0].unique()[:5])}")
     values = frame[column].to_numpy(dtype=np.float64)
     values = values[np.lexsort((values, owner))]
-    counts = np.bincount(owner, minlength=len(pairs))
-    starts = np.cumsum(counts) - counts
-    for n in np.unique(counts[counts > 0]):
-        indices = np.flatnonzero(counts == n)
-        yield indices, values[starts[indices, np.newaxis] + np.arange(n)]
+    for indices, places in equal_sizes(np.bincount(owner, minlength=len(pairs))):
+        yield indices, values[places]
 
 
 def _tested(

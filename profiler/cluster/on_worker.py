@@ -33,6 +33,7 @@ from profiler.cluster.parcels import (
     unpacked,
 )
 from profiler.errors import EnvironmentUnusable, Interrupted
+from profiler.machine.console import make_console
 from profiler.machine.environment import find_gpu, probe_environment
 from profiler.machine.requirements import find_machine
 from profiler.model import BuildResult, Environment
@@ -44,7 +45,7 @@ from profiler.search.live.journal import LookedAgain, RunnerEnded, SearchJournal
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, measure_in
-from profiler.sessions.progress import ProgressReporter, make_console
+from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.bench import Bench, Subject, standing_bench, subject_of
 from profiler.sessions.search.evaluator import BestHere, evaluate_batch
 from profiler.sessions.sources import source_hashes, variables_now

@@ -13,7 +13,7 @@ from typing import NoReturn
 import profiler
 from profiler.commands.requests import CaptureRequest
 from profiler.errors import ExitCode, UsageError
-from profiler.sessions.progress import make_console
+from profiler.machine.console import make_console
 
 _MAIN = Path(profiler.__file__).parent / "runner" / "capture" / "__main__.py"
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?")

@@ -10,7 +10,7 @@ from profiler.commands.output import print_notices, write_json_target
 from profiler.commands.requests import CompareRequest
 from profiler.commands.targets import write_page
 from profiler.errors import ExitCode, UsageError
-from profiler.sessions.progress import make_console
+from profiler.machine.console import make_console
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,12 +18,12 @@ from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import explain_document, idle_document
 from profiler.findings.why.find import IdleDifference, find_why, idle_difference, pair_why
 from profiler.findings.why.pairs import PairWhy
+from profiler.machine.console import make_console
 from profiler.model import Cell, Problem, Variant
 from profiler.notices import NoticeKind
 from profiler.planning.cell_filter import problems_called
 from profiler.planning.spec import did_you_mean
 from profiler.run_folder.archive import open_run
-from profiler.sessions.progress import make_console
 
 _REMEDY = (
     "Explain it with `--explain CELL|PROBLEM|all`, which needs ncu; the default is the fastest "

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from profiler.commands.requests import ExportFormat, ExportRequest, FiguresRequest
 from profiler.commands.targets import write_stdout, write_target
 from profiler.errors import ExitCode, UsageError, naming
+from profiler.machine.console import make_console
 from profiler.run_folder.folder import write_bytes
-from profiler.sessions.progress import make_console
 
 if TYPE_CHECKING:
     from profiler.findings.findings import Findings

@@ -13,9 +13,9 @@ from profiler.commands.output import Stages, csv_parts, write_json_target
 from profiler.commands.requests import ImportRequest
 from profiler.commands.targets import is_own_page, is_table, write_page, write_table
 from profiler.errors import ExitCode, UsageError
+from profiler.machine.console import make_console
 from profiler.notices import Notice, NoticeKind, remedy, text
 from profiler.outside_text import safe
-from profiler.sessions.progress import make_console
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -154,7 +154,8 @@ def _compared(request: _Import) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
 
 def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy | None) -> None:
     from profiler.render.console.explain import COLUMNS, files_text
-    from profiler.render.console.tables import answer_lines, import_table
+    from profiler.render.console.launches import import_table
+    from profiler.render.console.tables import answer_lines
     from profiler.render.import_page import (
         group_launches,
         launches_sentence,

@@ -25,10 +25,10 @@ from profiler.comparison.run_entries import (
 )
 from profiler.errors import ExitCode, ProfilerError
 from profiler.findings.runs.history import BestChange, changes
+from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
 from profiler.outside_text import safe, safe_values
 from profiler.run_folder.folder import recordings_here, write_atomic
-from profiler.sessions.progress import make_console
 
 _OURS = 'content="kernel-profiler"'
 _HEAD = 2000

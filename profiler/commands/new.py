@@ -17,11 +17,11 @@ from pathlib import Path
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import DoctorRequest, NewRequest, SchemaRequest
 from profiler.errors import ExitCode, UsageError
+from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
 from profiler.planning.spec import json_schema
 from profiler.planning.spec.values import did_you_mean
 from profiler.run_folder.folder import write_atomic
-from profiler.sessions.progress import make_console
 
 _PLACEHOLDER = "NAME"
 _SUFFIX = ".in"

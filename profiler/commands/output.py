@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.commands.targets import write_for_flag
 from profiler.errors import UsageError
+from profiler.machine.console import make_console
 from profiler.notices import Notice, fold, in_one_line
 from profiler.outside_text import safe
 from profiler.run_folder.folder import PAGE_FILE, SUMMARY_JSON_FILE, write_atomic, write_bytes
-from profiler.sessions.progress import make_console
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,39 +79,45 @@ def show_page(page: Path | None, console: Console, *, opens: bool) -> None:
 
 
 def csv_text(frame: pd.DataFrame) -> str:
-    """CSV of a frame without its index, as `to_csv` writes it, in a third of the time."""
+    """CSV of a frame without its index, as `to_csv` writes it, in a fifth of the time."""
     return "".join(csv_parts(frame))
 
 
 def csv_parts(frame: pd.DataFrame) -> Iterator[str]:
-    """Parts of `csv_text`: a large frame's values as objects would take ten times its memory."""
-    yield _csv_rows([frame.columns])
+    """Parts of `csv_text`: a large frame's values as texts would take ten times its memory."""
+    yield _csv_row(frame.columns)
     for start in range(0, len(frame), _ROWS_AT_ONCE):
         rows = frame.iloc[start : start + _ROWS_AT_ONCE]
-        yield _csv_rows(zip(*(_column(values) for _, values in rows.items()), strict=True))
+        columns = [_column(values) for _, values in rows.items()]
+        yield "".join([f"{','.join(row)}\n" for row in zip(*columns, strict=True)])
 
 
-def _column(values: pd.Series[Any]) -> list[Any]:
-    """Values of a column as a spreadsheet shows them; those that are missing are empty."""
-    shown = values.tolist()
-    if values.dtype.kind == "O":  # texts, perhaps among other things
-        shown = [_cell(value) for value in shown]
-    missing = values.isna()
-    if missing.any():
-        shown = ["" if absent else value for value, absent in zip(shown, missing, strict=True)]
-    return shown
+def _column(values: pd.Series[Any]) -> list[str]:
+    """Values of a column as CSV has them; those that are missing are empty."""
+    import numpy as np  # not for every command
+
+    is_there = values.notna().to_numpy()
+    there = values[is_there].tolist()
+    if values.dtype.kind == "O":  # texts, of which few differ, perhaps among other things
+        text_field = cache(_field)
+        there = [text_field(value) if isinstance(value, str) else _field(value) for value in there]
+    fields = np.full(len(values), "", dtype=object)
+    fields[is_there] = list(map(str, there))
+    return list(fields)
 
 
-def _csv_rows(rows: Iterable[Iterable[Any]]) -> str:
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(rows)
-    return stream.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    """A value as a spreadsheet shows it: a text that it would take for a formula has a quote."""
+def _field(value: Any) -> str:
+    """A value as CSV has it; a text that a spreadsheet would take for a formula has a quote."""
+    if isinstance(value, int | float):
+        return str(value)
     is_formula = isinstance(value, str) and value.startswith(_FORMULAS)
-    return f"'{value}" if is_formula else value
+    return _csv_row((f"'{value}" if is_formula else value, ""))[:-2]
+
+
+def _csv_row(values: Iterable[Any]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerow(values)
+    return stream.getvalue()
 
 
 def _write_parquet(table: pd.DataFrame, path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import BuildRequest, PlanRequest
 from profiler.errors import EnvironmentUnusable, ExitCode
+from profiler.machine.console import make_console
 from profiler.machine.environment import (
     Gpu,
     capability_of,
@@ -25,7 +26,7 @@ from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import newest_run, require_folder
 from profiler.sessions.execution import build_root
 from profiler.sessions.experiment_files import load_experiment
-from profiler.sessions.progress import ProgressReporter, make_console
+from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
     from profiler.sessions.forecasts.forecast import EarlierSearch, EarlierVisits, Forecast

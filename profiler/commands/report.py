@@ -26,6 +26,7 @@ from profiler.comparison.find_run import find_run
 from profiler.comparison.runs import variant_id
 from profiler.errors import ExitCode
 from profiler.findings.find import find
+from profiler.machine.console import make_console
 from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import load_spec
 from profiler.run_folder.archive import naming_archive, open_run
@@ -34,7 +35,6 @@ from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.report import Report
 from profiler.run_folder.recording import write_recording
 from profiler.run_folder.redact import private_names, private_texts
-from profiler.sessions.progress import make_console
 
 
 def rebuild_report(request: ReportRequest) -> ExitCode:

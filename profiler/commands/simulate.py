@@ -8,6 +8,7 @@ from pathlib import Path
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import SimulateRequest
 from profiler.errors import ExitCode
+from profiler.machine.console import make_console
 from profiler.search.kernel_tuner import read_tuner_cache
 from profiler.search.replay import (
     RecordedSpace,
@@ -19,7 +20,6 @@ from profiler.search.replay import (
 )
 from profiler.search.t1 import TuningProblem, read_t1
 from profiler.search.t4 import RecordedResult, Statistic, read_t4
-from profiler.sessions.progress import make_console
 
 
 def simulate(request: SimulateRequest) -> ExitCode:
@@ -34,7 +34,7 @@ def simulate(request: SimulateRequest) -> ExitCode:
         request.json_target,
     )
     if request.json_target != "-":
-        from profiler.render.console.tables import replay_lines, replay_table
+        from profiler.render.console.replays import replay_lines, replay_table
 
         console = make_console(request.color)
         console.print(replay_table(summary, recorded))

@@ -73,9 +73,9 @@ def _show_only(device: str) -> None:
 
 def _is_usable(color: str) -> bool:
     """Whether nothing essential is missing here; else the table of `doctor` is printed."""
+    from profiler.machine.console import make_console
     from profiler.machine.doctor import essential_missing, examine
     from profiler.render.console.lists import doctor_table
-    from profiler.sessions.progress import make_console
 
     checks = examine()
     if not essential_missing(checks):

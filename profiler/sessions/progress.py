@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from profiler.errors import UsageError
+from profiler.machine.console import make_console
 from profiler.model import Cell
-from profiler.outside_text import safe
 from profiler.runner import protocol
 from profiler.sessions.forecasts.session_costs import CostReader
 from profiler.sessions.watchdog import Record
@@ -25,11 +21,6 @@ if TYPE_CHECKING:
 
     from profiler.sessions.forecasts.rest import Rest
 
-_PIPE_WIDTH = 200
-"""Columns where nothing says how wide the reader is: a file or a log."""
-_MIN_WIDTH = 40
-"""A table of fewer columns has no room for its numbers; rich fails on some."""
-
 LINE_EVERY_S = 5.0
 """Between two lines of one session where no terminal shows a live one."""
 _STATE_EVERY_S = 0.5
@@ -38,42 +29,6 @@ _MOST_FAILURES = 10
 """Failures with a line of their own: all of them stand in the results."""
 _MOST_CAUSE = 160
 """Letters of a cause in such a line."""
-
-
-class _Console(Console):
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Print; a plain text without anything that a terminal would obey.
-
-        What is said on stderr ends no run: where it cannot be written (a full disk, a terminal that
-        was closed), it is said to nobody from then on.
-        """
-        try:
-            super().print(*(safe(o) if isinstance(o, str) else o for o in objects), **options)
-        except OSError:
-            if not self.stderr:
-                raise
-            with suppress(OSError, ValueError):  # what the stream still holds goes there, too
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-
-    def on_broken_pipe(self) -> None:
-        """Leave it to the command line, which knows that a reader may leave early."""
-        raise BrokenPipeError
-
-
-def make_console(color: str, *, stderr: bool = False) -> Console:
-    """Console for one stream; `color` is auto, always or never, and NO_COLOR is obeyed by auto."""
-    if color not in ("auto", "always", "never"):
-        raise UsageError(f"--color {color}: not one of auto, always, never")
-    stream = sys.stderr if stderr else sys.stdout
-    terminal = {"auto": None, "always": True, "never": False}[color]
-    # no-color.org: set, and not to an empty text.
-    no_color = color == "never" or (color == "auto" and bool(os.environ.get("NO_COLOR")))
-    width = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
-    console = _Console(
-        stderr=stderr, force_terminal=terminal, no_color=no_color, width=width, highlight=False
-    )
-    console.width = max(console.width, _MIN_WIDTH)
-    return console
 
 
 @dataclass

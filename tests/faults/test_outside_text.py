@@ -20,11 +20,11 @@ from profiler.analyse.safe_frames import safe_frames
 from profiler.commands.importing import ImportRequest, import_files
 from profiler.commands.output import dump, report_document, write_results
 from profiler.findings.find import find
+from profiler.machine.console import make_console
 from profiler.model import BuildResult, Exclusion
 from profiler.outside_text import safe, safe_values
 from profiler.render.console.tables import final_summary
 from profiler.run_folder.load.assemble import assemble
-from profiler.sessions.progress import make_console
 
 TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 

@@ -7,11 +7,12 @@ import pytest
 from rich.console import Console
 
 from profiler.errors import UsageError
+from profiler.machine.console import make_console
 from profiler.model import Cell, Problem, Variant
 from profiler.runner import protocol
 from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import TypicalVisit
-from profiler.sessions.progress import ProgressReporter, VisitProgress, make_console
+from profiler.sessions.progress import ProgressReporter, VisitProgress
 
 CELLS = {
     f"{name}..p": Cell(f"{name}..p", Variant(name, name.upper()), Problem("p", "4096"))

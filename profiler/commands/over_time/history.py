@@ -17,10 +17,10 @@ from profiler.history.control import find_control
 from profiler.history.levels import Trend
 from profiler.history.store import STORE_FILE, Store
 from profiler.history.trends import History, find_history
+from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
 from profiler.run_folder.documents import read_json
 from profiler.run_folder.folder import SUMMARY_JSON_FILE, RunFolder, recordings_here, runs
-from profiler.sessions.progress import make_console
 
 
 def show_history(request: HistoryRequest) -> ExitCode:

@@ -23,6 +23,8 @@ NAME_WIDTH = 24
 """Characters that a column of names keeps."""
 FURTHER = 2
 """Columns with this `drop` or a higher one go before a name is wrapped."""
+LONGEST_KERNEL = 60
+"""Characters of a kernel's name where the terminal has no room for more."""
 _TEXT_WIDTH = 12
 _NARROWEST = 4
 _GAP = "  "

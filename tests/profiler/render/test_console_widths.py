@@ -25,6 +25,7 @@ from profiler.importers.registry import read_files
 from profiler.model import BuildResult, KernelFacts, TunedConfig, Variant
 from profiler.render.console import lists
 from profiler.render.console import tables as console
+from profiler.render.console.launches import import_table
 from profiler.render.console.lists import plan_table
 from profiler.render.console.runs import comparison_tables
 from profiler.render.console.terminal import TextTable
@@ -151,7 +152,7 @@ def imported():
         }
     )
     grids = tuple(f"(10{number}, 24, 1)" for number in range(count))
-    return Printed(console.import_table(group_launches(launches)), ("(256,", *LONG_KERNELS, *grids))
+    return Printed(import_table(group_launches(launches)), ("(256,", *LONG_KERNELS, *grids))
 
 
 def imported_timeline():

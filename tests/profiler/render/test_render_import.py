@@ -9,7 +9,7 @@ from rich.console import Console
 from synthetic_report import HOSTILE
 
 from profiler.notices import Notice, NoticeKind
-from profiler.render.console.tables import import_table
+from profiler.render.console.launches import import_table
 from profiler.render.import_page import group_launches, render_import_page, whole_on_page
 
 LAUNCHES = pd.DataFrame(
