@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 from lxml import html
-from recorded import CAUSES, RECORDINGS, findings_of_recording, rendered_page, summary_text
+from recorded import CAUSES, RECORDINGS, findings_of_recording, rendered_page, summary_of
 from rich.console import Console
 
 from profiler.commands.explain import ExplainRequest, explained_pair
@@ -52,7 +52,7 @@ def recordings():
 
 def summary(findings):
     """Text of summary.json: of each cell its outcome and its judged number, without builds."""
-    document = _in_six_digits(summary_text(findings))
+    document = dict(summary_of(findings))
     del document["builds"], document["seconds"]
     primary = findings.numbers.primary.name
     document["cells"] = [
@@ -64,7 +64,7 @@ def summary(findings):
         | (cell["metrics"].get(primary) or {})
         for cell in document["cells"]
     ]
-    return _json_text(document)
+    return _json_text(_in_six_digits(json.dumps(document)))
 
 
 def page(findings):

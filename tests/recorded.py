@@ -3,6 +3,7 @@
 Files of tests that need them are run by one worker (`READ_RECORDINGS` in conftest.py).
 """
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +25,7 @@ def report_of_recording(recording):
 
 _FINDINGS = {}
 _PAGES = {}
+_TEXTS = {}
 _DOCUMENTS = {}
 
 
@@ -45,7 +47,12 @@ def rendered_page(findings):
 
 def summary_text(findings):
     """Text of summary.json of findings of a recording, made once in a worker."""
-    return _once(_DOCUMENTS, findings, lambda found: dump(report_document(found)))
+    return _once(_TEXTS, findings, lambda found: dump(report_document(found)))
+
+
+def summary_of(findings):
+    """What summary.json of a recording holds, read once in a worker: nobody changes it."""
+    return _once(_DOCUMENTS, findings, lambda found: json.loads(summary_text(found)))
 
 
 def _once(made, findings, make):

@@ -1,11 +1,10 @@
 """What a mask or a layout changes: medians of the best of each problem, and nothing else."""
 
-import json
 from dataclasses import replace
 from statistics import geometric_mean
 
 import pytest
-from recorded import RECORDINGS, findings_of_recording, summary_text
+from recorded import RECORDINGS, findings_of_recording, summary_of
 
 from profiler.findings.kinds.contrasts import contrasts
 from profiler.run_folder.load.report import StepWeights
@@ -24,7 +23,7 @@ def test_the_best_of_each_is_compared_with_the_best_of_its_like(name, key, befor
     assert {contrast.step.after for contrast in found} == others
     params = {problem.name: problem.params for problem in findings.programs.problems}
     best = {}
-    for cell in json.loads(summary_text(findings))["cells"]:
+    for cell in summary_of(findings)["cells"]:
         duration = cell["metrics"].get("duration_ns", {})
         if duration.get("rank") == 1:
             value, *rest = sorted(params[cell["problem"]].items(), key=lambda item: item[0] != key)

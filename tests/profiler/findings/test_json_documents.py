@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import copy
-import json
 
 import pydantic
 import pytest
-from recorded import RECORDINGS, findings_of_recording
+from recorded import RECORDINGS, findings_of_recording, summary_of
 
-from profiler.commands.output import dump, report_document
 from profiler.findings.document import SummaryDocument
 from profiler.findings.json_model import ABSENT, JsonObject, Number, Source
 
 
 @pytest.fixture(scope="module")
 def summary():
-    text = dump(report_document(findings_of_recording(RECORDINGS / "transpose.zip")))
-    document = json.loads(text)
+    document = summary_of(findings_of_recording(RECORDINGS / "transpose.zip"))
     SummaryDocument.model().model_validate(document)
     return document
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import lxml.html
 import pandas as pd
 import pytest
-from recorded import RECORDINGS, findings_of_recording, rendered_page, summary_text
+from recorded import RECORDINGS, findings_of_recording, rendered_page, summary_of, summary_text
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -109,7 +109,7 @@ def test_a_program_gets_the_same_numbers_in_4_kb(findings, document):
     document = json.loads(text)
     BriefDocument.model().model_validate(document)
     assert document["answer"][0] == spoken(first_answer(findings)[0])
-    cells = json.loads(summary_text(findings))["cells"]
+    cells = summary_of(findings)["cells"]
     of_summary = {(cell["variant"], cell["problem"]): cell for cell in cells}
     for row in document["verdicts"]:
         numbers_of_cell = of_summary[row["variant"], row["problem"]]["metrics"][JUDGED]
@@ -145,7 +145,7 @@ def test_a_row_for_each_cell_has_the_medians_of_the_table(findings):
 
 
 def test_one_number_for_each_cell_everywhere(findings):
-    document = json.loads(summary_text(findings))
+    document = summary_of(findings)
     SummaryDocument.model().model_validate(document)
     cells = {cell["id"]: cell for cell in document["cells"]}
     table = summary_table(findings)
@@ -222,7 +222,7 @@ def test_the_answer_is_the_same_text_everywhere(findings, printed, document, tmp
         plain(run_markdown(findings).replace("\\", "")),
         text_of(run_html(findings)),
     )
-    summary = json.loads(summary_text(findings))
+    summary = summary_of(findings)
     page = lxml.html.document_fromstring(rendered_page(findings)).get_element_by_id("answer")
     assert plain(page.find_class("answer")[0].text_content()) == sentences[0]
     assert plain(summary["sentence"]) == sentences[0]
