@@ -36,15 +36,16 @@ FOLDER = Path(__file__).parents[1] / "benchmarks" / "why"
 MODULES = ("space", "workload", "expected", "score", "loop")
 
 
-@pytest.fixture
-def modules(monkeypatch):
+@pytest.fixture(scope="module")
+def modules():
     """Its modules by name; they are imported as its scripts do, and forgotten afterwards."""
-    monkeypatch.syspath_prepend(FOLDER)
-    for name in MODULES:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    yield {name: importlib.import_module(name) for name in MODULES}
-    for name in MODULES:
-        sys.modules.pop(name, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(FOLDER)
+        for name in MODULES:
+            patch.delitem(sys.modules, name, raising=False)
+        yield {name: importlib.import_module(name) for name in MODULES}
+        for name in MODULES:
+            sys.modules.pop(name, None)
 
 
 def report_of(recording):
@@ -348,16 +349,10 @@ def test_a_launch_at_another_clock_than_those_that_were_timed_is_told():
         ),
     ],
 )
-def test_a_score_of_no_such_run_is_refused(monkeypatch, capsys, run, message):
-    monkeypatch.syspath_prepend(FOLDER)
-    for name in ("expected", "score", "space"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    score = importlib.import_module("score")
+def test_a_score_of_no_such_run_is_refused(modules, monkeypatch, capsys, run, message):
     monkeypatch.setattr(sys, "argv", ["score.py", str(FOLDER.parents[1] / run)])
-    assert score.main() == 2
+    assert modules["score"].main() == 2
     assert message in capsys.readouterr().err
-    for name in ("expected", "score", "space"):
-        sys.modules.pop(name, None)
 
 
 def test_a_score_counts_the_first_cause_and_the_part_that_adds_most(modules):

@@ -11,43 +11,42 @@ from pathlib import Path
 import pytest
 import torch
 
-from profiler.collect.timer import runner_argv
 from profiler.runner import protocol
 from profiler.runner.failures import diagnose
 from profiler.sessions import recovery
 from profiler.sessions.process import MAX_OUTPUT_BYTES, EndCause, SessionResult, cap_output
 
 WORKLOAD = """\
-import os, pathlib, resource
+import json, os, pathlib, resource
 import torch
-fault = pathlib.Path(__file__).with_name("fault.py").read_text()
+faults = json.loads(pathlib.Path(__file__).with_name("faults.json").read_text())
 def make_inputs(problem, device, seed): return torch.ones(8)
 def reference(problem, inputs): return inputs * 2
 def prepare(variant, problem, inputs, library):
     def launch():
-        if variant["version"] == "two":
-            exec(fault)
+        exec(faults.get(variant["version"], ""))
         return inputs * 2
     return launch
 """
 SPEC = """\
 name: doubled
 workload: ./workload.py
-variants: {list: [{version: one}, {version: two}, {version: three}]}
+variants: {list: [{version: one}, {version: two}, {version: three}, {version: four}]}
 problems: {list: [p]}
 collect: {device: cpu, blocks: 2, metrics: [duration_ns]}
 """
-MEASURED = ["measured"] * 3
+MEASURED = ["measured"] * 4
 
 
 @pytest.fixture
 def work(profiler):
-    """Runs three variants, and gives how that ended and the outcome of each; one has a fault."""
+    """Runs four variants, and gives how that ended and the outcome of each; the second, or those
+    of which it is told, have a fault."""
     (profiler.folder / "workload.py").write_text(WORKLOAD)
     (profiler.folder / "spec.yaml").write_text(SPEC)
 
-    def run(fault=""):
-        (profiler.folder / "fault.py").write_text(fault)
+    def run(fault="", **others):
+        (profiler.folder / "faults.json").write_text(json.dumps({"two": fault, **others}))
         done = profiler.measure("spec.yaml", "--timer", "--json", "-")
         cells = json.loads(done.out)["cells"] if done.out else []
         return done, [cell["outcome"] for cell in cells]
@@ -60,7 +59,7 @@ FULL_DISK = "open('/dev/full', 'w').write('x' * 100_000)"
 
 def test_a_full_disk_costs_a_cell_until_there_is_room_again(work):
     done, outcomes = work(FULL_DISK)
-    assert (done.code, outcomes) == (4, ["measured", "raised", "measured"])
+    assert (done.code, outcomes) == (4, ["measured", "raised", "measured", "measured"])
     assert "tried again when the run goes on" in done.out
     done, outcomes = work()
     assert (done.code, outcomes) == (0, MEASURED), done.err
@@ -76,15 +75,13 @@ def test_a_runner_that_cannot_write_its_journal_blames_nobody(work):
 
 def test_a_variant_that_closes_the_journal_is_to_blame(work):
     done, outcomes = work("os.closerange(3, 100)")
-    assert (done.code, outcomes) == (4, ["measured", "crashed", "measured"]), done.err
+    assert (done.code, outcomes) == (4, ["measured", "crashed", "measured", "measured"]), done.err
 
 
-@pytest.mark.parametrize(
-    "name", ["KeyboardInterrupt", "GeneratorExit", "type('Own', (BaseException,), {})"]
-)
-def test_whatever_a_variant_raises_costs_that_variant_alone(work, name):
-    done, outcomes = work(f"raise {name}")
-    assert (done.code, outcomes) == (4, ["measured", "raised", "measured"])
+def test_whatever_a_variant_raises_costs_that_variant_alone(work):
+    own = "raise type('Own', (BaseException,), {})"
+    done, outcomes = work("raise KeyboardInterrupt", three="raise GeneratorExit", four=own)
+    assert (done.code, outcomes) == (4, ["measured", "raised", "raised", "raised"])
 
 
 def of_os(number):
@@ -133,9 +130,9 @@ def test_faults_of_cells_stay_theirs(error, tmp_path):
     assert not diagnose(error, tmp_path).of_host
 
 
-def test_an_exit_code_survives_a_full_disk_behind_the_output(tmp_path):
+def test_an_exit_code_survives_a_full_disk_behind_the_output(fork_server, profiler, tmp_path):
     (tmp_path / "workload.py").write_text(WORKLOAD)
-    (tmp_path / "fault.py").write_text("print('x' * 100)")
+    (tmp_path / "faults.json").write_text(json.dumps({"two": "print('x' * 100)"}))
     cell = protocol.JobCell("two..p", "two", {"version": "two"}, "p", {})
     job = protocol.Job(
         session="timer",
@@ -149,8 +146,10 @@ def test_an_exit_code_survives_a_full_disk_behind_the_output(tmp_path):
     )
     protocol.write_job(job, tmp_path / "job.json")
     with Path("/dev/full").open("w") as full:
-        command = runner_argv(tmp_path / "job.json")
-        assert subprocess.run(command, stdout=full, stderr=full, check=False).returncode == 0
+        command = fork_server.command("profiler.runner", str(tmp_path / "job.json"))
+        environment = profiler.environment
+        done = subprocess.run(command, stdout=full, stderr=full, check=False, env=environment)
+    assert done.returncode == 0
     records = [*protocol.read_journal(tmp_path / "journal.jsonl")]
     assert records[-1]["event"] == protocol.SESSION_FINISHED
 

@@ -38,11 +38,15 @@ def write(folder):
     (folder / "mine.yaml").write_text(yaml.safe_dump(SPEC, allow_unicode=True), encoding="utf-8")
 
 
-def start(profiler, *arguments, streams="", cwd=None, **environment):
+INTERPRETER = (sys.executable, "-m", "profiler")
+"""Reads the encoding of its streams, and which of them are open, when it starts."""
+
+
+def start(profiler, *arguments, command=INTERPRETER, streams="", **environment):
     """Run with redirections of a shell; gives exit code and the bytes of both streams."""
     done = subprocess.run(
-        ["sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-m", "profiler", *arguments],
-        cwd=cwd or profiler.folder,
+        ["sh", "-c", f'exec "$@" {streams}', "sh", *command, *arguments],
+        cwd=profiler.folder,
         check=False,
         env={**profiler.environment, **environment},
         capture_output=True,
@@ -84,7 +88,8 @@ def test_closed_streams_cost_no_results(measured, streams):
 def test_a_log_of_stderr_on_a_full_disk_costs_its_words(measured):
     (run,) = measured.runs()
     target = measured.folder / "full.json"
-    code, out, _ = start(measured, "report", str(run), "--json", str(target), streams="2>/dev/full")
+    command = measured.fork_server.command("profiler", "report", str(run), "--json", str(target))
+    code, out, _ = start(measured, command=command, streams="2>/dev/full")
     assert code == 0
     assert b"interval" in out
     assert json.loads(target.read_text())["experiment"] == "mine"

@@ -58,13 +58,14 @@ def as_before(document):
 
 
 @pytest.mark.parametrize(
-    ("workload", "file"),
+    ("folder", "workload", "file"),
     [
-        ("{module: profiler.kernels.cuda_file, space: ./evil.py}", "evil.py"),
-        ("{module: profiler.kernels.cuda_file, space: ../evil.py}", "../evil.py"),
-        ("{module: evil_package}", None),
-        ("{module: profiler.kernels.cuda_file, space: evil_package.space}", None),
+        ("run", "{module: profiler.kernels.cuda_file, space: ./evil.py}", "evil.py"),
+        ("run", "{module: profiler.kernels.cuda_file, space: ../evil.py}", "../evil.py"),
+        ("run", "{module: evil_package}", None),
+        ("recording", "{module: profiler.kernels.cuda_file, space: evil_package.space}", None),
     ],
+    indirect=["folder"],
 )
 def test_what_a_spec_names_is_not_executed(folder, tmp_path, monkeypatch, workload, file):
     marker = tmp_path / "executed"
