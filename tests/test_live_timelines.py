@@ -354,31 +354,30 @@ def test_an_nsys_that_cannot_work_is_refused_before_anything_is_measured(
     assert not profiler.runs()
 
 
-@pytest.mark.parametrize(
-    ("mode", "words"),
-    [
+def test_what_fails_in_the_session_keeps_the_results_of_others(profiler):
+    spec = write_spec(profiler)
+    for mode, words in (
         ("no_report", "nsys wrote no report"),
         ("no_importer", "its importer does not start"),
         ("export_fails", "Failed to open the report"),
-    ],
-)
-def test_what_fails_in_the_session_keeps_the_results_of_others(profiler, mode, words):
-    spec = write_spec(profiler)
-    done = profiler.measure(spec, FAKE_NSYS_MODE=mode)
-    assert done.code == 3
-    assert words in done.err
-    (run,) = profiler.runs()
-    assert len(visits_of(attempts_of(run, "timer")[0])) == 6
-    assert profiler("report", run).code == 0, "the page of what there is"
-    assert files_with(run, SECRET) <= {
-        file.relative_to(run) for file in run.rglob("private/*") if file.is_file()
-    }
+    ):
+        done = profiler.measure(spec, FAKE_NSYS_MODE=mode)
+        assert done.code == 3, mode
+        assert words in done.err
+        (run,) = profiler.runs()
+        (timed,) = attempts_of(run, "timer")
+        assert len(visits_of(timed)) == 6
+        assert profiler("report", run).code == 0, "the page of what there is"
+        assert files_with(run, SECRET) <= {
+            file.relative_to(run) for file in run.rglob("private/*") if file.is_file()
+        }
     # A report that is there is not recorded once more.
+    recorded = attempts_of(run, "nsys")
     again = profiler.measure(spec)
     assert again.code == 0, again.err
-    recorded = 1 if mode == "export_fails" else 2
-    assert len(attempts_of(run, "nsys")) == recorded
-    assert len(attempts_of(run, "timer")) == 1
+    assert attempts_of(run, "nsys") == recorded
+    assert attempts_of(run, "timer") == [timed]
+    assert len(recorded) == 3
     assert len(samples(run, "nsys")) == 2 * LAUNCHES
 
 
