@@ -22,6 +22,9 @@ difference from a baseline they have to be within this share of the largest, too
 MOST_KERNELS = 20
 """Kernels in a launch beyond which a cell is explained only where it is asked for: ncu runs each of
 them up to 34 times, and takes 1 to 6 s for it on an H200."""
+MOST_KERNELS_AGAIN = 6
+"""Kernels that another problem of variants which are explained already may add: ncu took 1.4 s for
+each of the seven of an eager RMSNorm, and 1 to 2 s for a cell of one, on an H200."""
 LONG_NS = 50e6
 """Duration from which a problem is not the longest that is explained, if there are shorter ones:
 ncu took 0.2 to 0.4 s for each ms of a launch on H100s, and more than 3 minutes for one of 250."""
@@ -33,6 +36,8 @@ class _Durations:
 
     timed: Mapping[str, float]
     confirmed: Mapping[str, float]
+    kernels: Mapping[str, float]
+    """Most kernels of a launch of each cell; NaN where the collector sees none."""
 
     @property
     def measured(self) -> Mapping[str, float]:
@@ -68,7 +73,8 @@ def explain_cells(
     differences within a tenth of the largest, too), one at which cells are `explained` already has
     it, else the one that takes longest (below LONG_NS), else the first. Where a leader is
     `explained` beside the baseline, those that are count among the MOST_CELLS: noise makes another
-    one the fastest, or the first of two leaders. Where steps are asked for, every version at the
+    one the fastest, or the first of two leaders. Another problem of the same variants is left out
+    where it adds more than MOST_KERNELS_AGAIN. Where steps are asked for, every version at the
     problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over. `tunes`:
     the leader is who has the smallest worst slowdown, as on the page, not the smallest geometric
     mean.
@@ -105,9 +111,13 @@ def explain_cells(
     ]
     for problem, rivals in questions:
         cells = _of_answer(plan, by_problem[problem], durations, rivals)
-        with_answer = cell_ids | {cell.id for cell in cells}
-        if len(with_answer) <= MOST_CELLS:
-            cell_ids = with_answer
+        added = {cell.id for cell in cells} - cell_ids
+        told = {cell.variant.id for cell in plan.cells if cell.id in cell_ids}
+        tells_again = told.issuperset(cell.variant.id for cell in cells)
+        if tells_again and sum(durations.kernels[cell] for cell in added) > MOST_KERNELS_AGAIN:
+            continue
+        if len(cell_ids | added) <= MOST_CELLS:
+            cell_ids |= added
     return tuple(cell for cell in plan.cells if cell.id in cell_ids)
 
 
@@ -194,8 +204,12 @@ def _fastest_rival(plan: Plan, cells: Sequence[Cell], durations: _Durations) -> 
 
 def many_kernels(samples: pd.DataFrame) -> frozenset[str]:
     """Cells that launch more than MOST_KERNELS kernels, by their ids."""
-    kernels = samples.groupby("cell")["kernels"].max()
-    return frozenset(map(str, kernels.index[kernels > MOST_KERNELS]))
+    return frozenset(cell for cell, count in _kernels(samples).items() if count > MOST_KERNELS)
+
+
+def _kernels(samples: pd.DataFrame) -> dict[str, float]:
+    """Most kernels of a launch of each cell; NaN where the collector sees none."""
+    return {str(cell): float(n) for cell, n in samples.groupby("cell")["kernels"].max().items()}
 
 
 def asked_cells(plan: Plan, asked: Sequence[str]) -> tuple[Cell, ...]:
@@ -246,7 +260,7 @@ def _durations(plan: Plan, samples: pd.DataFrame) -> _Durations:
             if median > 0 and cell not in many
         }
 
-    return _Durations(medians(SessionKind.TIMING), medians(SessionKind.FINAL))
+    return _Durations(medians(SessionKind.TIMING), medians(SessionKind.FINAL), _kernels(samples))
 
 
 def _by_problem(plan: Plan, measured: Container[str]) -> dict[str, list[Cell]]:

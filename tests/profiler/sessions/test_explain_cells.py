@@ -9,6 +9,7 @@ from profiler.planning.space import Space
 from profiler.planning.spec import load_spec
 from profiler.sessions.explain_cells import (
     MOST_KERNELS,
+    MOST_KERNELS_AGAIN,
     asked_cells,
     explain_cells,
     many_kernels,
@@ -247,3 +248,18 @@ def test_cells_of_many_kernels_are_explained_only_where_they_are_asked_for(plan_
     assert explained == {"plain", "library", "loop"}, "the fastest of the others stands in"
     assert len(many_kernels(frame)) == 3
     assert {cell.variant.name for cell in asked_cells(plan, ["all"])} >= {"tree"}
+
+
+def test_a_baseline_of_many_kernels_is_explained_at_one_problem(plan_of):
+    """Of eager RMSNorm, seven kernels took ncu 10 s at each of two."""
+    plan = plan_of(VERSIONS)
+    times = {"plain": 100.0, "tree": 80.0, "tree/middle": 20.0}
+    frame = samples(plan, times)
+    plain = frame["cell"].str.startswith("plain")
+    frame.loc[plain, "kernels"] = MOST_KERNELS_AGAIN
+    assert names(explain_cells(plan, frame)) == ["plain/middle", "tree/middle"]
+    other_leads = samples(plan, {**times, "loop/large": 60.0})
+    other_leads.loc[other_leads["cell"].str.startswith("plain"), "kernels"] = MOST_KERNELS_AGAIN
+    assert "loop/large" in names(explain_cells(plan, other_leads)), "of which nothing is told yet"
+    frame.loc[plain, "kernels"] = MOST_KERNELS_AGAIN - 1
+    assert "plain/large" in names(explain_cells(plan, frame))
