@@ -86,6 +86,11 @@ class CellSettings:
                 self._of_cell[cell] = {name: after[name] for name in changed if name in after}
             self._write({name: before[name] for name in changed if name in before})
 
+    @property
+    def are_changed(self) -> bool:
+        """Whether a cell has made some."""
+        return any(self._of_cell.values())
+
     def _read(self) -> Values:
         """Values by name, of the settings that can be read now."""
         values = {}

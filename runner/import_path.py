@@ -6,10 +6,11 @@ experiment names is loaded from its source.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -19,6 +20,8 @@ from types import CodeType, ModuleType
 from profiler.runner.experiment import importing
 
 OWN_NAME = "profiler"
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""Names of folders of installed packages."""
 
 
 class _StandardLibraryFirst(MetaPathFinder):
@@ -163,6 +166,49 @@ def import_file(path: Path) -> ModuleType:
     with importing():
         spec.loader.exec_module(module)
     return module
+
+
+class ImportLog(MetaPathFinder):
+    """Takes down what is imported, in its order; it finds nothing itself."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """None: the module is found by the other finders."""
+        del path, target
+        if not (self._names and _is_being_imported(self._names[-1])):
+            self._names.append(fullname)
+        return None
+
+    def begin(self) -> None:
+        """Take down what is imported from now on."""
+        sys.meta_path.insert(0, self)
+
+    def end(self) -> tuple[str, ...]:
+        """Names of the installed modules that were imported, without what these import."""
+        sys.meta_path.remove(self)
+        return tuple(name for name in dict.fromkeys(self._names) if _is_installed(name))
+
+
+def _is_being_imported(name: str) -> bool:
+    """Whether an installed module is being loaded, which imports others."""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return getattr(spec, "_initializing", False) and _is_installed(name)
+
+
+def _is_installed(name: str) -> bool:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is not None and not INSTALLED.isdisjoint(Path(file).parts)
+
+
+def import_ahead(names: Iterable[str]) -> None:
+    """Import modules that will be needed; one that fails says why when it is."""
+    for name in names:
+        with suppress(Exception, SystemExit):
+            importlib.import_module(name)
 
 
 def syntax_excerpt(error: BaseException) -> str:

@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from profiler.runner.import_path import INSTALLED
 from profiler.runner.protocol import file_digest
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
-_FOREIGN_FOLDERS = frozenset({"site-packages", "dist-packages", ".git"})
+_FOREIGN_FOLDERS = INSTALLED | {".git"}
 
 
 class OpenedFiles:

@@ -60,11 +60,14 @@ locked (flock). It is open when the lock is gone and the file says GATE_OPEN; wh
 is gone, the orchestrator is, or nobody wants the session any more."""
 IMPORT_GATE = "import"
 """Before the workload is imported: a session of the run has told that this creates no context."""
+MODULES_GATE = "modules"
+"""Before a session waits for the device: a session of the run has told what its first launches
+imported (IMPORTED), by names behind GATE_OPEN, a line each; none where it did not."""
 DEVICE_GATE = "device"
 """Before a context is created: the last launch of the session before is done."""
 VISITS_GATE = "visits"
 """Before the first visit: the job has been written anew, with its cells and visits."""
-GATES = (IMPORT_GATE, DEVICE_GATE, VISITS_GATE)
+GATES = (IMPORT_GATE, MODULES_GATE, DEVICE_GATE, VISITS_GATE)
 GATE_OPEN = b"open"
 
 Params = Mapping[str, str | int | float | bool | None]
@@ -184,6 +187,8 @@ SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, 
 # flush (the runner empties caches in place of ncu), attributes (of the GPU, by ncu's names),
 # context_at_import (whether importing the workload created a CUDA context), stamps (when each of
 # STAMPS was reached, in seconds of the system's monotonic clock)
+IMPORTED = "imported"  # modules: names of those of installed packages that the launches of the
+# first problem imported, in their order, without what these import themselves
 SESSION_FAILED = "session_failed"  # cause: nothing could be run; never after session_started
 STARTED = "started"  # cell, phase, block, arm
 FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only),
@@ -207,7 +212,7 @@ OPENED = "opened"  # file (label, colon, path in the folder of `Job.watched`), d
 EVENTS = (
     *(PRELOADING, SESSION_STARTED, SESSION_FAILED, STARTED, FINISHED, COUNTED, FAILED),
     *(NOT_RECHECKED, ORDER_FINISHED, SESSION_FINISHED, ROOF_STARTED, ROOF_FINISHED, ROOF_FAILED),
-    OPENED,
+    *(OPENED, IMPORTED),
 )
 
 PYTHON_BEGUN = "python"
@@ -687,6 +692,7 @@ _NEEDED: Mapping[str, Set[str]] = {
     FAILED: {"cell", "outcome"},
     NOT_RECHECKED: {"cell", "cause"},
     OPENED: {"file", "digest"},
+    IMPORTED: {"modules"},
     ROOF_STARTED: {"roof"},
     ROOF_FINISHED: {"roof"},
     ROOF_FAILED: {"roof", "cause"},
@@ -704,6 +710,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "kernels": _is_list_of(_is_kernel),
     "trace": _is_text,
     "roof": _is_text,
+    "modules": _is_list_of(_is_text),
     "file": _is_text,
     "digest": _is_text,
     "operators": lambda value: value is None or _is_list_of(_is_operator)(value),

@@ -22,6 +22,7 @@ from profiler.runner.check import Tensors, WrongResultError
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
 from profiler.runner.functions import InOwnTypes, Widened
+from profiler.runner.import_path import ImportLog, import_ahead
 from profiler.runner.journal import Journal, LeavingError
 from profiler.runner.kept_inputs import InputSums, KeptInputs
 from profiler.runner.practical_roofs import launch_for_roof
@@ -90,6 +91,8 @@ class Session:
         self._cells = {cell.id: cell for cell in job.cells}
         self._settings = CellSettings()
         self._failed: set[str] = set()
+        self._imports: ImportLog | None = None
+        """Of the launches of the first problem, while they are made."""
         self._set_up_s = 0.0
         """Seconds that inputs, launches and warm-ups of this problem took where they lie now."""
         self._rounding: tuple[float, ...] = ()
@@ -150,6 +153,8 @@ class Session:
     def _run_problems(self) -> None:
         try:
             self._declare_work()
+            self._imports = ImportLog()
+            self._imports.begin()
             for _, visits in groupby(self.job.visits, key=self._problem_of):
                 self._run_problem(tuple(visits))
                 self._device.release()
@@ -157,7 +162,23 @@ class Session:
                 # through it again takes a fifth of a second for each collection.
                 gc.freeze()
         finally:
+            self._end_imports()
             self._visits.close()
+
+    def _end_imports(self) -> tuple[str, ...]:
+        """What the launches of the first problem imported; once."""
+        log, self._imports = self._imports, None
+        return () if log is None else log.end()
+
+    def _tell_imports(self) -> None:
+        """Journal what the launches of the first problem imported, for processes that wait.
+
+        Not where a cell has settings of its own: an import may have made them, and would make them
+        those of all cells where it comes first.
+        """
+        modules = self._end_imports()
+        if modules and not self._settings.are_changed:
+            self._journal.write(protocol.IMPORTED, modules=modules)
 
     def _declare_work(self) -> None:
         """Journal the work of a launch at each problem of the session, before any is set up.
@@ -218,6 +239,7 @@ class Session:
         self._unwritten |= later.keep_unchanged()
         sums.add(later)
         del before, later
+        self._tell_imports()
         self._take_in_turn(cells, inputs, launches)
         first, *others = parts_of(visits, self.job.places if self._is_cheap() else 1)
         self._make_visits(first, launches)
@@ -708,6 +730,10 @@ def open_session(job: Job, journal: Journal, turn: Turn, kind: type[Session] = S
     seal = Seal()
     workload = load_workload(job.workload, job.description, job.tolerances)
     journal.note_opened()
+    modules = turn.modules()
+    replaced = seal.mend()
+    import_ahead(modules)
+    seal.mend()  # the first session blamed this on the cell that imports them
     context_at_import = has_context(job.device)
     turn.before_device(has_context=context_at_import)
     with _refusals_of_device():
@@ -723,7 +749,7 @@ def open_session(job: Job, journal: Journal, turn: Turn, kind: type[Session] = S
         visits=visits,
         journal=journal,
         seal=seal,
-        replaced=seal.mend(),
+        replaced=(*replaced, *seal.mend()),
         start={"context_at_import": context_at_import, "stamps": turn.stamps},
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +41,11 @@ class Turn:
         self._pass(protocol.IMPORT_GATE)
         self.stamp(protocol.MAY_IMPORT)
 
+    def modules(self) -> Sequence[str]:
+        """Wait until it is known which modules launches import, and give their names."""
+        self.stamp(protocol.LOADED)
+        return self._pass(protocol.MODULES_GATE).split()
+
     def before_device(self, *, has_context: bool) -> None:
         """Wait until a context may be created.
 
@@ -47,7 +53,6 @@ class Turn:
         """
         if has_context and self.waits and not self._is_open(protocol.DEVICE_GATE):
             raise ContextAtImportError("importing the workload created a CUDA context")
-        self.stamp(protocol.LOADED)
         self._pass(protocol.DEVICE_GATE)
         self.stamp(protocol.ITS_TURN)
 
@@ -58,18 +63,22 @@ class Turn:
         self.stamp(protocol.VISITS_KNOWN)
         return protocol.read_job(self.job_file) if self.waits else job
 
-    def _pass(self, name: str) -> None:
-        """Wait at a gate; raises NotWantedError where it is let go without being opened."""
+    def _pass(self, name: str) -> str:
+        """Wait at a gate, and give what stands there behind GATE_OPEN.
+
+        Raises NotWantedError where it is let go without being opened.
+        """
         if not self.waits:
-            return
+            return ""
         try:
             with self._gate(name).open("rb") as stream:
                 fcntl.flock(stream, fcntl.LOCK_SH)
-                opened = stream.read() == protocol.GATE_OPEN
+                content = stream.read()
         except OSError as error:
             raise NotWantedError(f"{name}: {error}") from error
-        if not opened:
+        if not content.startswith(protocol.GATE_OPEN):
             raise NotWantedError(name)
+        return content.removeprefix(protocol.GATE_OPEN).decode("utf-8")
 
     def _is_open(self, name: str) -> bool:
         try:

@@ -52,11 +52,11 @@ class Gates:
             self.let_go()
             raise
 
-    def open(self, name: str) -> None:
-        """Open one gate; again is nothing."""
+    def open(self, name: str, text: str = "") -> None:
+        """Open one gate, with a text for who passes; again is nothing."""
         descriptor = self._held.pop(name, None)
         if descriptor is not None:
-            os.pwrite(descriptor, protocol.GATE_OPEN, 0)
+            os.pwrite(descriptor, protocol.GATE_OPEN + text.encode(), 0)
             _let_go(descriptor)
 
     def is_open(self, name: str) -> bool:
@@ -195,6 +195,8 @@ class WaitingRoom(Generic[E]):
     """Whether importing the workload is known to create no context, or nothing is imported."""
     begun: Waiting | None = None
     """The process that makes visits before its turn."""
+    _modules: str = ""
+    """Names of the modules that the first launches of this run imported, a line each."""
     _waiting: dict[str, Waiting] = field(default_factory=dict)
     """By name of the session, in the order of their turns."""
     _ready: set[str] = field(default_factory=set)
@@ -232,6 +234,8 @@ class WaitingRoom(Generic[E]):
             return None
         if self.import_is_safe:
             waiting.open(protocol.IMPORT_GATE)
+        if self._modules:
+            waiting.gates.open(protocol.MODULES_GATE, self._modules)
         return waiting
 
     def take(self, session: str) -> Waiting | None:
@@ -266,10 +270,14 @@ class WaitingRoom(Generic[E]):
         event = record.get("event")
         if event == protocol.SESSION_STARTED and not self.import_is_safe:
             self._imported(context_at_import=record.get("context_at_import") is not False)
+        elif event == protocol.IMPORTED and not self._modules:
+            self._modules = "\n".join(record["modules"])
+            for waiting in self._waiting.values():
+                waiting.gates.open(protocol.MODULES_GATE, self._modules)
         elif event == protocol.SESSION_FINISHED and self._waiting:
             name, waiting = next(iter(self._waiting.items()))
             if name in self._ready and again in (None, name) and self.import_is_safe:
-                waiting.open(protocol.DEVICE_GATE)
+                waiting.open(protocol.MODULES_GATE, protocol.DEVICE_GATE)
                 return waiting
         return None
 

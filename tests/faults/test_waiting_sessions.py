@@ -22,6 +22,22 @@ if TIMES.read_text() == "xx":
 """
 """Head of a workload whose second import fails."""
 
+IMPORTS_LATE = """
+without_import = prepare
+
+def prepare(*arguments):
+    import late_package.part
+    return without_import(*arguments)
+"""
+"""End of a workload that imports an installed package when it makes its first launch."""
+LATE_PACKAGE = """\
+import os
+from pathlib import Path
+
+with Path(__file__).with_name("imported by").open("a") as stream:
+    print(os.getpid(), file=stream)
+"""
+
 BUILDS_SLOWLY = """\
 import time
 from pathlib import Path
@@ -60,9 +76,15 @@ class Paused:
     def __init__(self, folder, fork_server):
         self.profiler = CommandLine(folder, fork_server)
         self.go = folder / "go"
-        self.spec = write_spec(self.profiler)
+        self.late = folder / "site-packages/late_package"
+        self.profiler.environment["PYTHONPATH"] += f":{self.late.parent}"
+        self.late.mkdir(parents=True)
+        (self.late / "__init__.py").touch()
+        (self.late / "part.py").write_text(LATE_PACKAGE)
+        (folder / "workload.py").write_text(ENDINGS.read_text() + IMPORTS_LATE)
+        self.spec = write_spec(self.profiler, str(folder / "workload.py"))
         self.process = self.profiler.start(
-            self.spec, "--no-report", endings_stop_after=3, endings_go=self.go
+            self.spec, "--no-report", endings_stop_after=5, endings_go=self.go
         )
 
     def wait(self):
@@ -147,6 +169,22 @@ def test_the_next_session_waits_also_when_the_measuring_runner_is_killed(paused)
     assert list(stamps) == list(protocol.STAMPS)
     assert list(stamps.values()) == sorted(stamps.values())
     assert stamps[protocol.PYTHON_BEGUN] < finished["monotonic"] <= stamps[protocol.ITS_TURN]
+
+
+def test_what_first_launches_import_is_imported_by_a_process_that_waits(paused):
+    imported = paused.late / "imported by"
+    waiting = paused.runner("ncu-counters-together.001").pid
+    measures = paused.runner("ncu-timing.001").pid
+    wait_for(lambda: len(imported.read_text().split()) == 2)  # the first stands in a launch
+    assert imported.read_text().split() == [str(measures), str(waiting)]
+    code, _, err = paused.finish()
+    assert code == 0, err
+    assert "another is started" not in err
+    assert_complete(paused.run)
+    told = [r["modules"] for r in records(paused.run, "ncu-timing.001") if "modules" in r]
+    assert told == [["late_package", "late_package.part"]]
+    assert not [r for r in records(paused.run, "ncu-counters-together.001") if "modules" in r]
+    assert len(imported.read_text().split()) == 2
 
 
 def test_nothing_waits_any_more_when_the_profiler_is_gone(paused):

@@ -36,6 +36,7 @@ def test_a_session_that_does_not_wait_needs_no_gates(tmp_path, bench):
     job = bench.job(["plain"])
     turn = Turn(tmp_path / "absent", waits=False)
     turn.before_import()
+    assert not turn.modules()
     turn.before_device(has_context=True)
     assert turn.job_with_visits(job) is job
     assert list(turn.stamps) == ["import", "loaded", "turn", "device", "visits"]
@@ -68,6 +69,15 @@ def test_the_visits_are_those_of_the_job_when_the_last_gate_is_open(waiting, ben
     write_job(job, waiting.job_file)
     gate(waiting, "visits").write_bytes(protocol.GATE_OPEN)
     assert waiting.job_with_visits(replace(job, cells=(), visits=(), waits=True)) == job
+
+
+def test_modules_to_import_stand_behind_the_word_that_opens_their_gate(waiting):
+    with pytest.raises(NotWantedError):
+        waiting.modules()
+    gate(waiting, "modules").write_bytes(protocol.GATE_OPEN)
+    assert waiting.modules() == []
+    gate(waiting, "modules").write_bytes(protocol.GATE_OPEN + b"package\npackage.part")
+    assert waiting.modules() == ["package", "package.part"]
 
 
 def test_a_context_that_the_import_made_is_refused_before_the_gate_is_open(waiting):

@@ -77,6 +77,18 @@ def test_nobody_imports_the_workload_before_a_session_did_without_a_context(benc
     assert bench.open_gates("b") == ["import"]
 
 
+def test_modules_of_the_first_launches_are_told_to_whoever_waits_then_or_later(bench):
+    bench.room.expect([planned("a")])
+    bench.room.saw(CLEAN)
+    bench.room.saw({"event": protocol.IMPORTED, "modules": ["package", "package.part"]})
+    bench.room.saw({"event": protocol.IMPORTED, "modules": ["of a later process"]})
+    bench.room.expect([planned("a"), planned("b")])
+    for name in ("a", "b"):
+        assert bench.open_gates(name) == ["import", "modules"]
+        gate = bench.folder / name / protocol.GATES_FOLDER / protocol.MODULES_GATE
+        assert gate.read_text() == "openpackage\npackage.part"
+
+
 def test_a_workload_that_creates_a_context_at_import_runs_without_overlap(bench):
     bench.room.expect([planned("a")])
     bench.room.saw(DIRTY)
@@ -92,7 +104,7 @@ def test_after_the_last_launch_only_the_next_session_may_open_the_device(bench):
     bench.room.saw(FINISHED, again="z")  # visits of another session are left
     assert bench.open_gates("a") == ["import"]
     bench.room.saw(FINISHED)
-    assert bench.open_gates("a") == ["import", "device"]
+    assert bench.open_gates("a") == ["import", "modules", "device"]
     assert bench.open_gates("b") == ["import"]
 
 
