@@ -65,7 +65,7 @@ _TIMED = 8
 """Steps without a capture that are timed: one alone waits for its own first launches."""
 _SHOWN = 5
 """Operators of most time that are told of."""
-_MOST_HELD = 1 << 30
+_MOST_HELD = 1 << 28
 """Bytes of copies that wait for the end of a step to be described."""
 _WRITE_EVERY_S = 2.0
 _WRITING_SHARE = 50
@@ -534,6 +534,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             self._mode.write_sometimes()
         if steps.ended == 1 <= steps.first:
             self._recording.close()
+            self._mode.settle()
         self._time_uncaptured()
         if steps.ended == steps.profiled:
             self._recording.enter_context(self._uncaptured)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 
 import pytest
 import torch
@@ -96,3 +97,20 @@ def test_replays_of_a_cuda_graph_are_timed(tmp_path):
 
     assert (row["kind"], row["count"]) == ("CUDA graph", 2)
     assert row["time_ns"] / 2 > 1e9 * 4 * 2 * 2048**3 / 2e15  # not faster than a GPU multiplies
+
+
+def test_what_the_gpu_waits_for_is_told_by_operator(tmp_path):
+    x, out = torch.randn(1024, 1024, device="cuda"), torch.empty(1024, 1024, device="cuda")
+    with profiler.capture(tmp_path / "c", steps=(4, 6)) as recording:
+        for _ in range(6):
+            torch.mm(x, x, out=out)
+            torch.cuda.synchronize()
+            time.sleep(0.02)
+            out.exp_()
+            recording.step()
+
+    waits = read_calls(tmp_path / "c")["waits"]
+
+    (name, longest), *_ = waits["before_ns"].items()
+    assert name == "exp_"
+    assert 0.02e9 < longest <= waits["span_ns"] < 0.1e9
