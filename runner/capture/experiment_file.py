@@ -22,6 +22,8 @@ _MOST_SHAPES = 3
 """Tensors of a signature that its problem is named by."""
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 _OF_TORCH = "aten"
+REGISTERED_BY = {"prims": "torch._inductor.inductor_prims", "fsdp": "torch.distributed.fsdp"}
+"""Modules of torch that register operators of a library which torch alone does not load."""
 _STATE = ("workspace", "reserve")
 
 Document = Mapping[str, Any]
@@ -226,12 +228,15 @@ def _head(document: Document, kept: Sequence[Document], families: Iterable[Famil
     ]
     operators = {call["operator"] for call in kept if "kind" not in call}
     libraries = {operator.partition(".")[0] for operator in operators} - {_OF_TORCH}
+    of_torch = [
+        f"import {REGISTERED_BY[name]}" for name in sorted(libraries & REGISTERED_BY.keys())
+    ]
     imports = [
         f"# import ...  # the module that registers the operators of {name}"
-        for name in sorted(libraries)
+        for name in sorted(libraries - REGISTERED_BY.keys())
     ]
     text = "\n".join(f"- {word}" for word in words)
-    lines = "\n".join(["import torch", "", "import profiler", *imports])
+    lines = "\n".join(["import torch", *of_torch, "", "import profiler", *imports])
     return (
         f'"""Operators of a captured program, each on the signatures that it was called with.\n\n'
         f'{text}\n"""\n\n{lines}\n\ncalls = profiler.CapturedCalls(__file__)\n'

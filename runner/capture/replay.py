@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from profiler.runner.capture.distributions import draw, extent, is_skewed, uniform
+from profiler.runner.capture.experiment_file import REGISTERED_BY
 from profiler.runner.capture.folder import (
     VALUES_FOLDER,
     CapturedFolderError,
@@ -28,8 +29,6 @@ from profiler.runner.capture.signatures import comparable, digest, tensors_in, w
 _OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
 CAPTURED, UNIFORM = "captured", "uniform"
 """Whose integers inputs have: those of the program, or all as frequent."""
-_REGISTERED_BY = {"prims": "torch._inductor.inductor_prims", "fsdp": "torch.distributed.fsdp"}
-"""Modules of torch that register operators of a library which torch alone does not load."""
 _NAMED = ("dtype", "layout", "memory_format")
 _RELATIVE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 """How far a result may be off, by what it is and by the root mean square of all that is right."""
@@ -121,27 +120,45 @@ class CapturedCalls:
     def check(
         self, outputs: Any, inputs: Mapping[str, Any], problem: Mapping[str, Any]
     ) -> str | None:
-        """Why outputs are wrong, against the operator itself in float64; None where they are right.
+        """Why outputs are wrong; None where each is right.
 
-        Where it has no such version, or one with results of other shapes, in its own types.
+        Right is what is near to the operator in float64, or to the operator as it is: where it has
+        no such version, one with results of other shapes, or several results that are as right
+        (indices of equal elements, signs of eigenvectors).
         """
         call, results = problem["call"], list(tensors_in(outputs))
+        faults = self._faults(call, results, inputs, wide=True)
+        if any(faults):
+            narrow = self._faults(call, results, inputs, wide=False)
+            faults = [fault and other for fault, other in zip(faults, narrow, strict=True)]
+        return next(filter(None, faults), None)
+
+    def _faults(
+        self, call: int, results: Sequence[torch.Tensor], inputs: Mapping[str, Any], *, wide: bool
+    ) -> list[str | None]:
+        """Why each result is wrong, against the operator in float64 or in its own types."""
+        given = _widened(inputs) if wide else _copied(inputs)
+        each = max(1, len(results))
         try:
-            made = self.launch(call, _widened(inputs), wide=True)
-        except (RuntimeError, NotImplementedError):
-            made = []
+            made = self.launch(call, given, wide=wide)
+        except (RuntimeError, NotImplementedError) as error:
+            if not wide:
+                raise
+            return [str(error)] * each
         right = list(tensors_in(made))
-        if [result.shape for result in results] != [result.shape for result in right]:
-            made = self.launch(call, _copied(inputs))
-            right = list(tensors_in(made))
-        if "graph" in self.calls[call]:
-            errors = self._errors_of_graph(call, inputs, right)
-            return _difference(results, right, self._relative(call), errors)
-        if len(results) == len(right):
+        if len(results) != len(right):
+            return [f"{len(results)} results in place of {len(right)}"] * each
+        errors = [0.0] * len(right)
+        compared = {id(tensor) for tensor in right}
+        if "graph" not in self.calls[call]:
             compared = {id(tensor) for tensor in self.comparable(call, made)}
-            places = [place for place, tensor in enumerate(right) if id(tensor) in compared]
-            results, right = ([tensors[n] for n in places] for tensors in (results, right))
-        return _difference(results, right, self._relative(call))
+        elif wide:
+            errors = self._errors_of_graph(call, inputs, right)
+        relative = self._relative(call)
+        return [
+            _wrong(result, wanted, relative, error) if id(wanted) in compared else None
+            for result, wanted, error in zip(results, right, errors, strict=True)
+        ]
 
     def comparable(self, call: int, made: Sequence[Any]) -> list[torch.Tensor]:
         """What `launch` of an operator gave, without results in a form of its library."""
@@ -155,7 +172,7 @@ class CapturedCalls:
             outputs: Any, inputs: Mapping[str, Any], problem: Mapping[str, Any]
         ) -> str | None:
             right = function(problem["call"], **_copied(inputs))
-            return _difference(list(tensors_in(outputs)), list(tensors_in(right)), _RELATIVE)
+            return _difference(list(tensors_in(outputs)), list(tensors_in(right)))
 
         return check
 
@@ -196,8 +213,8 @@ def operator_named(name: str) -> Any:
     if (parts := _OPERATOR.fullmatch(name)) is None:
         raise CapturedFolderError(f"{name!r} is no name of an operator")
     found: Any = torch.ops
-    if parts[1] in _REGISTERED_BY:
-        importlib.import_module(_REGISTERED_BY[parts[1]])
+    if parts[1] in REGISTERED_BY:
+        importlib.import_module(REGISTERED_BY[parts[1]])
     try:
         for part in parts.groups():
             found = getattr(found, part)
@@ -343,23 +360,21 @@ def _copied(value: Any) -> Any:
     return {k: _copied(v) for k, v in value.items()} if isinstance(value, Mapping) else value
 
 
-def _difference(
-    results: list[torch.Tensor],
-    right: list[torch.Tensor],
-    relative: Mapping[torch.dtype, float],
-    errors: Sequence[float] = (),
-) -> str | None:
-    """First fault among results; `errors`: half of how far each may be off in any case."""
+def _difference(results: list[torch.Tensor], right: list[torch.Tensor]) -> str | None:
+    """First fault among results, against those of another launch; None without."""
     if len(results) != len(right):
         return f"{len(results)} results in place of {len(right)}"
-    pairs = zip(results, right, errors or [0.0] * len(right), strict=True)
-    faults = (_wrong(result, wanted, relative, error) for result, wanted, error in pairs)
-    return next(filter(None, faults), None)
+    pairs = zip(results, right, strict=True)
+    return next(filter(None, (_wrong(*pair, _RELATIVE) for pair in pairs)), None)
 
 
 def _wrong(
-    result: torch.Tensor, right: torch.Tensor, by_type: Mapping[torch.dtype, float], error: float
+    result: torch.Tensor,
+    right: torch.Tensor,
+    by_type: Mapping[torch.dtype, float],
+    error: float = 0.0,
 ) -> str | None:
+    """Why a result is wrong; `error`: half of how far it may be off in any case."""
     if result.shape != right.shape:
         return f"a result of {tuple(result.shape)} in place of {tuple(right.shape)}"
     result, right = _of_parts(result), _of_parts(right)
