@@ -139,6 +139,9 @@ def _begun(activities: Sequence[ProfilerActivity]) -> Any:
     """A profile that records marks alone; None without a GPU, or where the program has its own."""
     if not torch.cuda.is_available() or _profiler_enabled():
         return None
+    # What was launched before would be of the profile, with the wait for its start after it.
+    if can_wait():
+        torch.cuda.synchronize()
     begun: Any = profile(activities=activities, acc_events=True)
     begun.__enter__()
     _enable_record_function(False)
