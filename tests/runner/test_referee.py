@@ -164,6 +164,12 @@ def test_honest_functions_of_either_side_are_right(refereed, name):
     assert play(refereed, name).max_abs < 1e-4
 
 
+@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
+def test_a_candidate_is_confined_and_the_incumbent_is_not(refereed):
+    confined = {file.name: refereed.party_of(file).is_confined for file in refereed.files}
+    assert confined == {"sums.py": False, "candidate.py": True}
+
+
 def test_what_a_candidate_raises_is_its_own_fault_and_has_its_line(refereed, tmp_path):
     with pytest.raises(ForeignError, match=r"candidate.py:8: ValueError: no space left") as error:
         play(refereed, "raises")
@@ -171,17 +177,22 @@ def test_what_a_candidate_raises_is_its_own_fault_and_has_its_line(refereed, tmp
     assert (failure.outcome, failure.of_host) == ("raised", False)
 
 
-def test_a_crash_costs_one_function_of_a_file(refereed):
+def test_a_crash_costs_one_function_of_a_file_and_its_next_process_sees_nothing_again(refereed):
     problem = {"n": 32}
+    candidate = next(file for file in refereed.files if file.name == "candidate.py")
     rounds = refereed.make_inputs(problem, CPU, 0)
     honest, crashing = (
         refereed.prepare({"function": name}, problem, rounds, None)
         for name in ("honest", "crashes")
     )
     crashing.restore()
+    gone = refereed.party_of(candidate)
     with pytest.raises(ForeignError, match=r"candidate.py ended by signal 6: it said"):
         crashing()
     assert crashing.judge() is None
+    seen = gone.last_round
+    assert refereed.party_of(candidate) is not gone
+    assert refereed.party_of(candidate).last_round == seen > 0, "it sees no inputs again"
     honest.restore()
     honest()
     assert honest.judge().max_abs < 1e-4
@@ -222,14 +233,6 @@ def test_results_are_those_of_when_the_clock_stopped(refereed):
     (result,) = launch()
     result.zero_()
     assert launch.judge().max_abs < 1e-4
-
-
-def test_a_new_process_sees_no_inputs_again(refereed):
-    play(refereed, "honest")
-    candidate = next(file for file in refereed.files if file.name == "candidate.py")
-    seen = refereed.party_of(candidate).last_round
-    refereed.close(candidate)
-    assert refereed.party_of(candidate).last_round == seen > 0
 
 
 def test_rounding_explains_no_more_than_a_type_can():
@@ -276,12 +279,6 @@ def test_values_travel_as_json():
     for refused in (object(), {1: 2}, torch.ones(1, requires_grad=True)):
         with pytest.raises(TypeError, match="the referee passes"):
             as_message(refused, number_of)
-
-
-@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
-def test_a_candidate_is_confined_and_the_incumbent_is_not(match):
-    assert match.workload.party_of(EXPLOITS).is_confined
-    assert not match.workload.party_of(FOLDER / "task.py").is_confined
 
 
 def test_honest_kernels_are_not_objected_to():
