@@ -25,12 +25,13 @@ extern "C" const char* profiler_error_string(int profiler_code) {
 }
 
 extern "C" const char* profiler_parameters(int profiler_launch) {
-  static std::string profiler_text;
-  profiler_text = profiler_launcher::at_launch<std::string>(
+  static profiler_launcher::Text profiler_text;
+  profiler_launcher::at_launch<int>(
       profiler_kernels, profiler_launch, [](auto profiler_number, auto profiler_kernel) {
-        return profiler_launcher::parameters_of<profiler_number()>(profiler_kernel);
+        return profiler_launcher::write_parameters<profiler_number()>(profiler_text,
+                                                                      profiler_kernel);
       });
-  return profiler_text.c_str();
+  return profiler_text.letters;
 }
 
 extern "C" int profiler_allow_shared(int profiler_launch, int profiler_bytes) {
