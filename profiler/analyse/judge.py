@@ -130,6 +130,8 @@ class Judge:
     rules: Rules = field(default_factory=Rules)
     session_sds: tuple[float, ...] = PRIOR_SDS
     """As `intervals.estimated_sds` gives them."""
+    detectable: bool = True
+    """Whether verdicts come with what would be detected, which takes half of their time."""
 
     @cached_property
     def _mixed(self) -> frozenset[str]:
@@ -199,7 +201,14 @@ class Judge:
         for end in ends:
             until = blocks[blocks["block"] <= end]
             ending = last_blocks.index[last_blocks == end]
-            at_end = compare(until, pairs, delta=rules.delta, looks=rules.looks, described=ending)
+            at_end = compare(
+                until,
+                pairs,
+                delta=rules.delta,
+                looks=rules.looks,
+                described=ending,
+                detectable=self.detectable,
+            )
             if verdicts.empty:
                 verdicts = at_end
             verdicts.loc[ending] = at_end.loc[ending]

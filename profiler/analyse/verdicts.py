@@ -145,13 +145,14 @@ class _PairTests:
         )
 
 
-def compare(
+def compare(  # noqa: PLR0913 - all but the first two by keyword
     blocks: pd.DataFrame,
     pairs: pd.DataFrame,
     *,
     delta: float = DELTA,
     looks: int = 1,
     described: pd.Index[Any] | None = None,
+    detectable: bool = True,
 ) -> pd.DataFrame:
     """Verdict of each pair with the numbers behind it, in columns `COLUMNS`.
 
@@ -167,7 +168,8 @@ def compare(
 
     `looks` is how often the data may be judged before they are complete: 1 for a number of blocks
     that was fixed before, `len(LOOKS)` for a sequential run. `described`: the pairs that get
-    intervals and detectable effects, which take most of the time; all by default.
+    intervals and detectable effects, which take most of the time; all by default. No pair gets a
+    detectable effect unless `detectable`.
 
     The result has the index of `pairs` and `COLUMNS`. `ratio` is exp(median log ratio) with its
     95 % interval (candidate / baseline, below 1 is faster), `cycles_ratio` that of cycles, NaN
@@ -190,8 +192,9 @@ def compare(
     cycles = _tested(blocks, "log_cycles", pairs.index, cycles_margin)
     families = _families(pairs)
     faster, slower = adjust_families(time.faster, time.slower, families)
-    needed = np.where(numbered, family_levels(faster, slower, families, alpha), np.nan)
-    detectable = _detectable(blocks, pairs.index, (floor, least, session_sd), needed)
+    levels = family_levels(faster, slower, families, alpha)
+    needed = np.where(numbered & detectable, levels, np.nan)
+    effects = _detectable(blocks, pairs.index, (floor, least, session_sd), needed)
     wide = too_wide(margin, delta)
     outside = time.reach > margin
     same = np.where(wide | outside, np.nan, time.same)
@@ -213,7 +216,7 @@ def compare(
             "margin": np.expm1(margin),
             "noise_floor": np.expm1(floor),
             "session_sd": np.expm1(session_sd),
-            "detectable": np.expm1(detectable),
+            "detectable": np.expm1(effects),
             "blocks": time.blocks,
             "p_faster": faster,
             "p_slower": slower,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gc
 import importlib
-import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from profiler.machine.signals import was_signalled
 from profiler.planning.page_kinds import PAGE_KINDS
+from profiler.run_folder.folder import RunFolder
+
+if TYPE_CHECKING:
+    from profiler.run_folder.load.attempts import AttemptReader
 
 _MEASURING = ("profiler.run_folder.load.assemble", "profiler.sessions.measure")
 _RESULTS = (
@@ -29,17 +34,26 @@ _PAGE = ("profiler.render.page",)
 
 
 @contextmanager
-def measuring_imported() -> Iterator[None]:
+def measuring_imported(earlier: RunFolder | None = None) -> Iterator[Future[AttemptReader]]:
     """Import what measures, pandas among it, while the body does what needs none of it.
 
-    What cannot be imported is an error where it is needed, and not here.
+    Gives the reader of attempts to come, which has read those of the run `earlier`. What cannot be
+    imported is an error where it is needed, and not here.
     """
-    thread = threading.Thread(target=_import, args=(_MEASURING,), name="imports")
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
+    with ThreadPoolExecutor(1, thread_name_prefix="imports") as beside:
+        yield beside.submit(_reader_of, earlier)
+
+
+def _reader_of(earlier: RunFolder | None) -> AttemptReader:
+    _import(_MEASURING)
+    from profiler.run_folder.load.attempts import AttemptReader
+
+    reader = AttemptReader()
+    for attempt in () if earlier is None else earlier.attempts():
+        if was_signalled():
+            break
+        reader.read_table(attempt)
+    return reader
 
 
 def import_ahead(*, page: bool) -> None:

@@ -321,7 +321,7 @@ def _measure_beside(
     searches = execution.plan.search is not None
     if early is not None:
         early.start_another()
-    with measuring_imported():
+    with measuring_imported(None if early is None else early.run) as reader:
         builds = () if searches else build_all(execution, reporter)
     from profiler.run_folder.load.assemble import assemble
     from profiler.sessions.measure import MeasureRequest, measure
@@ -333,6 +333,7 @@ def _measure_beside(
         meanwhile=partial(import_ahead, page=not request.no_report),
         early=early,
         budget=request.budget,
+        reader=reader.result(),
     )
     if searches:
         # It loads SciPy's optimisers, for which no other run waits.

@@ -259,7 +259,7 @@ def _finalists(plan: Plan, judge: Judge) -> set[tuple[str, str]]:
 
 def _judge(plan: Plan, samples: pd.DataFrame, blocks: int | None, delta: float) -> Judge:
     times = times_of(samples, plan.cells, SessionKind.TIMING, blocks)
-    return Judge(times, plan.baseline, Rules(len(plan.looks), delta))
+    return Judge(times, plan.baseline, Rules(len(plan.looks), delta), detectable=False)
 
 
 def _open_cells(plan: Plan, judge: Judge) -> tuple[Cell, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from profiler.analyse.effects import ParameterStep
 from profiler.findings.answer import Answer, ReferenceLead, answer_of
+from profiler.findings.counters import ParameterStep
 from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.kinds.contrasts import Contrast, contrasts
 from profiler.findings.kinds.steps import Rung, StepEffect, largest_effects, steps_up_and_down

@@ -22,7 +22,7 @@ from profiler.analyse.samples import (
 )
 from profiler.collect import ncu
 from profiler.model import SessionKind
-from profiler.parse.ncu_csv import AlikeTables, NcuTable, read_alike
+from profiler.parse.ncu_csv import AlikeTables, NcuTable, read_alike, read_ncu_csv
 from profiler.run_folder.folder import Attempt
 from profiler.runner import protocol
 from profiler.runner.protocol import JournalContent
@@ -35,7 +35,7 @@ _SAMPLED = (SessionKind.TIMING, SessionKind.FINAL, SessionKind.COUNTERS)
 
 @dataclass(frozen=True, eq=False)
 class ReadAhead:
-    """What was read of an attempt together with others."""
+    """What was read of an attempt, mostly together with others, before it is loaded."""
 
     journal: JournalContent
     tables: AlikeTables
@@ -79,6 +79,13 @@ def read_together(
             )
         }
     return read
+
+
+def read_alone(attempt: Attempt, file: Path) -> ReadAhead:
+    """Journal and table of one attempt; raises ParseError where its file has no table."""
+    table = read_ncu_csv(file)
+    tables = AlikeTables(table, {file: range(len(table.launches))})
+    return ReadAhead(protocol.read_whole_journal(attempt.journal), tables, file)
 
 
 def _origin_of_all(

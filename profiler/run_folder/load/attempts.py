@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,7 +40,7 @@ from profiler.parse.ncu_csv import NcuTable, NothingProfiledError, read_ncu_csv
 from profiler.parse.stamps import read_stamps
 from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
-from profiler.run_folder.load.alike import PASSES, ReadAhead, read_together
+from profiler.run_folder.load.alike import PASSES, ReadAhead, read_alone, read_together
 from profiler.run_folder.load.explained import cell_profiles, finished_cells, first_sample_cells
 from profiler.run_folder.load.loaded import FINISHED, Loaded, visits_of
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
@@ -167,10 +168,21 @@ class AttemptReader:
         self._ahead: dict[Path, ReadAhead] = {}
         """By the folder of the attempt."""
 
+    def read_table(self, attempt: Attempt) -> None:
+        """Read an attempt that has ended before it is known which of its cells count.
+
+        What cannot be read is left to `load`.
+        """
+        path = attempt.csv()
+        if attempt.result is not None and path is not None:
+            with suppress(ParseError):
+                self._ahead[attempt.folder] = read_alone(attempt, path)
+
     def read_ahead(self, attempts: Iterable[Attempt], compute_capability: str | None) -> None:
         """Read attempts that are loaded next, those that are alike as one."""
-        new = (attempt for attempt in attempts if attempt.folder not in self._loaded)
-        self._ahead = read_together(new, compute_capability)
+        read = self._loaded.keys() | self._ahead.keys()
+        new = (attempt for attempt in attempts if attempt.folder not in read)
+        self._ahead |= read_together(new, compute_capability)
 
     def load(
         self,
