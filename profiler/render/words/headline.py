@@ -274,17 +274,20 @@ def _steps_words(findings: Findings) -> str:
         and 2 * sum(pair.verdict is Verdict.SLOWER for pair in rung.step.verdicts)
         > len(rung.step.verdicts)
     ]
-    told = (("the largest gain is ", gains), ("the largest loss ", losses))
-    return ", ".join(f"{opening}{_step_words(rungs[0])}" for opening, rungs in told if rungs)
+    told = (("the largest gain of one step is ", gains), ("the largest loss ", losses))
+    return ", ".join(
+        f"{opening}{_step_words(findings, rungs[0])}" for opening, rungs in told if rungs
+    )
 
 
-def _step_words(rung: Rung) -> str:
+def _step_words(findings: Findings, rung: Rung) -> str:
     if rung.step is None:
         return ""
     ratio = numbers.ratio(rung.step.overall.ratio)
     agreed = symbol(rung.step.verdicts)
     verdicts = f" {agreed}" if agreed else counts_clause(rung.step.verdicts)
-    return f"{strong(_spelled(rung.variant))} ({ratio}{verdicts})"
+    unexplained = _unexplained(findings, rung.step.step)
+    return f"{strong(_spelled(rung.variant))} ({ratio}{verdicts}{unexplained})"
 
 
 def _steps(findings: Findings) -> Sentence:
