@@ -1,6 +1,9 @@
-"""How far the forecast of a session is off, on the recordings; needs no GPU.
+"""How far forecasts of runs and of their sessions are off, on the recordings; needs no GPU.
 
     python benchmarks/speed/forecast.py [--verbose]
+
+What `plan` says of each recorded run where nothing was measured before, by what the run took (its
+builds, searches and waits for the GPU left out; a run that explains nothing, without that).
 
 Each recorded attempt of at least ten visits is gone through as its journal has it, and forecast by
 what came before it in its own recording, as a new run would. The error is that of the whole time at
@@ -17,7 +20,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -28,8 +31,13 @@ from profiler.model import SessionKind, SessionPlan  # noqa: E402
 from profiler.planning.spec import load_spec  # noqa: E402
 from profiler.run_folder.archive import open_run  # noqa: E402
 from profiler.run_folder.folder import AttemptRecord, RunFolder  # noqa: E402
+from profiler.run_folder.seconds import BUILDS, SEARCHES, WAITS_FOR_GPU  # noqa: E402
 from profiler.runner import protocol  # noqa: E402
-from profiler.sessions.forecasts.forecast import rest_of  # noqa: E402
+from profiler.sessions.forecasts.forecast import (  # noqa: E402
+    EarlierVisits,
+    rest_of,
+    run_forecast,
+)
 from profiler.sessions.forecasts.rest import Rest  # noqa: E402
 from profiler.sessions.forecasts.session_costs import (  # noqa: E402
     CostReader,
@@ -39,6 +47,7 @@ from profiler.sessions.forecasts.session_costs import (  # noqa: E402
 from profiler.sessions.watchdog import Record  # noqa: E402
 
 BAR = 0.3
+START_BAR = 2.0
 FEWEST_VISITS = 10
 AFTER = 0.1
 STOPPED_S = 10.0
@@ -169,16 +178,34 @@ def errors_of(recording: Path) -> Iterator[tuple[str, int, float]]:
             yield f"{recording.stem}/{made[0].name} to {made[-1].name}", len(made), error(made)
 
 
+def at_the_start(recording: Path) -> float:
+    """Seconds that `plan` says of a recorded run where nothing was measured, by its own."""
+    run, record = open_run(recording), open_run(recording).record()
+    loaded = load_spec(run.spec_file, overrides=record.overrides)
+    loaded = replace(loaded, path=PROJECT / record.spec_path)
+    whole = run_forecast(loaded, EarlierVisits(run.plan()), Path("/nowhere"))
+    spans = [span for spans in run.seconds() for span in spans]
+    took_s = sum(max(span.end_s for span in spans) for spans in run.seconds())
+    beside = (BUILDS, SEARCHES, WAITS_FOR_GPU)
+    took_s -= sum(span.end_s - span.begin_s for span in spans if span.step in beside)
+    explains = any(SessionKind.EXPLAIN.value in span.row for span in spans)
+    return (whole.seconds - (0.0 if explains else whole.explain_s)) / took_s
+
+
 def main() -> None:
-    """Print how many of the recorded attempts are forecast within the bar."""
+    """Print how many of the recorded runs and attempts are forecast within their bars."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--verbose", action="store_true", help="every attempt")
     options = parser.parse_args()
-    errors = [
-        error
-        for file in sorted((PROJECT / "experiments/recordings").glob("*.zip"))
-        for error in errors_of(file)
-    ]
+    files = sorted((PROJECT / "experiments").glob("**/recordings/*.zip"))
+    factors = {file.stem: at_the_start(file) for file in files}
+    beyond = {
+        name: factor for name, factor in factors.items() if not 1 / START_BAR <= factor <= START_BAR
+    }
+    for name, factor in (factors if options.verbose else beyond).items():
+        print(f"{name}: {factor:.2f} times what it took")
+    print(f"{len(beyond)} of {len(factors)} runs beyond a factor {START_BAR:g} at the start")
+    errors = [error for file in files for error in errors_of(file)]
     for what, of_several in (("attempts", False), ("looks of several processes", True)):
         by_name = [(name, error) for name, count, error in errors if (count > 1) == of_several]
         beyond = [(name, error) for name, error in by_name if abs(error) > BAR]

@@ -29,12 +29,17 @@ from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
-    from profiler.sessions.forecasts.forecast import EarlierSearch, EarlierVisits, Forecast
+    from profiler.sessions.forecasts.forecast import (
+        EarlierSearch,
+        EarlierVisits,
+        Forecast,
+        RunForecast,
+    )
 
 
 def show_plan(request: PlanRequest) -> ExitCode:
     """Print the plan with a forecast of each session, or write it as JSON."""
-    from profiler.sessions.forecasts.forecast import first_command, forecast
+    from profiler.sessions.forecasts.forecast import first_command, run_forecast
 
     loaded = load_experiment(request.spec, overrides=request.overrides)
     gpu = find_gpu()
@@ -50,18 +55,12 @@ def show_plan(request: PlanRequest) -> ExitCode:
         if note:
             reporter.warn(note)
     held = _held(request.out, loaded, plan, space, gpu)
-    forecasts = forecast(
-        held.plan,
-        loaded.experiment,
-        request.out,
-        None if gpu is None else gpu.name,
-        held.sessions,
-    )
+    whole = run_forecast(loaded, held, request.out, None if gpu is None else gpu.name)
     with_sessions = replace(plan, sessions=held.plan.sessions)
-    write_json_target(_plan_document(with_sessions, forecasts, held.search), request.json_target)
+    write_json_target(_plan_document(with_sessions, whole, held.search), request.json_target)
     if request.json_target != "-":
         command = first_command(held.plan, loaded.experiment)
-        _print_plan(with_sessions, held, forecasts, command, request.color)
+        _print_plan(with_sessions, held, whole, command, request.color)
     return ExitCode.COMPLETE
 
 
@@ -85,14 +84,13 @@ def _held(
     return earlier_visits(execution)
 
 
-def _plan_document(
-    plan: Plan, forecasts: Sequence[Forecast], search: EarlierSearch | None
-) -> dict[str, Any]:
+def _plan_document(plan: Plan, whole: RunForecast, search: EarlierSearch | None) -> dict[str, Any]:
     document = plan_document(plan)
     if document["search"] is not None:
         document["search"]["evaluated"] = 0 if search is None else search.evaluations
         document["search"]["finished"] = search is not None and search.finalists is not None
-    for session, cost in zip(document["sessions"], forecasts, strict=True):
+    document["expected_seconds"] = whole.seconds
+    for session, cost in zip(document["sessions"], whole.sessions, strict=True):
         session["measured"] = cost.measured
         session["left_out"] = cost.left_out
         session["why_again"] = cost.why_again
@@ -101,16 +99,10 @@ def _plan_document(
 
 
 def _print_plan(
-    plan: Plan, held: EarlierVisits, forecasts: Sequence[Forecast], command: str, color: str
+    plan: Plan, held: EarlierVisits, whole: RunForecast, command: str, color: str
 ) -> None:
     from profiler.render.console.lists import plan_table
-    from profiler.sessions.forecasts.forecast import further_seconds
-    from profiler.sessions.forecasts.launch_counts import (
-        after_first_look,
-        launch_counts,
-        launches_note,
-    )
-    from profiler.sessions.progress import duration_words
+    from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
 
     console = make_console(color)
     measured = held.plan
@@ -121,26 +113,30 @@ def _print_plan(
     console.print(table)
     if plan.search is not None:
         console.print(_search_line(plan.search, held.search), markup=False, soft_wrap=True)
-    for cost in forecasts:
+    for cost in whole.sessions:
         console.print(_session_line(cost), markup=False, soft_wrap=True)
+    beside = ", without the search" if plan.search is not None and not has_finalists else ""
+    if whole.seconds:
+        console.print(_whole_line(whole, beside), markup=False, soft_wrap=True)
+    console.print(f"First command: {command}", markup=False, soft_wrap=True)
+
+
+def _whole_line(whole: RunForecast, beside: str) -> str:
+    """What all that is to go takes; `beside`: words for what is not in it."""
+    from profiler.sessions.progress import duration_words
+
+    parts = []
+    if whole.further_s:
+        parts.append(f"{duration_words(whole.further_s)} for what the first look leaves open")
+    if whole.explained:
+        parts.append(f"{duration_words(whole.explain_s)} for explaining {whole.explained} cells")
+    of_it = f", of it about {' and '.join(parts)}" if parts else ""
     source = (
         "by the newest run on this GPU"
-        if all(cost.by_earlier_run for cost in forecasts)
+        if all(cost.by_earlier_run for cost in whole.sessions)
         else "roughly, on a GPU like an H200"
     )
-    together = duration_words(sum(cost.seconds for cost in forecasts))
-    further_s = further_seconds(after_first_look(measured), forecasts[0]) if forecasts else 0.0
-    further = (
-        f"; what is still open after that about {duration_words(further_s)} more, by the launches "
-        "that are expected"
-        if further_s
-        else ""
-    )
-    beside = ", without the search" if plan.search is not None and not has_finalists else ""
-    line = f"In all about {together}{beside}, {source}{further}."
-    if any(cost.seconds for cost in forecasts) or further:
-        console.print(line, markup=False, soft_wrap=True)
-    console.print(f"First command: {command}", markup=False, soft_wrap=True)
+    return f"In all about {duration_words(whole.seconds)}{beside}, {source}{of_it}."
 
 
 def _session_line(cost: Forecast) -> str:

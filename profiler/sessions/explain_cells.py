@@ -13,9 +13,9 @@ from profiler.errors import UsageError
 from profiler.model import Cell, Plan, SessionKind
 from profiler.planning.cell_filter import problems_called
 from profiler.planning.page_kinds import Question
+from profiler.sessions.forecasts.launch_counts import MOST_EXPLAINED
 
 ALL = "all"
-MOST_CELLS = 6
 _NEAR, _NEAR_SHARE = 0.02, 0.1
 """Problems that differ by less, as a logarithm, share a place, and noise does not choose. With a
 difference from a baseline they have to be within this share of the largest, too."""
@@ -64,7 +64,7 @@ def explain_cells(
     *,
     tunes: bool = False,
 ) -> tuple[Cell, ...]:
-    """Cells to explain by default, in the order of the plan; at most MOST_CELLS.
+    """Cells to explain by default, in the order of the plan; at most MOST_EXPLAINED.
 
     The leader, the baseline and the fastest other reference at the problem where the leader differs
     most from the baseline. Then the same with the leader among those of the other problems, where
@@ -72,12 +72,12 @@ def explain_cells(
     problem where any rival differs most. Of problems that share a place (within 2 %; of
     differences within a tenth of the largest, too), one at which cells are `explained` already has
     it, else the one that takes longest (below LONG_NS), else the first. Where a leader is
-    `explained` beside the baseline, those that are count among the MOST_CELLS: noise makes another
-    one the fastest, or the first of two leaders. Another problem of the same variants is left out
-    where it adds more than MOST_KERNELS_AGAIN. Where steps are asked for, every version at the
-    problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over. `tunes`:
-    the leader is who has the smallest worst slowdown, as on the page, not the smallest geometric
-    mean.
+    `explained` beside the baseline, those that are count among the MOST_EXPLAINED: noise makes
+    another one the fastest, or the first of two leaders. Another problem of the same variants is
+    left out where it adds more than MOST_KERNELS_AGAIN. Where steps are asked for, every version at
+    the problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over.
+    `tunes`: the leader is who has the smallest worst slowdown, as on the page, not the smallest
+    geometric mean.
     """
     durations = _durations(plan, samples)
     measured = durations.measured
@@ -116,7 +116,7 @@ def explain_cells(
         tells_again = told.issuperset(cell.variant.id for cell in cells)
         if tells_again and sum(durations.kernels[cell] for cell in added) > MOST_KERNELS_AGAIN:
             continue
-        if len(cell_ids | added) <= MOST_CELLS:
+        if len(cell_ids | added) <= MOST_EXPLAINED:
             cell_ids |= added
     return tuple(cell for cell in plan.cells if cell.id in cell_ids)
 

@@ -61,7 +61,7 @@ def source_hashes(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> 
         hashes = {names: hash_files(names) for names in set(files.values())}
         return {cell: hashes[names] for cell, names in files.items()}
     shared = set(source_files(experiment, base, cells[0])) if cells else set()
-    parted = _parted_file(experiment.workload, base)
+    parted = parted_file(experiment.workload, base)
     if parted is None:
         return dict.fromkeys((cell.id for cell in cells), hash_files(shared))
     file, tree = parted
@@ -72,7 +72,7 @@ def source_hashes(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> 
 
 def parted_files(experiment: Experiment, base: Path) -> dict[str, str]:
     """Digest of each file of which cells have parts, by the name that journals have for it."""
-    parted = _parted_file(experiment.workload, base)
+    parted = parted_file(experiment.workload, base)
     if parted is None:
         return {}
     file = parted[0].resolve()
@@ -83,7 +83,7 @@ def parted_files(experiment: Experiment, base: Path) -> dict[str, str]:
     }
 
 
-def _parted_file(workload: Workload, base: Path) -> tuple[Path, ast.Module] | None:
+def parted_file(workload: Workload, base: Path) -> tuple[Path, ast.Module] | None:
     """File of a Python experiment of whose functions cells have parts; None of other workloads."""
     entry = _entry(workload, base) if isinstance(workload, ModuleWorkload) else None
     if entry is None:

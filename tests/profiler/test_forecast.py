@@ -22,16 +22,21 @@ from profiler.run_folder.folder import (
 )
 from profiler.runner import protocol
 from profiler.sessions.attempt import journal_visits
+from profiler.sessions.forecasts.first_launches import COMPILED_AGAIN_S, COMPILED_S, IMPORTED_S
 from profiler.sessions.forecasts.forecast import (
+    EXPLAINED_S,
     NEXT_S,
+    PAGES_S,
     PROGRAM_S,
     START_S,
+    EarlierVisits,
     Forecast,
     SessionVisits,
     around_visits,
     first_command,
     forecast,
     further_seconds,
+    run_forecast,
     visit_lines,
     visit_seconds,
 )
@@ -157,6 +162,48 @@ def test_replayed_counters_take_longer_than_those_of_one_pass_and_timing_least(s
     three = replace(counters, metrics=("duration_ns", "l2_bytes", "l2_hit_sectors"))
     seconds = [visit_seconds(session) for session in (timing, one_pass, three, counters)]
     assert seconds == sorted(set(seconds))
+
+
+FIRST_LAUNCHES = """\
+import numpy
+import profiler
+import torch
+norm = profiler.Experiment("norm")
+@norm.inputs
+def values(columns):
+    return torch.ones(columns)
+@norm.variant(baseline=True)
+def eager(x):
+    import json, numpy
+    return x.sum()
+@norm.variant(setup=True)
+def compiled(x):
+    return torch.compile(eager)
+@norm.variant
+def library(x):
+    from some_library.functional import norm
+    return norm(x)
+"""
+
+
+def test_a_plan_knows_which_first_launches_compile_or_import_a_library(tmp_path):
+    (tmp_path / "norm.py").write_text(FIRST_LAUNCHES)
+    variants = [{"name": n, "params": {"function": n}} for n in ("eager", "compiled", "library")]
+    spec = {"name": "norm", "workload": "./norm.py", "variants": {"list": variants}}
+    spec |= {"problems": {"matrix": {"columns": [1, 2, 3]}}, "baseline": "eager"}
+    (tmp_path / "norm.yaml").write_text(json.dumps(spec))
+    loaded = load_spec(tmp_path / "norm.yaml")
+    plan = make_plan(loaded, space_of(loaded))
+    first, *others = forecast(plan, loaded.experiment, tmp_path)
+    whole = run_forecast(loaded, EarlierVisits(plan), tmp_path)
+    first_launches_s = COMPILED_S + 2 * COMPILED_AGAIN_S + IMPORTED_S
+    assert whole.sessions[0].seconds == pytest.approx(first.seconds + first_launches_s)
+    assert whole.sessions[1:] == tuple(others)
+    assert (whole.explained, whole.explain_s) == (4, NEXT_S + PAGES_S + 4 * EXPLAINED_S)
+    sessions_s = sum(session.seconds for session in whole.sessions)
+    assert whole.seconds == pytest.approx(sessions_s + whole.further_s + whole.explain_s)
+    made = {s.name: SessionVisits(frozenset(s.visits)) for s in plan.sessions}
+    assert run_forecast(loaded, EarlierVisits(plan, made), tmp_path).seconds == 0.0
 
 
 # ---- external commands ---------------------------------------------------------------------------

@@ -8,24 +8,30 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from profiler.collect import Tools
-from profiler.collect.registry import COLLECTORS, overlaps, shares_process
+from profiler.collect.registry import COLLECTORS, counts, overlaps, shares_process
 from profiler.collect.timer import SUSTAINED
 from profiler.errors import UsageError
 from profiler.metrics.passes import ncu_launch_seconds
 from profiler.metrics.queries import ncu_names
 from profiler.model import Cell, Plan, SessionKind, SessionPlan, Visit
+from profiler.planning.page_kinds import Question
 from profiler.planning.plan import command_values
 from profiler.planning.session_plans import ncu_cache_control
-from profiler.planning.spec import Collect, CommandWorkload, Experiment
+from profiler.planning.spec import Collect, CommandWorkload, Experiment, LoadedSpec
 from profiler.run_folder.folder import AttemptRecord, RunFolder, runs
 from profiler.run_folder.seconds import PROFILER, seconds_around_visits, session_seconds
 from profiler.sessions.attempt import JOB
-from profiler.sessions.forecasts.launch_counts import ExpectedLaunches
+from profiler.sessions.forecasts.first_launches import first_launch_seconds
+from profiler.sessions.forecasts.launch_counts import (
+    MOST_EXPLAINED,
+    ExpectedLaunches,
+    after_first_look,
+)
 from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import (
     PastSession,
@@ -45,12 +51,25 @@ NEXT_S = 1.0
 """Seconds until the first visit of a session whose process waits while the one before measures: its
 context, and what ncu takes once; 0.3 to 0.5 s and 0.7 s on that host."""
 
+SHARED_S = 0.2
+"""Seconds until the first visit of a session that follows another in its process."""
+
 LAUNCHED_S = 0.02
 """Seconds a visit on an H200 beside what ncu takes of a kernel that takes no time itself: the
 kernel, checks and inputs. 5,936 timing visits of attention took 230 s, 16 ms of each ncu's."""
 
+CALLED_S = 5e-3
+"""Seconds a visit without a tool around the runner, beside what its collector takes: 4 to 6 ms in
+eight recordings of libraries on an H200."""
+SET_UP_S = 0.4
+"""Seconds a problem there: its inputs, its reference, and checks that compile nothing."""
+
 TIMELINE_S = 0.2
 """Seconds a visit of some ten launches, its share of export and cleaning included: a guess."""
+
+EXPLAINED_S, PAGES_S = 4.0, 4.0
+"""Seconds a cell that is explained, and until the pages of its report are printed: 1.5 to 6 and 1.3
+to 5 in recordings of H200s and H100s (more where a launch has many kernels, or takes 10 ms)."""
 
 PROGRAM_S = 3.0
 """Seconds a visit of an external command: ncu, a CUDA context, a few launches."""
@@ -93,6 +112,23 @@ class SessionVisits:
 
 
 NO_VISITS = SessionVisits()
+
+
+@dataclass(frozen=True)
+class RunForecast:
+    """Forecast of a run from its beginning to its page."""
+
+    sessions: tuple[Forecast, ...]
+    further_s: float = 0.0
+    """Of later looks and the confirmation, by the launches that are expected."""
+    explained: int = 0
+    """Cells that are explained, about."""
+    explain_s: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Of all of it."""
+        return sum(session.seconds for session in self.sessions) + self.further_s + self.explain_s
 
 
 @dataclass(frozen=True)
@@ -140,7 +176,48 @@ def forecast(
     return tuple(_sessions(plan, experiment.collect, held, same_gpu))
 
 
-def further_seconds(parts: Sequence[ExpectedLaunches], first_look: Forecast) -> float:
+def run_forecast(
+    loaded: LoadedSpec, held: EarlierVisits, out: Path, gpu: str | None = None
+) -> RunForecast:
+    """Forecast of a whole run on a GPU, as `forecast` has it of its sessions."""
+    plan, experiment = held.plan, loaded.experiment
+    sessions = list(forecast(plan, experiment, out, gpu, held.sessions))
+    first = next((place for place, session in enumerate(sessions) if session.left), None)
+    if first is None:
+        return RunForecast(tuple(sessions))
+    if not sessions[first].by_earlier_run:
+        first_s = first_launch_seconds(experiment, loaded.base, plan.cells)
+        sessions[first] = replace(sessions[first], seconds=sessions[first].seconds + first_s)
+    until_visits_s = SHARED_S if shares_process(plan.sessions[0]) else NEXT_S
+    further_s = further_seconds(after_first_look(plan), sessions[0], until_visits_s)
+    return RunForecast(tuple(sessions), further_s, *explain_seconds(plan, experiment, out, gpu))
+
+
+def explain_seconds(
+    plan: Plan, experiment: Experiment, out: Path, gpu: str | None = None
+) -> tuple[int, float]:
+    """About how many cells are explained where nothing is so far, and seconds that takes."""
+    collect = experiment.collect
+    if not (collect.explain and any(map(counts, collect.collectors))):
+        return 0, 0.0
+    problems = Counter(cell.problem.id for cell in plan.cells)
+    if Question.STEPS in plan.questions:
+        cells = max(problems.values(), default=0)
+    else:
+        has_reference = bool({*plan.references} - {plan.baseline})
+        cells = min(MOST_EXPLAINED, sum(sorted(problems.values())[-2:]), (2 + has_reference) * 2)
+    same_gpu = newest_run(out, plan.experiment, gpu)
+    earlier = () if same_gpu is None else costs_of_run(same_gpu, plan.problem_of)
+    taken = [costs for record, costs in earlier if record.kind == SessionKind.EXPLAIN]
+    explained = {cell for costs in taken for cell in (*costs.visits, *costs.first_visits)}
+    if not explained:
+        return cells, NEXT_S + PAGES_S + cells * EXPLAINED_S
+    return len(explained), NEXT_S + PAGES_S + sum(costs.seconds for costs in taken)
+
+
+def further_seconds(
+    parts: Sequence[ExpectedLaunches], first_look: Forecast, until_visits_s: float = NEXT_S
+) -> float:
     """Seconds of later looks and the confirmation by their launches, which cost what others do.
 
     0 where the first look has nothing left to go by.
@@ -148,7 +225,7 @@ def further_seconds(parts: Sequence[ExpectedLaunches], first_look: Forecast) -> 
     if not first_look.left:
         return 0.0
     visit_s = first_look.visits_s / first_look.left
-    return sum(NEXT_S + part.expected * visit_s for part in parts if part.expected)
+    return sum(until_visits_s + part.expected * visit_s for part in parts if part.expected)
 
 
 def _sessions(
@@ -176,6 +253,8 @@ def _sessions(
         elif missing:
             before_s = _until_visits(session, before) * _processes(session, missing_visits, env_of)
             visits_s = missing.total() * visit_seconds(session, collect.sustained_s)
+            if COLLECTORS[session.collector].in_journal:
+                before_s += SET_UP_S * len({problem_of[cell] for cell in missing})
         yield Forecast(
             session.name,
             len(session.visits),
@@ -201,9 +280,11 @@ def _processes(
 
 def _until_visits(session: SessionPlan, before: SessionPlan | None) -> float:
     """Seconds until the first visit of a session, where no run has told; `before`: that before."""
-    follows = before is not None and before.collector == session.collector
-    is_ready = shares_process(session) or (overlaps(session) and places() > 0)
-    return NEXT_S if follows and is_ready else START_S
+    if before is None or before.collector != session.collector:
+        return START_S
+    if shares_process(session):
+        return SHARED_S
+    return NEXT_S if overlaps(session) and places() > 0 else START_S
 
 
 def _roofs_s(session: SessionPlan, costs: Iterable[tuple[AttemptRecord, SessionCosts]]) -> float:
@@ -221,6 +302,7 @@ def _of_program(session: SessionPlan, held: SessionVisits, newest: RunFolder | N
         len(held.measured),
         rest * visit_s,
         by_earlier_run=bool(made),
+        visits_s=rest * visit_s,
         left_out=len(held.left_out),
         why_again=held.why_again,
     )
@@ -289,6 +371,8 @@ def visit_seconds(session: SessionPlan, longest_s: float = math.inf) -> float:
         return min(SUSTAINED.visit_s, longest_s)
     if session.kind is SessionKind.TIMELINE:
         return TIMELINE_S
+    if COLLECTORS[session.collector].in_journal:
+        return CALLED_S + COLLECTORS[session.collector].visit_s
     return LAUNCHED_S + ncu_launch_seconds(session.metrics)
 
 

@@ -19,6 +19,8 @@ GO_ON = 0.1
 It is 10 % in the recorded sweep of softmax and 14 % in the autotuning; more where most versions are
 questions of their own, as in a progression."""
 
+MOST_EXPLAINED = 6
+"""Cells that are explained, but for those that are asked for: each takes seconds."""
 MOST_FINALISTS = 8
 """Finalists of a problem. More that cannot be told apart are a tie whatever a final says, and each
 costs as many visits as a block of the first look."""

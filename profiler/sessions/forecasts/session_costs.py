@@ -67,7 +67,8 @@ class SessionCosts:
     visits: dict[str, list[float]] = field(default_factory=dict)
     """By cell."""
     first_visits: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds of each process's first visit: its tool takes up to a second, for others 20 ms."""
+    """Seconds of the first visit of each problem in a process: its tool may take up to a second, or
+    make room, for others 2 to 20 ms."""
     set_ups: dict[SetUpStage, dict[str, SetUp]] = field(
         default_factory=lambda: {stage: {} for stage in SetUpStage}
     )
@@ -97,6 +98,13 @@ class SessionCosts:
         return sum(map(len, self.visits.values())) + sum(map(len, self.first_visits.values()))
 
     @property
+    def seconds(self) -> float:
+        """Seconds of all visits and set-ups."""
+        visits = (*self.visits.values(), *self.first_visits.values())
+        set_ups = (set_up for stage in self.set_ups.values() for set_up in stage.values())
+        return sum(map(sum, visits)) + sum(set_up.seconds for set_up in set_ups)
+
+    @property
     def checked(self) -> set[str]:
         """Cells that were compared with their reference."""
         return {cell for check in self.set_ups[SetUpStage.CHECK].values() for cell in check.cells}
@@ -112,8 +120,8 @@ class CostReader:
         self._recorded: float | None = None
         """Time of the last record; None before the first of a process."""
         self._visit_began = 0.0
-        self._has_visits = False
-        """Whether this process has made a visit."""
+        self._visited: set[str] = set()
+        """Problems of which this process has made a visit."""
         self._first_problem: str | None = None
         """The first problem of this process."""
 
@@ -125,7 +133,7 @@ class CostReader:
         since, self._recorded = self._recorded, at
         if record.get("event") == protocol.SESSION_STARTED:
             self.costs.began = at
-            self._has_visits, self._first_problem = False, None
+            self._visited, self._first_problem = set(), None
         elif since is not None:
             since = min(since, at)  # the clock may have been set back
             if record.get("event") in _ROOFS:
@@ -140,7 +148,7 @@ class CostReader:
         cell = str(cell)
         self._first_problem = self._first_problem or problem
         if phase == protocol.MEASURE:
-            self._visit(cell, since, at, ended=ended)
+            self._visit(cell, problem, since, at, ended=ended)
         elif phase in _STAGE_OF_PHASE:
             self._set_up(_STAGE_OF_PHASE[phase], problem, cell, at - since)
         if phase == protocol.WARMUP and ended:
@@ -148,13 +156,13 @@ class CostReader:
         if phase in _WITH_WORK and ended:
             self._declared(problem, record)
 
-    def _visit(self, cell: str, since: float, at: float, *, ended: bool) -> None:
+    def _visit(self, cell: str, problem: str, since: float, at: float, *, ended: bool) -> None:
         if not ended:
             self._visit_began = since
             return
-        visits = self.costs.visits if self._has_visits else self.costs.first_visits
+        visits = self.costs.visits if problem in self._visited else self.costs.first_visits
         visits.setdefault(cell, []).append(max(at - self._visit_began, 0.0))
-        self._has_visits = True
+        self._visited.add(problem)
 
     def _set_up(self, stage: SetUpStage, problem: str, cell: str, seconds: float) -> None:
         new = SetUp(is_first=problem == self._first_problem)
