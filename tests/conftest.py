@@ -20,12 +20,14 @@ os.fsync = without_disk
 READ_RECORDINGS = frozenset(
     {
         "tests/profiler/analyse/test_causes_recorded.py",
+        "tests/profiler/analyse/test_sass_code.py",
         "tests/profiler/analyse/test_waited_for.py",
         "tests/profiler/findings/test_brief.py",
         "tests/profiler/findings/test_contrasts.py",
         "tests/profiler/findings/test_json_documents.py",
         "tests/profiler/findings/test_pairs_judged_once.py",
         "tests/profiler/findings/test_recordings_agree.py",
+        "tests/profiler/render/test_plots.py",
         "tests/profiler/test_search_exports.py",
         "tests/test_doc_numbers.py",
         "tests/test_gallery.py",
