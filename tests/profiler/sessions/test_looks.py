@@ -93,10 +93,39 @@ DECIDED = {"base": 1000.0, "one": 700.0, "two": 850.0, "three": 1300.0}
 # ---- later looks ---------------------------------------------------------------------------------
 
 
-def test_where_every_question_is_answered_nothing_more_is_measured(bench):
-    made = bench()
-    assert made.look(made.samples(DECIDED)).visits == ()
-    assert made.look(made.samples(DECIDED, blocks=16), look=2).visits == ()
+ALL_SLOWER = {"base": 1000.0, "one": 1200.0, "two": 1400.0, "three": 1600.0}
+LATER = {
+    "where every question is answered nothing more is measured": (DECIDED, {}, ""),
+    "a winner that is not decided against the baseline goes on": (
+        *({"base": 1000.0, "one": 990.0, "two": 1200.0, "three": 1300.0}, {}, "base one"),
+    ),
+    "losers need no verdict against the baseline": (DECIDED | {"two": 990.0}, {}, ""),
+    "where all are slower than the baseline nothing is open": (ALL_SLOWER, {}, ""),
+    "the same as the baseline is an answer": (ALL_SLOWER | {"one": 1000.5}, {"margin": 5.0}, ""),
+    "noise that decides nothing keeps all of them": (
+        *(dict.fromkeys(DECIDED, 1000.0), {"scatter": NOISY}, "base one two three"),
+    ),
+    "a margin decides what is apart": (DECIDED, {"margin": 30.0}, "base one two"),
+    "references are never rivals": (
+        *(DECIDED | {"one": 701.0, "two": 700.0}, {"page": "{references: [one]}"}, ""),
+    ),
+    "cells without samples are not measured again": (
+        *({"base": 1000.0, "one": 700.0, "two": 701.0}, {}, "base one two"),
+    ),
+    "without the baseline the race goes on": (
+        *({"one": 700.0, "two": 701.0, "three": 1300.0}, {}, "base one two"),
+    ),
+    "a winner without a baseline is not measured again": ({"one": 700.0, "three": 1300.0}, {}, ""),
+}
+"""Durations, what else is so, and the variants of the second look: one of few problems."""
+
+
+@pytest.mark.parametrize(("times", "more", "expected"), LATER.values(), ids=LATER)
+def test_what_goes_on_to_the_second_look(bench, times, more, expected):
+    fields = {"page": more["page"]} if "page" in more else {}
+    made = bench(margin_pct=more.get("margin", 1.0), **fields)
+    samples = made.samples(times, scatter=more.get("scatter", WIGGLE))
+    assert variants_of(made.look(samples, delta=made.margin)) == set(expected.split())
 
 
 def test_two_that_cannot_be_told_apart_go_on_with_the_baseline_twice(bench):
@@ -114,6 +143,7 @@ def test_two_that_cannot_be_told_apart_go_on_with_the_baseline_twice(bench):
     assert {visit.block for visit in later.visits} == set(range(8, 16))
     last = made.look(made.samples(DECIDED | {"two": 701.0}, blocks=16), look=2)
     assert {visit.block for visit in last.visits} == set(range(16, 32))
+    assert made.look(made.samples(DECIDED, blocks=16), look=2).visits == ()
 
 
 def test_visits_of_a_look_are_in_whole_blocks_and_in_random_order(bench):
@@ -128,56 +158,11 @@ def test_visits_of_a_look_are_in_whole_blocks_and_in_random_order(bench):
     assert all(len(set(order)) == 4 for order in orders)
 
 
-def test_a_winner_that_is_not_decided_against_the_baseline_goes_on(bench):
-    made = bench()
-    close = {"base": 1000.0, "one": 990.0, "two": 1200.0, "three": 1300.0}
-    later = made.look(made.samples(close))
-    assert variants_of(later) == {"base", "one"}
-    assert {visit.arm for visit in later.visits if visit.cell.startswith("base")} == {0, 1}
-
-
-def test_losers_need_no_verdict_against_the_baseline(bench):
-    made = bench()
-    samples = made.samples(DECIDED | {"two": 990.0})  # not decided against the baseline
-    assert made.look(samples).visits == ()
-
-
-def test_where_all_are_slower_than_the_baseline_nothing_is_open(bench):
-    made = bench()
-    times = {"base": 1000.0, "one": 1200.0, "two": 1400.0, "three": 1600.0}
-    assert made.look(made.samples(times)).visits == ()
-
-
-def test_the_same_as_the_baseline_is_an_answer(bench):
-    made = bench()
-    times = {"base": 1000.0, "one": 1000.5, "two": 1400.0, "three": 1600.0}
-    assert made.look(made.samples(times), delta=0.05).visits == ()
-
-
-def test_noise_that_decides_nothing_keeps_all_of_them(bench):
-    made = bench()
-    times = dict.fromkeys(DECIDED, 1000.0)
-    assert variants_of(made.look(made.samples(times, scatter=NOISY))) == set(DECIDED)
-
-
 def test_problems_are_looked_at_one_by_one(bench):
     made = bench(problems="{list: [p, q]}")
     close = {f"{variant}..p": time for variant, time in DECIDED.items()} | {"two..p": 701.0}
     later = made.look(made.samples(DECIDED | close))
     assert visited(later) == {"base..p", "one..p", "two..p"}
-
-
-def test_a_margin_decides_what_is_apart(bench):
-    made = bench(margin_pct="30.0")
-    assert made.margin == pytest.approx(0.3)
-    samples = made.samples(DECIDED)
-    assert variants_of(made.look(samples, delta=made.margin)) == {"base", "one", "two"}
-
-
-def test_references_are_never_rivals(bench):
-    made = bench(page="{references: [one]}")
-    times = DECIDED | {"one": 701.0, "two": 700.0}
-    assert made.look(made.samples(times)).visits == ()
 
 
 # ---- what a look may know ------------------------------------------------------------------------
@@ -217,24 +202,6 @@ def test_final_measurements_do_not_change_a_look(bench):
 
 
 # ---- what failed ---------------------------------------------------------------------------------
-
-
-def test_cells_without_samples_are_not_measured_again(bench):
-    made = bench()
-    failed = {"base": 1000.0, "one": 700.0, "two": 701.0}  # three failed
-    assert variants_of(made.look(made.samples(failed))) == {"base", "one", "two"}
-
-
-def test_without_the_baseline_the_race_goes_on(bench):
-    made = bench()
-    later = made.look(made.samples({"one": 700.0, "two": 701.0, "three": 1300.0}))
-    assert {"one", "two"} <= variants_of(later)
-    assert "three" not in variants_of(later)
-
-
-def test_a_winner_without_a_baseline_is_not_measured_again(bench):
-    made = bench()
-    assert made.look(made.samples({"one": 700.0, "three": 1300.0})).visits == ()
 
 
 @pytest.mark.parametrize("times", [{}, {"base": 1000.0}])
