@@ -35,14 +35,16 @@ TIMES = {"plain": 100.0, "library": 90.0, "other library": 120.0, "tree": 80.0, 
 """Durations at the problem `small`, in ns."""
 
 
-@pytest.fixture
-def plan_of(tmp_path):
-    def plan_of(text):
-        (tmp_path / "workload.py").write_text("import torch\n", encoding="utf-8")
-        (tmp_path / "spec.yaml").write_text(text, encoding="utf-8")
-        return make_plan(load_spec(tmp_path / "spec.yaml"), Space())
+def plan_of(text, folder):
+    (folder / "workload.py").write_text("import torch\n", encoding="utf-8")
+    (folder / "spec.yaml").write_text(text, encoding="utf-8")
+    return make_plan(load_spec(folder / "spec.yaml"), Space())
 
-    return plan_of
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    """The plan of VERSIONS, which no test changes."""
+    return plan_of(VERSIONS, tmp_path_factory.mktemp("versions"))
 
 
 def samples(plan, times, kind="timing"):
@@ -63,54 +65,54 @@ def names(cells):
     return [f"{cell.variant.name}/{cell.problem.name}" for cell in cells]
 
 
-def test_at_most_six_cells_the_best_the_baseline_and_the_best_reference(plan_of):
-    plan = plan_of(VERSIONS)
+def explained(plan, times, **more):
+    """Names of the cells that are explained where variants have these times."""
+    return names(explain_cells(plan, samples(plan, times), **more))
+
+
+def test_at_most_six_cells_the_best_the_baseline_and_the_best_reference(plan):
     # The largest change is at `middle`; `large` takes longest.
     times = {**TIMES, "loop/middle": 20.0, "loop/large": 70.0}
-    assert names(explain_cells(plan, samples(plan, times))) == [
+    assert explained(plan, times) == [
         *("plain/middle", "library/middle", "loop/middle"),
         *("plain/large", "library/large", "loop/large"),
     ]
 
 
-def test_the_leader_is_explained_where_it_differs_most(plan_of):
+def test_the_leader_is_explained_where_it_differs_most(plan):
     """It once was not at all, where another variant differs more and the longest is a tie."""
-    plan = plan_of(VERSIONS)
     # `tree` leads; `loop` was measured at `middle` alone, and is far ahead there.
     times = {name: time for name, time in TIMES.items() if name != "loop"}
     times |= {"tree/small": 50.0, "tree/large": 100.0, "loop/middle": 10.0}
     without_libraries = {name: time for name, time in times.items() if "library" not in name}
-    assert names(explain_cells(plan, samples(plan, without_libraries))) == [
+    assert explained(plan, without_libraries) == [
         *("plain/small", "tree/small"),
         *("plain/middle", "loop/middle"),
         *("plain/large", "tree/large"),
     ]
     # With a reference at each, a third problem would be more than six cells.
-    assert names(explain_cells(plan, samples(plan, times))) == [
+    assert explained(plan, times) == [
         *("plain/small", "library/small", "tree/small"),
         *("plain/large", "library/large", "tree/large"),
     ]
 
 
-def test_each_of_two_leaders_is_explained_where_rivals_share_the_problems(plan_of):
+def test_each_of_two_leaders_is_explained_where_rivals_share_the_problems(plan):
     """Which of them leads by a hair is found out by the confirmation, after this."""
-    plan = plan_of(VERSIONS)
     times = {"plain": 100.0, "library": 90.0, "tree/small": 79.0, "tree/middle": 80.0}
     times |= {"loop/large": 81.0}
-    assert names(explain_cells(plan, samples(plan, times))) == [
+    assert explained(plan, times) == [
         *("plain/small", "library/small", "tree/small"),
         *("plain/large", "library/large", "loop/large"),
     ]
 
 
-def test_one_problem_where_the_largest_has_the_largest_change(plan_of):
-    plan = plan_of(VERSIONS)
-    explained = explain_cells(plan, samples(plan, {**TIMES, "tree/large": 30.0}))
-    assert names(explained) == ["plain/large", "library/large", "tree/large"]
+def test_one_problem_where_the_largest_has_the_largest_change(plan):
+    found = explained(plan, {**TIMES, "tree/large": 30.0})
+    assert found == ["plain/large", "library/large", "tree/large"]
 
 
-def test_the_confirmation_decides_which_is_the_best(plan_of):
-    plan = plan_of(VERSIONS)
+def test_the_confirmation_decides_which_is_the_best(plan):
     times = {"plain/large": 100.0, "tree/large": 88.0, "loop/large": 84.0}
     confirmed = samples(plan, times, "final")
     both = pd.concat([samples(plan, {**TIMES, "tree/large": 30.0}), confirmed])
@@ -118,48 +120,44 @@ def test_the_confirmation_decides_which_is_the_best(plan_of):
     assert "tree/large" not in names(explain_cells(plan, both))
 
 
-def test_a_clock_of_the_confirmation_makes_no_other_variant_the_fastest(plan_of):
+def test_a_clock_of_the_confirmation_makes_no_other_variant_the_fastest(plan):
     """Medians of two sessions were once compared: what was not confirmed seemed to be ahead."""
-    plan = plan_of(VERSIONS)
     times = {"plain": 100.0, "tree": 80.0, "loop": 81.0}
     slower_clock = {"plain/large": 110.0, "tree/large": 88.0}
     both = pd.concat([samples(plan, times), samples(plan, slower_clock, "final")])
     assert names(explain_cells(plan, both)) == ["plain/large", "tree/large"]
 
 
-def test_the_leader_of_tuning_is_who_loses_least_at_its_worst(plan_of):
+def test_the_leader_of_tuning_is_who_loses_least_at_its_worst(plan):
     """As on its page: the least geometric mean may be far behind at one problem."""
-    plan = plan_of(VERSIONS)
     times = {"plain": 100.0, "tree": 20.0, "tree/large": 95.0, "loop": 23.0, "loop/large": 80.0}
-    assert "tree/small" in names(explain_cells(plan, samples(plan, times)))
-    assert "loop/small" in names(explain_cells(plan, samples(plan, times), tunes=True))
+    assert "tree/small" in explained(plan, times)
+    assert "loop/small" in explained(plan, times, tunes=True)
 
 
-def test_noise_does_not_choose_another_problem_when_cells_are_explained(plan_of):
+def test_noise_does_not_choose_another_problem_when_cells_are_explained(plan):
     """Attention takes about as long in one 16-bit type as in the other."""
-    plan = plan_of(VERSIONS)
     middle = {"plain/middle": 333.0, "library/middle": 300.0, "tree/middle": 268.0}
     looked = samples(plan, {"plain": 100.0, "library": 90.0, "tree": 80.0, **middle})
     first = explain_cells(plan, looked)
     assert names(first) == ["plain/middle", "library/middle", "tree/middle"], "they share a place"
-    explained = {
+    before = {
         cell.id
         for cell in plan.cells
         if cell.problem.name == "large" and cell.variant.name in ("plain", "library", "tree")
     }
-    assert names(explain_cells(plan, looked, explained)) == [
+    assert names(explain_cells(plan, looked, before)) == [
         "plain/large",
         "library/large",
         "tree/large",
     ]
     slower = samples(plan, {"plain/middle": 370.0, "tree/middle": 290.0}, "final")
-    later = explain_cells(plan, pd.concat([looked, slower]), explained)
+    later = explain_cells(plan, pd.concat([looked, slower]), before)
     assert "tree/middle" in names(later), "that is no noise"
 
 
-def test_explained_cells_count_where_they_tell_of_a_leader(plan_of):
+def test_explained_cells_count_where_they_tell_of_a_leader(plan):
     """Else the fastest of a hair, or the other of two leaders, costs a session of its own."""
-    plan = plan_of(VERSIONS)
     timed = samples(plan, {"plain": 100.0, "library": 90.0, "tree": 80.0, "loop/large": 79.0})
 
     def of(*variants):
@@ -184,36 +182,30 @@ def test_explained_cells_count_where_they_tell_of_a_leader(plan_of):
         {"tree/small": 98.5, "tree/middle": 99.9, "tree/large": 99.8},
     ],
 )
-def test_a_small_difference_is_explained_where_it_is(plan_of, times):
-    plan = plan_of(VERSIONS)
-    explained = names(explain_cells(plan, samples(plan, {"plain": 100.0, **times})))
-    assert {"plain/small", "tree/small"} <= set(explained)
+def test_a_small_difference_is_explained_where_it_is(plan, times):
+    assert {"plain/small", "tree/small"} <= {*explained(plan, {"plain": 100.0, **times})}
 
 
-def test_a_problem_that_takes_ncu_minutes_is_not_the_longest(plan_of):
-    plan = plan_of(VERSIONS)
+def test_a_problem_that_takes_ncu_minutes_is_not_the_longest(plan):
     # The largest change is at `small`; those of `large` take more than 50 ms.
     times = {name: 1e5 * time for name, time in {**TIMES, "tree/small": 20.0}.items()}
-    found = {name.partition("/")[2] for name in names(explain_cells(plan, samples(plan, times)))}
+    found = {name.partition("/")[2] for name in explained(plan, times)}
     assert found == {"small", "middle"}
     longer = {name: 100 * time for name, time in times.items()}
-    found = {name.partition("/")[2] for name in names(explain_cells(plan, samples(plan, longer)))}
+    found = {name.partition("/")[2] for name in explained(plan, longer)}
     assert found == {"small", "large"}  # nothing is shorter
 
 
-def test_every_version_of_a_ladder_at_the_problem_that_takes_longest(plan_of):
-    plan = plan_of(LADDER)
+def test_every_version_of_a_ladder_at_the_problem_that_takes_longest(tmp_path):
+    plan = plan_of(LADDER, tmp_path)
     times = {"first": 9.0, "second": 8.0, "third": 7.0}
-    assert names(explain_cells(plan, samples(plan, times))) == [
-        *("first/large", "second/large", "third/large")
-    ]
+    assert explained(plan, times) == [*("first/large", "second/large", "third/large")]
 
 
-def test_cells_without_a_duration_are_not_explained(plan_of):
-    plan = plan_of(VERSIONS)
+def test_cells_without_a_duration_are_not_explained(plan):
     assert explain_cells(plan, samples(plan, {})) == ()
     rest = {name: time for name, time in TIMES.items() if name not in ("plain", "tree")}
-    assert names(explain_cells(plan, samples(plan, rest))) == ["library/large", "loop/large"]
+    assert explained(plan, rest) == ["library/large", "loop/large"]
 
 
 @pytest.mark.parametrize(
@@ -226,33 +218,31 @@ def test_cells_without_a_duration_are_not_explained(plan_of):
         (["tree..small, plain..small"], ["plain", "tree"]),
     ],
 )
-def test_cells_that_are_asked_for(plan_of, asked, expected):
-    cells = asked_cells(plan_of(VERSIONS), asked)
+def test_cells_that_are_asked_for(plan, asked, expected):
+    cells = asked_cells(plan, asked)
     variants = [cell.variant.name for cell in cells]
     assert (len(cells) if isinstance(expected, int) else variants) == expected
 
 
 @pytest.mark.parametrize("asked", [["large,tre"], ["large", "tre"], ["all", "tre"]])
-def test_a_name_that_no_cell_has_is_refused(plan_of, asked):
+def test_a_name_that_no_cell_has_is_refused(plan, asked):
     with pytest.raises(UsageError, match="no cell and no problem is called 'tre'") as raised:
-        asked_cells(plan_of(VERSIONS), asked)
+        asked_cells(plan, asked)
     assert "profiler plan" in raised.value.remedy
 
 
-def test_cells_of_many_kernels_are_explained_only_where_they_are_asked_for(plan_of):
-    plan = plan_of(VERSIONS)
+def test_cells_of_many_kernels_are_explained_only_where_they_are_asked_for(plan):
     frame = samples(plan, TIMES)
     tree = frame["cell"].str.startswith("tree")
     frame.loc[tree, "kernels"] = MOST_KERNELS + 1
-    explained = {cell.variant.name for cell in explain_cells(plan, frame)}
-    assert explained == {"plain", "library", "loop"}, "the fastest of the others stands in"
+    found = {cell.variant.name for cell in explain_cells(plan, frame)}
+    assert found == {"plain", "library", "loop"}, "the fastest of the others stands in"
     assert len(many_kernels(frame)) == 3
     assert {cell.variant.name for cell in asked_cells(plan, ["all"])} >= {"tree"}
 
 
-def test_a_baseline_of_many_kernels_is_explained_at_one_problem(plan_of):
+def test_a_baseline_of_many_kernels_is_explained_at_one_problem(plan):
     """Of eager RMSNorm, seven kernels took ncu 10 s at each of two."""
-    plan = plan_of(VERSIONS)
     times = {"plain": 100.0, "tree": 80.0, "tree/middle": 20.0}
     frame = samples(plan, times)
     plain = frame["cell"].str.startswith("plain")
