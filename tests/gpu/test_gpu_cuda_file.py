@@ -59,3 +59,59 @@ def test_the_example_of_several_launches_is_right_and_both_kernels_are_in_its_sa
     assert {cell["outcome"] for cell in cells} == {"measured"}
     two = [cell for cell in cells if cell["variant"] == "two launches"]
     assert {cell["metrics"]["kernels"]["median"] for cell in two} == {2}
+
+
+BATCHED = """\
+#include <cooperative_groups.h>
+
+__global__ void add_tensors(const float* const* x, float* sum, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) sum[i] = x[0][i] + x[1][i] + x[2][i];
+}
+
+__global__ void add_in_turn(const float* const* x, float* sum, int n) {
+    auto grid = cooperative_groups::this_grid();
+    for (int part = 0; part < 3; ++part) {
+        for (int i = grid.thread_rank(); i < n; i += grid.size())
+            sum[(i + part) % n] = (part ? sum[(i + part) % n] : 0) + x[part][(i + part) % n];
+        grid.sync();
+    }
+}
+"""
+
+BATCHED_SPEC = """\
+name: batched
+workload:
+  source: batched.cu
+  arguments: {x: {shape: [3, n], pointers: true}, sum: {shape: n, output: true}, n}
+  block: 256
+  reference: x.sum(0)
+variants:
+  baseline: plain
+  list:
+    - {name: plain, kernel: add_tensors, grid: ceil(n / 256)}
+    - {name: in turn, kernel: add_in_turn, grid: 264, cooperative: true}
+    - {name: too many, kernel: add_in_turn, grid: 1000000, cooperative: true}
+problems: {matrix: {n: [1000000]}}
+"""
+
+
+def test_tensors_of_pointers_and_cooperative_launches_run(tmp_path):
+    (tmp_path / "batched.cu").write_text(BATCHED)
+    spec = tmp_path / "batched.yaml"
+    spec.write_text(BATCHED_SPEC)
+    done, cells = measured(spec, "--blocks", "6", "--fast", "--no-explain")
+    assert done.returncode == 4, done.stderr
+    outcomes = {cell["variant"]: cell["outcome"] for cell in cells}
+    assert outcomes == {"plain": "measured", "in turn": "measured", "too many": "raised"}
+    assert "too many blocks for a cooperative launch" in done.stdout + done.stderr
+
+
+def test_the_example_with_cub_is_right(tmp_path):
+    page = (ROOT / "docs/cuda-file.md").read_text("utf-8").partition("## CUB, Thrust")[2]
+    (tmp_path / "row_sums.cu").write_text(page.split("```cuda\n")[1].partition("```")[0])
+    spec = tmp_path / "row_sums.yaml"
+    spec.write_text(page.split("```yaml\n")[1].partition("```")[0])
+    done, cells = measured(spec, "--blocks", "6", "--fast", "--no-explain")
+    assert done.returncode == 0, done.stderr
+    assert {cell["outcome"] for cell in cells} == {"measured"}
