@@ -86,10 +86,10 @@ workload:
   arguments: {x: {shape: [3, n], pointers: true}, sum: {shape: n, output: true}, n}
   block: 256
   reference: x.sum(0)
+baseline: plain
 variants:
-  baseline: plain
   list:
-    - {name: plain, kernel: add_tensors, grid: ceil(n / 256)}
+    - {name: plain, kernel: add_tensors, grid: "ceil_div(n, 256)"}
     - {name: in turn, kernel: add_in_turn, grid: 264, cooperative: true}
     - {name: too many, kernel: add_in_turn, grid: 1000000, cooperative: true}
 problems: {matrix: {n: [1000000]}}
