@@ -5,6 +5,7 @@ A dispatch mode sees every operator below autograd, those of the backward pass t
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import sys
 import time
@@ -218,6 +219,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         self.graphs = CompiledGraphs()
         self._is_inside = False
         """Whether a call is being made: what it calls and launches is a part of it."""
+        self.is_off = False
+        """Whether calls pass by, although the mode is on."""
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -246,7 +249,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         is_fake = FakeTensor in types  # as DTensor has them, to find shapes
         if types and not is_fake and any(map(_makes_other_calls, types)):  # which are seen next
             return NotImplemented
-        if is_fake or self._is_inside or self.graphs.compiling:
+        if is_fake or self._is_inside or self.is_off or self.graphs.compiling:
             return func(*args, **kwargs)
         kind = self._kinds.get(id(func))
         if kind is None:  # whose cache keeps the operator, and so its id
@@ -393,6 +396,16 @@ _LEAVE_ALONE = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP)
 set_code_exec_strategy(_Mode.__torch_dispatch__.__code__, _LEAVE_ALONE)
 
 
+def _runs_compiled() -> bool:
+    """Whether this is called by what torch.compile runs, as by an optimizer that is compiled."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "compile_wrapper":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _with_tf32() -> list[str]:
     """What multiplies float32 on a GPU as TF32: it is no part of a call, but of its time."""
     found: dict[str, bool] = {}
@@ -496,13 +509,19 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         self._complete = False
         self._uncaptured = UncapturedStep()
         self._recording = ExitStack()
+        self._dispatching = ExitStack()
+        """Has the mode, while it is on."""
+        self._stays_on = False
+        """Whether it is on between steps that are recorded, too."""
         self._watching = ExitStack()
         values_folder = self.folder / VALUES_FOLDER if values else None
         (values_folder or self.folder).mkdir(parents=True, exist_ok=True)
         self._mode = _Mode(values_folder, partial(self._write, complete=False))
 
     def __enter__(self) -> Self:
-        hook = register_optimizer_step_post_hook(self._optimizer_stepped)
+        # Where a program compiles the steps of its optimizer, dynamo would trace the hook, too.
+        stepped = torch.compiler.disable(self._optimizer_stepped)  # type: ignore[no-untyped-call]
+        hook = register_optimizer_step_post_hook(stepped)
         self._watching.callback(hook.remove)
         self._watching.enter_context(self._mode.graphs.watched())
         self._write(complete=False)
@@ -517,6 +536,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
     ) -> None:
         self._watching.close()
         self._finish()
+        self._dispatching.close()
 
     @property
     def has_optimizer(self) -> bool:
@@ -533,7 +553,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             steps.recorded += 1
             self._mode.write_sometimes()
         if steps.ended == 1 <= steps.first:
-            self._recording.close()
+            self._pause()
             self._mode.settle()
         self._time_uncaptured()
         if steps.ended == steps.profiled:
@@ -550,7 +570,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         self._before = before, self._mode.begin_anew(known=is_described)
         self._steps.recorded_from = step
         if not is_described:
-            self._recording.close()
+            self._pause()
             self._resume()
 
     def _time_uncaptured(self) -> None:
@@ -560,7 +580,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             return
         if can_wait():
             torch.cuda.synchronize()
-        if steps.ended == timed.stop:
+        if steps.ended == timed.stop and not self._stays_on:
             elapsed = time.perf_counter_ns() - steps.began_ns
             steps.uncaptured_ns = elapsed // len(timed)
         steps.began_ns = time.perf_counter_ns()
@@ -569,6 +589,8 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         del args, kwargs
         if self._steps.leader is None:
             self._steps.leader = optimizer
+            # When what torch.compile runs returns, torch sets back whether there is a mode.
+            self._stays_on = _runs_compiled()
         if self._steps.leader is optimizer:
             self.step()
 
@@ -578,12 +600,20 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         mode = self._mode
         self._recording.enter_context(mode.kernels)
         self._recording.enter_context(seen_by(mode.launched, mode.graphs, mode.paused))
-        self._recording.enter_context(mode)
+        if not self._stays_on:
+            self._dispatching.enter_context(mode)
+        mode.is_off = False
+
+    def _pause(self) -> None:
+        self._mode.is_off = True
+        if not self._stays_on:
+            self._dispatching.close()
+        self._recording.close()
 
     def _finish(self) -> None:
         if self._complete:
             return
-        self._recording.close()
+        self._pause()
         self._complete = True
         steps = self._steps
         if self._before is not None and steps.ended == steps.recorded_from:  # no whole step since

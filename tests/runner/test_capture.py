@@ -715,6 +715,27 @@ def test_steps_end_with_those_of_the_first_optimizer(tmp_path, capsys):
         assert counts["aten.addmm.default"] == count, name
 
 
+@pytest.mark.filterwarnings("ignore")  # torch's, of what it compiles
+def test_steps_end_with_those_of_a_compiled_optimizer(tmp_path):
+    """Torch sets back whether a mode is on when compiled code returns: it must not be another."""
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, foreach=False)
+    step = torch.compile(optimizer.step, backend="eager")
+    with profiler.capture(tmp_path / "c", steps=(3, 5)):
+        for _ in range(6):
+            model(torch.ones(1, 2)).sum().backward()
+            step()
+            optimizer.zero_grad()
+
+    document = read_calls(tmp_path / "c")
+
+    assert (document["first_step"], document["steps"]) == (3, 2)
+    assert document["uncaptured_step_ns"] is None
+    counts = {call["operator"]: call["count"] for call in document["calls"]}
+    assert counts["aten.addmm.default"] == 2
+    assert torch.ones(2).add(1).tolist() == [2, 2]
+
+
 def test_signatures_are_described_in_the_step_before(tmp_path, monkeypatch):
     x, described = torch.ones(4), Counter()
     original = recording.Described
