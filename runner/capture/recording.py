@@ -626,6 +626,8 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         count = sum(call["count"] for call in document["calls"])
         signatures = len(document["calls"])
         lines = [f"captured {count} calls of {signatures} signatures into {self.folder}"]
+        if not signatures:
+            lines.append("  this process called no operator; those that it starts are not captured")
         steps = self._steps
         if steps.ended and steps.recorded_from < steps.first:
             lines.append(f"  of its step {steps.recorded_from}: its step {steps.first} never ended")

@@ -897,6 +897,11 @@ def test_a_profile_that_ends_inside_a_range_has_not_seen_it_begin(tmp_path, monk
     assert "aten::addmm" in [event.name for event in own.events()]
 
 
+def test_a_program_that_lets_others_compute_is_told_so(tmp_path, capsys):
+    in_program(lambda: None, tmp_path / "c")
+    assert "those that it starts are not captured" in capsys.readouterr().err
+
+
 def test_a_folder_that_holds_something_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="not empty"):
