@@ -189,7 +189,8 @@ class ImportLog(MetaPathFinder):
 
     def end(self) -> tuple[str, ...]:
         """Names of the installed modules that were imported, without what these import."""
-        sys.meta_path.remove(self)
+        with suppress(ValueError):  # what was imported may have changed the list itself
+            sys.meta_path.remove(self)
         return tuple(name for name in dict.fromkeys(self._names) if _is_installed(name))
 
 
