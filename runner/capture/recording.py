@@ -205,7 +205,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         self._write_at = time.monotonic() + _WRITE_EVERY_S
         self.recorded = Recorded()
         self._known: Mapping[Key, Call] = {}
-        """Calls of the step before, in which their signatures were described."""
+        """Calls that are described, by those of the step before, and were not made yet."""
         self._kinds: dict[int, str] = {}
         """`kind_of` by the id of an operator, whose hash is a function of Python."""
         self._numbers = itertools.count()
@@ -239,7 +239,10 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         """
         self.settle()
         before, self.recorded = self.recorded, Recorded()
-        self._known = before.calls if known else {}
+        calls = before.calls if known else {}
+        self._known = {key: call.uncounted(next(self._numbers)) for key, call in calls.items()}
+        for call in self._known.values():
+            self.kernels.of_call(call.number)  # makes its mark
         return before
 
     def __torch_dispatch__(
@@ -271,10 +274,9 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
 
     def _known_call(self, key: Key) -> Call | None:
         """The call of a signature that was described in the step before; None where it was not."""
-        known = self._known.get(key)
-        if known is None:
-            return None
-        call = self.recorded.calls[key] = known.uncounted(next(self._numbers))
+        call = self._known.get(key)
+        if call is not None:
+            self.recorded.calls[key] = call
         return call
 
     def _timed(
