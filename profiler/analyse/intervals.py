@@ -173,8 +173,9 @@ def _ordered_medians(rows: Floats) -> Floats:
     ordered = np.sort(rows, axis=-1)
     medians = ((ordered[:, :, np.newaxis] + ordered[:, np.newaxis]) / 2).reshape(count, -1)
     order = np.argsort(medians, axis=-1)
-    medians, drawn = (np.take_along_axis(part, order, axis=-1) for part in (medians, drawn))
-    return np.repeat(medians.ravel(), drawn.ravel()).reshape(count, -1)
+    times = np.take_along_axis(drawn, order, axis=-1)
+    in_order: Floats = np.take_along_axis(medians, order, axis=-1)
+    return np.repeat(in_order.ravel(), times.ravel()).reshape(count, -1)
 
 
 def _middle_ranks(rows: Floats) -> tuple[Ranks, Ranks]:

@@ -40,6 +40,8 @@ many blocks do; simulating it would take memory and time by the square."""
 _GOLDEN = (5**0.5 - 1) / 2
 _MOST_FLIPPED = 100
 """Blocks up to which sign flips are counted; the work grows with the cube of their number."""
+_PARTS = 16
+"""Parts of the simulated runs whose means are in memory one after the other."""
 _MOST_EXACT = 50
 """Blocks up to which `scipy.stats.wilcoxon` takes the exact distribution."""
 _STRONG = 3.0
@@ -316,8 +318,8 @@ def _rank_shift(n: int, level: float) -> Floats:
     if n in _SHAPED:
         return -_ordered_means(n)[:, allowed].astype(np.float64)
     first, second = np.triu_indices(n)
-    averages = ((row[first] + row[second]) / 2 for row in rows)
-    return np.array([-np.partition(of_row, allowed)[allowed] for of_row in averages])
+    averages = ((some[:, first] + some[:, second]) / 2 for some in np.array_split(rows, _PARTS))
+    return -np.concatenate([np.partition(part, allowed)[:, allowed] for part in averages])
 
 
 @cache

@@ -133,8 +133,7 @@ def _varying(
             column = of_group[finite[:, place], place]
             sets.setdefault((str(cell), present[place]), []).append((source, column))
     for where, of_metric in sets.items():
-        first = of_metric[0][1][0]
-        if any((column != first).any() for _, column in of_metric):
+        if len({value for _, column in of_metric for value in column.tolist()}) > 1:
             yield where, tuple(of_metric)
 
 
