@@ -258,8 +258,10 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         if kind is None:  # whose cache keeps the operator, and so its id
             kind = self._kinds[id(func)] = kind_of(func)
         if kind == MADE_OF_OTHERS:
-            with self:
-                return func.decompose(*args, **kwargs)
+            if not any(tensor.is_nested for tensor in tensors_in((args, kwargs))):
+                with self:
+                    return func.decompose(*args, **kwargs)
+            kind = ""  # nested tensors have kernels of their own for some of these
         try:
             key = None if kind else key_of(id(func), args, kwargs)
         except NotReplayableError as reason:
