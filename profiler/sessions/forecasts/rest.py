@@ -58,11 +58,9 @@ class LaunchTimes:
         return self._common_s + self.slowness * self._declared(cell)
 
 
-_OF_FIRST = 0.1
+_OF_FIRST = 0.08
 """What a later problem takes of the first of a process, which loads and compiles for all: 0.02 to
 0.15 of it in recordings of softmax, attention and compiled operators on an H200."""
-_OF_FIRST_AGAIN = 0.02
-"""What a later problem takes of the first where an earlier session of the run compiled it."""
 _LOADING_S = 2.0
 """Most that the first check of a process takes to load what later ones find loaded."""
 
@@ -106,7 +104,7 @@ class SetUps:
                 took[kind].append(set_up.seconds)
                 expected[kind].append(expected_s)
             elif not self._earlier[kind]:
-                self._excess[kind] = max(0.0, _lasting_seconds(kind, set_up) - expected_s)
+                self._excess[kind] = max(0.0, _lasting_seconds(kind[0], set_up) - expected_s)
         for kind, seconds in took.items():
             excess_s = sum(seconds) - sum(expected[kind])
             self._excess[kind] = max(0.0, excess_s / len(seconds))
@@ -133,11 +131,10 @@ def _set_ups(session: SessionCosts, prepared: Set[str]) -> Iterator[tuple[Kind, 
             yield (stage, problem in prepared), problem, set_up
 
 
-def _lasting_seconds(kind: Kind, first: SetUp) -> float:
+def _lasting_seconds(stage: SetUpStage, first: SetUp) -> float:
     """What a later problem would take, by the first of a process."""
-    stage, again = kind
     if stage is SetUpStage.PREPARE:
-        return first.seconds * (_OF_FIRST_AGAIN if again else _OF_FIRST)
+        return first.seconds * _OF_FIRST
     return first.seconds - _LOADING_S
 
 
