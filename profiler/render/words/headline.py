@@ -312,25 +312,28 @@ _MOST_EFFECTS = 3
 def _effect_words(step_effect: StepEffect, problems: Sequence[Problem]) -> str:
     """A step after the largest, in short: its ratio, and its verdicts by their symbols.
 
-    Where those differ, the least and the most that it is at one problem; with the problems where
-    they oppose each other.
+    Where those differ, the least and the most that it is for one pair of variants at one problem;
+    with the problems where they oppose each other.
     """
     name, overall = step_name(step_effect.step), step_effect.overall
     if alike := symbol(step_effect.verdicts):
         return f"{name} {numbers.ratio(overall.ratio)} {alike}"
-    measured = sorted((each for each in step_effect.effects if each.pairs), key=lambda e: e.ratio)
+    measured = [effect for effect in step_effect.effects if effect.pairs]
     if not measured or not step_effect.verdicts:
         return f"{name} {numbers.ratio(overall.ratio)}"
     given = {pair.verdict for pair in step_effect.verdicts}
     at = {effect.problem for effect in measured}
     those = {problem.id: problem for problem in problems if problem.id in at}
+    least = min((effect.smallest, effect.problem) for effect in measured)
+    most = max((effect.largest, effect.problem) for effect in measured)
     ends = [
-        numbers.ratio(effect.ratio)
-        + (f" {place}" if {Verdict.FASTER, Verdict.SLOWER} <= given else "")
-        for effect in (measured[0], measured[-1])
-        for place in [where([those[effect.problem]], [*those.values()])]
+        numbers.ratio(ratio) + (f" {place}" if {Verdict.FASTER, Verdict.SLOWER} <= given else "")
+        for ratio, problem in (least, most)
+        for place in [where([those[problem]], [*those.values()])]
     ]
-    verdicts = f"{' to '.join(ends)}; {counted(step_effect.verdicts)}"
+    count = len(step_effect.step.pairs)
+    pairs = f"mean of {count} pairs; " if count > 1 else ""
+    verdicts = f"{pairs}{' to '.join(ends)}; {counted(step_effect.verdicts)}"
     return f"{name} {numbers.ratio(overall.ratio)} ({verdicts})"
 
 
