@@ -542,8 +542,9 @@ def _unpacked(packed: bytes) -> tuple[bytes, bool]:
     return b"".join(pieces), ended
 
 
-_READ_JOURNALS = 16
-"""Journals that are kept in memory: those of one execution, some megabytes each."""
+_READ_JOURNALS = 64
+"""Journals that are kept in memory, some megabytes each: those of one execution, and of a run that
+was gone on with a dozen times."""
 
 
 @dataclass(frozen=True)

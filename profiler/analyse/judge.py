@@ -77,7 +77,7 @@ def times_of(
         columns=["collector", "cell", "block", "arm", "duration_ns", "cycles"]
     )
     rows = rows[rows["duration_ns"].notna()]
-    collector = collector or primary_timer(rows["collector"])
+    collector = collector or primary_timer(rows["collector"].unique())
     rows = rows[rows["collector"] == collector]
     if blocks is not None:
         rows = rows[rows["block"] < blocks]

@@ -173,8 +173,11 @@ class AttemptReader:
 
         What cannot be read is left to `load`.
         """
+        if attempt.result is None:
+            return
+        protocol.read_whole_journal(attempt.journal)  # what it has read it keeps
         path = attempt.csv()
-        if attempt.result is not None and path is not None:
+        if path is not None:
             with suppress(ParseError):
                 self._ahead[attempt.folder] = read_alone(attempt, path)
 
