@@ -23,7 +23,7 @@ MOST_KERNELS = 20
 """Kernels in a launch beyond which a cell is explained only where it is asked for: ncu runs each of
 them up to 34 times, and takes 1 to 6 s for it on an H200."""
 MOST_KERNELS_AGAIN = 6
-"""Kernels that another problem of variants which are explained already may add: ncu took 1.4 s for
+"""Kernels that another problem may add, where a leader is explained already: ncu took 1.4 s for
 each of the seven of an eager RMSNorm, and 1 to 2 s for a cell of one, on an H200."""
 LONG_NS = 50e6
 """Duration from which a problem is not the longest that is explained, if there are shorter ones:
@@ -73,9 +73,10 @@ def explain_cells(
     differences within a tenth of the largest, too), one at which cells are `explained` already has
     it, else the one that takes longest (below LONG_NS), else the first. Where a leader is
     `explained` beside the baseline, those that are count among the MOST_EXPLAINED: noise makes
-    another one the fastest, or the first of two leaders. Another problem of the same variants is
-    left out where it adds more than MOST_KERNELS_AGAIN. Where steps are asked for, every version at
-    the problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over.
+    another one the fastest, or the first of two leaders. Once a leader has its place, another
+    problem of the same variants, or of any rival, is left out where it adds more than
+    MOST_KERNELS_AGAIN. Where steps are asked for, every version at the problem that takes longest.
+    Cells of more than MOST_KERNELS kernels are passed over.
     `tunes`: the leader is who has the smallest worst slowdown, as on the page, not the smallest
     geometric mean.
     """
@@ -113,8 +114,10 @@ def explain_cells(
         cells = _of_answer(plan, by_problem[problem], durations, rivals)
         added = {cell.id for cell in cells} - cell_ids
         told = {cell.variant.id for cell in plan.cells if cell.id in cell_ids}
-        tells_again = told.issuperset(cell.variant.id for cell in cells)
-        if tells_again and sum(durations.kernels[cell] for cell in added) > MOST_KERNELS_AGAIN:
+        # Who leads is told first; that another rival is the fastest at a problem is worth less.
+        is_told = told.issuperset(cell.variant.id for cell in cells) or rivals == every_rival
+        kernels = sum(durations.kernels[cell] for cell in added)
+        if cell_ids and is_told and kernels > MOST_KERNELS_AGAIN:
             continue
         if len(cell_ids | added) <= MOST_EXPLAINED:
             cell_ids |= added

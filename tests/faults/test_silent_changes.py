@@ -86,6 +86,7 @@ def test_every_event_and_phase_of_the_protocol_is_known():
         needed |= {"phase": protocol.CHECK} if "phase" in needed else {}
         needed |= {"outcome": "raised"} if "outcome" in needed else {}
         needed |= {"kernels": [], "block": 0} if event == protocol.COUNTED else {}
+        needed |= {"modules": []} if event == protocol.IMPORTED else {}
         assert protocol.record_of(json.dumps(needed)) is not None, event
 
 
