@@ -92,7 +92,7 @@ class Session:
         self._settings = CellSettings()
         self._failed: set[str] = set()
         self._imports: ImportLog | None = None
-        """Of the launches of the first problem, while they are made."""
+        """Modules that the launches of the first problem import, while they are made."""
         self._set_up_s = 0.0
         """Seconds that inputs, launches and warm-ups of this problem took where they lie now."""
         self._rounding: tuple[float, ...] = ()
@@ -166,7 +166,7 @@ class Session:
             self._visits.close()
 
     def _end_imports(self) -> tuple[str, ...]:
-        """What the launches of the first problem imported; once."""
+        """Names of modules that the launches of the first problem imported; once."""
         log, self._imports = self._imports, None
         return () if log is None else log.end()
 

@@ -77,7 +77,7 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
                 self.order[kernel].append(number)
 
     def of_call(self, number: int) -> AbstractContextManager[Any] | None:
-        """What marks a call inside it, by the number of its signature; None where none is timed."""
+        """Mark for a call that runs inside it, by its number; None where none is timed."""
         if self._profile is None:
             return None
         mark = self._marks.get(number)

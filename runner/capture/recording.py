@@ -674,7 +674,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         return sorted(rows, key=lambda row: -row["time_ns"])
 
     def _waits(self) -> dict[str, Any] | None:
-        """What the GPU waited in a step, by what it waited for; None where that is not known."""
+        """Nanoseconds of the waits of a GPU in a step, by what ended them; None where not known."""
         waits = self._uncaptured.waits
         if waits is None or self._steps.recorded_from == 0:
             return None

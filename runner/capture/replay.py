@@ -164,7 +164,7 @@ class CapturedCalls:
         ]
 
     def comparable(self, call: int, made: Sequence[Any]) -> list[torch.Tensor]:
-        """What `launch` of an operator gave, without results in a form of its library."""
+        """Tensors of what `launch` of an operator gave, but those in a form of its library."""
         new = [] if made[0] is None else comparable(self.operator(call), made[0])
         return [*new, *tensors_in(made[1:])]
 

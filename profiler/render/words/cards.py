@@ -437,18 +437,18 @@ def _difference_card(findings: Findings) -> Card:
     against = f"the {noun(findings.numbers)} of {baseline.label}"
     if findings.ranking.baseline_rank:
         against += f" in {row.variant.label}, first of the rest"
-    chosen = _selection_words(findings.ranking, row)
+    selection_bias = _selection_words(findings.ranking, row)
     if len(row.ratios) == 1:
         value = row.best[1]
         between = numbers.interval(value.ratio_low, value.ratio_high)
         words = " ".join(filter(None, (against, between)))
-        return Card(question, numbers.ratio(value.ratio), f"{words}{chosen}")
+        return Card(question, numbers.ratio(value.ratio), f"{words}{selection_bias}")
     own = [problem for problem, _ in row.ratios]
     span = " to ".join(
         f"{numbers.ratio(value.ratio)} {min(f'at {problem.name}', where([problem], own), key=len)}"
         for problem, value in (row.best, row.worst)
     )
-    return Card(question, numbers.ratio(row.geometric_mean), f"{against}; {span}{chosen}")
+    return Card(question, numbers.ratio(row.geometric_mean), f"{against}; {span}{selection_bias}")
 
 
 def _source(verdicts: Sequence[PairVerdict]) -> str:

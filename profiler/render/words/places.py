@@ -35,7 +35,8 @@ def places(found: Sequence[Problem], problems: Sequence[Problem]) -> str:
 
 def named(found: Sequence[Problem]) -> str:
     """Names of one or two problems; the number of more."""
-    return " and ".join(each.name for each in found) if len(found) <= _NAMED else str(len(found))
+    few = len(found) <= _NAMED
+    return " and ".join(problem.name for problem in found) if few else str(len(found))
 
 
 def where(found: Sequence[Problem], problems: Sequence[Problem]) -> str:

@@ -127,7 +127,7 @@ class RunForecast:
 
     @property
     def seconds(self) -> float:
-        """Of all of it."""
+        """Seconds of its sessions, of later looks and of explaining."""
         return sum(session.seconds for session in self.sessions) + self.further_s + self.explain_s
 
 
