@@ -363,7 +363,8 @@ _OCCUPANCY_AND_TRAFFIC = (
         label="L2 traffic",
         unit="byte",
         pass_class=PassClass.SINGLE,
-        definition="Bytes that were asked of the L2 cache, from all sides.",
+        definition="Bytes that were asked of the L2 cache, from all sides: those of the SMs, and "
+        "up to 0.1 MB of other units and of system memory, of which ncu sees more than CUPTI.",
         better="lower",
         ncu={DEFAULT: "lts__t_bytes.sum"},
     ),
