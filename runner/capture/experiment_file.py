@@ -296,7 +296,7 @@ def {function}_inputs(call, device, seed{indices}):
 
 def _is_skewed(call: Document) -> bool:
     """Whether a call has indices of which some are far more frequent than others."""
-    tensors = _tensors(list(call["arguments"].values()))
+    tensors = tensors_of(list(call["arguments"].values()))
     return any(map(is_skewed, tensors))
 
 
@@ -401,7 +401,7 @@ def shapes_of(call: Document) -> str:
     """Types and shapes of the first tensors of a call: `f32[64x512] f32[512]`."""
     named: list[str] = []
     for value in call["arguments"].values():
-        tensors = list(_tensors(value))
+        tensors = list(tensors_of(value))
         shapes = [f"{_short(t['dtype'])}[{'x'.join(map(str, t['shape']))}]" for t in tensors]
         if len(tensors) > _MOST_SHAPES:
             elements = sum(math.prod(tensor["shape"]) for tensor in tensors)
@@ -412,10 +412,11 @@ def shapes_of(call: Document) -> str:
     return f"{shown} and {more} more" if more > 0 else shown or "no tensor"
 
 
-def _tensors(value: Any) -> Iterable[Document]:
+def tensors_of(value: Any) -> Iterable[Document]:
+    """Documents of the tensors of an argument, in order."""
     if isinstance(value, list):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors_of(item)
     elif isinstance(value, Mapping) and "tensor" in value:
         yield value["tensor"]
 

@@ -20,7 +20,7 @@ _ON_GPU = (ProfilerActivity.CUDA,)
 _MARKED = (ProfilerActivity.CPU, *_ON_GPU)
 
 
-class _Mark(AbstractContextManager[None]):
+class Mark(AbstractContextManager[None]):
     """The only kind of range that is recorded: those of operators and of the program are not.
 
     They would take some microseconds of each call; and a profile must not end inside a range that
@@ -49,7 +49,6 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
 
     def __init__(self) -> None:
         self._profile: Any = None
-        self._marks: dict[int, AbstractContextManager[Any]] = {}
         self.ns: Counter[int] = Counter()
         """Nanoseconds of the kernels of all calls, by number."""
         self.launches: Counter[int] = Counter()
@@ -76,14 +75,9 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
             for number, kernel in launched(events, _MARK):
                 self.order[kernel].append(number)
 
-    def of_call(self, number: int) -> AbstractContextManager[Any] | None:
-        """Mark for a call that runs inside it, by its number; None where none is timed."""
-        if self._profile is None:
-            return None
-        mark = self._marks.get(number)
-        if mark is None:
-            mark = self._marks[number] = _Mark(f"{_MARK}{number}")
-        return mark
+    def mark(self, number: int) -> Mark | None:
+        """What is entered around the calls of a number; None where none is timed."""
+        return None if self._profile is None else Mark(f"{_MARK}{number}")
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import operator
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -28,27 +29,33 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from profiler.runner.capture.distributions import Distribution
 from profiler.runner.capture.experiment_file import (
     EXPERIMENT_FILE,
     experiment_text,
     gaps_sentence,
     row_name,
     shares_of_time,
+    tensors_of,
 )
 from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, VALUES_FOLDER, write_json
-from profiler.runner.capture.kernel_times import KernelTimes, UncapturedStep, can_wait
+from profiler.runner.capture.kernel_times import KernelTimes, Mark, UncapturedStep, can_wait
 from profiler.runner.capture.launches import CompiledGraphs, Launch, seen_by
 from profiler.runner.capture.signatures import (
+    NESTED,
     Arguments,
     Described,
     Key,
     NotReplayableError,
-    bound,
+    by_name,
     comparable,
+    defaults_of,
     digest,
+    family_of,
     key_of,
     overwritten,
     require_plain,
+    takes_lazy,
     tensors_in,
     written,
 )
@@ -61,6 +68,7 @@ MADE_OF_OTHERS = "made of other operators"
 _COLLECTIVE = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor")
 _ALLOCATES = ("aten::empty", "aten::new_empty", "aten::set_")
 _MARKS = ("prim", "profiler")
+_DEVICES = ("CPU", "CUDA")
 _NONE: Arguments = {}
 _TIMED = 8
 """Steps without a capture that are timed: one alone waits for its own first launches."""
@@ -86,7 +94,9 @@ def kind_of(func: Any) -> str:
     if func.namespace in _COLLECTIVE:
         return COLLECTIVES
     name = func.name()  # type: ignore[no-untyped-call]
-    if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"):
+    has_kernel = partial(torch._C._dispatch_has_kernel_for_dispatch_key, name)
+    # Some have both, as `silu_backward`: then the kernel of the device is what a program runs.
+    if has_kernel("CompositeImplicitAutograd") and not any(map(has_kernel, _DEVICES)):
         return MADE_OF_OTHERS
     is_allocation = func._schema.name.startswith(_ALLOCATES)
     return NOT_LAUNCHED if func.is_view or func.namespace in _MARKS or is_allocation else ""
@@ -140,13 +150,15 @@ def launch_document(
     }
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Call:
     """All calls of one signature."""
 
     number: int
     made: Any
     """The operator, or the launch around the dispatcher."""
+    mark: Mark | None
+    """What is entered around each, where kernels are timed."""
     count: int = 0
     time_ns: int = 0
     described: Described | None = None
@@ -162,9 +174,9 @@ class Call:
         """The launch around the dispatcher; None where an operator was called."""
         return self.made if isinstance(self.made, Launch) else None
 
-    def uncounted(self, number: int) -> Call:
+    def uncounted(self, number: int, mark: Mark | None) -> Call:
         """A call of the same signature that was not made yet."""
-        return Call(number, self.made, document=self.document, left_out=self.left_out)
+        return Call(number, self.made, mark, document=self.document, left_out=self.left_out)
 
     def settle(self, number: int) -> None:
         """Make the document of what was looked at, or say why there is none."""
@@ -172,11 +184,11 @@ class Call:
         if described is None:
             return
         try:
-            arguments, storages = described.settle()
+            launch = self.launch
+            arguments, storages = described.settle({} if launch else defaults_of(self.made))
         except NotReplayableError as reason:
             self.left_out = str(reason)
             return
-        launch = self.launch
         made = call_document if launch is None else launch_document
         self.document = {"id": number, **made(self.made, arguments, storages)}
         if self.digest is not None:
@@ -188,8 +200,24 @@ class Recorded:
     """What a program called, in one step or some."""
 
     calls: dict[Key, Call] = field(default_factory=dict)
-    left_out: dict[str, Counter[Any]] = field(default_factory=lambda: defaultdict(Counter))
-    """Operators whose calls are not recorded, by why."""
+    """By signature; of those that only the step before had, none was made."""
+    left_out: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    """Ids of operators whose calls are not recorded, by why."""
+
+    def made(self) -> list[Call]:
+        """Calls of all signatures of which one was made."""
+        return [call for call in self.calls.values() if call.count]
+
+
+class _Operator:
+    """What the mode must know of an operator for each call, found once."""
+
+    __slots__ = ("func", "kind", "takes_lazy")
+
+    def __init__(self, func: Any) -> None:
+        self.func = func
+        self.kind = kind_of(func)
+        self.takes_lazy = self.kind in ("", MADE_OF_OTHERS) and takes_lazy(func)
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
@@ -204,10 +232,10 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         self._write = write
         self._write_at = time.monotonic() + _WRITE_EVERY_S
         self.recorded = Recorded()
-        self._known: Mapping[Key, Call] = {}
-        """Calls that are described, by those of the step before, and were not made yet."""
-        self._kinds: dict[int, str] = {}
-        """`kind_of` by the id of an operator, whose hash is a function of Python."""
+        self._families: dict[Key, list[tuple[Key, Call]]] = {}
+        """Calls that the step before described: others that differ in sizes alone are like them."""
+        self.operators: dict[int, _Operator] = {}
+        """By their ids: the hash of an operator is a function of Python."""
         self._numbers = itertools.count()
         self._unsettled: list[Call] = []
         """What was looked at, and is described when it is written."""
@@ -239,55 +267,56 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         """
         self.settle()
         before, self.recorded = self.recorded, Recorded()
-        calls = before.calls if known else {}
-        self._known = {key: call.uncounted(next(self._numbers)) for key, call in calls.items()}
-        for call in self._known.values():
-            self.kernels.of_call(call.number)  # makes its mark
+        self._families = defaultdict(list)
+        for key, call in (before.calls if known else {}).items():
+            number = next(self._numbers)
+            self.recorded.calls[key] = call.uncounted(number, self.kernels.mark(number))
+            if call.document is not None and call.launch is None:
+                self._families[family_of(key)].append((key, call))
         return before
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Arguments | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        is_fake = FakeTensor in types  # as DTensor has them, to find shapes
-        if types and not is_fake and any(map(_makes_other_calls, types)):  # which are seen next
-            return NotImplemented
+        if types and FakeTensor not in types and any(map(_makes_other_calls, types)):
+            return NotImplemented  # those calls are seen next
+        is_fake = types and FakeTensor in types  # as DTensor has them, to find shapes
         if is_fake or self._is_inside or self.is_off or self.graphs.compiling:
             return func(*args, **kwargs)
-        kind = self._kinds.get(id(func))
-        if kind is None:  # whose cache keeps the operator, and so its id
-            kind = self._kinds[id(func)] = kind_of(func)
+        known = self.operators.get(id(func))
+        if known is None:
+            known = self.operators[id(func)] = _Operator(func)
+        if known.kind:
+            return self._unrecorded(known, args, kwargs)
+        try:
+            key = key_of(id(func), args, kwargs, may_be_lazy=known.takes_lazy)
+        except NotReplayableError as reason:
+            self.recorded.left_out[str(reason)][id(func)] += 1
+            return func(*args, **kwargs)
+        call = self.recorded.calls.get(key)
+        if call is None:
+            return self._first(key, func, args, kwargs)
+        return self._timed(call, func, args, kwargs)
+
+    def _unrecorded(self, known: _Operator, args: Any, kwargs: Arguments) -> Any:
+        """Make a call that is not recorded itself: its parts are, or it is counted."""
+        func, kind = known.func, known.kind
         if kind == MADE_OF_OTHERS:
             if not any(tensor.is_nested for tensor in tensors_in((args, kwargs))):
                 with self:
                     return func.decompose(*args, **kwargs)
-            kind = ""  # nested tensors have kernels of their own for some of these
-        try:
-            key = None if kind else key_of(id(func), args, kwargs)
-        except NotReplayableError as reason:
-            kind, key = str(reason), None
-        if key is None:
-            self.recorded.left_out[kind][func] += 1
-            return func(*args, **kwargs)
-        call = self.recorded.calls.get(key) or self._known_call(key)
-        if call is not None:
-            return self._timed(call, func, args, kwargs)
-        return self._first(key, func, args, kwargs)
-
-    def _known_call(self, key: Key) -> Call | None:
-        """The call of a signature that was described in the step before; None where it was not."""
-        call = self._known.get(key)
-        if call is not None:
-            self.recorded.calls[key] = call
-        return call
+            kind = NESTED  # which have kernels of their own for some of these
+        self.recorded.left_out[kind][id(func)] += 1
+        return func(*args, **kwargs)
 
     def _timed(
         self, call: Call, make: Callable[..., Any], args: Any = (), kwargs: Arguments = _NONE
     ) -> Any:
         """Make a call, count it, and add what it takes."""
         call.count += 1
+        mark = call.mark
         self._is_inside = True
-        mark = self.kernels.of_call(call.number)
         begin = time.perf_counter_ns()
         try:
             if mark is None:
@@ -314,12 +343,12 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         with self.paused():
             launch = describe()
         calls = self.recorded.calls
-        call = calls.get(launch.key) or self._known_call(launch.key)
+        call = calls.get(launch.key)
         if call is not None:
             return self._timed(call, make)
         with self.paused():
-            number = next(self._numbers)
-            call = calls[launch.key] = Call(number, launch, left_out=launch.left_out)
+            call = calls[launch.key] = self._new_call(launch)
+            call.left_out = launch.left_out
             if not call.left_out:
                 keeps_values = self._values is not None
                 call.described = Described(launch.arguments, text=keeps_values, values=keeps_values)
@@ -328,16 +357,22 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             self._keep(call)
         return result
 
+    def _new_call(self, made: Any) -> Call:
+        number = next(self._numbers)
+        return Call(number, made, self.kernels.mark(number))
+
     def _first(self, key: Key, func: Any, args: Any, kwargs: Arguments) -> Any:
         """Make the first call of a signature, and keep what it was called with."""
-        arguments = bound(func, args, kwargs)
-        call = self.recorded.calls[key] = Call(next(self._numbers), func)
+        arguments = by_name(func, args, kwargs)
+        call = self.recorded.calls[key] = self._new_call(func)
         keeps_values = self._values is not None
+        relatives = self._families and self._families.get(family_of(key))
         described = call.described = Described(
             arguments,
             text=keeps_values or func.namespace == "aten",
             values=keeps_values,
             overwritten=overwritten(func),
+            like=partial(_elements_of_nearest, key, relatives) if relatives else None,
         )
         result = self._timed(call, func, args, kwargs)
         call.left_out = _left_out_by(func, described, result)
@@ -354,8 +389,6 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             return
         self._unsettled.append(call)
         self._unsettled_bytes += call.described.held_bytes
-        if "cuda" in call.described.devices:
-            self.device = "cuda"
         values = call.described.values
         if self._values is not None or self._unsettled_bytes > _MOST_HELD:
             self.settle()
@@ -368,13 +401,15 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         unsettled, self._unsettled, self._unsettled_bytes = self._unsettled, [], 0
         with self.paused():
             for call in unsettled:
+                if call.described is not None and call.described.is_on("cuda"):
+                    self.device = "cuda"
                 call.settle(self._settled)
                 self._settled += call.document is not None
 
     def number_documents(self) -> None:
         """Number what is recorded from 0 on, without what only steps before had."""
         self.settle()
-        calls = self.recorded.calls.values()
+        calls = self.recorded.made()
         documents = [call.document for call in calls if call.document is not None]
         documents.sort(key=lambda document: int(document["id"]))
         kept = {f"{document['id']}.pt" for document in documents}
@@ -426,6 +461,19 @@ def _shown_name(call: Call) -> str:
     return str(call.made) if call.launch is None else f"{call.launch.kind} {call.launch.name}"
 
 
+def _elements_of_nearest(key: Key, relatives: Sequence[tuple[Key, Call]]) -> list[Distribution]:
+    """What the elements of the tensors of that call are like that has most sizes in common."""
+    _, nearest = max(relatives, key=lambda relative: _in_common(key, relative[0]))
+    arguments = (nearest.document or {})["arguments"]
+    return [tensor["values"] for tensor in tensors_of([*arguments.values()])]
+
+
+def _in_common(first: Key, second: Key) -> int:
+    """How many sizes and strides two signatures of a family have in common."""
+    parts = zip(first, second, strict=True)
+    return sum(sum(map(operator.eq, *pair)) for pair in parts if isinstance(pair[0], tuple))
+
+
 def _left_out_by(func: Any, described: Described, result: Any) -> str:
     """Why a call is left out by what it returned: all of it lies in storages of its arguments."""
     results = list(tensors_in(result))
@@ -436,7 +484,7 @@ def _left_out_by(func: Any, described: Described, result: Any) -> str:
         return str(reason)
     if not results or func._schema.is_mutable:
         return ""
-    is_view = all(tensor.untyped_storage()._cdata in described.given for tensor in results)
+    is_view = all(described.has_storage(tensor.untyped_storage()._cdata) for tensor in results)
     return NOT_LAUNCHED if is_view else ""
 
 
@@ -650,7 +698,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         """Every call with how often and how long: of kernels, where they were timed."""
         return [
             {**call.document, **self._taken(call)}
-            for call in self._mode.recorded.calls.values()
+            for call in self._mode.recorded.made()
             if call.document is not None
         ]
 
@@ -664,7 +712,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
     def _launches(self) -> list[dict[str, Any]]:
         """Launches around the dispatcher that are in no experiment, those of most time first."""
         found: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-        for call in self._mode.recorded.calls.values():
+        for call in self._mode.recorded.made():
             if call.launch is not None and call.left_out:
                 found[call.launch.kind, call.launch.name, call.left_out] += self._taken(call)
         rows = [
@@ -678,7 +726,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         waits = self._uncaptured.waits
         if waits is None or self._steps.recorded_from == 0:
             return None
-        calls = {call.number: _shown_name(call) for call in self._mode.recorded.calls.values()}
+        calls = {call.number: _shown_name(call) for call in self._mode.recorded.made()}
         by_call = waits.by_call(self._mode.kernels.order, calls)
         return {"span_ns": waits.span_ns, "before_ns": dict(by_call.most_common())}
 
@@ -686,8 +734,10 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         """Calls that are not recorded, by why and operator."""
         found: dict[str, Counter[str]] = defaultdict(Counter)
         for reason, counts in self._mode.recorded.left_out.items():
-            found[reason] += Counter({str(func): count for func, count in counts.items()})
-        for call in self._mode.recorded.calls.values():
+            found[reason] += Counter(
+                {str(self._mode.operators[func].func): count for func, count in counts.items()}
+            )
+        for call in self._mode.recorded.made():
             if call.left_out and call.launch is None:
                 found[call.left_out][str(call.made)] += call.count
         return found

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 
-from profiler.runner.capture.distributions import look_at
+from profiler.runner.capture.distributions import Distribution, look_at
 
 ALIGNMENT = 64
 """Bytes: where a tensor begins in its storage counts up to this, which no vector load exceeds."""
@@ -34,9 +34,16 @@ _BYTES = {
     if isinstance(dtype, torch.dtype) and not name.startswith("q")
 }
 """Bytes of an element, of types that are not quantized."""
+NESTED = "nested tensors"
 _LOOKED_AT = 8
 """Tensors of a list of numbers that are looked at, at least: an optimizer has hundreds in one."""
 _COMPLEX = frozenset(dtype for dtype in _BYTES if dtype.is_complex)
+_INTEGERS = frozenset(
+    dtype for dtype in {*_BYTES} - {*_COMPLEX, torch.bool} if not dtype.is_floating_point
+)
+_LISTS = (list, tuple)
+"""To be an instance of `list | tuple` takes 200 ns, because that makes a new type each time."""
+_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 _AS_GIVEN = frozenset({int, bool, str, type(None), torch.dtype, torch.layout, torch.memory_format})
 _BY_NAME = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 
@@ -49,7 +56,7 @@ class NotReplayableError(Exception):
 
 
 @cache
-def _defaults(func: Any) -> Mapping[str, Any]:
+def defaults_of(func: Any) -> Mapping[str, Any]:
     """Arguments of an operator with their defaults; the schema makes new objects each time."""
     return {argument.name: argument.default_value for argument in func._schema.arguments}
 
@@ -65,15 +72,15 @@ def _written_names(func: Any) -> tuple[str, ...]:
     )
 
 
-def bound(func: Any, args: Sequence[Any], kwargs: Arguments) -> dict[str, Any]:
-    """Arguments of a call by the names of the operator's schema, with those left to defaults."""
-    defaults = _defaults(func)
-    return {**defaults, **dict(zip(defaults, args, strict=False)), **kwargs}
+def by_name(func: Any, args: Sequence[Any], kwargs: Arguments) -> dict[str, Any]:
+    """Arguments of a call that are given, by the names of the operator's schema."""
+    return {**dict(zip(defaults_of(func), args, strict=False)), **kwargs}
 
 
 def written(func: Any, arguments: Arguments) -> dict[str, Any]:
     """Arguments that an operator writes, by name, as far as they are given."""
-    return {name: arguments[name] for name in _written_names(func) if arguments[name] is not None}
+    names = _written_names(func)
+    return {name: arguments[name] for name in names if arguments.get(name) is not None}
 
 
 @cache
@@ -109,18 +116,29 @@ def comparable(func: Any, result: Any) -> list[torch.Tensor]:
     return [t for t in tensors if not (has_numbers and t.dtype is torch.uint8)]
 
 
-def key_of(what: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
+@cache
+def takes_lazy(func: Any) -> bool:
+    """Whether an operator is called with lazily conjugated or negated tensors.
+
+    For all others torch makes plain ones of them, before a dispatch mode sees the call.
+    """
+    name, has_kernel = func.name(), torch._C._dispatch_has_kernel_for_dispatch_key
+    return bool(has_kernel(name, "Conjugate") or has_kernel(name, "Negative"))
+
+
+def key_of(what: Any, args: Sequence[Any], kwargs: Arguments, *, may_be_lazy: bool = True) -> Key:
     """What two calls of one signature have in common; `what`: which operator, say.
 
-    Raises NotReplayableError where a tensor among the arguments is of a kind that cannot be kept.
+    `may_be_lazy`: whether tensors among the arguments may be lazily conjugated or negated.
+    Raises NotReplayableError where a tensor is of a kind that cannot be kept.
     """
     key: list[Any] = [what]
     places: list[int] = []
     begins: list[int] = []
-    _add_to_key(args, key, places, begins)
+    _add_to_key(args, key, places, begins, may_be_lazy)
     if kwargs:
         key += kwargs
-        _add_to_key(kwargs.values(), key, places, begins)
+        _add_to_key(kwargs.values(), key, places, begins, may_be_lazy)
     if len(set(places)) < len(places):  # some in one storage
         numbers: dict[int, int] = {}
         places = [numbers.setdefault(place, len(numbers)) for place in places]
@@ -131,7 +149,7 @@ def key_of(what: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
 
 
 def _add_to_key(
-    values: Iterable[Any], key: list[Any], places: list[int], begins: list[int]
+    values: Iterable[Any], key: list[Any], places: list[int], begins: list[int], may_be_lazy: bool
 ) -> None:
     """Append what counts of arguments; of tensors, too, their storages and where they begin.
 
@@ -142,28 +160,33 @@ def _add_to_key(
         kind = type(value)
         if kind in _AS_GIVEN:
             key += (kind, value)
-        elif isinstance(value, torch.Tensor):
-            dtype = value.dtype
+        elif kind in _TENSORS or isinstance(value, torch.Tensor):
             try:
-                begin = int(value.storage_offset()) * _BYTES[dtype]
-                device = _device_type(value)
+                dtype = value.dtype
+                begin = value.storage_offset() * _BYTES[dtype]
+                device = "cuda" if value.is_cuda else _device_type(value)
                 key += (dtype, value.shape, value.stride(), device, begin % ALIGNMENT)
                 places.append(value.untyped_storage()._cdata)
                 begins.append(begin)
-                if value.is_neg() or (dtype in _COMPLEX and value.is_conj()):
+                if may_be_lazy and (value.is_neg() or (dtype in _COMPLEX and value.is_conj())):
                     require_plain(value)
             except (RuntimeError, KeyError):  # NotImplementedError is one of the first
                 require_plain(value)
                 raise
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, _LISTS):
             key += (list, len(value))
-            _add_to_key(value, key, places, begins)
-        elif isinstance(value, torch.device):
+            _add_to_key(value, key, places, begins, may_be_lazy)
+        elif kind is torch.device:
             key.append(value.type)
-        elif isinstance(value, torch.Generator) or (kind is float and value not in _SPECIAL):
+        elif kind is torch.Generator or (kind is float and value not in _SPECIAL):
             key.append(kind)
         else:
             key += (kind, value)
+
+
+def family_of(key: Key) -> Key:
+    """What signatures have in common that differ in sizes and strides alone."""
+    return tuple([len(part) if isinstance(part, tuple) else part for part in key])
 
 
 @cache
@@ -173,14 +196,13 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 def _device_type(tensor: torch.Tensor) -> str:
     """Type of its device, by what takes least; raises NotReplayableError for meta."""
-    return "cuda" if tensor.is_cuda else "cpu" if tensor.is_cpu else _other_type(tensor.device)
-
-
-@cache
-def _other_type(device: torch.device) -> str:
-    if device.type == "meta":
+    if tensor.is_cuda:
+        return "cuda"
+    if tensor.is_cpu:
+        return "cpu"
+    if tensor.is_meta:
         raise NotReplayableError("quantized and meta tensors")
-    return device.type
+    return tensor.device.type
 
 
 def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
@@ -226,13 +248,16 @@ class Described:
         text: bool,
         values: bool = False,
         overwritten: Collection[str] = (),
+        like: Callable[[], Sequence[Distribution]] | None = None,
     ) -> None:
         """`text`: whether words among the arguments may be kept; `values`: whether elements are.
 
         `overwritten`: names of those that are not read. They may never have been written, so that
-        what lies there is of something else.
+        what lies there is of something else. `like`: what the elements of each tensor are like,
+        where only integers are to be looked at, which must fit to the sizes.
         """
         self._text = text
+        self._like = like
         self._read: list[torch.Tensor] = []
         self._tensors: list[_Seen] = []
         self._arguments = {
@@ -240,9 +265,6 @@ class Described:
         }
         self._describe, self.held_bytes = look_at(self._read)
         del self._read
-        self.devices = {tensor.device for tensor in self._tensors}
-        self.given = {tensor.storage for tensor in self._tensors}
-        """Storages of the arguments."""
         self.values: list[torch.Tensor] = []
         """Copies of the used parts of the storages, as bytes in main memory."""
         if values:
@@ -254,10 +276,20 @@ class Described:
                 for place, (begin, end) in self._used().items()
             ]
 
+    def is_on(self, device: str) -> bool:
+        """Whether a tensor is on a device of this type."""
+        return any(tensor.device == device for tensor in self._tensors)
+
+    def has_storage(self, place: int) -> bool:
+        """Whether a tensor lies in this storage."""
+        return any(tensor.storage == place for tensor in self._tensors)
+
     def _seen(self, value: Any, is_read: bool, is_like_last: bool = False) -> Any:
         """`is_like_last`: whether it need not be looked at where the last was of its type."""
         if isinstance(value, torch.Tensor):
             dtype = value.dtype
+            if self._like is not None and dtype not in _INTEGERS:
+                is_read = False
             if is_read and not (is_like_last and self._is_like_last(dtype)):
                 self._read.append(value)
             seen = _Seen(
@@ -290,25 +322,28 @@ class Described:
             ends[tensor.storage] = max(ends[tensor.storage], tensor.end)
         return {place: (base, ends[place]) for place, base in bases.items()}
 
-    def settle(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def settle(self, defaults: Arguments) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Arguments and storages as JSON; raises NotReplayableError for what cannot be made again.
 
-        What the tensors held is found here, of what was copied of them.
+        `defaults`: arguments that need not be given. What the tensors held is found here, of what
+        was copied of them.
         """
         used, devices = self._used(), {seen.storage: seen.device for seen in self._tensors}
         numbers = {place: number for number, place in enumerate(used)}
         elements = self._describe()
+        others = iter(self._like() if self._like is not None else [{}] * len(self._tensors))
 
         def as_json(value: Any) -> Any:
             if isinstance(value, _Seen):
                 begin = value.begin - used[value.storage][0]
+                other = next(others)
                 document = {
                     "dtype": _dtype_name(value.dtype),
                     "shape": list(value.shape),
                     "stride": list(value.stride),
                     "storage": numbers[value.storage],
                     "offset": begin // _BYTES[value.dtype],
-                    "values": {} if value.sample is None else elements[value.sample],
+                    "values": other if value.sample is None else elements[value.sample],
                 }
                 return {"tensor": document}
             if isinstance(value, list):
@@ -319,7 +354,8 @@ class Described:
                 )
             return plain_json(value)
 
-        arguments = {name: as_json(value) for name, value in self._arguments.items()}
+        given = {**defaults, **self._arguments}
+        arguments = {name: as_json(value) for name, value in given.items()}
         storages = [
             {"bytes": end - begin, "device": devices[place]} for place, (begin, end) in used.items()
         ]
@@ -346,7 +382,7 @@ def plain_json(value: Any) -> Any:
 def require_plain(tensor: torch.Tensor) -> None:
     """Raise NotReplayableError for a tensor that is no plain piece of memory."""
     if tensor.is_nested:
-        raise NotReplayableError("nested tensors")
+        raise NotReplayableError(NESTED)
     if tensor.layout is not torch.strided:
         raise NotReplayableError("sparse tensors")
     if tensor.is_quantized or tensor.is_meta:

@@ -142,7 +142,7 @@ def test_what_cannot_be_replayed_is_named_and_counted(tmp_path):
     assert "Left out (lazily conjugated tensors): 1 aten.mm.default." in text
 
 
-def test_in_inference_mode_the_same_operators_are_seen(tmp_path):
+def test_operators_are_seen_as_the_program_runs_them(tmp_path):
     layer, x = torch.nn.Linear(4, 4), torch.randn(2, 3, 4)
 
     def program():
@@ -157,6 +157,10 @@ def test_in_inference_mode_the_same_operators_are_seen(tmp_path):
     assert found[torch.inference_mode] == found[torch.no_grad]
     operators = [operator for operator, _, _ in found[torch.no_grad]]
     assert operators == ["aten.addmm.default", "aten.clone.default", "aten._to_copy.default"]
+    activation = torch.nn.functional.silu(x.requires_grad_())
+    calls = in_program(activation.sum().backward, tmp_path / "backward")["calls"]
+    # It could be made of others, too, but has a kernel of its own.
+    assert [call["operator"] for call in calls][-1] == "aten.silu_backward.default"
 
 
 def test_what_a_library_hands_from_call_to_call_is_in_no_experiment(tmp_path):
@@ -742,7 +746,7 @@ def test_steps_end_with_those_of_a_compiled_optimizer(tmp_path):
 
 
 def test_signatures_are_described_in_the_step_before(tmp_path, monkeypatch):
-    x, described = torch.ones(4), Counter()
+    x, n, described = torch.arange(4.0), torch.arange(4), Counter()
     original = recording.Described
 
     def counted(*args, **kwargs):
@@ -753,7 +757,7 @@ def test_signatures_are_described_in_the_step_before(tmp_path, monkeypatch):
     with profiler.capture(tmp_path / "c", steps=(4, 6)) as captured:
         for step in range(7):
             x.exp()
-            x[: step % 4].sin()
+            x[: 1 + step % 4].mul(n[: 1 + step % 4])
             if step == 3:
                 x.cos()
             captured.step()
@@ -762,9 +766,13 @@ def test_signatures_are_described_in_the_step_before(tmp_path, monkeypatch):
     calls = read_calls(tmp_path / "c")["calls"]
     assert [(call["id"], call["operator"], call["count"]) for call in calls] == [
         (0, "aten.exp.default", 2),
-        (1, "aten.sin.default", 1),
-        (2, "aten.sin.default", 1),
+        (1, "aten.mul.Tensor", 1),
+        (2, "aten.mul.Tensor", 1),
     ]
+    for size, call in enumerate(calls[1:], 1):  # looked at are only integers there
+        numbers, integers = (call["arguments"][name]["tensor"] for name in ("self", "other"))
+        assert numbers["shape"] == integers["shape"] == [size]
+        assert (numbers["values"]["mean"], integers["values"]["max"]) == (1.5, size - 1)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
