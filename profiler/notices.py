@@ -56,7 +56,7 @@ class NoticeKind(StrEnum):
     COPIES_NOT_TIMED = "copies_not_timed"
     SEVERAL_STREAMS = "several_streams"
     COMPARED_IN_OWN_TYPES = "compared_in_own_types"
-    BASELINE_ROUNDED = "baseline_rounded"
+    ROUNDING_ALLOWED = "rounding_allowed"
     UNCONFINED = "unconfined"
     LESS_EXACT = "less_exact"
     ATTEMPT_LINKED = "attempt_linked"
@@ -322,10 +322,10 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "Results are compared with the baseline's own at {problems}: {cause}.",
         "Write the right result in plain operations with @….reference.",
     ),
-    NoticeKind.BASELINE_ROUNDED: NoticeTemplate(
+    NoticeKind.ROUNDING_ALLOWED: NoticeTemplate(
         Severity.INFO,
-        "In its own types the baseline misses the default tolerance at {problems}. There results "
-        "may be off from its result in float64 by up to {most}, which rounding explains.",
+        "Some results miss the default tolerance at {problems}. There they may be off from the "
+        "result in float64 by up to {most}, which rounding explains.",
         "Give a tolerance to allow less or more.",
     ),
     NoticeKind.UNCONFINED: NoticeTemplate(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from functools import partial
 from numbers import Number
 from types import CoroutineType, GeneratorType
 from typing import Any
@@ -39,13 +39,6 @@ _DEFAULT_TOLERANCES = {
     torch.complex128: Tolerance(1e-7, 1e-7),
 }
 
-_SLACK, _HALF_SLACK = 16.0, 2.0
-"""How many times as wrong as the baseline a right result may be: other orders of adding differ by
-as much in float32. A result in half precision was rounded once, at its end; twice as much is what
-rounding the other way makes."""
-_MOST_ROUNDINGS = 8.0
-"""Of the largest element, that the worst error of a baseline may be taken for."""
-_HALF_BYTES = 2
 _HALF_ROUNDINGS = 2.0
 """Of the largest element, that a result in half precision may be off by. Attention of plain
 operations is off by up to 1.05, torch's own by 0.15 to 0.38 (12 shapes and seeds, bfloat16); one
@@ -59,6 +52,9 @@ _NOTHING = -1.0
 """Stands for an element that has no error, in a maximum over errors that are never negative."""
 
 Tensors = tuple[torch.Tensor, ...]
+Allowed = Callable[[int, torch.dtype], float | torch.Tensor]
+"""Absolute error, of all elements or of each, that rounding explains in an output by its number
+and type (`runner/rounding.py`)."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +66,8 @@ class Errors:
 
     max_abs: float | None
     max_rel: float | None
+    rounding: float | None = None
+    """Largest absolute error that was allowed beyond the default tolerance, which some missed."""
 
 
 class WrongResultError(Exception):
@@ -155,28 +153,19 @@ def _default_tolerance(dtype: torch.dtype) -> Tolerance:
     return Tolerance(0.0, 0.0)
 
 
-def rounding_of(own: torch.Tensor, expected: torch.Tensor) -> float:
-    """Absolute error that rounding explains in a result of the type of `own`; 0 for none.
-
-    `own` is the baseline's result and `expected` that in float64. Another right result may be off
-    by some times as much, and never by more than its type explains.
-    """
-    if own.shape != expected.shape or not own.is_floating_point():
-        return 0.0
-    error = _Tally(_default_tolerance(own.dtype)).count(own, expected).max_abs or 0.0
-    explained = torch.finfo(own.dtype).eps * _largest_magnitude(expected)
-    error = min(error, _MOST_ROUNDINGS * explained)
-    return (_HALF_SLACK if own.dtype.itemsize <= _HALF_BYTES else _SLACK) * error
+def worst_error(got: torch.Tensor, expected: torch.Tensor) -> float:
+    """Largest absolute error among elements that are finite on both sides; 0 without any."""
+    return _Tally(_default_tolerance(got.dtype)).count(got, expected).max_abs or 0.0
 
 
 def _half_rounding(dtype: torch.dtype, expected: torch.Tensor) -> float:
     """Absolute error that results in half precision may have in any case; 0 of other types."""
     if dtype not in (torch.float16, torch.bfloat16):
         return 0.0
-    return _HALF_ROUNDINGS * torch.finfo(dtype).eps * _largest_magnitude(expected)
+    return _HALF_ROUNDINGS * torch.finfo(dtype).eps * largest_magnitude(expected)
 
 
-def _largest_magnitude(tensor: torch.Tensor) -> float:
+def largest_magnitude(tensor: torch.Tensor) -> float:
     """Largest magnitude among finite elements; 0 without any."""
     largest = 0.0
     for region in regions(tuple(tensor.shape), region_elements(tensor.device)):
@@ -191,12 +180,12 @@ def compare(
     expected: Tensors,
     *layers: Mapping[str, Tolerance],
     own_reference: bool = False,
-    rounding: Sequence[float] = (),
+    rounding: Allowed | None = None,
 ) -> Errors:
     """Largest errors of outputs that match their references; WrongResultError where one does not.
 
-    `rounding`: absolute error that each output may have where no layer names its type; nothing for
-    none.
+    `rounding`: absolute error that an output may have where no layer names its type. It is asked
+    only where some elements miss the default tolerance.
     `own_reference`: the reference is the same function in higher precision, so that the tolerance
     is what is wrong.
 
@@ -208,11 +197,13 @@ def compare(
     for number, (output, reference) in enumerate(zip(got, expected, strict=True)):
         _require_comparable(number, output, reference)
     tallies = [
-        _counted(output, reference, layers, least)
-        for output, reference, least in zip(got, expected, rounding or repeat(0.0), strict=False)
+        _counted(output, reference, layers, partial(rounding, number) if rounding else None)
+        for number, (output, reference) in enumerate(zip(got, expected, strict=True))
     ]
     errors = Errors(
-        _largest(tally.max_abs for tally in tallies), _largest(tally.max_rel for tally in tallies)
+        _largest(tally.max_abs for tally in tallies),
+        _largest(tally.max_rel for tally in tallies),
+        _largest(tally.rounding for tally in tallies),
     )
     complaints = [
         tally.complaint(number, got[number], expected[number], own_reference=own_reference)
@@ -231,11 +222,11 @@ def count_wrong(
     expected: torch.Tensor,
     slack: float,
     *layers: Mapping[str, Tolerance],
-    rounding: float = 0.0,
+    rounding: Callable[[torch.dtype], float | torch.Tensor] | None = None,
 ) -> int:
     """Number of elements that are off by more than `slack` times the tolerance of their dtype.
 
-    `rounding`: as `compare` has it.
+    `rounding`: as `compare` has it, of this output.
     """
     return _counted(got, expected, layers, rounding, slack).wrong
 
@@ -244,7 +235,7 @@ def _counted(
     got: torch.Tensor,
     expected: torch.Tensor,
     layers: Sequence[Mapping[str, Tolerance]],
-    rounding: float,
+    rounding: Callable[[torch.dtype], float | torch.Tensor] | None,
     slack: float = 1.0,
 ) -> _Tally:
     """Wrong elements of an output, by `slack` times its tolerance.
@@ -255,10 +246,16 @@ def _counted(
     tally = _Tally(_times(slack, bound)).count(got, expected)
     if not tally.wrong or _asked_tolerance(got.dtype, layers) is not None:
         return tally
-    least = max(rounding, _half_rounding(got.dtype, expected))
+    explained = rounding(got.dtype) if rounding is not None else 0.0
+    if isinstance(explained, torch.Tensor):
+        of_elements = explained.clamp(min=bound.absolute).mul_(slack)
+        return _Tally(_times(slack, bound), of_elements).count(got, expected)
+    least = max(explained, _half_rounding(got.dtype, expected))
     if least <= bound.absolute:
         return tally
-    return _Tally(_times(slack, replace(bound, absolute=least))).count(got, expected)
+    widened = _Tally(_times(slack, replace(bound, absolute=least)))
+    widened.rounding = explained or None
+    return widened.count(got, expected)
 
 
 def _times(slack: float, bound: Tolerance) -> Tolerance:
@@ -288,8 +285,13 @@ def _family(dtype: torch.dtype) -> str:
 class _Tally:
     """Counts the wrong elements of one output, region by region, and keeps the worst."""
 
-    def __init__(self, tolerance: Tolerance) -> None:
-        self.tolerance = tolerance
+    def __init__(self, tolerance: Tolerance, of_elements: torch.Tensor | None = None) -> None:
+        """`of_elements`: absolute bound of each element, in place of one for all."""
+        self.tolerance, self._of_elements = tolerance, of_elements
+        self.rounding: float | None = None
+        """Largest absolute bound where it is what rounding explains."""
+        if of_elements is not None and of_elements.numel():
+            self.rounding = float(of_elements.max())
         self.wrong = 0
         self.worst = -math.inf
         self.worst_at: tuple[int, ...] = ()
@@ -303,11 +305,20 @@ class _Tally:
         for region in regions(tuple(got.shape), region_elements(got.device)):
             got_values = _widen(got[region])
             wanted = _widen(expected[region].to(got.device))
-            if not self._all_match(got_values, wanted):
-                self._count_region(region, got_values, wanted)
+            bound = self._absolute(region, got.device)
+            if not self._all_match(got_values, wanted, bound):
+                self._count_region(region, got_values, wanted, bound)
         return self
 
-    def _all_match(self, got: torch.Tensor, expected: torch.Tensor) -> bool:
+    def _absolute(self, region: tuple[slice, ...], device: torch.device) -> float | torch.Tensor:
+        """Absolute bound of the elements of a region."""
+        if self._of_elements is None:
+            return self.tolerance.absolute
+        return self._of_elements[region].to(device)
+
+    def _all_match(
+        self, got: torch.Tensor, expected: torch.Tensor, bound: float | torch.Tensor
+    ) -> bool:
         """Whether all elements of a region are finite and match; then its errors are counted.
 
         A third of the launches that telling the wrong ones takes, for what is right nearly always:
@@ -317,21 +328,25 @@ class _Tally:
             return False
         difference = (got - expected).abs_()
         magnitude = expected.abs()
-        excess = difference.sub(magnitude, alpha=self.tolerance.relative).amax()
+        excess = difference.sub(magnitude, alpha=self.tolerance.relative).sub_(bound).amax()
         relative = (difference / magnitude).where(magnitude > 0, _NOTHING).amax()
         maxima = torch.stack((excess, difference.amax(), relative)).tolist()
-        if not maxima[0] <= self.tolerance.absolute:
+        if not maxima[0] <= 0:
             return False
         self._widen_errors(*maxima[1:])
         return True
 
     def _count_region(
-        self, region: tuple[slice, ...], got: torch.Tensor, expected: torch.Tensor
+        self,
+        region: tuple[slice, ...],
+        got: torch.Tensor,
+        expected: torch.Tensor,
+        absolute_bound: float | torch.Tensor,
     ) -> None:
         difference = (got - expected).abs().to(torch.float64)
         magnitude = expected.abs().to(torch.float64)
         finite = torch.isfinite(got) & torch.isfinite(expected)
-        bound = self.tolerance.absolute + self.tolerance.relative * magnitude
+        bound = absolute_bound + self.tolerance.relative * magnitude
         same = (got == expected) | (torch.isnan(got) & torch.isnan(expected))
         wrong = ~(same | (finite & (difference <= bound)))
         absolute = difference.where(finite, _NOTHING).max()
@@ -374,7 +389,12 @@ class _Tally:
         value, wanted = got[self.worst_at].item(), expected[self.worst_at].item()
         unwritten = value != value and wanted == wanted  # noqa: PLR0124 - NaN is not itself
         shown, wished = _show_both(value, wanted)
-        bound = f"{self.tolerance.absolute:g} + {self.tolerance.relative:g} * |expected|"
+        absolute = (
+            self.tolerance.absolute
+            if self._of_elements is None
+            else self._of_elements[self.worst_at].item()
+        )
+        bound = f"{absolute:g} + {self.tolerance.relative:g} * |expected|"
         return (
             f"output {number}: {self.wrong} of {got.numel()} elements are wrong; worst at "
             f"{list(self.worst_at)}: got {shown}, expected {wished}{self._off_by()} (allowed: "

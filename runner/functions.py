@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from profiler.kernels.autotuned import Row, watch_launch
+from profiler.kernels.in_float64 import Widened, nudge
 from profiler.runner.arrays import as_tensor, is_array, leaves, memory_address
-from profiler.runner.check import WrongResultError, as_tensors, count_wrong, rounding_of
+from profiler.runner.check import WrongResultError, as_tensors
 from profiler.runner.experiment import (
     FUNCTION,
     Experiment,
@@ -87,6 +88,11 @@ class Arguments:
     def originals(self) -> Arguments:
         """Copies of the inputs, as they were when these were first asked for."""
         return self.copied()
+
+    @property
+    def unwritten(self) -> Arguments:
+        """The inputs as no variant wrote them: copies, where one writes them."""
+        return self.originals if "originals" in vars(self) else self
 
     def copied(self) -> Arguments:
         """Copies with every array of its own type."""
@@ -205,7 +211,8 @@ class FunctionWorkload:
         own = self._in_own_types(problem, inputs)
         if are_alike(own, wide):
             try:
-                return Widened(_require_wide(wide, inputs), own)
+                nearby = partial(self._nearby, problem, inputs)
+                return Widened(_require_wide(wide, inputs), own, nearby)
             except TypeError as error:
                 raise _no_reference(name, error) from error
         if not are_alike(own, self._in_own_types(problem, inputs)):
@@ -214,6 +221,12 @@ class FunctionWorkload:
                 "@….check, or write a reference with @….reference"
             )
         return InOwnTypes(own, name)
+
+    def _nearby(self, problem: Parameters, inputs: Arguments, seed: int) -> Any:
+        """Result of the baseline on inputs in float64 that are nudged."""
+        wide = inputs.unwritten.widened()
+        nudge(wide.inputs(), seed)
+        return self._by_baseline(problem, wide, _wide_function)
 
     def own_result(self, problem: Parameters, inputs: Arguments) -> Any:
         """Result of the baseline on copies of inputs, in the types that it gives."""
@@ -292,24 +305,6 @@ class InOwnTypes:
             f"{self.baseline} seems to ignore the types of its inputs: on inputs in float64 it "
             "gives something else altogether"
         )
-
-
-@dataclass(frozen=True)
-class Widened:
-    """Result of a baseline on inputs in float64."""
-
-    result: Any
-    own: Any
-    """What it gives in its own types."""
-
-    def rounding(self) -> tuple[float, ...]:
-        """Absolute error that rounding explains in each output (`check.rounding_of`).
-
-        0 of those in which the baseline in its own types is right anyway.
-        """
-        own, wide = as_tensors(self.own, "the result"), as_tensors(self.result, "the reference")
-        pairs = zip(own, wide, strict=True)
-        return tuple(rounding_of(*pair) if count_wrong(*pair, 1.0) else 0.0 for pair in pairs)
 
 
 class FunctionLaunch:

@@ -341,8 +341,8 @@ OWN_TYPES = "own_types"
 """Field of the FINISHED record of `reference`: why the right result is that of the baseline in its
 own types, not in float64."""
 ROUNDING = "rounding"
-"""Field of the FINISHED record of `reference`: absolute error that rounding explains in each
-output, where the baseline in its own types misses the default tolerance."""
+"""Field of the FINISHED record of `check`: largest absolute error that rounding explains, where
+some elements miss the default tolerance. Older runs have it at `reference`, a list by output."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 _PART_BYTES = 64

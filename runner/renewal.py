@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import repeat
+from functools import partial
 from typing import Any
 
 import torch
 
 from profiler.runner import check
 from profiler.runner.arrays import as_tensor, is_array
-from profiler.runner.check import Tensors
+from profiler.runner.check import Allowed, Tensors
 from profiler.runner.device import Device
 from profiler.runner.protocol import Tolerance
 from profiler.runner.seal import ImplausibleError
@@ -163,7 +163,7 @@ def require_same(
     got: Sequence[Sample],
     expected: Sequence[Sample],
     *layers: Mapping[str, Tolerance],
-    rounding: Sequence[float] = (),
+    rounding: Allowed | None = None,
 ) -> None:
     """Raise ImplausibleError where the elements are not those of the right result.
 
@@ -181,8 +181,10 @@ def require_same(
     total = sum(len(values) for values, _ in pairs)
     with on_one_thread():
         wrong = sum(
-            check.count_wrong(*pair, SLACK, *layers, rounding=least)
-            for pair, least in zip(pairs, rounding or repeat(0.0), strict=False)
+            check.count_wrong(
+                *pair, SLACK, *layers, rounding=partial(rounding, number) if rounding else None
+            )
+            for number, pair in enumerate(pairs)
         )
     if wrong > MOST_WRONG * total:
         raise ImplausibleError(

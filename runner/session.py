@@ -16,16 +16,16 @@ from typing import Any
 
 import torch
 
+from profiler.kernels.in_float64 import Widened
 from profiler.runner import check, protocol, ranges
 from profiler.runner.cell_settings import CellSettings
 from profiler.runner.check import Tensors, WrongResultError
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
-from profiler.runner.functions import InOwnTypes, Widened
+from profiler.runner.functions import InOwnTypes
 from profiler.runner.import_path import ImportLog, import_ahead
 from profiler.runner.journal import Journal, LeavingError
 from profiler.runner.kept_inputs import InputSums, KeptInputs
-from profiler.runner.practical_roofs import launch_for_roof
 from profiler.runner.protocol import Job, JobCell, JobVisit, Tolerance
 from profiler.runner.renewal import (
     NotRenewableError,
@@ -37,12 +37,14 @@ from profiler.runner.renewal import (
     tensors_in,
     zeroed,
 )
+from profiler.runner.rounding import Rounding, rounding_in
 from profiler.runner.seal import ImplausibleError, Seal, refuse_replaced
 from profiler.runner.timing import Launch, restore
 from profiler.runner.turn import Turn
 from profiler.runner.visits.base import MakeVisit, Visits
 from profiler.runner.visits.bursts import LaunchInTurn
 from profiler.runner.visits.kinds import make_visits
+from profiler.runner.visits.practical_roofs import launch_for_roof
 from profiler.runner.workload import Workload, load_workload
 
 
@@ -95,8 +97,8 @@ class Session:
         """Modules that the launches of the first problem import, while they are made."""
         self._set_up_s = 0.0
         """Seconds that inputs, launches and warm-ups of this problem took where they lie now."""
-        self._rounding: tuple[float, ...] = ()
-        """Absolute error that rounding explains in each output of this problem; empty for none."""
+        self._rounding: check.Allowed | None = None
+        """Absolute error that rounding explains in outputs of this problem."""
         self._unwritten: frozenset[str] = frozenset()
         """Tensors that no check of this problem wrote, where the workload names no inputs."""
 
@@ -220,7 +222,7 @@ class Session:
         cells = [self._cells[cell] for cell in ids if cell not in self._failed]
         if not cells:
             return
-        self._set_up_s, self._rounding = 0.0, ()
+        self._set_up_s, self._rounding = 0.0, None
         try:
             inputs, expected = self._set_up(cells)
         except PhaseFailedError:
@@ -228,6 +230,8 @@ class Session:
         before = self._sums_before_checks(cells, inputs)
         launches = self._make_launches(cells, inputs, expected)
         del expected
+        if isinstance(self._rounding, Rounding):
+            self._rounding = self._rounding.largest()  # without tensors, whose memory is needed
         self._device.release()
         self._unwritten = before.names.difference(before.changed())
         sums = self._input_sums(inputs, launches)
@@ -345,9 +349,8 @@ class Session:
             reference = make_reference(dict(problem), inputs)
             if isinstance(reference, InOwnTypes):
                 findings[protocol.OWN_TYPES] = reference.why
-            if isinstance(reference, Widened) and any(rounding := reference.rounding()):
-                self._rounding = rounding
-                findings[protocol.ROUNDING] = list(rounding)
+            if isinstance(reference, Widened):
+                self._rounding = rounding_in(reference)
             expected = kept.apart(_as_expected(reference))
             kept.restore()
         return inputs, expected
@@ -794,7 +797,8 @@ def _place(visit: JobVisit) -> dict[str, int]:
 def _error_fields(errors: check.Errors | None) -> dict[str, float | None]:
     if errors is None:
         return {"max_abs_error": None, "max_rel_error": None}
-    return {"max_abs_error": errors.max_abs, "max_rel_error": errors.max_rel}
+    fields = {"max_abs_error": errors.max_abs, "max_rel_error": errors.max_rel}
+    return fields if errors.rounding is None else {**fields, protocol.ROUNDING: errors.rounding}
 
 
 def _outputs_of(launches: Mapping[str, Launch]) -> Tensors:

@@ -71,7 +71,8 @@ def explain_cells(
     it was not measured; with the fastest rival at the problem that takes longest; and at the
     problem where any rival differs most. Of problems that share a place (within 2 %; of
     differences within a tenth of the largest, too), one at which cells are `explained` already has
-    it, else the one that takes longest (below LONG_NS), else the first. Where a leader is
+    it, else the one that takes longest (below LONG_NS), else the first; where the baseline has more
+    than MOST_KERNELS_AGAIN kernels, one within a tenth of the largest difference. Where a leader is
     `explained` beside the baseline, those that are count among the MOST_EXPLAINED: noise makes
     another one the fastest, or the first of two leaders. Once a leader has its place, another
     problem of the same variants, or of any rival, is left out where it adds more than
@@ -162,8 +163,22 @@ def _furthest(
     }
     if not differences:
         return None
-    near = min(_NEAR, _NEAR_SHARE * max(differences.values()))
-    return _largest(differences, near, *preferred)
+    largest = max(differences.values())
+    explained, *_ = preferred
+    told = {
+        problem: difference
+        for problem, difference in differences.items()
+        if problem in explained and _has_costly_baseline(plan, by_problem[problem], durations)
+    }
+    if told and max(told.values()) > (1 - _NEAR_SHARE) * largest:
+        return max(told, key=told.__getitem__)
+    return _largest(differences, min(_NEAR, _NEAR_SHARE * largest), *preferred)
+
+
+def _has_costly_baseline(plan: Plan, cells: Sequence[Cell], durations: _Durations) -> bool:
+    """Whether the baseline launches so many kernels that ncu takes seconds for another problem."""
+    of_baseline = [cell.id for cell in cells if cell.variant.id == plan.baseline]
+    return sum(durations.kernels[cell] for cell in of_baseline) > MOST_KERNELS_AGAIN
 
 
 def _leaders(

@@ -17,14 +17,16 @@ from typing import Any
 
 import torch
 
+from profiler.kernels.in_float64 import Widened
 from profiler.runner import check
-from profiler.runner.check import Errors, Tensors, WrongResultError, as_tensors, rounding_of
+from profiler.runner.check import Errors, Tensors, WrongResultError, as_tensors
 from profiler.runner.experiment import FUNCTION, Experiment
-from profiler.runner.functions import Arguments, FunctionWorkload, InOwnTypes, Widened
+from profiler.runner.functions import Arguments, FunctionWorkload, InOwnTypes
 from profiler.runner.protocol import Tolerance
 from profiler.runner.referee.exchange import SharedMemory, as_message, message_of, places_for
 from profiler.runner.referee.party import Party
 from profiler.runner.renewal import NotRenewableError
+from profiler.runner.rounding import fixed, rounding_of
 from profiler.runner.seal import ImplausibleError
 from profiler.runner.variant_options import VariantOptions
 
@@ -48,7 +50,7 @@ class Round:
     expected: Tensors | None = None
     """None where a check of the experiment's own tells."""
     rounding: tuple[float, ...] = ()
-    """Absolute error of each result that rounding explains (`check.rounding_of`)."""
+    """Absolute error of each result that rounding explains (`rounding_of`)."""
 
 
 class Rounds:
@@ -204,8 +206,8 @@ class Table:
         if played.expected is None:
             self.rounds.check(played, self._taken if len(self._taken) > 1 else self._taken[0])
             return None
-        expected, rounding = played.expected, played.rounding
-        return check.compare(self._taken, expected, *layers, rounding=rounding)
+        rounding = fixed(played.rounding)
+        return check.compare(self._taken, played.expected, *layers, rounding=rounding)
 
     def is_written(self) -> bool:
         """Whether any input is no longer what it was."""

@@ -33,11 +33,14 @@ def prepare(variant, problem, inputs, library):
 
 TOLERANCES = {"float32": (1e-6, 1e-4)}
 """
+SECTORS_OF_SMS = "lts__t_sectors_srcunit_tex.sum"
 COUNTED = ("instructions", "dram_read_bytes", "l2_bytes", "registers", "grid_size", "block_size")
 PROBLEMS = [{"rows": 64, "columns": 1024}, {"rows": 8192, "columns": 4096}]
 
-_UNRELATED = defaultdict(float, {"dram_read_bytes": 2**16, "l2_bytes": 2**16})
-"""Bytes that have nothing to do with a kernel: what reads them differs from launch to launch."""
+_UNRELATED = defaultdict(float, {"dram_read_bytes": 2**16, "l2_bytes": 2**17})
+"""Bytes that have nothing to do with a kernel: what reads them differs from launch to launch, and
+between tools. Of a softmax of 64 rows, ncu counted 0.07 to 0.1 MB of L2 traffic more than CUPTI, of
+system memory and of units beside the SMs; that of the SMs was the same to the byte."""
 
 pytestmark = pytest.mark.gpu
 
@@ -54,7 +57,11 @@ def cells(tmp_path_factory):
             "list": [{"name": form, "params": {"form": form}} for form in ("torch", "by hand")]
         },
         "problems": {"list": [{"name": f"p{p['rows']}", "params": p} for p in PROBLEMS]},
-        "collect": {"blocks": 8, "explain": False, "metrics": [*COUNTED, "cycles", "kernels"]},
+        "collect": {
+            "blocks": 8,
+            "explain": False,
+            "metrics": [*COUNTED, SECTORS_OF_SMS, "cycles", "kernels"],
+        },
     }
     path = folder / "softmaxes.yaml"
     path.write_text(json.dumps(spec))
@@ -77,7 +84,8 @@ def test_durations_and_cycles_are_those_of_ncu(cells):
 
 def test_counts_and_facts_are_those_of_ncu(cells):
     for cell, measured in cells["ncu"].items():
-        assert cells["cupti"][cell]["kernels"]["median"] == measured["kernels"]["median"]
+        for metric in ("kernels", SECTORS_OF_SMS):
+            assert cells["cupti"][cell][metric]["median"] == measured[metric]["median"], cell
         for metric in COUNTED:
             ours, theirs = cells["cupti"][cell][metric]["median"], measured[metric]["median"]
             assert ours == pytest.approx(theirs, rel=0.03, abs=_UNRELATED[metric]), (cell, metric)

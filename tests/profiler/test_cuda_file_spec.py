@@ -116,8 +116,9 @@ def test_a_launch_that_no_gpu_can_do_is_left_out_with_the_reason(planned):
     assert reason == "block of 64 x 64 x 1 threads: at most 1024"
 
 
-def test_other_arguments_of_one_kernel(planned):
-    text = SPEC.replace("SPARE: null", 'arguments: "n // 2, y, 0.5, x"')
+@pytest.mark.parametrize("arguments", ['"n // 2, y, 0.5, x"', "[n // 2, y, 0.5, x]"])
+def test_other_arguments_of_one_kernel(planned, arguments):
+    text = SPEC.replace("SPARE: null", f"arguments: {arguments}")
     plan, space = planned(text.replace("dtype: dtype, output", "dtype: float16, output"))
     recipe = space.recipe(plan.variants[2].params)
     assert recipe.defines["PROFILER_ARGUMENTS"] == "4"

@@ -121,8 +121,8 @@ def test_a_short_comparison_says_what_the_long_one_does(pairs, absolute, relativ
     """Where it is sure that all is right; else the long one decides."""
     got, expected = torch.tensor(pairs, dtype=torch.float64).unbind(dim=1)
     short, long = (check._Tally(Tolerance(absolute, relative)) for _ in range(2))
-    long._count_region((slice(0, len(pairs)),), got, expected)
-    if short._all_match(got, expected):
+    long._count_region((slice(0, len(pairs)),), got, expected, absolute)
+    if short._all_match(got, expected, absolute):
         assert (long.wrong, long.max_abs, long.max_rel) == (0, short.max_abs, short.max_rel)
     else:
         assert long.wrong or not (got.isfinite() & expected.isfinite()).all()

@@ -10,6 +10,7 @@ from profiler.runner.check import WrongResultError, as_tensors, compare
 from profiler.runner.experiment import Experiment, ExperimentError, importing
 from profiler.runner.functions import FunctionWorkload, NoReferenceError
 from profiler.runner.protocol import JobCell, JobVisit, Tolerance
+from profiler.runner.rounding import rounding_in
 
 CPU = torch.device("cpu")
 
@@ -365,15 +366,58 @@ def test_where_the_baseline_misses_the_default_rounding_allows_others_some_times
 
     workload, inputs, launch = prepared(experiment, {"function": "one_by_one"}, {})
     reference = workload.reference({}, inputs)
-    sums, exact = rounding = reference.rounding()
-    assert 1e-2 < sums < 1
-    assert exact == 0
+    rounding = rounding_in(reference)
+    assert 1e-2 < rounding(0, torch.float64) < 1
+    assert rounding(1, torch.float64) == 0
     got, expected = (as_tensors(value, "it") for value in (launch(), reference.result))
     with pytest.raises(WrongResultError):
         compare(got, expected)
     compare(got, expected, rounding=rounding)
     with pytest.raises(WrongResultError):
         compare(got, expected, {"float32": Tolerance(0, 1e-6)}, rounding=rounding)
+
+
+def sums(dtype):
+    """A baseline that adds exactly up to its end, and sums of each row by another order or type."""
+    experiment = Experiment("e")
+    experiment.inputs(lambda: torch.randn(512, 4096, generator=torch.Generator().manual_seed(0)))
+    experiment.variant(name="exact")(lambda x: x.double().sum(1).to(x.dtype))
+    _, inputs, _ = made = prepared(experiment, {"function": "exact"}, {})
+    total = torch.zeros(512, dtype=torch.float32)
+    for column in inputs.positional[0].to(dtype).float().t():
+        total = (total + column).to(dtype).float()
+    return made, total
+
+
+def test_sums_in_another_order_are_right_and_those_in_half_precision_are_not():
+    (workload, inputs, launch), total = sums(torch.float32)
+    reference = workload.reference({}, inputs)
+    expected = as_tensors(reference.result, "the reference")
+    compare((launch(),), expected)
+    with pytest.raises(WrongResultError, match="of 512 elements are wrong"):
+        compare((total,), expected)
+    rounding = rounding_in(reference)
+    errors = compare((total,), expected, rounding=rounding)
+    assert 5e-5 < errors.max_abs < errors.rounding < 1e-2
+    (largest,) = {rounding.largest()(0, torch.float32)}
+    assert largest == pytest.approx(errors.rounding)
+    for dtype in (torch.float16, torch.bfloat16):
+        with pytest.raises(WrongResultError, match="of 512 elements are wrong"):
+            compare((sums(dtype)[1],), expected, rounding=rounding)
+
+
+def test_a_small_element_may_not_be_off_by_what_large_ones_may_be():
+    experiment = Experiment("e")
+    experiment.inputs(lambda: torch.linspace(0, 12, 4096))
+    experiment.variant(name="exponential")(lambda x: (x.exp(), x.floor()))
+    workload, inputs, launch = prepared(experiment, {"function": "exponential"}, {})
+    reference = workload.reference({}, inputs)
+    expected, rounding = as_tensors(reference.result, "it"), rounding_in(reference)
+    right, whole = launch()
+    compare((right * (1 + 3e-6), whole), expected, rounding=rounding)
+    for wrong in ((right + 1e-3, whole), (right, whole + 1e-2 * (whole == 3))):
+        with pytest.raises(WrongResultError):
+            compare(wrong, expected, rounding=rounding)
 
 
 def test_modules_and_arrays_in_containers_are_in_float64_too():

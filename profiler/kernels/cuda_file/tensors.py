@@ -119,9 +119,9 @@ _MADE = {"arange": _arange, "zeros": _constant, "ones": _constant, "constant": _
 def in_higher_precision(
     tensors: Mapping[str, torch.Tensor], names: frozenset[str]
 ) -> dict[str, torch.Tensor]:
-    """Tensors of these names, floating ones in float64."""
+    """Tensors of these names, floating ones copied in float64."""
     return {
-        name: tensor.double() if tensor.is_floating_point() else tensor
+        name: tensor.to(torch.float64, copy=True) if tensor.is_floating_point() else tensor
         for name, tensor in tensors.items()
         if name in names
     }

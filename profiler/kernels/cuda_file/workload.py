@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from profiler.kernels.cuda_file.tensors import (
 )
 from profiler.kernels.cuda_file.torch_expression import compiled
 from profiler.kernels.cuda_file.torch_syntax import parse_torch, split_function
+from profiler.kernels.in_float64 import Widened, nudge
 
 Tensors = dict[str, torch.Tensor]
 Launch = Callable[[], Any]
@@ -58,11 +59,18 @@ class CudaFileWorkload:
 
     def reference(self, problem: Params, inputs: Tensors) -> Any:
         """The expression on float64 tensors, or what the user's function gives."""
-        tensors = readable(self._description, inputs)
         if split_function(self._description.reference) is not None:
+            tensors = readable(self._description, inputs)
             return self._user_function(self._description.reference)(dict(problem), tensors)
+        evaluate = partial(self._in_float64, problem, inputs)
+        return Widened(evaluate(None), None, evaluate)
+
+    def _in_float64(self, problem: Params, inputs: Tensors, nudged_by: int | None) -> Any:
+        """The expression of the reference on tensors in float64, nudged where a seed is given."""
         syntax = parse_torch(self._description.reference)
-        tensors = in_higher_precision(tensors, syntax.names)
+        tensors = in_higher_precision(readable(self._description, inputs), syntax.names)
+        if nudged_by is not None:
+            nudge(tensors.values(), nudged_by)
         return compiled(syntax)({**self._numbers({}, problem), **tensors})
 
     def prepare(

@@ -408,8 +408,8 @@ def is_cuda_file(workload: object) -> bool:
     )
 
 
-def with_joined_sizes(variants: object) -> object:
-    """Data of `variants` with each list of sizes as one text: `[32, 8]` as `32, 8`."""
+def with_joined_lists(variants: object) -> object:
+    """Data of `variants` with each list of sizes or arguments as one text: `[32, 8]` as `32, 8`."""
     if not isinstance(variants, Mapping):
         return variants
     joined = dict(variants)
@@ -427,19 +427,19 @@ def _joined_in_item(item: object) -> object:
         return item
     if isinstance(item.get("params"), Mapping):
         return {**item, "params": _joined_in_item(item["params"])}
-    return {key: _text(value) if key in _SIZES else value for key, value in item.items()}
+    return {key: _text(value) if key in _LISTS else value for key, value in item.items()}
 
 
 def _joined_in_grid(grid: object) -> object:
     if not isinstance(grid, Mapping):
         return grid
     return {
-        key: [_text(item) for item in value] if key in _SIZES and isinstance(value, list) else value
+        key: [_text(item) for item in value] if key in _LISTS and isinstance(value, list) else value
         for key, value in grid.items()
     }
 
 
-_SIZES = ("grid", "block")
+_LISTS = ("grid", "block", "arguments")
 
 
 def _text(sizes: object) -> object:

@@ -33,7 +33,7 @@ from profiler.planning.spec.cuda_file import (
     Launches,
     is_cuda_file,
     launches_text,
-    with_joined_sizes,
+    with_joined_lists,
 )
 from profiler.planning.spec.own_formula import OwnFormula
 from profiler.planning.spec.rules import Rules
@@ -249,9 +249,9 @@ _NO_REASON = "needs a reason: why its numbers are right although they look wrong
 class VariantItem(Item):
     """One variant: a name, its parameters, or both, and whether its numbers are trusted."""
 
-    # Grid and block of a kernel may be lists.
+    # Grid, block and arguments of a kernel may be lists.
     _PARAMETER_SCHEMA: ClassVar[dict[str, Any]] = {
-        "anyOf": [SCALAR_SCHEMA, {"type": "array", "items": _SIZE_SCHEMA, "maxItems": 3}]
+        "anyOf": [SCALAR_SCHEMA, {"type": "array", "items": _SIZE_SCHEMA}]
     }
     model_config = ConfigDict(json_schema_extra={"additionalProperties": _PARAMETER_SCHEMA})
 
@@ -755,7 +755,7 @@ class Experiment(SpecModel):
         """Lists of sizes that a variant of a `.cu` file has, as text: parameters are scalars."""
         if not isinstance(value, dict) or not is_cuda_file(value.get("workload")):
             return value
-        return {**value, "variants": with_joined_sizes(value.get("variants"))}
+        return {**value, "variants": with_joined_lists(value.get("variants"))}
 
     @property
     def input_kinds(self) -> tuple[str, ...]:

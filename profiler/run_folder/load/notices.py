@@ -177,17 +177,19 @@ def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
 
 
 def _rounding_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
-    """How far results may be off at the problems whose baseline misses the default tolerance."""
-    names = {cell.problem.id: cell.problem.name for cell in plan.cells}
-    allowed = {
-        names[record["problem"]]: max(record[protocol.ROUNDING])
-        for loaded in attempts
-        for record in loaded.records
-        if protocol.ROUNDING in record and record.get("problem") in names
-    }
+    """How far results were allowed to be off at the problems where some miss the default."""
+    names = {cell.id: cell.problem.name for cell in plan.cells}
+    allowed: dict[str, float] = defaultdict(float)
+    for loaded in attempts:
+        for record in loaded.records:
+            if protocol.ROUNDING in record and record.get("cell") in names:
+                amounts = record[protocol.ROUNDING]
+                name = names[record["cell"]]
+                largest = max(amounts) if isinstance(amounts, list) else amounts
+                allowed[name] = max(allowed[name], float(largest))
     if allowed:
         most = f"{max(allowed.values()):.2g}"
-        yield Notice(NoticeKind.BASELINE_ROUNDED, {"problems": ", ".join(allowed), "most": most})
+        yield Notice(NoticeKind.ROUNDING_ALLOWED, {"problems": ", ".join(allowed), "most": most})
 
 
 def _unconfined_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:

@@ -170,7 +170,7 @@ def test_an_output_that_is_read_starts_each_launch_as_it_was_filled(add_to, fill
     workload = described(document(arguments=arguments, reference=f"{base}weight * x", grid=["n"]))
     problem = {"n": 64}
     inputs = workload.make_inputs(problem, CPU, 0)
-    expected = check.as_tensors(workload.reference(problem, inputs), "the reference")
+    expected = check.as_tensors(workload.reference(problem, inputs).result, "the reference")
     assert expected[0].dtype == torch.float64
     launch = workload.kernel_launch({}, problem, inputs, add_to, lambda: 0)
     for _ in range(2):
@@ -221,7 +221,7 @@ def test_launches_follow_on_one_another_with_memory_between_them_and_structs(tmp
     inputs = workload.make_inputs(problem, CPU, 0)
     assert workload.named_inputs(inputs).keys() == {"x"}
     launch = workload.kernel_launch(variant, problem, inputs, built, lambda: 0)
-    expected = check.as_tensors(workload.reference(problem, inputs), "the reference")
+    expected = check.as_tensors(workload.reference(problem, inputs).result, "the reference")
     # The kernel counts its calls, and is right at the first one only: `tally` is restored.
     for _ in range(2):
         check.compare(check.as_tensors(check.poisoned_result(launch), "the result"), expected)

@@ -254,3 +254,19 @@ def test_a_baseline_of_many_kernels_is_explained_at_one_problem(plan):
     assert names(explain_cells(plan, other_is_first)) == ["plain/middle", "tree/middle"]
     frame.loc[plain, "kernels"] = MOST_KERNELS_AGAIN - 1
     assert "plain/large" in names(explain_cells(plan, frame))
+
+
+def test_another_leader_is_explained_where_a_baseline_of_many_kernels_was(plan):
+    """After an edit of one kernel, `compiled` led RMSNorm, and eager took ncu 10 s once more."""
+
+    def again(**times):
+        """Names of what is explained where the baseline was already, at `large`."""
+        frame = samples(plan, {"plain": 100.0, "tree/small": 30.0, "tree/middle": 18.0} | times)
+        frame.loc[frame["cell"].str.startswith("plain"), "kernels"] = kernels
+        return names(explain_cells(plan, frame, {"plain..large"}))
+
+    kernels = MOST_KERNELS_AGAIN
+    assert "plain/middle" in again(**{"tree/large": 20.0})
+    kernels += 1
+    assert again(**{"tree/large": 20.0}) == ["plain/large", "tree/large"]
+    assert "plain/middle" in again(**{"tree/large": 27.0}), "it differs by more there"

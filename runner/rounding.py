@@ -1,0 +1,118 @@
+"""Absolute errors that rounding explains in right results, which `check.compare` allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from profiler.kernels.in_float64 import Widened
+from profiler.runner.check import (
+    Allowed,
+    Tensors,
+    as_tensors,
+    count_wrong,
+    largest_magnitude,
+    worst_error,
+)
+
+_SLACK, _HALF_SLACK = 16.0, 2.0
+"""How many times as wrong as the baseline a right result may be: other orders of adding differ by
+as much in float32. A result in half precision was rounded once, at its end; twice as much is what
+rounding the other way makes."""
+_MOST_ROUNDINGS = 8.0
+"""Of the largest element, that the worst error of a baseline may be taken for."""
+_HALF_BYTES = 2
+_NUDGES = 8
+"""Results on nudged inputs: in fewer of them some elements hardly move, by chance."""
+_NUDGE_SLACK = 256.0
+"""How many times as far as by a rounding step of its inputs an element may be off. Sums of 16384
+float32 of both signs, added one by one, are off by up to 140 times that, by a tree by up to 8
+times; in TF32 by thousands."""
+
+Nearby = Callable[[int], Tensors]
+"""Right results on inputs each of which is off by up to a rounding step of float32, by a seed."""
+
+
+def rounding_of(own: torch.Tensor, expected: torch.Tensor) -> float:
+    """Absolute error that rounding explains in a result of the type of `own`; 0 for none.
+
+    `own` is the baseline's result and `expected` that in float64. Another right result may be off
+    by some times as much, and never by more than its type explains.
+    """
+    if own.shape != expected.shape or not own.is_floating_point():
+        return 0.0
+    error = min(worst_error(own, expected), _most_explained(own.dtype, expected))
+    return (_HALF_SLACK if own.dtype.itemsize <= _HALF_BYTES else _SLACK) * error
+
+
+def rounding_in(reference: Widened) -> Rounding:
+    """What rounding explains in results of the variants whose reference this is.
+
+    Of the baseline's own errors only those of outputs in which it is not right anyway.
+    """
+    expected = as_tensors(reference.result, "the reference")
+    own = () if reference.own is None else as_tensors(reference.own, "the result")
+    amounts = [
+        rounding_of(*pair) if count_wrong(*pair, 1.0) else 0.0
+        for pair in zip(own, expected, strict=reference.own is not None)
+    ]
+    return Rounding(
+        expected, amounts, lambda seed: as_tensors(reference.nearby(seed), "the reference")
+    )
+
+
+def fixed(amounts: Sequence[float]) -> Allowed:
+    """Function that allows each output the same error at all elements."""
+    return lambda number, _dtype: amounts[number] if number < len(amounts) else 0.0
+
+
+class Rounding:
+    """Function that gives the error allowed in the results of a problem.
+
+    In float32 it is found by element, when a result first misses the default tolerance: by how far
+    the right result moves where its inputs do by a rounding step.
+    """
+
+    def __init__(self, expected: Tensors, own: Sequence[float], nearby: Nearby) -> None:
+        self._expected, self._own, self._nearby = expected, fixed(own), nearby
+        self._explained: Tensors | None = None
+
+    def __call__(self, number: int, dtype: torch.dtype) -> float | torch.Tensor:
+        """Absolute error of an output of a type: one for all elements, or one for each."""
+        own = self._own(number, dtype)
+        if dtype != torch.float32:
+            return own
+        if self._explained is None:
+            self._explained = _explained(self._expected, self._nearby)
+        return self._explained[number].clamp(min=own) if self._explained else own
+
+    def largest(self) -> Allowed:
+        """What was allowed so far, by output: that of the element that is allowed most."""
+        explained = self._explained or ()
+        of_elements = [float(errors.max()) if errors.numel() else 0.0 for errors in explained]
+        own = [float(self._own(number, torch.float32)) for number in range(len(self._expected))]
+        return fixed(list(map(max, own, of_elements)) if of_elements else own)
+
+
+def _explained(expected: Tensors, nearby: Nearby) -> Tensors:
+    """Errors by element that rounding of inputs explains; none where memory is short of them."""
+    moved = [torch.zeros_like(right, dtype=torch.float64) for right in expected]
+    try:
+        for seed in range(_NUDGES):
+            for most, right, other in zip(moved, expected, nearby(seed), strict=True):
+                if right.dtype == torch.float64:
+                    torch.maximum(most, (other - right).abs_(), out=most)
+    except torch.OutOfMemoryError:
+        return ()
+    return tuple(map(_within_type, moved, expected))
+
+
+def _within_type(moved: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """Errors allowed for how far elements moved; infinite and missing ones are allowed none."""
+    most = _SLACK * _most_explained(torch.float32, expected)
+    return moved.nan_to_num(0.0, 0.0).mul_(_NUDGE_SLACK).clamp_(max=most)
+
+
+def _most_explained(dtype: torch.dtype, expected: torch.Tensor) -> float:
+    return _MOST_ROUNDINGS * torch.finfo(dtype).eps * largest_magnitude(expected)
