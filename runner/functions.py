@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from profiler.kernels.autotuned import Row, watch_launch
-from profiler.kernels.in_float64 import Widened, nudge
+from profiler.kernels.references import Reference, nudge
 from profiler.runner.arrays import as_tensor, is_array, leaves, memory_address
 from profiler.runner.check import WrongResultError, as_tensors
 from profiler.runner.experiment import (
@@ -193,13 +193,14 @@ class FunctionWorkload:
         return partial(_require_right, function, inputs.given, self._own_values(problem))
 
     def reference(self, problem: Parameters, inputs: Arguments) -> Any:
-        """Right result: of the reference, or `Widened` of the baseline on inputs in float64.
+        """Right result: of the user's reference, or of the baseline on inputs in float64.
 
         InOwnTypes where the baseline seems to ignore of which types its inputs are.
         """
         problem = self._own_values(problem)
         if "reference" in self._functions:
-            return replace(inputs, outputs=()).bound(self._functions["reference"], problem)()
+            own = partial(self._by_own_reference, problem, inputs)
+            return Reference(own(), None, own)
         name = self._experiment.baseline_function().name
         try:
             wide = self._by_baseline(problem, inputs.widened(), _wide_function)
@@ -212,7 +213,7 @@ class FunctionWorkload:
         if are_alike(own, wide):
             try:
                 nearby = partial(self._nearby, problem, inputs)
-                return Widened(_require_wide(wide, inputs), own, nearby)
+                return Reference(_require_wide(wide, inputs), own, nearby)
             except TypeError as error:
                 raise _no_reference(name, error) from error
         if not are_alike(own, self._in_own_types(problem, inputs)):
@@ -221,6 +222,15 @@ class FunctionWorkload:
                 "@….check, or write a reference with @….reference"
             )
         return InOwnTypes(own, name)
+
+    def _by_own_reference(
+        self, problem: Parameters, inputs: Arguments, nudged_by: int | None = None
+    ) -> Any:
+        """Result of the user's reference, on nudged copies of the inputs where a seed is given."""
+        if nudged_by is not None:
+            inputs = inputs.unwritten.copied()
+            nudge(inputs.inputs(), nudged_by)
+        return replace(inputs, outputs=()).bound(self._functions["reference"], problem)()
 
     def _nearby(self, problem: Parameters, inputs: Arguments, seed: int) -> Any:
         """Result of the baseline on inputs in float64 that are nudged."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from profiler.kernels.in_float64 import Widened
+from profiler.kernels.references import Reference
 from profiler.runner.check import (
     Allowed,
     Tensors,
@@ -46,7 +46,7 @@ def rounding_of(own: torch.Tensor, expected: torch.Tensor) -> float:
     return (_HALF_SLACK if own.dtype.itemsize <= _HALF_BYTES else _SLACK) * error
 
 
-def rounding_in(reference: Widened) -> Rounding:
+def rounding_in(reference: Reference) -> Rounding:
     """What rounding explains in results of the variants whose reference this is.
 
     Of the baseline's own errors only those of outputs in which it is not right anyway.
@@ -96,14 +96,17 @@ class Rounding:
 
 
 def _explained(expected: Tensors, nearby: Nearby) -> Tensors:
-    """Errors by element that rounding of inputs explains; none where memory is short of them."""
+    """Errors by element that rounding of inputs explains.
+
+    None where memory is short of them, or the user's code takes no inputs but the given ones.
+    """
     moved = [torch.zeros_like(right, dtype=torch.float64) for right in expected]
     try:
         for seed in range(_NUDGES):
             for most, right, other in zip(moved, expected, nearby(seed), strict=True):
-                if right.dtype == torch.float64:
-                    torch.maximum(most, (other - right).abs_(), out=most)
-    except torch.OutOfMemoryError:
+                if right.dtype in (torch.float32, torch.float64):
+                    torch.maximum(most, (other.double() - right).abs_(), out=most)
+    except Exception:  # whatever it is, it is not the fault of whose result is compared
         return ()
     return tuple(map(_within_type, moved, expected))
 

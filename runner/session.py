@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from profiler.kernels.in_float64 import Widened
+from profiler.kernels.references import Reference
 from profiler.runner import check, protocol, ranges
 from profiler.runner.cell_settings import CellSettings
 from profiler.runner.check import Tensors, WrongResultError
@@ -349,7 +349,7 @@ class Session:
             reference = make_reference(dict(problem), inputs)
             if isinstance(reference, InOwnTypes):
                 findings[protocol.OWN_TYPES] = reference.why
-            if isinstance(reference, Widened):
+            if isinstance(reference, Reference):
                 self._rounding = rounding_in(reference)
             expected = kept.apart(_as_expected(reference))
             kept.restore()
@@ -767,7 +767,7 @@ def _refusals_of_device() -> Iterator[None]:
 
 
 def _as_expected(reference: Any) -> Tensors:
-    result = reference.result if isinstance(reference, InOwnTypes | Widened) else reference
+    result = reference.result if isinstance(reference, InOwnTypes | Reference) else reference
     return check.as_tensors(result, "the reference")
 
 

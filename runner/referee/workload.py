@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from profiler.kernels.in_float64 import Widened
+from profiler.kernels.references import Reference
 from profiler.runner import check
 from profiler.runner.check import Errors, Tensors, WrongResultError, as_tensors
 from profiler.runner.experiment import FUNCTION, Experiment
@@ -92,10 +92,10 @@ class Rounds:
         if self._functions.check_of(self._problem, inputs) is not None:
             return Round(number, inputs, tensors)
         reference = self._functions.reference(dict(self._problem), inputs.copied())
-        result = reference.result if isinstance(reference, InOwnTypes | Widened) else reference
+        result = reference.result if isinstance(reference, InOwnTypes | Reference) else reference
         expected = tuple(t.clone() for t in as_tensors(result, "the reference"))
-        if isinstance(reference, Widened):  # the baseline need not run once more
-            own = as_tensors(reference.own, "the result")
+        if isinstance(reference, Reference) and reference.own is not None:
+            own = as_tensors(reference.own, "the result")  # the baseline need not run once more
         else:
             own = self.own_result(inputs)
         rounding = tuple(map(rounding_of, own, expected)) if len(own) == len(expected) else ()

@@ -377,9 +377,11 @@ def test_where_the_baseline_misses_the_default_rounding_allows_others_some_times
         compare(got, expected, {"float32": Tolerance(0, 1e-6)}, rounding=rounding)
 
 
-def sums(dtype):
+def sums(dtype, reference=None):
     """A baseline that adds exactly up to its end, and sums of each row by another order or type."""
     experiment = Experiment("e")
+    if reference is not None:
+        experiment.reference(reference)
     experiment.inputs(lambda: torch.randn(512, 4096, generator=torch.Generator().manual_seed(0)))
     experiment.variant(name="exact")(lambda x: x.double().sum(1).to(x.dtype))
     _, inputs, _ = made = prepared(experiment, {"function": "exact"}, {})
@@ -404,6 +406,23 @@ def test_sums_in_another_order_are_right_and_those_in_half_precision_are_not():
     for dtype in (torch.float16, torch.bfloat16):
         with pytest.raises(WrongResultError, match="of 512 elements are wrong"):
             compare((sums(dtype)[1],), expected, rounding=rounding)
+
+
+def test_what_explains_rounding_asks_a_reference_of_ones_own_too():
+    (workload, inputs, _), total = sums(torch.float32, lambda x: x.sum(1))
+    given = inputs.positional[0].clone()
+    reference = workload.reference({}, inputs)
+    expected = as_tensors(reference.result, "the reference")
+    assert compare((total,), expected, rounding=rounding_in(reference)).rounding < 1e-2
+    assert torch.equal(given, inputs.positional[0])
+
+    def picky(x):
+        assert torch.equal(x, given)
+        return x.sum(1)
+
+    (workload, inputs, _), _ = sums(torch.float32, picky)
+    with pytest.raises(WrongResultError, match="of 512 elements are wrong"):
+        compare((total,), expected, rounding=rounding_in(workload.reference({}, inputs)))
 
 
 def test_a_small_element_may_not_be_off_by_what_large_ones_may_be():
@@ -436,7 +455,7 @@ def test_a_reference_that_is_written_is_used():
     experiment.variant(plus)
     experiment.reference(lambda x, rows: x.sum(1) + rows)
     workload, inputs, _ = prepared(experiment, {"function": "plus"})
-    assert workload.reference({"rows": 3}, inputs).tolist() == [7.0] * 3
+    assert workload.reference({"rows": 3}, inputs).result.tolist() == [7.0] * 3
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from profiler.kernels.cuda_file.tensors import (
 )
 from profiler.kernels.cuda_file.torch_expression import compiled
 from profiler.kernels.cuda_file.torch_syntax import parse_torch, split_function
-from profiler.kernels.in_float64 import Widened, nudge
+from profiler.kernels.references import Reference, nudge
 
 Tensors = dict[str, torch.Tensor]
 Launch = Callable[[], Any]
@@ -63,7 +63,7 @@ class CudaFileWorkload:
             tensors = readable(self._description, inputs)
             return self._user_function(self._description.reference)(dict(problem), tensors)
         evaluate = partial(self._in_float64, problem, inputs)
-        return Widened(evaluate(None), None, evaluate)
+        return Reference(evaluate(None), None, evaluate)
 
     def _in_float64(self, problem: Params, inputs: Tensors, nudged_by: int | None) -> Any:
         """The expression of the reference on tensors in float64, nudged where a seed is given."""

@@ -1,4 +1,4 @@
-"""Right results: what computes them is called on inputs in float64."""
+"""Right results, and what tells which errors rounding explains in others."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _STEP = torch.finfo(torch.float32).eps
 
 
 @dataclass(frozen=True, eq=False)
-class Widened:
-    """Result of a baseline, or of an expression, on inputs in float64."""
+class Reference:
+    """Right result of a problem: best of what computes it on inputs in float64."""
 
     result: Any
     own: Any
-    """What it gives in its own types; None where nobody asked."""
+    """What that gives on inputs in their own types; None where nobody asked."""
     nearby: Callable[[int], Any]
-    """Results on inputs in float64 that are nudged by a seed."""
+    """Right results on inputs that are nudged by a seed."""
 
 
 def nudge(tensors: Iterable[torch.Tensor], seed: int) -> None:
-    """Move elements of tensors in float64 by up to a rounding step of float32, in place."""
+    """Move elements by up to a rounding step of float32 in place, where their type holds that."""
     for tensor in tensors:
-        if tensor.dtype == torch.float64:
+        if tensor.dtype in (torch.float32, torch.float64):
             generator = torch.Generator(tensor.device).manual_seed(seed)
             steps = torch.empty_like(tensor, requires_grad=False)
             steps.uniform_(1.0 - _STEP, 1.0 + _STEP, generator=generator)
