@@ -149,7 +149,8 @@ def _default_tolerance(dtype: torch.dtype) -> Tolerance:
     if dtype in _DEFAULT_TOLERANCES:
         return _DEFAULT_TOLERANCES[dtype]
     if dtype.is_floating_point:
-        return Tolerance(0.0, torch.finfo(dtype).eps)
+        of_type = torch.finfo(dtype)
+        return Tolerance(of_type.eps * of_type.smallest_normal, of_type.eps)
     return Tolerance(0.0, 0.0)
 
 

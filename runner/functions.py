@@ -8,6 +8,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 
 from profiler.kernels.autotuned import Row, watch_launch
-from profiler.kernels.references import Reference, nudge
+from profiler.kernels.references import Reference, WithoutNarrowTypes, nudge
 from profiler.runner.arrays import as_tensor, is_array, leaves, memory_address
 from profiler.runner.check import WrongResultError, as_tensors
 from profiler.runner.experiment import (
@@ -195,33 +196,57 @@ class FunctionWorkload:
     def reference(self, problem: Parameters, inputs: Arguments) -> Any:
         """Right result: of the user's reference, or of the baseline on inputs in float64.
 
-        InOwnTypes where the baseline seems to ignore of which types its inputs are.
+        In its own types, with a doubt, where the baseline takes no others, or seems to ignore them.
         """
         problem = self._own_values(problem)
         if "reference" in self._functions:
-            own = partial(self._by_own_reference, problem, inputs)
-            return Reference(own(), None, own)
-        name = self._experiment.baseline_function().name
+            of_user = partial(self._by_own_reference, problem, inputs)
+            return Reference(of_user(), None, of_user)
         try:
-            wide = self._by_baseline(problem, inputs.widened(), _wide_function)
+            wide, nearby = self._wide_result(problem, inputs)
         except (torch.OutOfMemoryError, MemoryError):
             raise
         except Exception as error:
-            self._in_own_types(problem, inputs)  # where that fails, too, its own error says why
-            raise _no_reference(name, error) from error
+            doubt = f"takes no inputs in float64 ({type(error).__name__}: {error})"
+            # Where that fails, too, its own error says why.
+            return self._own_as_reference(problem, inputs, doubt)
         own = self._in_own_types(problem, inputs)
         if are_alike(own, wide):
-            try:
-                nearby = partial(self._nearby, problem, inputs)
-                return Reference(_require_wide(wide, inputs), own, nearby)
-            except TypeError as error:
-                raise _no_reference(name, error) from error
-        if not are_alike(own, self._in_own_types(problem, inputs)):
+            return Reference(wide, own, nearby)
+        doubt = (
+            "seems to ignore the types of its inputs: on inputs in float64 it gives something else "
+            "altogether"
+        )
+        return self._own_as_reference(problem, inputs, doubt)
+
+    def _wide_result(
+        self, problem: Parameters, inputs: Arguments
+    ) -> tuple[Any, Callable[[int], Any]]:
+        """Result of the baseline on inputs in float64, and what gives it on nudged ones.
+
+        Without the narrower types that it asks for, where else it fails or is rounded.
+        """
+        in_float64 = partial(self._in_float64, problem, inputs)
+        without = partial(in_float64, without_narrow_types=True)
+        try:
+            result = in_float64()
+        except (torch.OutOfMemoryError, MemoryError):
+            raise
+        except Exception:
+            return without(), without
+        return (without(), without) if _is_rounded(result, inputs) else (result, in_float64)
+
+    def _own_as_reference(self, problem: Parameters, inputs: Arguments, doubt: str) -> Reference:
+        """Result of the baseline in its own types, for want of another."""
+        name = self._experiment.baseline_function().name
+        in_own_types = partial(self._in_own_types, problem, inputs)
+        own = in_own_types()
+        if not are_alike(own, in_own_types()):
             raise NoReferenceError(
                 f"the baseline {name} gives another result each time: say what is right with "
                 "@….check, or write a reference with @….reference"
             )
-        return InOwnTypes(own, name)
+        return Reference(own, None, in_own_types, f"{name} {doubt}")
 
     def _by_own_reference(
         self, problem: Parameters, inputs: Arguments, nudged_by: int | None = None
@@ -232,20 +257,35 @@ class FunctionWorkload:
             nudge(inputs.inputs(), nudged_by)
         return replace(inputs, outputs=()).bound(self._functions["reference"], problem)()
 
-    def _nearby(self, problem: Parameters, inputs: Arguments, seed: int) -> Any:
-        """Result of the baseline on inputs in float64 that are nudged."""
+    def _in_float64(
+        self,
+        problem: Parameters,
+        inputs: Arguments,
+        nudged_by: int | None = None,
+        *,
+        without_narrow_types: bool = False,
+    ) -> Any:
+        """Result of the baseline on inputs in float64, nudged where a seed is given."""
         wide = inputs.unwritten.widened()
-        nudge(wide.inputs(), seed)
-        return self._by_baseline(problem, wide, _wide_function)
+        if nudged_by is not None:
+            nudge(wide.inputs(), nudged_by)
+        narrow = WithoutNarrowTypes() if without_narrow_types else nullcontext()  # type: ignore[no-untyped-call]  # torch's own
+        with narrow:
+            return self._by_baseline(problem, wide, _wide_function)
 
     def own_result(self, problem: Parameters, inputs: Arguments) -> Any:
         """Result of the baseline on copies of inputs, in the types that it gives."""
         return self._in_own_types(self._own_values(problem), inputs)
 
-    def _in_own_types(self, problem: Parameters, inputs: Arguments) -> Any:
-        """Result of the baseline on the inputs as they are, of which it may write copies only."""
+    def _in_own_types(
+        self, problem: Parameters, inputs: Arguments, nudged_by: int | None = None
+    ) -> Any:
+        """Result of the baseline on copies of the inputs, nudged where a seed is given."""
+        copies = inputs.unwritten.copied()
+        if nudged_by is not None:
+            nudge(copies.inputs(), nudged_by)
         with watch_launch() as tuned:
-            result = self._by_baseline(problem, inputs.copied())
+            result = self._by_baseline(problem, copies)
         self._tuned = tuned or self._tuned
         return result
 
@@ -291,30 +331,7 @@ class FunctionWorkload:
 
 
 class NoReferenceError(Exception):
-    """The baseline cannot be computed in higher precision."""
-
-
-def _no_reference(baseline: str, error: Exception) -> NoReferenceError:
-    return NoReferenceError(
-        f"the baseline {baseline} gives no right result in float64 "
-        f"({type(error).__name__}: {error}): write one with @….reference"
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class InOwnTypes:
-    """Result of a baseline that seems to ignore the types of its inputs."""
-
-    result: Any
-    baseline: str
-
-    @property
-    def why(self) -> str:
-        """Why results are compared with it."""
-        return (
-            f"{self.baseline} seems to ignore the types of its inputs: on inputs in float64 it "
-            "gives something else altogether"
-        )
+    """The baseline gives another result each time."""
 
 
 class FunctionLaunch:
@@ -578,13 +595,9 @@ def _wide_array(array: Any) -> Any:
     return wide.requires_grad_(_needs_gradient(array))
 
 
-def _require_wide(result: Any, inputs: Arguments) -> Any:
-    """The result; raises TypeError where it was rounded on the way."""
+def _is_rounded(result: Any, inputs: Arguments) -> bool:
+    """Whether a result on inputs in float64 is of a narrower floating type."""
     if not any(tensor.is_floating_point() for tensor in inputs.inputs()):
-        return result
-    for value in leaves(result):
-        tensor = as_tensor(value)
-        narrow = tensor.is_floating_point() and tensor.dtype != torch.float64
-        if narrow and not isinstance(value, float):
-            raise TypeError(f"its result is {tensor.dtype} on inputs in float64")
-    return result
+        return False
+    tensors = [as_tensor(value) for value in leaves(result) if not isinstance(value, float)]
+    return any(t.is_floating_point() and t.dtype != torch.float64 for t in tensors)

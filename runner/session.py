@@ -22,7 +22,6 @@ from profiler.runner.cell_settings import CellSettings
 from profiler.runner.check import Tensors, WrongResultError
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
-from profiler.runner.functions import InOwnTypes
 from profiler.runner.import_path import ImportLog, import_ahead
 from profiler.runner.journal import Journal, LeavingError
 from profiler.runner.kept_inputs import InputSums, KeptInputs
@@ -347,10 +346,10 @@ class Session:
         with self._phase(protocol.REFERENCE, cells) as findings:
             kept = self._keep(cells, inputs)
             reference = make_reference(dict(problem), inputs)
-            if isinstance(reference, InOwnTypes):
-                findings[protocol.OWN_TYPES] = reference.why
             if isinstance(reference, Reference):
                 self._rounding = rounding_in(reference)
+                if reference.doubt:
+                    findings[protocol.OWN_TYPES] = reference.doubt
             expected = kept.apart(_as_expected(reference))
             kept.restore()
         return inputs, expected
@@ -767,7 +766,7 @@ def _refusals_of_device() -> Iterator[None]:
 
 
 def _as_expected(reference: Any) -> Tensors:
-    result = reference.result if isinstance(reference, InOwnTypes | Reference) else reference
+    result = reference.result if isinstance(reference, Reference) else reference
     return check.as_tensors(result, "the reference")
 
 

@@ -21,7 +21,7 @@ from profiler.kernels.references import Reference
 from profiler.runner import check
 from profiler.runner.check import Errors, Tensors, WrongResultError, as_tensors
 from profiler.runner.experiment import FUNCTION, Experiment
-from profiler.runner.functions import Arguments, FunctionWorkload, InOwnTypes
+from profiler.runner.functions import Arguments, FunctionWorkload
 from profiler.runner.protocol import Tolerance
 from profiler.runner.referee.exchange import SharedMemory, as_message, message_of, places_for
 from profiler.runner.referee.party import Party
@@ -92,7 +92,7 @@ class Rounds:
         if self._functions.check_of(self._problem, inputs) is not None:
             return Round(number, inputs, tensors)
         reference = self._functions.reference(dict(self._problem), inputs.copied())
-        result = reference.result if isinstance(reference, InOwnTypes | Reference) else reference
+        result = reference.result if isinstance(reference, Reference) else reference
         expected = tuple(t.clone() for t in as_tensors(result, "the reference"))
         if isinstance(reference, Reference) and reference.own is not None:
             own = as_tensors(reference.own, "the result")  # the baseline need not run once more

@@ -303,7 +303,7 @@ def test_memory_of_undeclared_outputs_is_poisoned_between_two_launches(monkeypat
         (torch.float32, [{"default": Tolerance(1, 2)}, {"float32": Tolerance(3, 4)}], (1, 2)),
         (torch.float16, [{}, {}], (1e-5, 1e-3)),
         (torch.int64, [{}, {}], (0, 0)),
-        (torch.float8_e4m3fn, [], (0, 0.125)),
+        (torch.float8_e4m3fn, [], (2**-9, 0.125)),
     ],
 )
 def test_the_first_layer_that_knows_a_dtype_sets_its_bound(dtype, layers, expected):
