@@ -18,14 +18,12 @@ from profiler.notices import Notice, NoticeKind, remedy, text
 from profiler.outside_text import safe
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
 
     from profiler.findings.why.pairs import PairWhy
     from profiler.importers.importer import Imported
     from profiler.importers.launches import ImportedLaunches
-    from profiler.importers.source_listings import ImportedSource
-    from profiler.importers.timelines import ImportedTimelines
-    from profiler.importers.tunings import ImportedTunings
+    from profiler.render.imported import ImportedPage
 
 
 _TABLE_ENDING = ".kinds.csv"
@@ -56,9 +54,6 @@ def import_files(asked: ImportRequest) -> ExitCode:
     from profiler.importers.importer import notices_document
     from profiler.importers.launches import ImportedLaunches
     from profiler.importers.registry import read_files
-    from profiler.importers.source_listings import ImportedSource
-    from profiler.importers.timelines import ImportedTimelines
-    from profiler.importers.tunings import ImportedTunings
 
     files, passed_over = _files_named(asked.files)
     request = _Import(**(vars(asked) | {"files": files}))
@@ -80,15 +75,10 @@ def import_files(asked: ImportRequest) -> ExitCode:
     if request.only_json:
         return ExitCode.COMPLETE
     _print_notices((*passed_over, *notices), request)
-    match imported:
-        case ImportedLaunches():
-            _show_launches(imported, request, pair)
-        case ImportedSource():
-            _show_source(imported, request)
-        case ImportedTimelines():
-            _show_timelines(imported, request)
-        case ImportedTunings():
-            _show_tunings(imported, request)
+    if isinstance(imported, ImportedLaunches):
+        _show_launches(imported, request, pair)
+    else:
+        _show(_other_page(imported), request, imported.notices)
     return ExitCode.COMPLETE
 
 
@@ -154,80 +144,68 @@ def _compared(request: _Import) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
 
 def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy | None) -> None:
     from profiler.render.console.explain import COLUMNS, files_text
-    from profiler.render.console.launches import import_table
-    from profiler.render.console.tables import answer_lines
-    from profiler.render.import_page import (
-        group_launches,
-        launches_sentence,
-        render_import_page,
-        whole_on_page,
-    )
-    from profiler.render.source_page import source_tables
+    from profiler.render.imported_launches import group_launches, launches_page
 
     groups = group_launches(imported.launches)
-    answer = answer_lines([launches_sentence(groups)])
-    _show(request, answer, import_table(groups), *source_tables(imported.kernels))
-    if pair is not None and request.json_target != "-":
-        console = request.console()
-        text = files_text(pair, min(COLUMNS, console.width))
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-    _print_notices(imported.notices, request)
-    table = None if whole_on_page(groups) else _table_target(request)
-    with request.stages.stage("Writing the page"):
-        account = "" if pair is None else files_text(pair)
-        html = render_import_page(
-            *(imported.launches, groups, imported.notices, request.names, imported.kernels),
-            account=account,
-            csv="" if table is None else table.name,
-        )
-    _write_page(html, request)
+    shown = launches_page(imported.launches, groups, imported.kernels)
+    console = request.console()
+    accounts = ["", ""]
+    if pair is not None:
+        accounts = [files_text(pair, min(COLUMNS, console.width)), files_text(pair)]
+    table = None if groups.whole_on_page else _table_target(request)
+    csv = "" if table is None else table.name
+    _show(shown, request, imported.notices, accounts, csv)
     if table is not None:
         with request.stages.stage("Writing the table"):
             write_table(table, csv_parts(groups.table.join(groups.medians)))
         text = f"All {len(groups)} kinds: {table}"
-        request.console().print(text, markup=False, soft_wrap=True)
+        console.print(text, markup=False, soft_wrap=True)
 
 
-def _show_source(imported: ImportedSource, request: _Import) -> None:
-    from profiler.render.console.tables import answer_lines
-    from profiler.render.source_page import render_source_page, source_sentence, source_tables
+def _other_page(imported: Imported) -> ImportedPage:
+    """What is shown of files without launches of ncu."""
+    from profiler.importers.source_listings import ImportedSource
+    from profiler.importers.timelines import ImportedTimelines, timelines_to_draw
+    from profiler.importers.tunings import ImportedTunings
+    from profiler.render.imported import source_page, tunings_page
+    from profiler.render.imported_timelines import timeline_section, timelines_page
 
-    answer = answer_lines([source_sentence(imported.kernels)])
-    _show(request, answer, *source_tables(imported.kernels))
-    _print_notices(imported.notices, request)
-    _write_page(render_source_page(imported.kernels, imported.notices, request.names), request)
-
-
-def _show_timelines(imported: ImportedTimelines, request: _Import) -> None:
-    from profiler.importers.timelines import timelines_to_draw
-    from profiler.render.import_timeline import (
-        render_timelines_page,
-        timeline_part,
-        timelines_console,
-    )
-
-    parts = [
-        timeline_part(timeline.file, timeline.recorded_by, timeline.overview, timeline.unread)
-        for timeline in imported.timelines
-    ]
-    _show(request, timelines_console(parts))
-    with request.stages.stage("Writing the page"):
-        html = render_timelines_page(parts, timelines_to_draw(imported.timelines))
-    _write_page(html, request)
+    match imported:
+        case ImportedSource():
+            return source_page(imported.kernels)
+        case ImportedTimelines():
+            sections = [
+                timeline_section(one.file, one.recorded_by, one.overview, one.unread)
+                for one in imported.timelines
+            ]
+            return timelines_page(sections, timelines_to_draw(imported.timelines))
+        case ImportedTunings():
+            return tunings_page(imported.configurations)
+    raise TypeError(imported)
 
 
-def _show_tunings(imported: ImportedTunings, request: _Import) -> None:
-    from profiler.render.tuning import console_tables, render_tuning_page
+def _show(
+    shown: ImportedPage,
+    request: _Import,
+    notices: Sequence[Notice],
+    accounts: Sequence[str] = ("", ""),
+    csv: str = "",
+) -> None:
+    """Print tables, where stdout is not for JSON, and write the page.
 
-    _show(request, *console_tables(imported.configurations))
-    _print_notices(imported.notices, request)
-    _write_page(render_tuning_page(imported.configurations, request.names), request)
+    `accounts`: text on what two files differ by, for the console and for the page.
+    """
+    from profiler.render.imported import imported_text, render_imported
 
-
-def _show(request: _Import, *tables: RenderableType) -> None:
-    """Print tables, where stdout is not for JSON."""
     if request.json_target != "-":
-        request.console().print(*tables)
+        console = request.console()
+        console.print(imported_text(shown))
+        if accounts[0]:
+            console.print(accounts[0], markup=False, highlight=False, soft_wrap=True)
+    _print_notices(notices, request)
+    with request.stages.stage("Writing the page"):
+        html = render_imported(shown, request.names, notices, account=accounts[1], csv=csv)
+    _write_page(html, request)
 
 
 def _print_notices(notices: Sequence[Notice], request: _Import) -> None:
@@ -248,7 +226,7 @@ def _table_target(request: _Import) -> Path | None:
 
     Raises UsageError where something else stands there.
     """
-    from profiler.render.import_page import COUNT, IDENTITY
+    from profiler.render.imported_launches import COUNT, IDENTITY
 
     page = _page_target(request)
     if page.exists() and not page.is_file():

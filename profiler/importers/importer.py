@@ -19,6 +19,7 @@ class Imported(ABC):
 
     shows: ClassVar[str]
     """What is shown of them, in the table of docs/import.md."""
+    notices: tuple[Notice, ...]
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:

@@ -23,6 +23,7 @@ from profiler.findings.timelines.overview import (
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Imported
 from profiler.model import SCHEMA_VERSION
+from profiler.notices import Notice
 from profiler.outside_text import safe_values
 from profiler.parse.nsys import Timeline
 from profiler.parse.nsys_attribution import Attribution, attribute
@@ -69,6 +70,8 @@ class ImportedTimelines(Imported):
 
     shows: ClassVar[str] = "a timeline: see below"
     timelines: tuple[ImportedTimeline, ...]
+    notices: tuple[Notice, ...] = ()
+    """None: what was not read stands beside each timeline."""
 
     def document(self) -> dict[str, Any]:
         """The timelines as JSON."""

@@ -1,31 +1,60 @@
-"""What autotuners tried and chose: of each cell of a run, and in a file that one wrote."""
+"""What autotuners tried and chose, of each cell of a run or in a file that one wrote, as tables."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-from rich.console import RenderableType
 
 from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.model import Cell, Params, TunedConfig
-from profiler.render.console.terminal import TextTable
-from profiler.render.html import render
-from profiler.render.tables.rows import Datum, Row
+from profiler.render.tables.rows import Datum, Row, SmallTable
 from profiler.render.words import numbers
 from profiler.render.words.names import kernels_by_cell
 from profiler.render.words.outcomes import OUTCOME_WORDS
 
 MOST_CHOSEN = 1000
 MOST_TRIED = 1000
-"""Rows of the two tables of a page; the JSON has all."""
+"""Rows of the two tables of the page of a run; the JSON has all."""
 _CALL = "("
 """In the name of an operation with its shapes; kernels have none."""
 
 
-CHOSEN_HEADS = (
+def tuned_cells(findings: Findings) -> dict[str, Any] | None:
+    """Parts of the section; None where nothing was tuned or that was not recorded.
+
+    `table` has a row for each tuned kernel or operation of a cell; `tried`, by name of a cell,
+    every configuration that was tried for it.
+    """
+    having = [cell for cell in findings.programs.cells if findings.programs.status(cell).tuned]
+    if not having:
+        return None
+    names = _kernel_names(findings)
+    rows = [row for cell in having for row in _rows(findings.numbers, cell, names.get(cell.id, ()))]
+    tried = [cell for cell in having if _was_a_choice(findings.programs.status(cell).tuned)]
+    shown = _fitting(findings.programs, tried)
+    return {
+        "table": SmallTable(
+            caption="What the autotuner chose for each cell, beside its measured time",
+            first="variant",
+            heads=tuple((head, "") for head in (*_CHOSEN_TEXTS, *_CHOSEN_NUMBERS)),
+            lines=tuple(rows[:MOST_CHOSEN]),
+            left_out=max(0, len(rows) - MOST_CHOSEN),
+            text_heads=_CHOSEN_TEXTS,
+            elsewhere="; the JSON has them",
+        ),
+        "tried": {
+            f"{cell.variant.label}, {cell.problem.name}": tuning_tables(
+                findings.programs.status(cell).tuned
+            )
+            for cell in shown
+        },
+        "left_out_tried": len(tried) - len(shown),
+    }
+
+
+_CHOSEN_TEXTS = ("problem", "kernel or operation", "chosen", "joined")
+_CHOSEN_NUMBERS = (
     "tried",
     "tuner's time",
     "slowest / chosen",
@@ -36,35 +65,6 @@ CHOSEN_HEADS = (
     "cell, measured",
     "measured / tuner's",
 )
-
-
-def tuned_cells(findings: Findings) -> dict[str, Any] | None:
-    """Parts of the section; None where nothing was tuned or that was not recorded.
-
-    A row for each tuned kernel or operation of a cell: variant, problem, operation, the best
-    configuration, whether this kernel is among those that were seen in the cell; `CHOSEN_HEADS`.
-    Then by name of a cell every configuration that was tried for it.
-    """
-    having = [cell for cell in findings.programs.cells if findings.programs.status(cell).tuned]
-    if not having:
-        return None
-    names = _kernel_names(findings)
-    rows = [row for cell in having for row in _rows(findings.numbers, cell, names.get(cell.id, ()))]
-    tried = [cell for cell in having if _was_a_choice(findings.programs.status(cell).tuned)]
-    shown = _fitting(findings.programs, tried)
-    return {
-        "heads": CHOSEN_HEADS,
-        "rows": rows[:MOST_CHOSEN],
-        "left_out": max(0, len(rows) - MOST_CHOSEN),
-        "tried_heads": HEADS,
-        "tried": {
-            f"{cell.variant.label}, {cell.problem.name}": tuning_tables(
-                findings.programs.status(cell).tuned
-            )
-            for cell in shown
-        },
-        "left_out_tried": len(tried) - len(shown),
-    }
 
 
 def _was_a_choice(tuned: Sequence[TunedConfig]) -> bool:
@@ -182,50 +182,54 @@ def _ratio(value: float | None, otherwise: str) -> Datum:
 
 
 _MISSING = "not in the file"
-HEADS = ("time", "against the best", "registers", "spills", "shared memory")
+MOST_CONFIGS = 5000
+"""Configurations that a page lists; a document has all."""
 
 
-CHOSEN = "chosen"
-"""Role of the row of a configuration that the tuner took."""
+def tuning_tables(tuned: Sequence[TunedConfig], most: int = MOST_CONFIGS) -> tuple[SmallTable, ...]:
+    """Configurations, fastest first, by operation in the order of the text: `most` together."""
+    tables = []
+    room = most
+    for operation, group in _by_operation(tuned).items():
+        ordered = sorted(group, key=_time)
+        lines = tuple(_tuned_row(one, _time(ordered[0])) for one in ordered[: max(0, room)])
+        room -= len(group)
+        tables.append(
+            SmallTable(
+                caption=operation or "one kernel",
+                first="configuration",
+                heads=tuple((head, "") for head in _TUNED_HEADS),
+                lines=lines,
+                left_out=len(group) - len(lines),
+                text_heads=("choice",),
+                long_names=True,
+                elsewhere="; --json has them",
+            )
+        )
+    return tuple(table for table in tables if table.lines)
 
 
-def tuning_tables(tuned: Sequence[TunedConfig]) -> dict[str, tuple[Row, ...]]:
-    """Configurations for `HEADS`, fastest first, by operation in the order of the text.
-
-    The note of a row is the name of its maker.
-    """
-    groups = _by_operation(tuned)
-    return {
-        operation: _tuning_rows(sorted(group, key=_time)) for operation, group in groups.items()
-    }
+_TUNED_HEADS = ("choice", "time", "against the best", "registers", "spills", "shared memory")
 
 
 def _time(candidate: TunedConfig) -> float:
     return math.inf if candidate.time_ns is None else candidate.time_ns
 
 
-def _tuning_rows(group: Sequence[TunedConfig]) -> tuple[Row, ...]:
-    quickest = _time(group[0])
-    return tuple(
-        Row(
-            config_words(candidate.config),
-            _tuned_data(candidate, quickest),
-            role=CHOSEN if candidate.best else "other",
-            note=candidate.choice,
-        )
-        for candidate in group
-    )
-
-
-def _tuned_data(candidate: TunedConfig, quickest: float) -> tuple[Datum, ...]:
+def _tuned_row(candidate: TunedConfig, quickest: float) -> Row:
+    choice = candidate.choice
+    if candidate.best:
+        choice = f"{choice} (chosen)" if choice else "chosen"
     ratio = None if candidate.time_ns is None or quickest == 0 else candidate.time_ns / quickest
-    return (
-        _tuned_number(candidate.time_ns, "ns"),
+    data = (
+        Datum(choice or numbers.MISSING, css="code"),
+        Datum.quantity(candidate.time_ns, "ns", _MISSING),
         Datum.times(ratio, _MISSING),
-        _tuned_number(candidate.registers, ""),
-        _tuned_number(candidate.spills, ""),
-        _tuned_number(candidate.shared_bytes, "byte"),
+        Datum.quantity(candidate.registers, "", _MISSING),
+        Datum.quantity(candidate.spills, "", _MISSING),
+        Datum.quantity(candidate.shared_bytes, "byte", _MISSING),
     )
+    return Row(config_words(candidate.config) or numbers.MISSING, data)
 
 
 def _by_operation(tuned: Sequence[TunedConfig]) -> dict[str, list[TunedConfig]]:
@@ -235,58 +239,7 @@ def _by_operation(tuned: Sequence[TunedConfig]) -> dict[str, list[TunedConfig]]:
     return groups
 
 
-def _tuned_number(value: float | None, unit: str) -> Datum:
-    return Datum.quantity(value, unit, _MISSING)
-
-
 def config_words(config: Params) -> str:
     """Block sizes first, then the rest: `XBLOCK=64, num_warps=4`."""
     order = sorted(config, key=lambda key: (key.startswith("num_"), key.upper() != key))
     return ", ".join(f"{key}={config[key]}" for key in order)
-
-
-# ---- a file of an autotuner ----------------------------------------------------------------------
-
-
-MOST_CONFIGS = 5000
-"""Configurations that a page lists; a document has all."""
-
-
-def render_tuning_page(tuned: Sequence[TunedConfig], files: Sequence[str]) -> str:
-    """Render configurations as HTML; `files` are names without folders."""
-    tables = tuning_tables(tuned)
-    parts = {
-        "files": list(files),
-        "tables": _first_rows(tables),
-        "operations": len(tables),
-        "left_out": max(0, len(tuned) - MOST_CONFIGS),
-        "heads": HEADS,
-        "count": len(tuned),
-    }
-    return render("tuning.html", parts)
-
-
-def _first_rows(tables: Mapping[str, tuple[Row, ...]]) -> dict[str, tuple[Row, ...]]:
-    """Tables with MOST_CONFIGS rows together."""
-    room, shown = MOST_CONFIGS, {}
-    for operation, rows in tables.items():
-        if room > 0:
-            shown[operation] = rows[:room]
-        room -= len(rows)
-    return shown
-
-
-def console_tables(tuned: Sequence[TunedConfig]) -> tuple[RenderableType, ...]:
-    """Show configurations on the console."""
-    return tuple(itertools.starmap(_console_table, tuning_tables(tuned).items()))
-
-
-def _console_table(operation: str, rows: Sequence[Row]) -> TextTable:
-    shown = TextTable(operation)
-    shown.add_columns("choice", "configuration", name=True)
-    for place, head in enumerate(HEADS):
-        shown.add_columns(head, right=True, drop=place)
-    for row in rows:
-        choice = f"{row.note} ({CHOSEN})".strip() if row.role == CHOSEN else row.note
-        shown.add_row(choice, row.name, *(datum.text for datum in row.data))
-    return shown

@@ -143,7 +143,7 @@ def test_only_regular_files_are_pages_of_ours(here):
 def test_all_kinds_of_launches_are_in_a_table_beside_the_page_where_it_has_no_room(
     here, monkeypatch
 ):
-    monkeypatch.setattr("profiler.render.import_page.MOST_GROUPS", 1)
+    monkeypatch.setattr("profiler.render.imported_launches.MOST_GROUPS", 1)
     *_, row = LAUNCHES.splitlines()
     with (here / "mine.csv").open("a") as stream:
         stream.write(f"{row}\n".replace("scale", "=other").replace('"0"', '"1"', 1))

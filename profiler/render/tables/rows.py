@@ -75,6 +75,28 @@ class Row:
     """Number of the cell that opens beside it."""
 
 
+@dataclass(frozen=True)
+class SmallTable:
+    """A table with its heads: pairs of words and what they mean."""
+
+    caption: str
+    first: str
+    heads: tuple[tuple[str, str], ...]
+    lines: tuple[Row, ...]
+    left_out: int = 0
+    """Further rows, for which there is no room."""
+    text_heads: tuple[str, ...] = ()
+    """Heads of columns that hold text."""
+    long_names: bool = False
+    """Whether the names of its rows need several lines."""
+    reading: str = ""
+    """What the numbers are, in front of the table."""
+    elsewhere: str = ""
+    """Where the rows without room are, as a clause."""
+    page_only: tuple[str, ...] = ()
+    """Heads of columns that a terminal has no room for."""
+
+
 def variant_row(ranking: Ranking, variant: Variant, data: Iterable[Datum]) -> Row:
     """Row of a variant, with its role, its remark and its further names."""
     programs = ranking.programs

@@ -16,7 +16,7 @@ from profiler.findings.values import NAN
 from profiler.render.embed import pack
 from profiler.render.figures.axes import symbol_handle
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.tables.rows import Datum, Row
+from profiler.render.tables.rows import Datum, Row, SmallTable
 from profiler.render.timeline.picture import GPU, PictureRow, bars_within, joined_bars
 from profiler.render.timeline.still_figure import (
     PHASE_NAMES,
@@ -25,7 +25,7 @@ from profiler.render.timeline.still_figure import (
     phase_name,
     timeline_figure,
 )
-from profiler.render.timeline.timeline_tables import SmallTable, percent
+from profiler.render.timeline.timeline_tables import percent
 from profiler.render.words import numbers
 
 MOST_PICTURES = 12

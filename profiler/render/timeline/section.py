@@ -13,7 +13,7 @@ from profiler.findings.timelines.bars import UnitWindow, bar_paths
 from profiler.findings.timelines.cells import CellTimelineFindings
 from profiler.render import embed
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.tables.rows import Datum, Row
+from profiler.render.tables.rows import Datum, Row, SmallTable
 from profiler.render.timeline.picture import (
     API,
     GPU,
@@ -40,7 +40,6 @@ from profiler.render.timeline.timeline_tables import (
     NamedTimeline,
     NamedTimelines,
     Operator,
-    SmallTable,
     call_table,
     gap_table,
     kernel_table,
@@ -149,7 +148,7 @@ def _cell(
         tree_table(timeline),
         gap_table(timeline),
         kernel_table(timeline),
-        latency_table(timeline),
+        latency_table(timeline.latency),
     )
     return CellPicture(
         name=cell.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -15,7 +15,7 @@ from profiler.findings.timelines.cells import (
     UnitPart,
 )
 from profiler.metrics.labels import label
-from profiler.render.tables.rows import Datum, Row
+from profiler.render.tables.rows import Datum, Row, SmallTable
 from profiler.render.words import numbers
 from profiler.runner.protocol import NVTX_DOMAIN
 
@@ -26,21 +26,6 @@ MOST_OPERATORS = 20
 MOST_TREE_ROWS = 150
 _LAUNCH = "launch"
 """Name of units that are launches."""
-
-
-@dataclass(frozen=True)
-class SmallTable:
-    """A table with its heads: pairs of words and what they mean. `left_out`: rows without room."""
-
-    caption: str
-    first: str
-    heads: tuple[tuple[str, str], ...]
-    lines: tuple[Row, ...]
-    left_out: int = 0
-    text_heads: tuple[str, ...] = ()
-    """Heads of columns that hold text."""
-    long_names: bool = False
-    """Whether the names of its rows need several lines."""
 
 
 @dataclass(frozen=True)
@@ -250,59 +235,67 @@ def _call_totals(table: pd.DataFrame) -> tuple[Datum, Datum]:
 
 def tree_table(timeline: CellTimelineFindings) -> SmallTable | None:
     """Ranges with host and GPU time, and the counters of ncu by range where there are any."""
-    tree, metrics = timeline.ranges, timeline.range_metrics
-    if tree.empty:
+    if timeline.ranges.empty:
         return None
-    lines = tuple(
-        _tree_line(row, [_counter(float(row[name]), name) for name in metrics])
-        for row in tree.to_dict("records")
+    counters = tuple(
+        RangeColumn(
+            f"{label(name).label}, ncu, one launch",
+            "Of all instances in one launch under ncu, where kernels run one by one; a mean over "
+            "visits",
+            name,
+            label(name).unit,
+            "not collected for this range",
+        )
+        for name in timeline.range_metrics
     )
+    caption = "Ranges: time of all instances together"
+    return range_table(timeline.ranges, caption, timeline.device, MOST_TREE_ROWS, counters)
+
+
+class RangeColumn(NamedTuple):
+    """A further column of a table of ranges: its words, where it stands, why a value is missing."""
+
+    head: str
+    hint: str
+    column: str
+    unit: str
+    without: str
+
+
+def range_table(
+    ranges: pd.DataFrame, caption: str, device: str, most: int, more: Sequence[RangeColumn] = ()
+) -> SmallTable:
+    """The first rows of a tree of ranges (TREE_COLUMNS), with further columns of numbers."""
+    lines = tuple(_tree_line(row, more) for row in ranges.head(most).to_dict("records"))
     heads = (
         ("instances", "How often it was opened"),
         ("host", "How long all of them were open on the host"),
         ("operations", "Kernels, copies and memsets inside, also further in"),
-        (timeline.device, "Sum of their durations"),
-        (f"own {timeline.device}", "Without what lies in a range further in"),
+        (device, "Sum of their durations"),
+        (f"own {device}", "Without what lies in a range further in"),
         ("busy", "Time in which an operation ran"),
         (
             "idle inside",
             "Time from the first to the last operation of each instance in which nothing ran; "
             "waits between instances are left out",
         ),
-        *((f"{label(name).label}, ncu, one launch", _COUNTER_HINT) for name in metrics),
+        *((column.head, column.hint) for column in more),
     )
-    return SmallTable(
-        caption="Ranges: time of all instances together",
-        first="range",
-        heads=heads,
-        lines=lines[:MOST_TREE_ROWS],
-        left_out=max(0, len(lines) - MOST_TREE_ROWS),
-    )
+    return SmallTable(caption, "range", heads, lines, max(0, len(ranges) - most))
 
 
-_COUNTER_HINT = (
-    "Of all instances in one launch under ncu, where kernels run one by one; a mean over visits"
-)
-
-
-def _counter(value: float, metric: str) -> Datum:
-    return Datum.quantity(value, label(metric).unit, "not collected for this range")
-
-
-def _tree_line(row: Mapping[Any, Any], counters: Sequence[Datum]) -> Row:
-    some = row["operations"] > 0
+def _tree_line(row: Mapping[Any, Any], more: Sequence[RangeColumn]) -> Row:
+    without = "nothing ran in it" if row["operations"] == 0 else "not known"
+    times = (row[name] for name in ("gpu_ns", "self_gpu_ns", "busy_ns", "idle_ns"))
     data = (
         _number(row["instances"]),
         _time(row["host_ns"]),
         _number(row["operations"]),
-        _time(row["gpu_ns"] if some else None),
-        _time(row["self_gpu_ns"] if some else None),
-        _time(row["busy_ns"] if some else None),
-        _time(row["idle_ns"] if some else None),
-        *counters,
+        *(_time(time if row["operations"] > 0 else None, without) for time in times),
+        *(_quantity(row[column.column], column.unit, column.without) for column in more),
     )
-    domain = "" if row["domain"] in ("", NVTX_DOMAIN) else f"domain {row['domain']}"
-    return Row(str(row["name"] or ""), data, depth=int(row["depth"]) - 1, note=domain)
+    domain = "" if row["domain"] in ("", NVTX_DOMAIN) else f"{row['domain']}@"
+    return Row(f"{domain}{name_of(row['name'])}", data, depth=int(row["depth"]) - 1)
 
 
 def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
@@ -360,24 +353,34 @@ def kernel_table(timeline: CellTimelineFindings) -> SmallTable | None:
     if kernels.empty and others.empty:
         return None
     shown = [*kernels.head(MOST_KERNELS).to_dict("records"), *others.to_dict("records")]
+    caption, first = (
+        ("Operators of the CPU", "operator")
+        if timeline.on_cpu
+        else ("Kernels; then copies and memsets, percent of their own", "kernel")
+    )
+    return summary_table(shown, caption, first, max(0, len(kernels) - MOST_KERNELS))
+
+
+def summary_table(
+    rows: Iterable[Mapping[Any, Any]], caption: str, first: str, left_out: int
+) -> SmallTable:
+    """Operations or calls by name (SUMMARY_COLUMNS); `first` heads their names."""
     lines = tuple(
         Row(
-            "without a name" if pd.isna(row["name"]) else str(row["name"]),
+            name_of(row["name"]),
             (
-                _percent(row["time_pct"] / 100),
+                _quantity(row["time_pct"], "%", "not known"),
                 _time(row["total_ns"]),
                 _number(row["instances"]),
                 *(_time(row[name]) for name in ("avg_ns", "med_ns", "min_ns", "max_ns")),
                 _time(row["stddev_ns"], "ran once"),
             ),
         )
-        for row in shown
+        for row in rows
     )
     return SmallTable(
-        caption="Operators of the CPU"
-        if timeline.on_cpu
-        else "Kernels; then copies and memsets, percent of their own",
-        first="operator" if timeline.on_cpu else "kernel",
+        caption=caption,
+        first=first,
         heads=(
             ("time", "Percent of the time of all of its kind"),
             ("total", ""),
@@ -389,39 +392,40 @@ def kernel_table(timeline: CellTimelineFindings) -> SmallTable | None:
             ("standard deviation", "Of a sample"),
         ),
         lines=lines,
-        left_out=max(0, len(kernels) - MOST_KERNELS),
+        left_out=left_out,
         long_names=True,
+        page_only=("shortest", "longest", "standard deviation"),
     )
 
 
-def latency_table(timeline: CellTimelineFindings) -> SmallTable | None:
-    """Time from a launching call to the start of what it launched, by name."""
-    table = timeline.latency
-    if table.empty:
+def latency_table(latency: pd.DataFrame, most: int = MOST_LATENCIES) -> SmallTable | None:
+    """Time from a launching call to the start of what it launched, by name (LATENCY_COLUMNS)."""
+    if latency.empty:
         return None
     lines = tuple(
         Row(
-            "without a name" if pd.isna(row["name"]) else str(row["name"]),
+            name_of(row["name"]),
             (
                 _number(row["launches"]),
                 *(_time(row[name]) for name in ("med_ns", "avg_ns", "min_ns", "max_ns")),
             ),
         )
-        for row in table.head(MOST_LATENCIES).to_dict("records")
+        for row in latency.head(most).to_dict("records")
     )
     return SmallTable(
         caption="Launch latency",
         first="operation",
         heads=(
             ("launches", "Calls that launched it; of a graph only its first node has a latency"),
-            ("median", ""),
+            ("median", "From the beginning of the call to the start on the GPU"),
             ("average", ""),
             ("shortest", ""),
             ("longest", ""),
         ),
         lines=lines,
-        left_out=max(0, len(table) - MOST_LATENCIES),
+        left_out=max(0, len(latency) - most),
         long_names=True,
+        page_only=("shortest",),
     )
 
 
@@ -461,12 +465,21 @@ def _text_datum(text: str) -> Datum:
     return Datum(text, css="words")
 
 
-def _number(value: float) -> Datum:
-    return Datum(numbers.show(float(value)), numbers.raw(float(value)))
+def name_of(value: object) -> str:
+    """Name of an operation or a range as a table shows it."""
+    return value if isinstance(value, str) and value else "without a name"
+
+
+def _quantity(value: Any, unit: str, without: str) -> Datum:
+    return Datum.quantity(None if pd.isna(value) else float(value), unit, without)
+
+
+def _number(value: float, without: str = "not known") -> Datum:
+    return _quantity(value, "", without)
 
 
 def _time(value: float | None, without: str = "nothing ran in it") -> Datum:
-    return Datum.quantity(value, "ns", without)
+    return _quantity(value, "ns", without)
 
 
 def _percent(share: float | None, without: str = "nothing ran in it") -> Datum:

@@ -15,11 +15,8 @@ from profiler.commands.output import dump
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
 from profiler.importers.registry import read_files
 from profiler.importers.timelines import timelines_to_draw
-from profiler.render.import_timeline import (
-    render_timelines_page,
-    timeline_part,
-    timelines_console,
-)
+from profiler.render.imported import imported_text, render_imported
+from profiler.render.imported_timelines import timeline_section, timelines_page
 
 RECORDING = Path(__file__).parents[2] / "recordings/nsys-2025.3/three_iterations.sqlite"
 CSV = Path(__file__).parents[2] / "recordings/ncu-2025.3.1/ncu_raw_6metrics_2kernels.csv"
@@ -49,15 +46,15 @@ def timeline(*files):
 
 def part(file):
     (one,) = read_files([file])[0].timelines
-    return timeline_part(one.file, one.recorded_by, one.overview, one.unread)
+    return timeline_section(one.file, one.recorded_by, one.overview, one.unread)
+
+
+def shown(file):
+    return timelines_page([part(file)], timelines_to_draw(read_files([file])[0].timelines))
 
 
 def page_of(file):
-    imported = read_files([file])[0].timelines
-    parts = [
-        timeline_part(each.file, each.recorded_by, each.overview, each.unread) for each in imported
-    ]
-    return render_timelines_page(parts, timelines_to_draw(imported))
+    return render_imported(shown(file), [file.name])
 
 
 def select(query, file=RECORDING):
@@ -182,7 +179,7 @@ class TestShown:
     def test_page_and_console_have_every_table(self, capsys):
         one = part(RECORDING)
         page = page_of(RECORDING)
-        titles = [table.title for table in one.tables]
+        titles = [table.caption for table in one.tables]
         assert titles == [
             "Kernels",
             "Copies and memsets",
@@ -199,7 +196,7 @@ class TestShown:
         assert 'data-value="893533"' in page  # nvjet's total in ns, as SQL sums it
         from rich.console import Console
 
-        Console(width=200).print(timelines_console([one]))
+        Console(width=200).print(imported_text(shown(RECORDING)))
         printed = capsys.readouterr().out
         assert all(title in printed for title in titles)
         assert "  run_0" in printed
@@ -354,9 +351,9 @@ class TestTraces:
     def test_neither_paths_nor_names_of_the_machine_get_out(self, tmp_path):
         file = self.trace(tmp_path / "trace.json")
         assert "secret" in file.read_text()
-        shown = page_of(file) + json.dumps(document(file))
-        assert "secret" not in shown
-        assert "somebody" not in shown
+        text = page_of(file) + json.dumps(document(file))
+        assert "secret" not in text
+        assert "somebody" not in text
 
     def test_a_trace_without_a_gpu_says_so(self, tmp_path):
         made = TraceFile(tmp_path / "cpu.json")
@@ -364,9 +361,9 @@ class TestTraces:
         made.add("cpu_op", "aten::mm", 10, 30)
         one = part(made.write())
         assert "without a GPU" in one.sentence
-        assert [table.title for table in one.tables] == ["Operators on the CPU", "Ranges"]
-        heads = [column.head for column in one.tables[1].columns]
-        assert "CPU, inclusive" in heads
+        assert [table.caption for table in one.tables] == ["Operators on the CPU", "Ranges"]
+        heads = [head for head, _ in one.tables[1].heads]
+        assert "own CPU" in heads
         assert not [head for head in heads if "GPU" in head]
 
     def test_on_a_cpu_nothing_is_launched(self, tmp_path):
@@ -375,8 +372,8 @@ class TestTraces:
         made.add("cpu_op", "aten::mm", 10, 30)
         made.add("cpu_op", "aten::relu", 60, 70)
         file = made.write()
-        gaps = next(table for table in part(file).tables if table.id == "gaps")
-        assert gaps.heads == ("between", "range")
+        gaps = next(table for table in part(file).tables if table.caption == "Idle gaps")
+        assert [head for head, _ in gaps.heads] == ["range", "idle", "at", "device"]
         found = timeline(file)
         assert (found["launch_latency"], found["api"]) == ([], [])
         assert [gap["host_late"] for gap in found["idle_gaps"]["longest"]] == [None]
@@ -543,11 +540,11 @@ def test_nothing_of_the_environment_gets_out(tmp_path, capsys):
     page = page_of(file)
     from rich.console import Console
 
-    Console(width=500).print(timelines_console([part(file)]))
-    for shown in (document_text, page, capsys.readouterr().out):
-        assert "nvjet" in shown
-        assert SECRET not in shown
-        assert str(tmp_path) not in shown
+    Console(width=500).print(imported_text(shown(file)))
+    for text in (document_text, page, capsys.readouterr().out):
+        assert "nvjet" in text
+        assert SECRET not in text
+        assert str(tmp_path) not in text
 
 
 def test_the_command_makes_table_page_and_json(profiler):

@@ -21,17 +21,17 @@ from synthetic_waves import make_waves
 
 from profiler.comparison.run_entries import RunEntry
 from profiler.findings.find import find
+from profiler.findings.timelines.cells import imported_timelines
 from profiler.importers.registry import read_files
 from profiler.model import BuildResult, KernelFacts, TunedConfig, Variant
 from profiler.render.console import lists
 from profiler.render.console import tables as console
-from profiler.render.console.launches import import_table
 from profiler.render.console.lists import plan_table
 from profiler.render.console.runs import comparison_tables
 from profiler.render.console.terminal import TextTable
-from profiler.render.import_page import group_launches
-from profiler.render.import_timeline import timeline_part, timelines_console
-from profiler.render.tuning import console_tables
+from profiler.render.imported import imported_text, tunings_page
+from profiler.render.imported_launches import group_launches, launches_page
+from profiler.render.imported_timelines import timeline_section, timelines_page
 from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
 
 WIDTHS = (80, 120, 200)
@@ -152,15 +152,15 @@ def imported():
         }
     )
     grids = tuple(f"(10{number}, 24, 1)" for number in range(count))
-    return Printed(import_table(group_launches(launches)), ("(256,", *LONG_KERNELS, *grids))
+    shown = launches_page(launches, group_launches(launches))
+    return Printed(imported_text(shown), ("(256,", *LONG_KERNELS, *grids))
 
 
 def imported_timeline():
-    parts = [
-        timeline_part(file.file, file.recorded_by, file.overview, file.unread)
-        for file in read_files([NSYS])[0].timelines
-    ]
-    return Printed(timelines_console(parts), ("run_0", "cudaLaunchKernel"))
+    (file,) = read_files([NSYS])[0].timelines
+    section = timeline_section(file.file, file.recorded_by, file.overview, file.unread)
+    shown = timelines_page([section], imported_timelines([]))
+    return Printed(imported_text(shown), ("run_0", "cudaLaunchKernel"))
 
 
 def tuned():
@@ -170,7 +170,7 @@ def tuned():
         TunedConfig("mm(4096x4096, 4096x4096)", choice, config, time_ns=1e6, registers=255)
         for choice in choices
     ]
-    return Printed(console.Group(*console_tables(rows)), choices)
+    return Printed(imported_text(tunings_page(rows)), choices)
 
 
 def empty():

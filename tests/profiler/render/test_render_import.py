@@ -9,8 +9,8 @@ from rich.console import Console
 from synthetic_report import HOSTILE
 
 from profiler.notices import Notice, NoticeKind
-from profiler.render.console.launches import import_table
-from profiler.render.import_page import group_launches, render_import_page, whole_on_page
+from profiler.render.imported import imported_text, render_imported
+from profiler.render.imported_launches import group_launches, launches_page
 
 LAUNCHES = pd.DataFrame(
     {
@@ -29,7 +29,15 @@ LAUNCHES = pd.DataFrame(
 
 
 def imported_page(launches, notices, files, csv=""):
-    return render_import_page(launches, group_launches(launches), notices, files, csv=csv)
+    shown = launches_page(launches, group_launches(launches))
+    return render_imported(shown, files, notices, csv=csv)
+
+
+def printed(launches, width=160):
+    stream = io.StringIO()
+    shown = launches_page(launches, group_launches(launches))
+    Console(file=stream, width=width, color_system=None).print(imported_text(shown))
+    return stream.getvalue()
 
 
 def test_groups_by_kernel_grid_and_block_with_medians():
@@ -120,11 +128,7 @@ def kernels_at(width, *names):
             **dict.fromkeys(("cycles", "registers", "dram_read_bytes", "l2_hit_pct"), 50.0),
         }
     )
-    stream = io.StringIO()
-    Console(file=stream, width=width, color_system=None).print(
-        import_table(group_launches(launches))
-    )
-    lines = stream.getvalue().splitlines()[3:]
+    lines = printed(launches, width).splitlines()
     return [line.partition("  ")[0] for line in lines if "(1, 1, 1)" in line]
 
 
@@ -144,9 +148,7 @@ def test_a_kernel_is_cut_only_where_its_column_has_no_room():
 
 
 def test_console_table():
-    stream = io.StringIO()
-    Console(file=stream, width=160, color_system=None).print(import_table(group_launches(LAUNCHES)))
-    text = stream.getvalue()
+    text = printed(LAUNCHES)
     assert "4 launches of 3 kinds" in text
     assert "gemm" in text
     assert "50.0" in text
@@ -176,11 +178,11 @@ def test_of_many_kinds_the_page_lists_the_first_and_says_where_all_are() -> None
     kinds, metrics = (tree.xpath(f"//section[@id='{name}']")[0] for name in ("kinds", "metrics"))
     names = kinds.xpath(".//tbody/tr/th/text()")
     assert names == [f"kernel_{1099 - number}" for number in range(1000)]
-    assert "The first 1000 of 1100 kinds are listed" in kinds.text_content()
+    rest = "The first 1000 of 1100 kinds are listed, and all metrics of the first 258; all are in "
+    assert f"{rest}a.kinds.csv." in tree.text_content()
     assert len(metrics.xpath("./details")) == 8000 // 31
-    assert "Of the first 258 of 1100 kinds" in metrics.text_content()
     assert set(tree.xpath("//p/a/@href")) == {"a.kinds.csv"}
-    assert not whole_on_page(group_launches(launches))
+    assert not group_launches(launches).whole_on_page
     assert "all are in what --json writes" in lxml.html.document_fromstring(
         imported_page(launches, (), ["a.csv"])
     ).text_content().replace("\n", " ")
@@ -192,5 +194,5 @@ def test_names_of_any_length_make_no_page_beyond_five_megabytes() -> None:
 
 
 def test_few_kinds_are_all_on_the_page() -> None:
-    assert whole_on_page(group_launches(LAUNCHES))
+    assert group_launches(LAUNCHES).whole_on_page
     assert "are listed" not in imported_page(LAUNCHES, (), ["a.csv"])

@@ -42,7 +42,7 @@ def findings(tuned):
 
 
 def rows_of(findings):
-    return tuned_cells(findings)["rows"]
+    return tuned_cells(findings)["table"].lines
 
 
 def texts(row):
@@ -90,13 +90,13 @@ def test_a_kernel_that_was_not_seen_is_not_said_to_be_the_cells(report):
 def test_one_configuration_was_no_choice(report):
     found = tuned_cells(find(with_tuned(report, (replace(CHOSEN, time_ns=None),))))
     assert found["tried"] == {}
-    assert {row.data[6].raw for row in found["rows"]} == {None}
-    assert {row.data[4].text for row in found["rows"]} == {"1"}
+    assert {row.data[6].raw for row in found["table"].lines} == {None}
+    assert {row.data[4].text for row in found["table"].lines} == {"1"}
 
 
 def test_long_tables_are_cut_and_say_so(findings, monkeypatch):
     monkeypatch.setattr(tuning, "MOST_CHOSEN", 5)
     monkeypatch.setattr(tuning, "MOST_TRIED", 7)
     found = tuned_cells(findings)
-    assert (len(found["rows"]), found["left_out"]) == (5, 27)
+    assert (len(found["table"].lines), found["table"].left_out) == (5, 27)
     assert (len(found["tried"]), found["left_out_tried"]) == (3, 29)

@@ -1,10 +1,10 @@
-"""The page of `profiler import`: the launches of a file that a user already has."""
+"""Imported launches of ncu: grouped by kernel, as the tables of a page and of the console."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -13,14 +13,12 @@ import pandas as pd
 
 from profiler.findings.why.hot_lines import ListedKernel
 from profiler.metrics.catalogue import CATALOGUE
-from profiler.metrics.labels import labels
-from profiler.notices import Notice
+from profiler.metrics.labels import Label, labels
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import Axis
 from profiler.render.figures.version_figures import bars
-from profiler.render.html import notice_rows, render
-from profiler.render.source_page import listed_kernel_parts
-from profiler.render.tables.rows import Datum
+from profiler.render.imported import MISSING, ImportedPage, ImportedSection, source_sections
+from profiler.render.tables.rows import Datum, Row, SmallTable
 from profiler.render.words import numbers
 from profiler.render.words.names import plain_kernel, readable_kernel, shorten
 from profiler.render.words.sentences import Sentence, sentence_of, strong
@@ -31,11 +29,47 @@ MOST_VALUES = 8000
 """Rows of all metrics of the groups: as many groups show them as have so many together."""
 _LONGEST_NAME = 4000
 """Characters of a kernel's name; those of CUTLASS have a thousand."""
+_MOST_TEXT_COLUMNS = 6
+"""Metrics that the terminal has columns for."""
 
 
-def whole_on_page(groups: LaunchGroups) -> bool:
-    """Whether the page has a row for each group, and all of its metrics."""
-    return len(groups.rows) == len(groups) and len(_detailed(groups)) == len(groups)
+def launches_page(
+    launches: pd.DataFrame, groups: LaunchGroups, kernels: Sequence[ListedKernel] = ()
+) -> ImportedPage:
+    """Launches by kind, all metrics of each kind, hot lines, and every launch.
+
+    `launches` has `kernel grid_size block_size id full_range` and one column per metric;
+    `kernels` are those whose instructions were counted.
+    """
+    detailed = _detailed(groups)
+    left_out = ""
+    if not groups.whole_on_page:
+        left_out = (
+            f"The first {len(groups.rows)} of {len(groups)} kinds are listed, and all metrics of "
+            f"the first {len(detailed)}"
+        )
+    return ImportedPage(
+        lead=f"{groups.launches} launches of {len(groups)} kinds. A kind is a kernel with one grid "
+        f"and one block size{' in one NVTX range' if groups.has_ranges else ''}; numbers are "
+        "medians over its launches.",
+        sections=(
+            ImportedSection("Kernels", (_kinds_table(groups),), id="kinds"),
+            ImportedSection(
+                "All metrics of each kind",
+                tuple(_metrics_table(groups, group) for group in detailed),
+                id="metrics",
+                is_code=True,
+                folded=True,
+            ),
+            *source_sections(kernels),
+            ImportedSection(
+                "Launches", (_launches_table(launches, groups),), id="launches", folded=True
+            ),
+        ),
+        answer=_launches_sentence(groups),
+        chart=_time_chart(groups),
+        left_out=left_out,
+    )
 
 
 def _detailed(groups: LaunchGroups) -> Sequence[LaunchGroup]:
@@ -44,59 +78,108 @@ def _detailed(groups: LaunchGroups) -> Sequence[LaunchGroup]:
     return groups.rows[: max(1, sum(so_far <= MOST_VALUES for so_far in values))]
 
 
-def render_import_page(  # noqa: PLR0913 - everything that the page shows
-    launches: pd.DataFrame,
-    groups: LaunchGroups,
-    notices: Sequence[Notice],
-    files: Sequence[str],
-    kernels: Sequence[ListedKernel] = (),
-    *,
-    account: str = "",
-    csv: str = "",
-) -> str:
-    """Render imported launches as HTML; `files` are names without folders.
-
-    `launches` has `kernel grid_size block_size id full_range` and one column per metric;
-    `kernels` are those whose instructions were counted; `account`: text on what two files differ
-    by; `csv`: name of a file beside the page with all groups, empty where there is none.
-    """
-    shown = labels(groups.shown or groups.metrics[:1])
-    detailed = _detailed(groups)
-    listed = _launch_rows(
-        launches, [metric.name for metric in shown], [metric.unit for metric in shown]
+def _kinds_table(groups: LaunchGroups) -> SmallTable:
+    """A row for each group that has room: medians of the first metrics of the catalogue."""
+    shown = _shown(groups)
+    ranges = (("range", "NVTX ranges around the launch, outermost first"),) * groups.has_ranges
+    spread = (("from … to", "Shortest and longest duration, where they are far apart"),)
+    heads = (
+        *ranges,
+        ("grid", ""),
+        ("block", ""),
+        ("launches", ""),
+        ("total", "Duration of all launches of this kind together"),
+        *((metric.label, metric.hint) for metric in shown),
+        *spread * groups.has_spread,
     )
-    parts = {
-        "files": list(files),
-        "answer": launches_sentence(groups),
-        "first": _time_chart(groups),
-        "account": account,
-        "notice_rows": notice_rows(notices),
-        "count": groups.launches,
-        "kinds": len(groups),
-        "csv": csv,
-        "groups": [replace(row, kernel=_short(row.kernel)) for row in groups.rows],
-        "has_ranges": groups.has_ranges,
-        "spreads": [spread_words(row) for row in groups.rows] if groups.has_spread else [],
-        "shown": shown,
-        "metrics": labels(groups.metrics),
-        "totals": [_number(row.total_ns, "ns") for row in groups.rows],
-        "group_data": [
-            [_number(row.medians.get(metric.name), metric.unit) for metric in shown]
-            for row in groups.rows
-        ],
-        "everything": [
-            [
-                (metric, _number(row.medians[metric.name], metric.unit))
-                for metric in labels(groups.metrics)
-                if metric.name in row.medians
-            ]
-            for row in detailed
-        ],
-        "launches": listed,
-        **listed_kernel_parts(kernels),
-        "left_out": len(launches) - len(listed),
-    }
-    return render("import.html", parts)
+    return SmallTable(
+        caption=f"{_counted(groups.launches, 'launch', 'launches')} of "
+        f"{_counted(len(groups), 'kind', 'kinds')}",
+        first="kernel",
+        heads=heads,
+        lines=tuple(_kind_row(groups, group, shown) for group in groups.rows),
+        text_heads=("range", "grid", "block", "from … to"),
+        long_names=True,
+        reading="Sorted by the time that all launches of a kind took together.",
+        page_only=("total", *(metric.label for metric in shown[_MOST_TEXT_COLUMNS:])),
+    )
+
+
+def _counted(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"
+
+
+def _shown(groups: LaunchGroups) -> tuple[Label, ...]:
+    return tuple(labels(groups.shown or groups.metrics[:1]))
+
+
+def _kind_row(groups: LaunchGroups, group: LaunchGroup, shown: Sequence[Label]) -> Row:
+    texts = ([group.range] if groups.has_ranges else []) + [group.grid, group.block]
+    return Row(
+        shorten(group.kernel, _LONGEST_NAME),
+        (
+            *(Datum(text or numbers.MISSING, css="words") for text in texts),
+            Datum(str(group.count), str(group.count)),
+            _number(group.total_ns, "ns"),
+            *(_number(group.medians.get(metric.name), metric.unit) for metric in shown),
+            *((Datum(group.spread_words, css="words"),) * groups.has_spread),
+        ),
+    )
+
+
+def _metrics_table(groups: LaunchGroups, group: LaunchGroup) -> SmallTable:
+    lines = (
+        Row(
+            metric.label,
+            (_number(group.medians[metric.name], metric.unit), Datum(metric.source, css="code")),
+            note=metric.hint,
+        )
+        for metric in labels(groups.metrics)
+        if metric.name in group.medians
+    )
+    where = (shorten(group.kernel, _LONGEST_NAME), group.range, group.grid, group.block)
+    heads = (("median", ""), ("name", ""))
+    caption = " ".join(filter(None, where))
+    return SmallTable(caption, "metric", heads, tuple(lines), text_heads=("name",))
+
+
+def _launches_table(launches: pd.DataFrame, groups: LaunchGroups) -> SmallTable:
+    """The first launches, as many as there is room for, with the whole names of their ranges."""
+    shown = _shown(groups)
+    head = launches.head(MOST_LAUNCHES)
+    identity = head.reindex(columns=["id", "kernel", "full_range"]).astype(object)
+    ids, kernels, ranges = (
+        [shorten(word(value), _LONGEST_NAME) for value in identity[name]] for name in identity
+    )
+    values = head[[metric.name for metric in shown]].astype(float).to_numpy().tolist()
+    lines = tuple(
+        Row(
+            kernel,
+            (
+                Datum(number, number),
+                *((Datum(around or numbers.MISSING, css="words"),) * groups.has_ranges),
+                *(_number(value, of.unit) for value, of in zip(row, shown, strict=True)),
+            ),
+        )
+        for number, kernel, around, row in zip(ids, kernels, ranges, values, strict=True)
+    )
+    room = rows_with_room([kernel + around for kernel, around in zip(kernels, ranges, strict=True)])
+    lines = lines[: max(1, room)]
+    around = (("range", "NVTX ranges around the launch, whole, outermost first"),)
+    return SmallTable(
+        caption=f"{len(lines)} launches in the order of the file",
+        first="kernel",
+        heads=(
+            ("id", ""),
+            *around * groups.has_ranges,
+            *((metric.label, metric.hint) for metric in shown),
+        ),
+        lines=lines,
+        left_out=len(launches) - len(lines),
+        text_heads=("range",),
+        long_names=True,
+        elsewhere="; they are in the numbers above",
+    )
 
 
 # ---- the answer: which kernels take the time -----------------------------------------------------
@@ -111,7 +194,7 @@ def _times(groups: LaunchGroups) -> pd.Series[float]:
     return times[times > 0].sort_values(ascending=False, kind="stable")
 
 
-def launches_sentence(groups: LaunchGroups) -> Sentence:
+def _launches_sentence(groups: LaunchGroups) -> Sentence:
     """Which kernel takes most of the time; empty where no durations are known."""
     times = _times(groups)
     if times.empty:
@@ -146,29 +229,8 @@ def _time_chart(groups: LaunchGroups) -> Chart | None:
     return make_chart("first", "Time by kernel", reading, bars(table, Axis("Time", "ns")))
 
 
-def _short(name: str) -> str:
-    return shorten(name, _LONGEST_NAME)
-
-
 def _number(value: float | None, unit: str) -> Datum:
-    return Datum.quantity(value, unit, "not in the file")
-
-
-def _launch_rows(
-    launches: pd.DataFrame, metrics: Sequence[str], units: Sequence[str]
-) -> list[tuple[str, str, str, list[Datum]]]:
-    """Id, kernel, NVTX ranges and metrics of the first launches, as many as there is room for."""
-    head = launches.head(MOST_LAUNCHES)
-    identity = head.reindex(columns=["id", "kernel", "full_range"]).astype(object)
-    columns = [head[name].astype(float).tolist() for name in metrics]
-    data: list[list[Datum]] = [[] for _ in range(len(head))]
-    for column, unit in zip(columns, units, strict=True):
-        for row, value in zip(data, column, strict=True):
-            row.append(_number(value, unit))
-    ids, kernels, ranges = (identity[name].map(word).map(_short).tolist() for name in identity)
-    rows = list(zip(ids, kernels, ranges, data, strict=True))
-    names = [kernel + around for kernel, around in zip(kernels, ranges, strict=True)]
-    return rows[: max(1, rows_with_room(names))]
+    return Datum.quantity(value, unit, MISSING)
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -216,6 +278,11 @@ class LaunchGroup:
     spread_ns: tuple[float, float] | None
     """Shortest and longest duration where they are WIDE apart."""
 
+    @property
+    def spread_words(self) -> str:
+        """Shortest and longest duration; empty where they are near each other."""
+        return " … ".join(numbers.show(value, "ns") for value in self.spread_ns or ())
+
 
 @dataclass(frozen=True, eq=False)
 class LaunchGroups:
@@ -239,6 +306,11 @@ class LaunchGroups:
         groups = [_group(facts, medians) for facts, medians in records]
         room = rows_with_room([group.kernel + group.range for group in groups])
         return tuple(groups[: max(1, room)])
+
+    @property
+    def whole_on_page(self) -> bool:
+        """Whether the page has a row for each group, and all of its metrics."""
+        return len(self.rows) == len(self) == len(_detailed(self))
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -301,13 +373,6 @@ def _is_wide(shortest: Any, longest: Any) -> Any:
 def rows_with_room(names: Iterable[str]) -> int:
     """How many of the first rows of a table have room, by the letters of their names."""
     return sum(letters <= MOST_LETTERS for letters in accumulate(map(len, names)))
-
-
-def spread_words(group: LaunchGroup) -> str:
-    """Shortest and longest duration of a group; empty where they are near each other."""
-    if group.spread_ns is None:
-        return ""
-    return " … ".join(numbers.show(value, "ns") for value in group.spread_ns)
 
 
 def word(value: object) -> str:

@@ -1,0 +1,220 @@
+"""Imported files: an answer and tables, which the page and the console show in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+
+from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name
+from profiler.model import TunedConfig
+from profiler.notices import Notice
+from profiler.render.console.small_tables import small_text_table
+from profiler.render.console.tables import answer_lines
+from profiler.render.console.terminal import Paragraph
+from profiler.render.figures.charts import Chart
+from profiler.render.html import notice_rows, render
+from profiler.render.tables.rows import Datum, Row, SmallTable
+from profiler.render.tuning import MOST_CONFIGS, tuning_tables
+from profiler.render.words import numbers
+from profiler.render.words.names import readable_kernel, shorten
+from profiler.render.words.sentences import Sentence, sentence_of, strong
+from profiler.render.words.why import waited_for
+
+MISSING = "not in the file"
+
+
+@dataclass(frozen=True)
+class ImportedSection:
+    """Tables under a title."""
+
+    title: str
+    tables: tuple[SmallTable, ...]
+    sentence: str = ""
+    id: str = ""
+    is_code: bool = False
+    """Whether the title is the name of a kernel or operation."""
+    folded: bool = False
+    """Whether each of its tables opens when it is asked for; a terminal has none of them."""
+
+
+@dataclass(frozen=True)
+class ImportedPage:
+    """What is shown of files of one kind."""
+
+    lead: str
+    sections: tuple[ImportedSection, ...]
+    answer: Sentence = ()
+    chart: Chart | None = None
+    pictures: Mapping[str, Any] | None = None
+    """Parts of the section of timelines."""
+    left_out: str = ""
+    """Sentence on rows that the page has no room for; empty where it has all."""
+
+
+def render_imported(
+    shown: ImportedPage,
+    files: Sequence[str],
+    notices: Sequence[Notice] = (),
+    *,
+    account: str = "",
+    csv: str = "",
+) -> str:
+    """Render imported files as HTML; `files` are names without folders.
+
+    `account`: text on what two files differ by; `csv`: name of a file beside the page with all
+    that the page has no room for, empty where there is none.
+    """
+    parts = {
+        "shown": shown,
+        "files": list(files),
+        "notice_rows": notice_rows(notices),
+        "account": account,
+        "csv": csv,
+        "timeline": shown.pictures,
+        "timeline_files": (),
+    }
+    return render("imported.html", parts)
+
+
+def imported_text(shown: ImportedPage) -> RenderableType:
+    """The answer and the first rows of the tables, for a terminal."""
+    parts: list[RenderableType] = [answer_lines([shown.answer])]
+    for section in shown.sections:
+        if section.folded:
+            continue
+        if section.sentence:
+            parts.append(Paragraph(f"{section.title}: {section.sentence}"))
+        elif len(section.tables) > 1:
+            parts.append(Paragraph(section.title, "bold"))
+        parts += map(small_text_table, section.tables)
+    return Group(*parts)
+
+
+# ---- configurations that an autotuner tried ------------------------------------------------------
+
+
+def tunings_page(tuned: Sequence[TunedConfig]) -> ImportedPage:
+    """Every configuration of logs and caches of autotuners."""
+    tables = tuning_tables(tuned)
+    operations = len({candidate.operation for candidate in tuned})
+    return ImportedPage(
+        lead=f"{len(tuned)} configurations that an autotuner tried for {operations} "
+        f"operation{'' if operations == 1 else 's'}, fastest first. Times are its own: a few "
+        "launches each, without intervals and not comparable with those of ncu.",
+        sections=tuple(ImportedSection(t.caption, (t,), is_code=True) for t in tables),
+        left_out=_first_of(MOST_CONFIGS, len(tuned), "configurations"),
+    )
+
+
+def _first_of(most: int, count: int, things: str) -> str:
+    return f"The first {most:,} of {count:,} {things} are listed" if count > most else ""
+
+
+# ---- launches whose instructions were counted ----------------------------------------------------
+
+
+MOST_KERNELS = 200
+"""Kernels that a page or the console lists, each with up to twenty lines; a document has all."""
+_LONGEST_TEXT, _LONGEST_KERNEL = 60, 90
+
+
+def source_page(kernels: Sequence[ListedKernel]) -> ImportedPage:
+    """Launches of source pages: hot lines, and executed instructions by class."""
+    count = len(kernels)
+    return ImportedPage(
+        lead=f"{count} launch{'' if count == 1 else 'es'} with counters of instructions.",
+        sections=source_sections(kernels),
+        answer=_source_sentence(kernels),
+        left_out=_first_of(MOST_KERNELS, count, "kernels"),
+    )
+
+
+def source_sections(kernels: Sequence[ListedKernel]) -> tuple[ImportedSection, ...]:
+    """A section for each of the first kernels."""
+    return tuple(
+        ImportedSection(
+            title=readable_kernel(kernel.kernel),
+            tables=tuple(table for table in (_hot_lines(kernel), _classes(kernel)) if table.lines),
+            sentence="" if kernel.lines else "no samples in which a warp could not issue.",
+            is_code=True,
+        )
+        for kernel in kernels[:MOST_KERNELS]
+    )
+
+
+def _source_sentence(kernels: Sequence[ListedKernel]) -> Sentence:
+    """Where most samples could not issue, of all kernels; empty without samples."""
+    lines = [
+        (line.samples, kernel, line)
+        for kernel in kernels
+        for line in kernel.lines
+        if line.samples > 0
+    ]
+    if not lines:
+        return ()
+    _, kernel, line = max(lines, key=lambda row: row[0])
+    where = line.place or shorten(line.text, _LONGEST_TEXT)
+    waits = f", which wait {waited_for(line.reason)}" if line.reason else ""
+    return sentence_of(
+        f"{strong(where)} has {strong(numbers.show(100 * line.share, '%'))} of the samples without "
+        f"issue of {shorten(readable_kernel(kernel.kernel), _LONGEST_KERNEL)}{waits}."
+    )
+
+
+def _hot_lines(kernel: ListedKernel) -> SmallTable:
+    """Lines, or without line information instructions, with the most samples without issue."""
+    first, where = ("source", ("line",)) if kernel.has_lines else ("instruction", ())
+    what = (
+        "Source lines"
+        if kernel.has_lines
+        else "Instructions (the kernel has no line information: nvcc -lineinfo)"
+    )
+    return SmallTable(
+        caption="Where warps could not issue",
+        first=first,
+        heads=(
+            *((head, "") for head in where),
+            ("not issued", "Share of the kernel's samples in which the warp could not issue"),
+            ("samples", "Samples in which the warp could not issue"),
+            ("executed", "Warp instructions"),
+            ("waits", "What most of these samples waited for"),
+        ),
+        lines=tuple(_hot_line(line, kernel.has_lines) for line in kernel.lines),
+        text_heads=(*where, "waits"),
+        long_names=True,
+        reading=f"{what} with the most samples in which the warp could not issue.",
+    )
+
+
+def _hot_line(line: HotLine, has_lines: bool) -> Row:
+    place = "" if line.file is None else f"{file_name(line.file)}:{line.line}"
+    return Row(
+        line.text,
+        (
+            *((Datum(place, css="code"),) if has_lines else ()),
+            Datum.quantity(100 * line.share, "%", MISSING),
+            Datum.quantity(line.samples, "", MISSING),
+            Datum.quantity(line.executed, "", MISSING),
+            Datum(waited_for(line.reason) or numbers.MISSING, css="words"),
+        ),
+    )
+
+
+def _classes(kernel: ListedKernel) -> SmallTable:
+    total = sum(kernel.executed.values())
+    lines = (
+        Row(
+            name.replace("_", " "),
+            (
+                Datum.quantity(count, "", MISSING),
+                Datum.quantity(100 * count / total, "%", MISSING),
+            ),
+        )
+        for name, count in kernel.executed.items()
+        if count > 0
+    )
+    heads = (("executed", "Warp instructions"), ("share", ""))
+    return SmallTable("Executed warp instructions by class", "class", heads, tuple(lines))
