@@ -16,7 +16,7 @@ from profiler.render.console.tables import answer_lines
 from profiler.render.console.terminal import Paragraph
 from profiler.render.figures.charts import Chart
 from profiler.render.html import notice_rows, render
-from profiler.render.tables.rows import Datum, Row, SmallTable
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable
 from profiler.render.tuning import MOST_CONFIGS, tuning_tables
 from profiler.render.words import numbers
 from profiler.render.words.names import readable_kernel, shorten
@@ -166,55 +166,55 @@ def _source_sentence(kernels: Sequence[ListedKernel]) -> Sentence:
 
 def _hot_lines(kernel: ListedKernel) -> SmallTable:
     """Lines, or without line information instructions, with the most samples without issue."""
-    first, where = ("source", ("line",)) if kernel.has_lines else ("instruction", ())
-    what = (
-        "Source lines"
-        if kernel.has_lines
-        else "Instructions (the kernel has no line information: nvcc -lineinfo)"
-    )
-    return SmallTable(
-        caption="Where warps could not issue",
-        first=first,
-        heads=(
-            *((head, "") for head in where),
-            ("not issued", "Share of the kernel's samples in which the warp could not issue"),
-            ("samples", "Samples in which the warp could not issue"),
-            ("executed", "Warp instructions"),
-            ("waits", "What most of these samples waited for"),
+    what = "Source lines"
+    if not kernel.has_lines:
+        what = "Instructions (the kernel has no line information: nvcc -lineinfo)"
+    columns: tuple[Column[HotLine], ...] = (
+        *((Column("line", _place, is_text=True),) if kernel.has_lines else ()),
+        Column(
+            "not issued",
+            lambda line: _number(100 * line.share, "%"),
+            "Share of the kernel's samples in which the warp could not issue",
         ),
-        lines=tuple(_hot_line(line, kernel.has_lines) for line in kernel.lines),
-        text_heads=(*where, "waits"),
+        Column(
+            "samples",
+            lambda line: _number(line.samples),
+            "Samples in which the warp could not issue",
+        ),
+        Column("executed", lambda line: _number(line.executed), "Warp instructions"),
+        Column("waits", _waits, "What most of these samples waited for", is_text=True),
+    )
+    return SmallTable.of(
+        "Where warps could not issue",
+        "source" if kernel.has_lines else "instruction",
+        columns,
+        kernel.lines,
+        lambda line: Row(line.text),
         long_names=True,
         reading=f"{what} with the most samples in which the warp could not issue.",
     )
 
 
-def _hot_line(line: HotLine, has_lines: bool) -> Row:
-    place = "" if line.file is None else f"{file_name(line.file)}:{line.line}"
-    return Row(
-        line.text,
-        (
-            *((Datum(place, css="code"),) if has_lines else ()),
-            Datum.quantity(100 * line.share, "%", MISSING),
-            Datum.quantity(line.samples, "", MISSING),
-            Datum.quantity(line.executed, "", MISSING),
-            Datum(waited_for(line.reason) or numbers.MISSING, css="words"),
-        ),
-    )
+def _place(line: HotLine) -> Datum:
+    return Datum("" if line.file is None else f"{file_name(line.file)}:{line.line}", css="code")
+
+
+def _waits(line: HotLine) -> Datum:
+    return Datum(waited_for(line.reason) or numbers.MISSING, css="words")
+
+
+def _number(value: float, unit: str = "") -> Datum:
+    return Datum.quantity(value, unit, MISSING)
 
 
 def _classes(kernel: ListedKernel) -> SmallTable:
     total = sum(kernel.executed.values())
-    lines = (
-        Row(
-            name.replace("_", " "),
-            (
-                Datum.quantity(count, "", MISSING),
-                Datum.quantity(100 * count / total, "%", MISSING),
-            ),
-        )
-        for name, count in kernel.executed.items()
-        if count > 0
+    columns: tuple[Column[tuple[str, float]], ...] = (
+        Column("executed", lambda of: _number(of[1]), "Warp instructions"),
+        Column("share", lambda of: _number(100 * of[1] / total, "%")),
     )
-    heads = (("executed", "Warp instructions"), ("share", ""))
-    return SmallTable("Executed warp instructions by class", "class", heads, tuple(lines))
+    counted = [of for of in kernel.executed.items() if of[1] > 0]
+    caption = "Executed warp instructions by class"
+    return SmallTable.of(
+        caption, "class", columns, counted, lambda of: Row(of[0].replace("_", " "))
+    )

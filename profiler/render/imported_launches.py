@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -18,7 +18,7 @@ from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import Axis
 from profiler.render.figures.version_figures import bars
 from profiler.render.imported import MISSING, ImportedPage, ImportedSection, source_sections
-from profiler.render.tables.rows import Datum, Row, SmallTable
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable
 from profiler.render.words import numbers
 from profiler.render.words.names import plain_kernel, readable_kernel, shorten
 from profiler.render.words.sentences import Sentence, sentence_of, strong
@@ -80,29 +80,50 @@ def _detailed(groups: LaunchGroups) -> Sequence[LaunchGroup]:
 
 def _kinds_table(groups: LaunchGroups) -> SmallTable:
     """A row for each group that has room: medians of the first metrics of the catalogue."""
-    shown = _shown(groups)
-    ranges = (("range", "NVTX ranges around the launch, outermost first"),) * groups.has_ranges
-    spread = (("from … to", "Shortest and longest duration, where they are far apart"),)
-    heads = (
-        *ranges,
-        ("grid", ""),
-        ("block", ""),
-        ("launches", ""),
-        ("total", "Duration of all launches of this kind together"),
-        *((metric.label, metric.hint) for metric in shown),
-        *spread * groups.has_spread,
+    around = _text("range", lambda of: of.range, "NVTX ranges around the launch, outermost first")
+    spread = _text(
+        "from … to", _spread_words, "Shortest and longest duration, where they are far apart"
     )
-    return SmallTable(
-        caption=f"{_counted(groups.launches, 'launch', 'launches')} of "
+    total = "Duration of all launches of this kind together"
+    columns = (
+        *((around,) * groups.has_ranges),
+        _text("grid", lambda of: of.grid),
+        _text("block", lambda of: of.block),
+        Column("launches", lambda of: Datum(str(of.count), str(of.count))),
+        Column("total", lambda of: _number(of.total_ns, "ns"), total, page_only=True),
+        *(_median_column(metric, place) for place, metric in enumerate(_shown(groups))),
+        *((spread,) * groups.has_spread),
+    )
+    return SmallTable.of(
+        f"{_counted(groups.launches, 'launch', 'launches')} of "
         f"{_counted(len(groups), 'kind', 'kinds')}",
-        first="kernel",
-        heads=heads,
-        lines=tuple(_kind_row(groups, group, shown) for group in groups.rows),
-        text_heads=("range", "grid", "block", "from … to"),
+        "kernel",
+        columns,
+        groups.rows,
+        lambda of: Row(shorten(of.kernel, _LONGEST_NAME)),
         long_names=True,
         reading="Sorted by the time that all launches of a kind took together.",
-        page_only=("total", *(metric.label for metric in shown[_MOST_TEXT_COLUMNS:])),
     )
+
+
+def _text(head: str, of: Callable[[LaunchGroup], str], hint: str = "") -> Column[LaunchGroup]:
+    return Column(
+        head, lambda group: Datum(of(group) or numbers.MISSING, css="words"), hint, is_text=True
+    )
+
+
+def _median_column(metric: Label, place: int) -> Column[LaunchGroup]:
+    return Column(
+        metric.label,
+        lambda group: _number(group.medians.get(metric.name), metric.unit),
+        metric.hint,
+        page_only=place >= _MOST_TEXT_COLUMNS,
+    )
+
+
+def _spread_words(group: LaunchGroup) -> str:
+    """Shortest and longest duration; empty where they are near each other."""
+    return " … ".join(numbers.show(value, "ns") for value in group.spread_ns or ())
 
 
 def _counted(count: int, one: str, several: str) -> str:
@@ -110,37 +131,22 @@ def _counted(count: int, one: str, several: str) -> str:
 
 
 def _shown(groups: LaunchGroups) -> tuple[Label, ...]:
-    return tuple(labels(groups.shown or groups.metrics[:1]))
-
-
-def _kind_row(groups: LaunchGroups, group: LaunchGroup, shown: Sequence[Label]) -> Row:
-    texts = ([group.range] if groups.has_ranges else []) + [group.grid, group.block]
-    return Row(
-        shorten(group.kernel, _LONGEST_NAME),
-        (
-            *(Datum(text or numbers.MISSING, css="words") for text in texts),
-            Datum(str(group.count), str(group.count)),
-            _number(group.total_ns, "ns"),
-            *(_number(group.medians.get(metric.name), metric.unit) for metric in shown),
-            *((Datum(group.spread_words, css="words"),) * groups.has_spread),
-        ),
-    )
+    return labels(groups.shown or groups.metrics[:1])
 
 
 def _metrics_table(groups: LaunchGroups, group: LaunchGroup) -> SmallTable:
-    lines = (
-        Row(
-            metric.label,
-            (_number(group.medians[metric.name], metric.unit), Datum(metric.source, css="code")),
-            note=metric.hint,
-        )
-        for metric in labels(groups.metrics)
-        if metric.name in group.medians
+    columns: tuple[Column[Label], ...] = (
+        Column("median", lambda metric: _number(group.medians[metric.name], metric.unit)),
+        Column("name", lambda metric: Datum(metric.source, css="code"), is_text=True),
     )
     where = (shorten(group.kernel, _LONGEST_NAME), group.range, group.grid, group.block)
-    heads = (("median", ""), ("name", ""))
-    caption = " ".join(filter(None, where))
-    return SmallTable(caption, "metric", heads, tuple(lines), text_heads=("name",))
+    return SmallTable.of(
+        " ".join(filter(None, where)),
+        "metric",
+        columns,
+        labels(name for name in groups.metrics if name in group.medians),
+        lambda metric: Row(metric.label, note=metric.hint),
+    )
 
 
 def _launches_table(launches: pd.DataFrame, groups: LaunchGroups) -> SmallTable:
@@ -277,11 +283,6 @@ class LaunchGroup:
     """Durations of all launches together; NaN where none is known."""
     spread_ns: tuple[float, float] | None
     """Shortest and longest duration where they are WIDE apart."""
-
-    @property
-    def spread_words(self) -> str:
-        """Shortest and longest duration; empty where they are near each other."""
-        return " … ".join(numbers.show(value, "ns") for value in self.spread_ns or ())
 
 
 @dataclass(frozen=True, eq=False)

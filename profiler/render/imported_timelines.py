@@ -12,12 +12,14 @@ from profiler.findings.timelines.cells import TimelineFindings
 from profiler.findings.timelines.overview import TimelineOverview
 from profiler.notices import counted_kind
 from profiler.render.imported import ImportedPage, ImportedSection
-from profiler.render.tables.rows import Datum, Row, SmallTable
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable
 from profiler.render.timeline.section import make_section
 from profiler.render.timeline.timeline_tables import (
+    FrameRow,
     NamedTimeline,
     NamedTimelines,
-    RangeColumn,
+    frame_column,
+    frame_table,
     latency_table,
     name_of,
     range_table,
@@ -33,12 +35,11 @@ MOST_ROWS = 500
 """Rows of a table of the page; a document has the rest."""
 _MOST_OF_GROUP = 5
 _LATE = {True: "launched late", False: "queued in time"}
-_BY_TIME = RangeColumn(
+_BY_TIME = frame_column(
     "by time",
-    "Operations that another thread launched while the range was open on the main thread",
     "by_time",
-    "",
-    "there is none",
+    hint="Operations that another thread launched while the range was open on the main thread",
+    page_only=True,
 )
 
 
@@ -78,17 +79,18 @@ def timeline_section(
     """
     device = "GPU" if overview.on_gpu else "CPU"
     tables: tuple[SmallTable | None, ...] = (
-        _summary(overview.kernels, "Kernels", "operation"),
-        _summary(
-            overview.others,
+        summary_table("Kernels", "operation", overview.kernels, MOST_ROWS),
+        summary_table(
             "Copies and memsets" if overview.on_gpu else "Operators on the CPU",
             "operation",
+            overview.others,
+            MOST_ROWS,
         ),
-        range_table(overview.ranges, "Ranges", device, MOST_ROWS, (_BY_TIME,)),
+        range_table("Ranges", overview.ranges, device, MOST_ROWS, (_BY_TIME,)),
         _member_table(overview.members),
         _gap_table(overview.gaps, overview.on_gpu),
         latency_table(overview.latency, MOST_ROWS),
-        _summary(overview.api, _calls_title(overview.api), "call"),
+        summary_table(_calls_title(overview.api), "call", overview.api, MOST_ROWS),
     )
     return ImportedSection(
         file,
@@ -99,11 +101,6 @@ def timeline_section(
         ),
         sentence=f"{_sentence(tool, overview, unread)}{_unread_sentence(unread)}",
     )
-
-
-def _summary(frame: pd.DataFrame, caption: str, first: str) -> SmallTable:
-    rows = frame.head(MOST_ROWS).to_dict("records")
-    return summary_table(rows, caption, first, len(frame) - len(rows))
 
 
 def _unread_sentence(unread: Mapping[str, int]) -> str:
@@ -145,82 +142,54 @@ def _sentence(tool: str, overview: TimelineOverview, unread: Mapping[str, int]) 
 
 
 def _member_table(frame: pd.DataFrame) -> SmallTable:
-    shown = frame.groupby("group", sort=False).head(_MOST_OF_GROUP).head(MOST_ROWS)
-    lines = (
-        Row(
-            name_of(row["name"]),
-            (
-                Datum(name_of(row["group"]), css="words"),
-                _quantity(row["instances"], ""),
-                _quantity(row["host_ns"], "ns"),
-                _quantity(row["operations"], ""),
-                _quantity(row["gpu_ns"], "ns"),
-            ),
-        )
-        for row in shown.to_dict("records")
+    shown = frame.groupby("group", sort=False).head(_MOST_OF_GROUP)
+    columns = (
+        _text("in", "group"),
+        frame_column("instances", "instances"),
+        frame_column("host", "host_ns", "ns", "How long its ranges were open, together"),
+        frame_column("operations", "operations", hint="Inside, at any depth"),
+        frame_column("GPU", "gpu_ns", "ns", "Durations of all operations inside, added"),
     )
-    return SmallTable(
-        caption="Ranges of the groups",
-        first="name",
-        heads=(
-            ("in", ""),
-            ("instances", ""),
-            ("host", "How long its ranges were open on the host, together"),
-            ("operations", "Kernels, copies and memsets inside, at any depth"),
-            ("GPU", "Durations of all operations inside, added"),
-        ),
-        lines=tuple(lines),
-        left_out=len(frame) - len(shown),
-        text_heads=("in",),
-        long_names=True,
-        reading="Single names of the rows with a star, or without their identifiers, above: those "
-        "with the most GPU time of each.",
+    reading = (
+        "Single names of the rows with a star, or without their identifiers, above: those with the "
+        "most GPU time of each."
     )
+    table = frame_table("Ranges of the groups", "name", columns, shown, MOST_ROWS, reading=reading)
+    return replace(table, left_out=len(frame) - len(table.lines))
 
 
 def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> SmallTable:
     total = numbers.show(float(frame["idle_ns"].sum()), "ns")
     idle = "a device ran nothing" if on_gpu else "no operator ran"
-    lines = (
-        Row(
-            f"{name_of(row['before_name'])} \N{RIGHTWARDS ARROW} {name_of(row['after_name'])}",
-            (
-                Datum(_word(row["range"]), css="words"),
-                *((Datum(_late(row["host_late"]), css="words"),) * on_gpu),
-                _quantity(row["idle_ns"], "ns"),
-                _quantity(row["start_ns"], "ns"),
-                _quantity(row["device"], ""),
-            ),
-        )
-        for row in frame.head(MOST_ROWS).to_dict("records")
+    late = frame["host_late"].map(_LATE)  # missing where its launch is not known
+    columns = (
+        _text("range", "range"),
+        *((_text("launch", "late"),) * on_gpu),
+        frame_column("idle", "idle_ns", "ns", "How long the device ran nothing"),
+        frame_column("at", "start_ns", "ns", "Since the first event of the file"),
+        frame_column("device", "device", page_only=True),
     )
-    return SmallTable(
-        caption="Idle gaps",
-        first="between",
-        heads=(
-            ("range", ""),
-            *((("launch", ""),) * on_gpu),
-            ("idle", "How long the device ran nothing"),
-            ("at", "Since the first event of the file"),
-            ("device", ""),
-        ),
-        lines=tuple(lines),
-        left_out=max(0, len(frame) - MOST_ROWS),
-        text_heads=("range", "launch"),
-        long_names=True,
+    return frame_table(
+        "Idle gaps",
+        "between",
+        columns,
+        frame.assign(late=late),
+        MOST_ROWS,
+        named=_gap_row,
         reading=f"{len(frame)} stretches between two operations in which {idle}, {total} together; "
         "the longest first.",
-        page_only=("device",),
     )
 
 
-def _word(value: object) -> str:
-    return value if isinstance(value, str) and value else numbers.MISSING
+def _gap_row(row: FrameRow) -> Row:
+    return Row(f"{name_of(row['before_name'])} \u2192 {name_of(row['after_name'])}")
 
 
-def _late(value: object) -> str:
-    return numbers.MISSING if pd.isna(value) else _LATE[bool(value)]  # type: ignore[call-overload]
+def _text(head: str, key: str) -> Column[FrameRow]:
+    """A column of names."""
 
+    def value(row: FrameRow) -> Datum:
+        text = row[key]
+        return Datum(text if isinstance(text, str) and text else numbers.MISSING, css="words")
 
-def _quantity(value: Any, unit: str) -> Datum:
-    return Datum.quantity(None if pd.isna(value) else float(value), unit, "there is none")
+    return Column(head, value, is_text=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
 
 from profiler.findings.counters import Move
 from profiler.findings.findings import CellNumbers, Findings, Ranking
@@ -59,7 +59,7 @@ class Row:
     """One row of a table whose heads are elsewhere."""
 
     name: str
-    data: tuple[Datum, ...]
+    data: tuple[Datum, ...] = ()
     mark: int = -1
     """Number of its variant; -1 where it belongs to no one."""
     role: str = "other"
@@ -73,6 +73,22 @@ class Row:
     """Number of the cell whose details it opens."""
     beside: int | None = None
     """Number of the cell that opens beside it."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """One column of a table: its head, and what stands in it of a row."""
+
+    head: str
+    value: Callable[[T], Datum]
+    hint: str = ""
+    """What the head means."""
+    is_text: bool = False
+    page_only: bool = False
+    """Whether a terminal has no room for it."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +111,27 @@ class SmallTable:
     """Where the rows without room are, as a clause."""
     page_only: tuple[str, ...] = ()
     """Heads of columns that a terminal has no room for."""
+
+    @classmethod
+    def of(
+        cls,
+        caption: str,
+        first: str,
+        columns: Sequence[Column[T]],
+        rows: Iterable[T],
+        named: Callable[[T], Row],
+        **settings: Any,
+    ) -> Self:
+        """Table of any rows; `named` gives the row of one without its values."""
+        return cls(
+            caption,
+            first,
+            tuple((column.head, column.hint) for column in columns),
+            tuple(replace(named(r), data=tuple(c.value(r) for c in columns)) for r in rows),
+            text_heads=tuple(column.head for column in columns if column.is_text),
+            page_only=tuple(column.head for column in columns if column.page_only),
+            **settings,
+        )
 
 
 def variant_row(ranking: Ranking, variant: Variant, data: Iterable[Datum]) -> Row:

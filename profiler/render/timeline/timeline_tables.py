@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
@@ -15,7 +15,7 @@ from profiler.findings.timelines.cells import (
     UnitPart,
 )
 from profiler.metrics.labels import label
-from profiler.render.tables.rows import Datum, Row, SmallTable
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable
 from profiler.render.words import numbers
 from profiler.runner.protocol import NVTX_DOMAIN
 
@@ -233,200 +233,181 @@ def _call_totals(table: pd.DataFrame) -> tuple[Datum, Datum]:
 # ---- of one cell ---------------------------------------------------------------------------------
 
 
+FrameRow = Mapping[Any, Any]
+
+
+def frame_column(  # noqa: PLR0913 - what a column of a frame is to a reader
+    head: str,
+    key: str,
+    unit: str = "",
+    hint: str = "",
+    without: str = "not known",
+    *,
+    page_only: bool = False,
+) -> Column[FrameRow]:
+    """A column of numbers; `without`: why there is none."""
+    return Column(head, lambda row: _quantity(row[key], unit, without), hint, page_only=page_only)
+
+
+def frame_table(  # noqa: PLR0913 - what a table is
+    caption: str,
+    first: str,
+    columns: Sequence[Column[FrameRow]],
+    frame: pd.DataFrame,
+    most: int,
+    *,
+    named: Callable[[FrameRow], Row] | None = None,
+    **settings: Any,
+) -> SmallTable:
+    """The first rows of a frame; by default its column `name` names them."""
+    rows = frame.head(most).to_dict("records")
+    settings = {"left_out": len(frame) - len(rows), "long_names": True} | settings
+    return SmallTable.of(caption, first, columns, rows, named or _named, **settings)
+
+
+def _named(row: FrameRow) -> Row:
+    return Row(name_of(row["name"]))
+
+
 def tree_table(timeline: CellTimelineFindings) -> SmallTable | None:
     """Ranges with host and GPU time, and the counters of ncu by range where there are any."""
     if timeline.ranges.empty:
         return None
-    counters = tuple(
-        RangeColumn(
+    hint = "Of all instances in one launch under ncu, where kernels run one by one; a mean over "
+    counters = [
+        frame_column(
             f"{label(name).label}, ncu, one launch",
-            "Of all instances in one launch under ncu, where kernels run one by one; a mean over "
-            "visits",
             name,
             label(name).unit,
+            f"{hint}visits",
             "not collected for this range",
         )
         for name in timeline.range_metrics
-    )
+    ]
     caption = "Ranges: time of all instances together"
-    return range_table(timeline.ranges, caption, timeline.device, MOST_TREE_ROWS, counters)
-
-
-class RangeColumn(NamedTuple):
-    """A further column of a table of ranges: its words, where it stands, why a value is missing."""
-
-    head: str
-    hint: str
-    column: str
-    unit: str
-    without: str
+    return range_table(caption, timeline.ranges, timeline.device, MOST_TREE_ROWS, counters)
 
 
 def range_table(
-    ranges: pd.DataFrame, caption: str, device: str, most: int, more: Sequence[RangeColumn] = ()
+    caption: str,
+    ranges: pd.DataFrame,
+    device: str,
+    most: int,
+    more: Sequence[Column[FrameRow]] = (),
 ) -> SmallTable:
-    """The first rows of a tree of ranges (TREE_COLUMNS), with further columns of numbers."""
-    lines = tuple(_tree_line(row, more) for row in ranges.head(most).to_dict("records"))
-    heads = (
-        ("instances", "How often it was opened"),
-        ("host", "How long all of them were open on the host"),
-        ("operations", "Kernels, copies and memsets inside, also further in"),
-        (device, "Sum of their durations"),
-        (f"own {device}", "Without what lies in a range further in"),
-        ("busy", "Time in which an operation ran"),
-        (
-            "idle inside",
-            "Time from the first to the last operation of each instance in which nothing ran; "
-            "waits between instances are left out",
-        ),
-        *((column.head, column.hint) for column in more),
+    """The first rows of a tree of ranges (TREE_COLUMNS), with further columns."""
+    columns = (
+        frame_column("instances", "instances", hint="How often it was opened"),
+        frame_column("host", "host_ns", "ns", "How long all of them were open on the host"),
+        frame_column("operations", "operations", hint=_INSIDE),
+        frame_column(device, "gpu_ns", "ns", "Sum of their durations", _NOTHING),
+        frame_column(f"own {device}", "self_gpu_ns", "ns", _OWN, _NOTHING),
+        frame_column("busy", "busy_ns", "ns", "Time in which an operation ran", _NOTHING),
+        frame_column("idle inside", "idle_ns", "ns", _IDLE, _NOTHING),
+        *more,
     )
-    return SmallTable(caption, "range", heads, lines, max(0, len(ranges) - most))
+    some = ranges["operations"] > 0
+    times = ("gpu_ns", "self_gpu_ns", "busy_ns", "idle_ns")
+    shown = ranges.assign(**{name: ranges[name].where(some) for name in times})
+    return frame_table(caption, "range", columns, shown, most, named=_range_row, long_names=False)
 
 
-def _tree_line(row: Mapping[Any, Any], more: Sequence[RangeColumn]) -> Row:
-    without = "nothing ran in it" if row["operations"] == 0 else "not known"
-    times = (row[name] for name in ("gpu_ns", "self_gpu_ns", "busy_ns", "idle_ns"))
-    data = (
-        _number(row["instances"]),
-        _time(row["host_ns"]),
-        _number(row["operations"]),
-        *(_time(time if row["operations"] > 0 else None, without) for time in times),
-        *(_quantity(row[column.column], column.unit, column.without) for column in more),
-    )
+_INSIDE = "Kernels, copies and memsets inside, also further in"
+_OWN = "Without what lies in a range further in"
+_IDLE = (
+    "Time from the first to the last operation of each instance in which nothing ran; waits "
+    "between instances are left out"
+)
+_NOTHING = "nothing ran in it, as far as it is known"
+
+
+def _range_row(row: FrameRow) -> Row:
     domain = "" if row["domain"] in ("", NVTX_DOMAIN) else f"{row['domain']}@"
-    return Row(f"{domain}{name_of(row['name'])}", data, depth=int(row["depth"]) - 1)
+    return Row(f"{domain}{name_of(row['name'])}", depth=int(row["depth"]) - 1)
 
 
 def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
     """Stretches in which the GPU ran nothing, by what ran before and after."""
-    groups = timeline.gaps
-    if groups.empty:
+    if timeline.gaps.empty:
         return None
-    lines = tuple(
-        Row(
-            f"{row['before']} \u2192 {row['after']}",
-            (
-                Datum(_between(row["before_path"], row["after_path"]), css="prose"),
-                _time(row["total_ns"]),
-                _number(row["count"]),
-                _time(row["med_ns"]),
-                _time(row["max_ns"]),
-                *(() if timeline.on_cpu else (_host_late(row["host_late"]),)),
-            ),
-        )
-        for row in groups.head(MOST_GAPS).to_dict("records")
-    )
-    return SmallTable(
-        caption=f"Idle gaps of the {timeline.device}, most time together first",
-        first="between",
-        heads=(
-            ("in", "Ranges of the operation before the gap, and of the one after it"),
-            ("together", "All gaps between these two"),
-            ("gaps", ""),
-            ("median", ""),
-            ("longest", ""),
-            *(() if timeline.on_cpu else (("host late", _HOST_LATE_HINT),)),
+    columns = [
+        Column(
+            "in", _between, "Ranges of the operation before the gap, and of the one after it", True
         ),
-        lines=lines,
-        left_out=max(0, len(groups) - MOST_GAPS),
-        long_names=True,
-        text_heads=("in",),
+        frame_column("together", "total_ns", "ns", "All gaps between these two"),
+        frame_column("gaps", "count"),
+        frame_column("median", "med_ns", "ns"),
+        frame_column("longest", "max_ns", "ns"),
+    ]
+    if not timeline.on_cpu:
+        hint = "How many of them ended with an operation that was launched only then"
+        columns.append(Column("host late", _host_late, hint))
+    caption = f"Idle gaps of the {timeline.device}, most time together first"
+    return frame_table(
+        caption,
+        "between",
+        columns,
+        timeline.gaps,
+        MOST_GAPS,
+        named=lambda row: Row(f"{row['before']} \u2192 {row['after']}"),
     )
 
 
-_HOST_LATE_HINT = "How many of them ended with an operation that was launched only then"
+def _host_late(row: FrameRow) -> Datum:
+    return _percent(row["host_late"], "their launches were not recorded")
 
 
-def _host_late(share: float) -> Datum:
-    return _percent(share, "their launches were not recorded")
-
-
-def _between(before: Sequence[str], after: Sequence[str]) -> str:
-    first, second = (" / ".join(path) or "no range" for path in (before, after))
-    return first if first == second else f"{first} \u2192 {second}"
+def _between(row: FrameRow) -> Datum:
+    paths = (row["before_path"], row["after_path"])
+    first, second = (" / ".join(path) or "no range" for path in paths)
+    return Datum(first if first == second else f"{first} \u2192 {second}", css="prose")
 
 
 def kernel_table(timeline: CellTimelineFindings) -> SmallTable | None:
     """Kernels as `nsys stats` sums them up, then copies, memsets and whole graphs."""
     kernels, others = timeline.kernels, timeline.other_operations
-    if kernels.empty and others.empty:
+    parts = [part for part in (kernels.head(MOST_KERNELS), others) if len(part)]
+    if not parts:
         return None
-    shown = [*kernels.head(MOST_KERNELS).to_dict("records"), *others.to_dict("records")]
     caption, first = (
         ("Operators of the CPU", "operator")
         if timeline.on_cpu
         else ("Kernels; then copies and memsets, percent of their own", "kernel")
     )
-    return summary_table(shown, caption, first, max(0, len(kernels) - MOST_KERNELS))
+    table = summary_table(caption, first, pd.concat(parts), MOST_KERNELS + len(others))
+    return replace(table, left_out=max(0, len(kernels) - MOST_KERNELS))
 
 
-def summary_table(
-    rows: Iterable[Mapping[Any, Any]], caption: str, first: str, left_out: int
-) -> SmallTable:
+def summary_table(caption: str, first: str, frame: pd.DataFrame, most: int) -> SmallTable:
     """Operations or calls by name (SUMMARY_COLUMNS); `first` heads their names."""
-    lines = tuple(
-        Row(
-            name_of(row["name"]),
-            (
-                _quantity(row["time_pct"], "%", "not known"),
-                _time(row["total_ns"]),
-                _number(row["instances"]),
-                *(_time(row[name]) for name in ("avg_ns", "med_ns", "min_ns", "max_ns")),
-                _time(row["stddev_ns"], "ran once"),
-            ),
-        )
-        for row in rows
-    )
-    return SmallTable(
-        caption=caption,
-        first=first,
-        heads=(
-            ("time", "Percent of the time of all of its kind"),
-            ("total", ""),
-            ("instances", ""),
-            ("average", ""),
-            ("median", ""),
-            ("shortest", ""),
-            ("longest", ""),
-            ("standard deviation", "Of a sample"),
+    columns = (
+        frame_column("time", "time_pct", "%", "Percent of the time of all of its kind"),
+        frame_column("total", "total_ns", "ns"),
+        frame_column("instances", "instances"),
+        frame_column("average", "avg_ns", "ns"),
+        frame_column("median", "med_ns", "ns"),
+        frame_column("shortest", "min_ns", "ns", page_only=True),
+        frame_column("longest", "max_ns", "ns", page_only=True),
+        frame_column(
+            "standard deviation", "stddev_ns", "ns", "Of a sample", "ran once", page_only=True
         ),
-        lines=lines,
-        left_out=left_out,
-        long_names=True,
-        page_only=("shortest", "longest", "standard deviation"),
     )
+    return frame_table(caption, first, columns, frame, most)
 
 
 def latency_table(latency: pd.DataFrame, most: int = MOST_LATENCIES) -> SmallTable | None:
     """Time from a launching call to the start of what it launched, by name (LATENCY_COLUMNS)."""
     if latency.empty:
         return None
-    lines = tuple(
-        Row(
-            name_of(row["name"]),
-            (
-                _number(row["launches"]),
-                *(_time(row[name]) for name in ("med_ns", "avg_ns", "min_ns", "max_ns")),
-            ),
-        )
-        for row in latency.head(most).to_dict("records")
+    calls = "Calls that launched it; of a graph only its first node has a latency"
+    columns = (
+        frame_column("launches", "launches", hint=calls),
+        frame_column("median", "med_ns", "ns", "From the call to the start on the GPU"),
+        frame_column("average", "avg_ns", "ns"),
+        frame_column("shortest", "min_ns", "ns", page_only=True),
+        frame_column("longest", "max_ns", "ns"),
     )
-    return SmallTable(
-        caption="Launch latency",
-        first="operation",
-        heads=(
-            ("launches", "Calls that launched it; of a graph only its first node has a latency"),
-            ("median", "From the beginning of the call to the start on the GPU"),
-            ("average", ""),
-            ("shortest", ""),
-            ("longest", ""),
-        ),
-        lines=lines,
-        left_out=max(0, len(latency) - most),
-        long_names=True,
-        page_only=("shortest",),
-    )
+    return frame_table("Launch latency", "operation", columns, latency, most)
 
 
 @dataclass(frozen=True)
