@@ -18,7 +18,7 @@ from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import Axis
 from profiler.render.figures.version_figures import bars
 from profiler.render.imported import MISSING, ImportedPage, ImportedSection, source_sections
-from profiler.render.tables.rows import Column, Datum, Row, SmallTable
+from profiler.render.tables.rows import PAGE_ONLY, Column, Datum, Row, SmallTable
 from profiler.render.words import numbers
 from profiler.render.words.names import plain_kernel, readable_kernel, shorten
 from profiler.render.words.sentences import Sentence, sentence_of, strong
@@ -90,7 +90,7 @@ def _kinds_table(groups: LaunchGroups) -> SmallTable:
         _text("grid", lambda of: of.grid),
         _text("block", lambda of: of.block),
         Column("launches", lambda of: Datum(str(of.count), str(of.count))),
-        Column("total", lambda of: _number(of.total_ns, "ns"), total, page_only=True),
+        Column("total", lambda of: _number(of.total_ns, "ns"), total, drop=PAGE_ONLY),
         *(_median_column(metric, place) for place, metric in enumerate(_shown(groups))),
         *((spread,) * groups.has_spread),
     )
@@ -117,7 +117,7 @@ def _median_column(metric: Label, place: int) -> Column[LaunchGroup]:
         metric.label,
         lambda group: _number(group.medians.get(metric.name), metric.unit),
         metric.hint,
-        page_only=place >= _MOST_TEXT_COLUMNS,
+        drop=PAGE_ONLY if place >= _MOST_TEXT_COLUMNS else None,
     )
 
 

@@ -12,7 +12,7 @@ from profiler.findings.timelines.cells import TimelineFindings
 from profiler.findings.timelines.overview import TimelineOverview
 from profiler.notices import counted_kind
 from profiler.render.imported import ImportedPage, ImportedSection
-from profiler.render.tables.rows import Column, Datum, Row, SmallTable
+from profiler.render.tables.rows import PAGE_ONLY, Column, Datum, Row, SmallTable
 from profiler.render.timeline.section import make_section
 from profiler.render.timeline.timeline_tables import (
     FrameRow,
@@ -39,7 +39,7 @@ _BY_TIME = frame_column(
     "by time",
     "by_time",
     hint="Operations that another thread launched while the range was open on the main thread",
-    page_only=True,
+    drop=PAGE_ONLY,
 )
 
 
@@ -167,7 +167,7 @@ def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> SmallTable:
         *((_text("launch", "late"),) * on_gpu),
         frame_column("idle", "idle_ns", "ns", "How long the device ran nothing"),
         frame_column("at", "start_ns", "ns", "Since the first event of the file"),
-        frame_column("device", "device", page_only=True),
+        frame_column("device", "device", drop=PAGE_ONLY),
     )
     return frame_table(
         "Idle gaps",

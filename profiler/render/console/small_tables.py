@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.text import Text
 
+from profiler.outside_text import safe
 from profiler.render.console.terminal import LONGEST_KERNEL, TextTable
-from profiler.render.tables.rows import SmallTable
+from profiler.render.tables.rows import PAGE_ONLY, SmallTable
 from profiler.render.words.names import shorten
 
 _MOST_LINES = 20
 _INDENT = "  "
+_STYLES = {"outcome bad": "yellow", "outcome good": "blue"}
+"""By the class that a value has on a page."""
 
 
 def small_text_table(table: SmallTable) -> RenderableType:
@@ -39,22 +43,20 @@ class _SmallTextTable:
         table = self.table
         shown = TextTable(table.caption)
         shown.add_columns(table.first, name=True)
-        places = [
-            place for place, (head, _) in enumerate(table.heads) if head not in table.page_only
-        ]
-        numbered = 0
-        for place in places:
-            head, _ = table.heads[place]
+        drops, numbered, places = dict(table.drops), 0, []
+        for place, (head, _) in enumerate(table.heads):
             is_text = head in table.text_heads
             # Texts in front of all numbers tell rows apart, as their names do.
-            drop = min(numbered, 1) if is_text else numbered
-            shown.add_columns(head, right=not is_text, drop=drop)
-            numbered += not is_text
+            drop = drops.get(head, min(numbered, 1) if is_text else numbered)
+            if drop != PAGE_ONLY:
+                places.append(place)
+                shown.add_columns(head, right=not is_text, drop=drop)
+                numbered += not is_text
         rows = table.lines[:_MOST_LINES]
         names = _cut_names([row.name for row in rows], longest)
         for row in rows:
-            texts = (row.data[place].text for place in places)
-            cells = (shorten(text, LONGEST_KERNEL) for text in texts)
+            data = (row.data[place] for place in places)
+            cells = (Text(safe(datum.text), style=_STYLES.get(datum.css, "")) for datum in data)
             shown.add_row(_INDENT * row.depth + names[row.name], *cells)
         shown.add_rest_caption(len(table.lines) - len(rows) + table.left_out, "row")
         return shown

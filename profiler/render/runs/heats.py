@@ -6,19 +6,29 @@ verdicts: on different machines there is none to give.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from profiler.findings.kinds.grids import Grid
+from profiler.findings.runs.changes import CellChange
 from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.grids import MissingTime, RunGridCell, RunGrids, VariantGrid
 from profiler.findings.runs.steps import RunStep
 from profiler.model import Outcome, Verdict
-from profiler.render.runs.rows import MACHINE_WORDS, ChangeRow, Names, change_row, ratio_words
+from profiler.render.runs.rows import (
+    MACHINE_WORDS,
+    NO_VERDICT,
+    Names,
+    changes_in_order,
+    newer_time,
+    older_time,
+    ratio_words,
+    reason_words,
+    verdict_datum,
+)
 from profiler.render.tables.grids import ABSENT, OUTCOME_CSS, GridHeat, grid_heat
 from profiler.render.tables.heats import Heat, RatioScale, heat_heads, scale_of
-from profiler.render.tables.rows import Datum, Row
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.sentences import Sentence, sentence_of, strong
@@ -29,16 +39,6 @@ MOST_SENTENCES = 4
 
 
 @dataclass(frozen=True)
-class TwinRow:
-    """One cell in the table beside a heat map: time, time, ratio, interval, verdict, reason."""
-
-    mark: int
-    row: str
-    column: str
-    data: tuple[Datum, ...]
-
-
-@dataclass(frozen=True)
 class VariantHeats:
     """One variant in one grid."""
 
@@ -46,7 +46,7 @@ class VariantHeats:
     time: GridHeat
     judged: GridHeat | None
     """Relative to the control, with verdicts; None where there is no control."""
-    rows: tuple[TwinRow, ...]
+    table: SmallTable
 
 
 def machine_label(comparison: RunComparison) -> str:
@@ -71,7 +71,7 @@ def grid_parts(comparison: RunComparison, names: Names) -> dict[str, Any] | None
         "label": machine_label(comparison),
         "direction": direction(grids),
         "names": grids.names,
-        "overview": [*_overview(grids, names)],
+        "overview": _overview(grids, names),
         "blocks": [
             (grid, [drawing.heats(variant) for variant in grids.in_grid(grid)])
             for grid in grids.grids
@@ -106,17 +106,13 @@ class _Drawing:
             variant=variant.label,
             time=grid_heat(f"{variant.label}, {direction(self.grids)}", grid, time),
             judged=grid_heat(title, grid, judged) if shows_verdicts else None,
-            rows=tuple(self._twin(cell) for cell in variant_grid.cells),
+            table=self._table(variant_grid),
         )
-
-    def _row(self, cell: RunGridCell) -> ChangeRow | None:
-        control = self.names.variant_name(self.grids.control)
-        return None if cell.change is None else change_row(cell.change, control, self.names)
 
     def _judged_datum(self, cell: RunGridCell | None) -> Datum:
         if cell is None or cell.change is None or cell.missing:
             return self._time_datum(cell)
-        return heat_datum(self._row(cell), self.scale, judged=True)
+        return heat_datum(cell.change, self.names, self.scale, judged=True)
 
     def _time_datum(self, cell: RunGridCell | None) -> Datum:
         """The ratio of two times in its colour; a cross and the outcome where one is lacking."""
@@ -130,35 +126,60 @@ class _Drawing:
         if not cell.ratio > 0:
             return Datum(f"{CROSS} no time", None, "no duration in one of the runs", "crossed")
         title = f"95\u202f% interval {numbers.interval(cell.low, cell.high) or 'not known'}"
-        row = self._row(cell)
-        if row is not None:
-            title = f"{row.older.text} \u2192 {row.newer.text}, {title}"
+        if cell.change is not None:
+            title = f"{_times(cell.change)}, {title}"
         css = self.scale.css(cell.ratio)
         return Datum(numbers.short_ratio(cell.ratio), numbers.raw(cell.ratio), title, css)
 
-    def _twin(self, cell: RunGridCell) -> TwinRow:
-        row = self._row(cell)
-        outcomes = {missing.run: missing.outcome for missing in cell.missing}
-        first, second = self.grids.numbers
-        ratio = Datum(title="no ratio", css="none")
-        if cell.ratio > 0:
-            ratio = Datum(numbers.short_ratio(cell.ratio), numbers.raw(cell.ratio))
-        data = (
-            _time(first, row.older if row else None, outcomes),
-            _time(second, row.newer if row else None, outcomes),
-            ratio,
-            Datum(numbers.interval(cell.low, cell.high) or numbers.MISSING),
-            row.verdict_datum if row else Datum("no verdict", css="outcome absent"),
-            Datum(row.reason if row and not cell.missing else _causes(cell), css="words"),
+    def _table(self, variant_grid: VariantGrid) -> SmallTable:
+        """The cells of a heat map: times, ratio, interval, verdict, reason."""
+        grid, (first, second) = variant_grid.grid, self.grids.numbers
+        older, newer = self.grids.names
+        columns: tuple[Column[RunGridCell], ...] = (
+            *((text_column(grid.columns, lambda cell: str(cell.column)),) * bool(grid.rows)),
+            Column(f"run {first}", lambda cell: _time(first, cell, older_time), older),
+            Column(f"run {second}", lambda cell: _time(second, cell, newer_time), newer),
+            Column(f"run {second} \u00f7 run {first}", _ratio),
+            text_column("95\u202f% interval", lambda cell: numbers.interval(cell.low, cell.high)),
+            Column("verdict", _verdict, is_text=True),
+            text_column("why", _reason),
         )
-        return TwinRow(self.names.mark(cell.cell), str(cell.row), str(cell.column), data)
+        mark = self.names.marks[variant_grid.variant.id]
+
+        def named(cell: RunGridCell) -> Row:
+            return Row(str(cell.row if grid.rows else cell.column), mark=mark)
+
+        caption = f"{variant_grid.variant.label}, {grid.name}: {direction(self.grids)}"
+        first_head = grid.rows or grid.columns
+        return SmallTable.of(caption, first_head, columns, variant_grid.cells, named)
 
 
-def _time(run: int, datum: Datum | None, outcomes: Mapping[int, Outcome | None]) -> Datum:
+def _time(run: int, cell: RunGridCell, of: Callable[[CellChange], Datum]) -> Datum:
     """Time of a cell in a run, or its outcome there."""
+    outcomes = {missing.run: missing.outcome for missing in cell.missing}
     if run in outcomes:
         return Datum(_outcome_words(outcomes[run]))
-    return datum or Datum(title="the other run does not have this cell", css="none")
+    if cell.change is None:
+        return Datum(title="the other run does not have this cell", css="none")
+    return of(cell.change)
+
+
+def _ratio(cell: RunGridCell) -> Datum:
+    if not cell.ratio > 0:
+        return Datum(title="no ratio", css="none")
+    return Datum(numbers.short_ratio(cell.ratio), numbers.raw(cell.ratio))
+
+
+def _verdict(cell: RunGridCell) -> Datum:
+    return verdict_datum(cell.change) if cell.change else Datum(NO_VERDICT, css="outcome absent")
+
+
+def _reason(cell: RunGridCell) -> str:
+    return reason_words(cell.change) if cell.change and not cell.missing else _causes(cell)
+
+
+def _times(change: CellChange) -> str:
+    return f"{older_time(change).text} \u2192 {newer_time(change).text}"
 
 
 def _outcome_words(outcome: Outcome | None) -> str:
@@ -178,26 +199,39 @@ def _causes(cell: RunGridCell) -> str:
 # ---- over all cells ------------------------------------------------------------------------------
 
 
-def _overview(grids: RunGrids, names: Names) -> Iterator[Row]:
-    """A row for each grid and variant: variant, cells, geometric mean, lowest, highest."""
-    for grid in grids.grids:
-        for variant in grids.in_grid(grid):
-            measured = variant.measured
-            count = Datum(f"{len(measured)} of {len(variant.cells)}", str(len(measured)))
-            ends: tuple[Datum, ...] = (Datum(css="none"),) * 3
-            if variant.mean is not None:
-                mean = variant.mean.mean
-                ends = (
-                    Datum(numbers.short_ratio(mean), numbers.raw(mean)),
-                    _end(grid, measured[0]),
-                    _end(grid, measured[-1]),
-                )
-            data = (Datum(variant.variant.label, css="words"), count, *ends)
-            yield Row(grid.name, data, names.marks[variant.variant.id])
+def _overview(grids: RunGrids, names: Names) -> SmallTable:
+    """A row for each grid and variant: cells with both times, geometric mean, lowest, highest."""
+    columns: tuple[Column[VariantGrid], ...] = (
+        text_column("variant", lambda of: of.variant.label),
+        Column("cells", _measured),
+        Column("geometric mean", _mean),
+        Column("lowest", lambda of: _end(of, 0)),
+        Column("highest", lambda of: _end(of, -1)),
+    )
+    return SmallTable.of(
+        "By grid and variant, over the cells with a time in both runs",
+        "grid",
+        columns,
+        [variant for grid in grids.grids for variant in grids.in_grid(grid)],
+        lambda of: Row(of.grid.name, mark=names.marks[of.variant.id]),
+    )
 
 
-def _end(grid: Grid, cell: RunGridCell) -> Datum:
-    where = grid.place(cell.row, cell.column)
+def _measured(of: VariantGrid) -> Datum:
+    return Datum(f"{len(of.measured)} of {len(of.cells)}", str(len(of.measured)))
+
+
+def _mean(of: VariantGrid) -> Datum:
+    if of.mean is None:
+        return Datum(css="none")
+    return Datum(numbers.short_ratio(of.mean.mean), numbers.raw(of.mean.mean))
+
+
+def _end(of: VariantGrid, place: int) -> Datum:
+    if not of.measured:
+        return Datum(css="none")
+    cell = of.measured[place]
+    where = of.grid.place(cell.row, cell.column)
     return Datum(f"{numbers.short_ratio(cell.ratio)} ({where})", numbers.raw(cell.ratio))
 
 
@@ -228,16 +262,20 @@ _FEWEST_OF_HEAT = 2
 """Variants and problems below which a heat map says nothing that a table does not."""
 
 
-def variant_heat(step: RunStep, rows: Sequence[ChangeRow], names: Names) -> Heat | None:
+def variant_heat(step: RunStep, names: Names) -> Heat | None:
     """Ratio of every variant at every problem; without a verdict hatched."""
     problems = {names.cells[cell].problem.id: names.cells[cell].problem for cell in step.cells}
-    by_place = {
-        (names.cells[row.cell].variant.id, names.cells[row.cell].problem.id): row for row in rows
-    }
-    variants = {names.cells[row.cell].variant.id: row.variant for row in rows}
+    changes = changes_in_order(step)
+    by_place = {(change.cell.variant.id, change.cell.problem.id): change for change in changes}
+    variants = {change.cell.variant.id: names.variant(change.cell.id) for change in changes}
     if len(problems) < _FEWEST_OF_HEAT or len(variants) < _FEWEST_OF_HEAT:
         return None
-    scale = scale_of(row.ratio for row in rows)
+    scale = scale_of(change.ratio for change in changes)
+
+    def datum(variant: str, problem: str) -> Datum:
+        change = by_place.get((variant, problem))
+        return heat_datum(change, names, scale, judged=step.refused is None)
+
     return Heat(
         against="",
         caption=f"{ratio_words(step)}, variants by problems",
@@ -247,10 +285,7 @@ def variant_heat(step: RunStep, rows: Sequence[ChangeRow], names: Names) -> Heat
         rows=tuple(
             Row(
                 name,
-                tuple(
-                    heat_datum(by_place.get((variant, problem)), scale, judged=step.refused is None)
-                    for problem in problems
-                ),
+                tuple(datum(variant, problem) for problem in problems),
                 names.marks[variant],
                 "baseline" if variant == step.control else "other",
             )
@@ -260,20 +295,23 @@ def variant_heat(step: RunStep, rows: Sequence[ChangeRow], names: Names) -> Heat
     )
 
 
-def heat_datum(row: ChangeRow | None, scale: RatioScale, *, judged: bool) -> Datum:
+def heat_datum(
+    change: CellChange | None, names: Names, scale: RatioScale, *, judged: bool
+) -> Datum:
     """A ratio with its verdict; where nothing is judged, the number in its colour and no symbol."""
-    if row is None or numbers.is_missing(row.ratio):
+    if change is None or numbers.is_missing(change.ratio):
         return Datum(title="not in both runs", css="none")
-    text, raw = numbers.short_ratio(row.ratio), numbers.raw(row.ratio)
+    text, raw, cell = numbers.short_ratio(change.ratio), numbers.raw(change.ratio), change.cell.id
     title = (
-        f"{row.variant}, {row.problem}: {row.older.text} \u2192 {row.newer.text}, "
-        f"{numbers.ratio(row.ratio)} {row.interval}, {row.verdict_datum.text}: {row.reason}"
+        f"{names.variant(cell)}, {names.problem(cell)}: {_times(change)}, "
+        f"{numbers.ratio(change.ratio)} {numbers.interval(change.ratio_low, change.ratio_high)}, "
+        f"{verdict_datum(change).text}: {reason_words(change)}"
     )
-    colour = scale.css(row.ratio)
+    colour = scale.css(change.ratio)
     if not judged:
         return Datum(text, raw, title, colour)
-    if row.verdict in _SYMBOLS:
-        return Datum(f"{_SYMBOLS[row.verdict]}{text}", raw, title, colour)
-    if row.verdict is Verdict.SAME:
+    if change.verdict in _SYMBOLS:
+        return Datum(f"{_SYMBOLS[change.verdict]}{text}", raw, title, colour)
+    if change.verdict is Verdict.SAME:
         return Datum(f"={text}", raw, title, "h0")
     return Datum(text, raw, title, "failed")

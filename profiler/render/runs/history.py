@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from profiler.comparison.runs import ComparedRun
 from profiler.findings.runs.changes import CellChange
-from profiler.findings.runs.comparison import RunComparison, RunTimes
+from profiler.findings.runs.comparison import RunComparison
 from profiler.model import Verdict
 from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import (
@@ -35,8 +34,9 @@ from profiler.render.figures.drawing import (
     marker,
     symbol_style,
 )
-from profiler.render.runs.rows import Names, verdict_datum
-from profiler.render.tables.rows import Datum
+from profiler.render.html import moment
+from profiler.render.runs.rows import MACHINE_WORDS, Names, field_word, verdict_datum
+from profiler.render.tables.rows import PAGE_ONLY, Column, Datum, Row, SmallTable, text_column
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
@@ -44,80 +44,60 @@ MOST_PANELS = 12
 MOST_ROWS = 1000
 _PANELS_OF_VARIANT = 2
 _TITLE = 40
-_SHORT_COMMIT = 8
 _COLOURS = {Verdict.FASTER: palette.BEST, Verdict.SLOWER: palette.BASELINE}
 _SHAPES = {Verdict.FASTER: "v", Verdict.SLOWER: "^"}
 _TRIANGLE = 6.63
 
 
-@dataclass(frozen=True)
-class RunHead:
-    """One run as the head of its columns."""
-
-    number: int
-    name: str
-    day: str
-    commit: str
-    driver: str
-    gpu: str
-    when: str
-    cells: int
-    blocks: str
-
-
-@dataclass(frozen=True)
-class HistoryRow:
-    """One cell over all runs: for each, duration, ratio to its baseline, verdict of the step."""
-
-    mark: int
-    variant: str
-    problem: str
-    data: tuple[tuple[Datum, Datum, Datum], ...]
+def runs_table(comparison: RunComparison) -> SmallTable:
+    """Runs as columns, what differs between them as rows."""
+    runs = comparison.runs
+    rows: list[tuple[str, Sequence[str]]] = [
+        ("Measured", [moment(run.report.execution.created) for run in runs]),
+        ("Cells", [str(len(run.report.plan.cells)) for run in runs]),
+        ("Blocks", [_blocks(comparison, number) for number in range(len(runs))]),
+        ("Machines", [*("" for _ in runs[1:]), MACHINE_WORDS[comparison.last.machines]]),
+    ]
+    rows += [(field_word(of.field), [*map(_value, of.values)]) for of in comparison.differences]
+    if not comparison.differences:
+        same = "the same, as far as it was recorded"
+        rows.append(("Everything else", [same] * len(runs)))
+    columns = [
+        Column(f"{number + 1} \u00b7 {run.name}", partial(_of_run, number), is_text=True)
+        for number, run in enumerate(runs)
+    ]
+    caption = "Runs, in the order in which they were named"
+    return SmallTable.of(caption, "property", columns, rows, lambda row: Row(row[0]))
 
 
-def run_heads(comparison: RunComparison) -> tuple[RunHead, ...]:
-    """Name each run by when it was made and with what."""
-    return tuple(
-        _head(number, run, _blocks(comparison, number))
-        for number, run in enumerate(comparison.runs)
-    )
+def _of_run(run: int, row: tuple[str, Sequence[str]]) -> Datum:
+    return Datum(row[1][run], css="words")
 
 
-def _blocks(comparison: RunComparison, run: int) -> list[int]:
-    """Number of blocks of each cell of a run."""
-    return [times[run].blocks for times in comparison.history.values() if run in times]
+def _value(value: object) -> str:
+    if value is None:
+        return "not recorded"
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def _head(number: int, run: ComparedRun, blocks: Sequence[int]) -> RunHead:
-    environment = run.report.environment
-    commit = (environment.git_commit or "")[:_SHORT_COMMIT]
+def _blocks(comparison: RunComparison, run: int) -> str:
+    """Fewest and most blocks of a cell in a run."""
+    blocks = [times[run].blocks for times in comparison.history.values() if run in times]
     few, many = min(blocks, default=0), max(blocks, default=0)
-    return RunHead(
-        number=number + 1,
-        name=run.name,
-        day=run.report.execution.created[:10],
-        commit=f"{commit}+" if commit and environment.git_dirty else commit or numbers.MISSING,
-        driver=environment.driver or numbers.MISSING,
-        gpu=environment.gpu or environment.cpu or numbers.MISSING,
-        when=run.report.execution.created,
-        cells=len(run.report.plan.cells),
-        blocks=str(few) if few == many else f"{few}\u2013{many}",
-    )
+    return str(few) if few == many else f"{few}\u2013{many}"
 
 
-def history_rows(comparison: RunComparison, names: Names) -> tuple[HistoryRow, ...]:
+def durations_table(comparison: RunComparison, names: Names) -> SmallTable:
     """Cells that at least two runs measured, those whose duration moved most first."""
-    return tuple(
-        HistoryRow(
-            names.mark(cell),
-            names.variant(cell),
-            names.problem(cell),
-            tuple(
-                _data(comparison.history[cell].get(number), _change_to(comparison, cell, number))
-                for number in range(len(comparison.runs))
-            ),
-        )
-        for cell in comparison.most_moved[:MOST_ROWS]
+    columns = [text_column("problem", names.problem)]
+    for number in range(len(comparison.runs)):
+        columns += _columns_of_run(comparison, number)
+    return SmallTable.of(
+        "Cells that moved most over the runs",
+        "variant",
+        columns,
+        comparison.most_moved[:MOST_ROWS],
+        lambda cell: Row(names.variant(cell), mark=names.mark(cell)),
     )
 
 
@@ -127,11 +107,32 @@ def _change_to(comparison: RunComparison, cell: str, run: int) -> CellChange | N
     return next((step.cells.get(cell) for step in steps), None)
 
 
-def _data(times: RunTimes | None, change: CellChange | None) -> tuple[Datum, Datum, Datum]:
+def _columns_of_run(comparison: RunComparison, run: int) -> list[Column[str]]:
+    """Duration in a run, ratio to its baseline, and from the second run on the verdict."""
+    number, report = run + 1, comparison.runs[run].report
+    driver = report.environment.driver or "not recorded"
+    hint = f"{comparison.runs[run].name}, driver {driver}"
+    ratio = f"to the baseline of run {number}"
+
+    def of(place: int) -> Callable[[str], Datum]:
+        return lambda cell: _in_run(comparison, run, cell)[place]
+
+    columns = [
+        Column(f"{number} \u00b7 {report.execution.created[:10]}", of(0), hint, drop=0),
+        Column(f"ratio {number}", of(1), ratio, drop=PAGE_ONLY),
+        Column(f"step {number}", of(2), is_text=True, drop=0),
+    ]
+    return columns if run else columns[:2]
+
+
+def _in_run(comparison: RunComparison, run: int, cell: str) -> tuple[Datum, Datum, Datum]:
+    """Duration of a cell in a run, its ratio to the baseline there, and verdict of the step."""
+    times = comparison.history[cell].get(run)
     if times is None:
         nothing = Datum(title="not measured in this run", css="none")
         return nothing, nothing, nothing
     interval = numbers.interval(times.low_ns, times.high_ns, "ns")
+    change = _change_to(comparison, cell, run)
     return (
         Datum.quantity(times.median_ns, "ns", "", interval),
         Datum.times(times.ratio, ""),

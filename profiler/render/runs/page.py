@@ -6,11 +6,11 @@ import base64
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from profiler.comparison.runs import ComparedRun
 from profiler.findings.runs.changes import MOVED_FROM, CellChange
 from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.document import comparison_document
@@ -22,17 +22,15 @@ from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.html import notice_rows, render
 from profiler.render.runs.answer import cards, headline, sentences
 from profiler.render.runs.heats import grid_parts, grid_sentences, machine_label, variant_heat
-from profiler.render.runs.history import history_figure, history_rows, history_table, run_heads
+from profiler.render.runs.history import durations_table, history_figure, history_table, runs_table
 from profiler.render.runs.rows import (
-    NO_VERDICT,
     PROGRAM_WORDS,
     Names,
-    change_rows,
-    field_word,
-    metric_rows,
-    ratio_head,
+    change_table,
+    metric_table,
     ratio_words,
 )
+from profiler.render.words import numbers
 
 MOST_DOTS = 18
 MOST_COUNTERS = 300
@@ -42,61 +40,54 @@ def render_comparison(comparison: RunComparison) -> str:
     """Render a comparison as HTML: the step to the newest run in full, all runs as a history."""
     names = Names.of(comparison)
     step = comparison.last
-    heads = run_heads(comparison)
+    both = (comparison.runs[step.older], comparison.runs[step.newer])
+    older, newer = step.numbers
+    counters = step.moved_counters
     parts = {
         "title": _title(comparison),
-        "older": heads[step.older],
-        "newer": heads[step.newer],
-        "runs": heads,
+        "older": older,
+        "newer": newer,
+        "names": [run.name for run in both],
+        "moments": [run.report.execution.created for run in both],
+        "gpus": list(dict.fromkeys(map(_gpu, both))),
+        "runs": comparison.runs,
         "banner": step.refused_words,
         "machines": machine_label(comparison),
         "headline": headline(comparison, names),
         "sentences": (*sentences(comparison, names), *grid_sentences(comparison)),
         "cards": cards(comparison, names),
         "notice_rows": notice_rows(comparison.notices),
+        "runs_table": runs_table(comparison),
         "ratio": ratio_words(step),
-        "ratio_head": ratio_head(step),
         "edited_files": step.edited_files,
         "code_apart": len(step.by_code) > 1,
         "control": names.variant_name(step.control),
         "only_older": [_called(cell, names) for cell in step.only_older],
         "only_newer": [_called(cell, names) for cell in step.only_newer],
-        "differences": _differences(comparison),
         "delta": f"{100 * comparison.delta:.0f}\u202f%",
         "fewest_blocks": comparison.fewest_blocks,
         "programs": [(PROGRAM_WORDS[program], count) for program, count in step.programs.items()],
-        "csv": _link("text/csv", _csv(step, names)),
         "json": _link("application/json", json.dumps(comparison_document(comparison))),
-        **_figures(comparison, names),
-        **_metrics(step, names),
+        "table": change_table(comparison, names),
+        "grids": grid_parts(comparison, names),
+        # Variants by hundreds of problems could not be read: grids have heat maps of their own.
+        "heat": None if comparison.grids is not None else variant_heat(step, names),
+        "first": _changed(step, names),
+        "history": _history_chart(comparison, names),
+        "durations": durations_table(comparison, names) if len(comparison.steps) > 1 else None,
+        "facts": metric_table("Static facts before and after", step.changed_facts, step, names),
+        "counters": metric_table(
+            "Counters before and after", counters[:MOST_COUNTERS], step, names
+        ),
+        "left_out_counters": max(0, len(counters) - MOST_COUNTERS),
+        "moved_from": f"{100 * MOVED_FROM:.0f}\u202f%",
     }
     return render("between_runs.html", parts)
 
 
-def _figures(comparison: RunComparison, names: Names) -> dict[str, Any]:
-    """Heat maps, figures, and the tables beside them."""
-    step = comparison.last
-    rows = change_rows(step, names)
-    return {
-        "rows": rows,
-        "grids": grid_parts(comparison, names),
-        # Variants by hundreds of problems could not be read: grids have heat maps of their own.
-        "heat": None if comparison.grids is not None else variant_heat(step, rows, names),
-        "first": _changed(step, names),
-        "history": _history_chart(comparison, names),
-        "history_rows": history_rows(comparison, names) if len(comparison.steps) > 1 else (),
-    }
-
-
-def _metrics(step: RunStep, names: Names) -> dict[str, Any]:
-    """Static facts that differ, and counters that moved."""
-    counters = step.moved_counters
-    return {
-        "facts": metric_rows(step.changed_facts, names),
-        "counters": metric_rows(counters[:MOST_COUNTERS], names),
-        "left_out_counters": max(0, len(counters) - MOST_COUNTERS),
-        "moved_from": f"{100 * MOVED_FROM:.0f}\u202f%",
-    }
+def _gpu(run: ComparedRun) -> str:
+    environment = run.report.environment
+    return environment.gpu or environment.cpu or numbers.MISSING
 
 
 def _title(comparison: RunComparison) -> str:
@@ -156,67 +147,13 @@ def _history_chart(comparison: RunComparison, names: Names) -> Chart | None:
     table = history_table(comparison, names)
     if table.empty:
         return None
-    ticks = [f"{head.number}" for head in run_heads(comparison)]
+    ticks = [str(number + 1) for number in range(len(comparison.runs))]
     reading = (
         "A panel for each of the cells that moved most: median duration in each run, oldest first "
         "(numbers as in the table of runs), with its 95\u202f% interval. Steps are judged by the "
         "ratio to the baseline, not by the duration that is drawn."
     )
     return make_chart("history", "Duration over the runs", reading, history_figure(table, ticks))
-
-
-# ---- tables and downloads ------------------------------------------------------------------------
-
-
-def _differences(comparison: RunComparison) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """What is not the same in all runs, and its value in each."""
-    return tuple(
-        (field_word(difference.field), tuple(map(_text, difference.values)))
-        for difference in comparison.differences
-    )
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return "not recorded"
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-
-
-_CSV_COLUMNS = (
-    "older_ns",
-    "newer_ns",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "raw_ratio",
-    "margin",
-    "noise_floor",
-    "detectable",
-    "blocks_older",
-    "blocks_newer",
-    "reason",
-    "program",
-)
-
-
-def _numbers(change: CellChange) -> Mapping[str, Any]:
-    return vars(change) | vars(change.durations) | vars(change.judgement)
-
-
-def _csv(step: RunStep, names: Names) -> str:
-    """The main table with raw numbers, in its order."""
-    rows = [
-        (
-            change.cell.id,
-            names.variant(change.cell.id),
-            names.problem(change.cell.id),
-            change.verdict or NO_VERDICT,
-            *map(_numbers(change).__getitem__, _CSV_COLUMNS),
-        )
-        for change in step.all.ranked
-    ]
-    table = pd.DataFrame(rows, columns=["cell", "variant", "problem", "verdict", *_CSV_COLUMNS])
-    return table.to_csv(index=False, float_format="%.10g", lineterminator="\n")
 
 
 def _link(kind: str, text: str) -> str:

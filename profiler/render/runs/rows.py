@@ -9,36 +9,13 @@ from profiler.comparison.programs import Machines, Program, Retuned, TunedChoice
 from profiler.findings.runs.changes import CellChange, MetricChange, Reason
 from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.steps import RunStep
-from profiler.metrics.labels import Label, label
+from profiler.metrics.labels import label
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
-from profiler.render.tables.rows import Datum, Row, change_datum
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable, change_datum, text_column
 from profiler.render.tuning import config_words
 from profiler.render.words import numbers
 from profiler.render.words.method import ENVIRONMENT_WORDS
 from profiler.render.words.verdicts import percent
-
-
-@dataclass(frozen=True)
-class ChangeRow:
-    """One cell of a step as a row of a table."""
-
-    cell: str
-    mark: int
-    """Place of its variant among all."""
-    variant: str
-    problem: str
-    verdict: Verdict | None
-    ratio: float
-    older: Datum
-    newer: Datum
-    shown_ratio: Datum
-    interval: str
-    verdict_datum: Datum
-    reason: str
-    program: str
-    changes: str
-    """What was tuned differently, static facts that differ, and counters that moved."""
-    is_control: bool
 
 
 @dataclass(frozen=True)
@@ -73,69 +50,109 @@ class Names:
         return self.marks[self.cells[cell].variant.id]
 
 
-def change_rows(step: RunStep, names: Names) -> tuple[ChangeRow, ...]:
+def changes_in_order(step: RunStep) -> tuple[CellChange, ...]:
     """Every cell that both runs have: slower ones first, the slowest of them on top.
 
     Those whose code changed come before the others.
     """
+    return tuple(change for group in step.by_code for change in group.ranked)
+
+
+def change_table(comparison: RunComparison, names: Names) -> SmallTable:
+    """The step to the newest run: a row for each cell that both runs have."""
+    step = comparison.last
+    older, newer = (comparison.runs[place].name for place in (step.older, step.newer))
     control = names.variant_name(step.control)
-    return tuple(
-        change_row(change, control, names) for group in step.by_code for change in group.ranked
+    columns: tuple[Column[CellChange], ...] = (
+        text_column("problem", lambda change: names.problem(change.cell.id)),
+        Column(f"run {step.numbers[0]}", older_time, f"Median duration in {older}", drop=1),
+        Column(f"run {step.numbers[1]}", newer_time, f"Median duration in {newer}", drop=1),
+        Column(ratio_head(step), lambda c: _ratio(c, control), ratio_words(step), drop=0),
+        text_column("interval", _interval, drop=2),
+        Column("verdict", verdict_datum, is_text=True, drop=0),
+        text_column("why", reason_words, drop=3, css="prose narrow"),
+        text_column("program", _program_words, drop=2, css="prose narrow"),
+        text_column("what changed", change_words, drop=4, css="prose"),
     )
+    changes = changes_in_order(step)
+    places = {change.cell.id: place for place, change in enumerate(changes)}
+    first = "changed code, then " if len(step.by_code) > 1 else ""
+    order = "slower" if step.refused is None else "longer"
+
+    def named(change: CellChange) -> Row:
+        cell = change.cell.id
+        role = "baseline" if change.is_control else "other"
+        return Row(names.variant(cell), mark=names.mark(cell), role=role, cell=places[cell])
+
+    caption = f"{newer} relative to {older}, {first}{order} ones first"
+    return SmallTable.of(caption, "variant", columns, changes, named)
 
 
-def change_row(change: CellChange, control: str, names: Names) -> ChangeRow:
-    """One cell; `control` is the name of the variant that ratios are relative to."""
-    cell = change.cell.id
+def older_time(change: CellChange) -> Datum:
+    """Median duration of a cell in the older run."""
+    return Datum.quantity(change.durations.older_ns, "ns", "not measured")
+
+
+def newer_time(change: CellChange) -> Datum:
+    """Median duration of a cell in the newer run."""
+    return Datum.quantity(change.durations.newer_ns, "ns", "not measured")
+
+
+def _ratio(change: CellChange, control: str) -> Datum:
+    """The ratio; `control` is the name of the variant that it is relative to."""
     quantity = f"relative to {control}" if change.controlled else "duration"
     title = f"{quantity}; durations alone: {numbers.ratio(change.durations.raw_ratio)}"
-    return ChangeRow(
-        cell=cell,
-        mark=names.mark(cell),
-        variant=names.variant(cell),
-        problem=names.problem(cell),
-        verdict=change.verdict,
-        ratio=change.ratio,
-        older=Datum.quantity(change.durations.older_ns, "ns", "not measured"),
-        newer=Datum.quantity(change.durations.newer_ns, "ns", "not measured"),
-        shown_ratio=Datum.times(change.ratio, "not measured in both runs", title),
-        interval=numbers.interval(change.ratio_low, change.ratio_high),
-        verdict_datum=verdict_datum(change),
-        reason=reason_words(change),
-        program=PROGRAM_WORDS[change.program],
-        changes=", ".join((*_retuned_of(change), *map(_change_text, change.most_telling))),
-        is_control=change.is_control,
-    )
+    return Datum.times(change.ratio, "not measured in both runs", title)
+
+
+def _interval(change: CellChange) -> str:
+    return numbers.interval(change.ratio_low, change.ratio_high)
+
+
+def _program_words(change: CellChange) -> str:
+    return PROGRAM_WORDS[change.program]
+
+
+def change_words(change: CellChange) -> str:
+    """What was tuned differently, static facts that differ, and the counters that moved most."""
+    return ", ".join((*_retuned_of(change), *map(_metric_words, change.most_telling)))
 
 
 # ---- facts and counters --------------------------------------------------------------------------
 
 
-def metric_rows(changes: Sequence[MetricChange], names: Names) -> tuple[Row, ...]:
-    """Metrics before and after, a row each: problem, metric, both values, change."""
-    return tuple(_metric_row(change, names) for change in changes)
+def metric_table(
+    caption: str, changes: Sequence[MetricChange], step: RunStep, names: Names
+) -> SmallTable:
+    """Metrics before and after, a row each; of those that scatter the change, too."""
+    columns: list[Column[MetricChange]] = [
+        text_column("problem", lambda change: names.problem(change.cell)),
+        Column("metric", _metric_name, is_text=True),
+        Column(f"run {step.numbers[0]}", lambda change: _both(change)[0]),
+        Column(f"run {step.numbers[1]}", lambda change: _both(change)[1]),
+    ]
+    if not all(change.is_fact for change in changes):
+        columns.append(Column("change", _moved))
+    return SmallTable.of(
+        caption, "variant", columns, changes, lambda change: Row(names.variant(change.cell))
+    )
 
 
-def _metric_row(change: MetricChange, names: Names) -> Row:
+def _metric_name(change: MetricChange) -> Datum:
     metric = label(change.metric)
-    words = (
-        Datum(names.problem(change.cell), css="words"),
-        Datum(metric.label, title=metric.hint, css="words"),
-    )
-    moved = change_datum(change.newer, change.older, metric)
-    return Row(names.variant(change.cell), (*words, *_both(change, metric), moved))
+    return Datum(metric.label, title=metric.hint, css="words")
 
 
-def _both(change: MetricChange, metric: Label) -> tuple[Datum, Datum]:
+def _moved(change: MetricChange) -> Datum:
+    return change_datum(change.newer, change.older, label(change.metric))
+
+
+def _both(change: MetricChange) -> tuple[Datum, Datum]:
     """Both values; of values that rounding would make the same, all digits."""
-    older, newer = (
-        Datum.quantity(value, metric.unit, "not measured") for value in (change.older, change.newer)
-    )
-    if older.text != newer.text:
-        return older, newer
-    older, newer = (
-        Datum(f"{value:.15g}", numbers.raw(value)) for value in (change.older, change.newer)
-    )
+    unit, values = label(change.metric).unit, (change.older, change.newer)
+    older, newer = (Datum.quantity(value, unit, "not measured") for value in values)
+    if older.text == newer.text:
+        older, newer = (Datum(f"{value:.15g}", numbers.raw(value)) for value in values)
     return older, newer
 
 
@@ -167,12 +184,12 @@ def _choices(choices: Sequence[TunedChoice]) -> str:
     return " and ".join(name or "one configuration" for name in names) or "no such kernel"
 
 
-def _change_text(change: MetricChange) -> str:
-    metric = label(change.metric)
+def _metric_words(change: MetricChange) -> str:
+    name = label(change.metric).label
     if change.is_fact:
-        older, newer = _both(change, metric)
-        return f"{metric.label} {older.text} \u2192 {newer.text}"
-    return f"{metric.label} {change_datum(change.newer, change.older, metric).text}"
+        older, newer = _both(change)
+        return f"{name} {older.text} \u2192 {newer.text}"
+    return f"{name} {_moved(change).text}"
 
 
 # ---- words and colours ---------------------------------------------------------------------------

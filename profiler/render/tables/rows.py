@@ -87,8 +87,25 @@ class Column(Generic[T]):
     hint: str = ""
     """What the head means."""
     is_text: bool = False
-    page_only: bool = False
-    """Whether a terminal has no room for it."""
+    drop: int | None = None
+    """When a terminal without room leaves it out (`TextTable`); PAGE_ONLY: always."""
+
+
+PAGE_ONLY = -1
+
+
+def text_column(
+    head: str,
+    of: Callable[[T], str],
+    hint: str = "",
+    *,
+    drop: int | None = None,
+    css: str = "words",
+) -> Column[T]:
+    """A column of texts."""
+    return Column(
+        head, lambda row: Datum(of(row) or numbers.MISSING, css=css), hint, is_text=True, drop=drop
+    )
 
 
 @dataclass(frozen=True)
@@ -109,8 +126,8 @@ class SmallTable:
     """What the numbers are, in front of the table."""
     elsewhere: str = ""
     """Where the rows without room are, as a clause."""
-    page_only: tuple[str, ...] = ()
-    """Heads of columns that a terminal has no room for."""
+    drops: tuple[tuple[str, int], ...] = ()
+    """`Column.drop` of the heads that have one."""
 
     @classmethod
     def of(
@@ -129,7 +146,7 @@ class SmallTable:
             tuple((column.head, column.hint) for column in columns),
             tuple(replace(named(r), data=tuple(c.value(r) for c in columns)) for r in rows),
             text_heads=tuple(column.head for column in columns if column.is_text),
-            page_only=tuple(column.head for column in columns if column.page_only),
+            drops=tuple((c.head, c.drop) for c in columns if c.drop is not None),
             **settings,
         )
 

@@ -15,7 +15,7 @@ from profiler.findings.timelines.cells import (
     UnitPart,
 )
 from profiler.metrics.labels import label
-from profiler.render.tables.rows import Column, Datum, Row, SmallTable
+from profiler.render.tables.rows import PAGE_ONLY, Column, Datum, Row, SmallTable
 from profiler.render.words import numbers
 from profiler.runner.protocol import NVTX_DOMAIN
 
@@ -243,10 +243,10 @@ def frame_column(  # noqa: PLR0913 - what a column of a frame is to a reader
     hint: str = "",
     without: str = "not known",
     *,
-    page_only: bool = False,
+    drop: int | None = None,
 ) -> Column[FrameRow]:
     """A column of numbers; `without`: why there is none."""
-    return Column(head, lambda row: _quantity(row[key], unit, without), hint, page_only=page_only)
+    return Column(head, lambda row: _quantity(row[key], unit, without), hint, drop=drop)
 
 
 def frame_table(  # noqa: PLR0913 - what a table is
@@ -386,10 +386,10 @@ def summary_table(caption: str, first: str, frame: pd.DataFrame, most: int) -> S
         frame_column("instances", "instances"),
         frame_column("average", "avg_ns", "ns"),
         frame_column("median", "med_ns", "ns"),
-        frame_column("shortest", "min_ns", "ns", page_only=True),
-        frame_column("longest", "max_ns", "ns", page_only=True),
+        frame_column("shortest", "min_ns", "ns", drop=PAGE_ONLY),
+        frame_column("longest", "max_ns", "ns", drop=PAGE_ONLY),
         frame_column(
-            "standard deviation", "stddev_ns", "ns", "Of a sample", "ran once", page_only=True
+            "standard deviation", "stddev_ns", "ns", "Of a sample", "ran once", drop=PAGE_ONLY
         ),
     )
     return frame_table(caption, first, columns, frame, most)
@@ -404,7 +404,7 @@ def latency_table(latency: pd.DataFrame, most: int = MOST_LATENCIES) -> SmallTab
         frame_column("launches", "launches", hint=calls),
         frame_column("median", "med_ns", "ns", "From the call to the start on the GPU"),
         frame_column("average", "avg_ns", "ns"),
-        frame_column("shortest", "min_ns", "ns", page_only=True),
+        frame_column("shortest", "min_ns", "ns", drop=PAGE_ONLY),
         frame_column("longest", "max_ns", "ns"),
     )
     return frame_table("Launch latency", "operation", columns, latency, most)

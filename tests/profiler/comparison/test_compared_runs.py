@@ -19,7 +19,7 @@ from profiler.model import Verdict
 from profiler.notices import NoticeKind
 from profiler.render.runs.answer import cards, sentences
 from profiler.render.runs.page import render_comparison
-from profiler.render.runs.rows import Names, change_rows
+from profiler.render.runs.rows import Names, change_words, changes_in_order, reason_words
 
 
 def verdicts(comparison):
@@ -157,7 +157,7 @@ def test_with_few_unchanged_programs_short_kernels_have_the_offsets_of_other_run
         assert (row.verdict, row.reason) == (Verdict.UNCLEAR, Reason.FEW_CONTROLS)
         assert row.ratio_high - row.ratio_low > 2 * 1.96 * 0.0084
         assert row.judgement.detectable > 0.03
-    said = [row.reason for row in change_rows(found.last, Names.of(found)) if "slow" in row.cell]
+    said = [reason_words(found.last.cells[cell]) for cell in ("slow..small", "slow..large")]
     assert all("offsets between sessions of up to" in reason for reason in said)
     (step,) = document(found)["steps"]
     assert {cell["session_floor"] for cell in step["cells"] if cell["controlled"]} == {
@@ -254,7 +254,8 @@ def test_an_edited_python_kernel_is_named_with_its_diff(pair):
     assert "The code of slow changed (edited: kernels.py)." in answer
     assert "2 of 2 cells whose code changed are slower" in answer
     assert "2 of 10 cells whose code did not change are faster" in answer
-    assert [row.variant for row in change_rows(found.last, Names.of(found))][:2] == ["slow"] * 2
+    first = changes_in_order(found.last)[:2]
+    assert [change.cell.variant.id for change in first] == ["slow"] * 2
     assert cards(found, Names.of(found))[-1].answer == "1 variant changed"
     assert "-x = 1\n-place = &#39;RUN&#39;\n+x = 2" in render_comparison(found)
     # A recording has digests alone.
@@ -306,9 +307,8 @@ def test_what_the_autotuner_chose_otherwise_is_another_program_and_the_reason(pa
     assert cells["wide..large"].program == Program.RETUNED, "whatever the key says"
     assert cells["tree..large"].program == Program.SAME_KEY
     assert not Program.RETUNED.unchanged
-    rows = {row.cell: row for row in change_rows(found.last, Names.of(found))}
-    assert rows["wide..large"].changes.startswith("autotuner: num_warps 8 \u2192 4")
-    assert "autotuner" not in rows["tree..large"].changes
+    assert change_words(cells["wide..large"]).startswith("autotuner: num_warps 8 \u2192 4")
+    assert "autotuner" not in change_words(cells["tree..large"])
     said = "".join(part.text for one in sentences(found, Names.of(found)) for part in one)
     assert "chose differently at 2 of 14 cells, 2 of the 2 slower or faster ones among them" in said
     assert "ratios of tuned cells span up to 1." in said
@@ -374,10 +374,9 @@ def test_other_settings_makers_and_kernels_are_other_programs(pair):
             ]
             change_journals(run, f"{variant}..", best)
     found = pair.compare(newer)
-    rows = {row.cell: row.changes for row in change_rows(found.last, Names.of(found))}
     for variant, (_, _, words) in TUNED.items():
         for cell in (f"{variant}..small", f"{variant}..large"):
-            assert rows[cell] == words
+            assert change_words(found.last.cells[cell]) == words
             assert (cell in found.last.retuned) == bool(words)
             assert (found.last.cells[cell].program == Program.RETUNED) == bool(words)
     said = "".join(part.text for one in sentences(found, Names.of(found)) for part in one)

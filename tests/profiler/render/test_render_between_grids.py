@@ -164,10 +164,15 @@ def test_a_cell_without_a_time_is_crossed_and_says_where(tree, other_machine):
         cell.get("class") for cell in crossed if "OUT OF MEMORY" in words(cell)
     )
     parts = grid_parts(other_machine, Names.of(other_machine))
-    rows = [row for _, variants in parts["blocks"] for variant in variants for row in variant.rows]
+    rows = [
+        row
+        for _, variants in parts["blocks"]
+        for variant in variants
+        for row in variant.table.lines
+    ]
     assert len(rows) == 24
-    lacking = [row for row in rows if row.data[2].raw is None]
-    assert sorted([row.data[0].text, row.data[1].text] for row in lacking) == [
+    lacking = [row for row in rows if row.data[3].raw is None]
+    assert sorted([row.data[1].text, row.data[2].text] for row in lacking) == [
         ["OUT OF MEMORY", "OUT OF MEMORY"],
         ["\u2013", "not planned"],
     ]
@@ -175,7 +180,7 @@ def test_a_cell_without_a_time_is_crossed_and_says_where(tree, other_machine):
 
 def test_the_overview_has_mean_and_ends_of_each_grid(other_machine):
     parts = grid_parts(other_machine, Names.of(other_machine))
-    rows = {(row.name, row.data[0].text): row.data for row in parts["overview"]}
+    rows = {(row.name, row.data[0].text): row.data for row in parts["overview"].lines}
     assert set(rows) == {(o, v) for o in ("sum", "chain") for v in ("eager", "compile")}
     assert rows["sum", "compile"][1].text == "5 of 6"
     assert float(rows["sum", "compile"][2].raw) == pytest.approx(0.45, rel=0.01)
@@ -209,7 +214,7 @@ def test_one_chip_or_two_of_a_model_are_told_apart(older):
     )
     other = newer_run(older, "neighbour", {"gpu_uuid": "GPU-2"})
     found = compare(read_runs([older, other]))
-    assert "machines two GPUs of the same model" in shown(found).replace("\u2502", "")
+    assert "Machines two GPUs of the same model" in shown(found).replace("\u2502", "")
 
 
 def test_on_one_machine_a_second_map_has_the_verdicts(older):
