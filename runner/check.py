@@ -170,7 +170,7 @@ def largest_magnitude(tensor: torch.Tensor) -> float:
     """Largest magnitude among finite elements; 0 without any."""
     largest = 0.0
     for region in regions(tuple(tensor.shape), region_elements(tensor.device)):
-        magnitudes = tensor[region].abs()
+        magnitudes = _widen(tensor[region]).abs()
         if magnitudes.numel():
             largest = max(largest, float(magnitudes.where(magnitudes.isfinite(), 0.0).max()))
     return largest
@@ -417,7 +417,9 @@ class _Tally:
             return ""
         absolute, relative = self.tolerance.absolute, self.tolerance.relative
         forms: list[str] = []
-        if _may_pass(self.needed.absolute, absolute, always=always):
+        is_whole = not (got.is_floating_point() or got.is_complex())
+        one_off = is_whole and self.needed.absolute <= 1  # rounded to the other whole number
+        if one_off or _may_pass(self.needed.absolute, absolute, always=always):
             forms.append(_yaml(rounded_up(self.needed.absolute), relative))
         if _may_pass(self.needed.relative, relative, always=always):
             forms.append(_yaml(absolute, rounded_up(self.needed.relative)))

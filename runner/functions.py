@@ -8,7 +8,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -202,8 +202,18 @@ class FunctionWorkload:
         if "reference" in self._functions:
             of_user = partial(self._by_own_reference, problem, inputs)
             return Reference(of_user(), None, of_user)
+        narrow = WithoutNarrowTypes()  # type: ignore[no-untyped-call]  # torch's own
+        in_float64 = partial(self._in_float64, problem, inputs)
+        without = partial(in_float64, within=narrow)
         try:
-            wide, nearby = self._wide_result(problem, inputs)
+            try:
+                wide, nearby = in_float64(), in_float64
+            except (torch.OutOfMemoryError, MemoryError):
+                raise
+            except Exception:
+                wide, nearby = without(), without
+            if _is_rounded(wide, inputs):
+                wide, nearby = without(), without
         except (torch.OutOfMemoryError, MemoryError):
             raise
         except Exception as error:
@@ -212,29 +222,13 @@ class FunctionWorkload:
             return self._own_as_reference(problem, inputs, doubt)
         own = self._in_own_types(problem, inputs)
         if are_alike(own, wide):
-            return Reference(wide, own, nearby)
+            steps = [torch.finfo(t.dtype).eps for t in inputs.inputs() if t.is_floating_point()]
+            return Reference(wide, own, nearby, max([*steps, narrow.largest_step]))
         doubt = (
             "seems to ignore the types of its inputs: on inputs in float64 it gives something else "
             "altogether"
         )
         return self._own_as_reference(problem, inputs, doubt)
-
-    def _wide_result(
-        self, problem: Parameters, inputs: Arguments
-    ) -> tuple[Any, Callable[[int], Any]]:
-        """Result of the baseline on inputs in float64, and what gives it on nudged ones.
-
-        Without the narrower types that it asks for, where else it fails or is rounded.
-        """
-        in_float64 = partial(self._in_float64, problem, inputs)
-        without = partial(in_float64, without_narrow_types=True)
-        try:
-            result = in_float64()
-        except (torch.OutOfMemoryError, MemoryError):
-            raise
-        except Exception:
-            return without(), without
-        return (without(), without) if _is_rounded(result, inputs) else (result, in_float64)
 
     def _own_as_reference(self, problem: Parameters, inputs: Arguments, doubt: str) -> Reference:
         """Result of the baseline in its own types, for want of another."""
@@ -246,7 +240,7 @@ class FunctionWorkload:
                 f"the baseline {name} gives another result each time: say what is right with "
                 "@….check, or write a reference with @….reference"
             )
-        return Reference(own, None, in_own_types, f"{name} {doubt}")
+        return Reference(own, None, in_own_types, doubt=f"{name} {doubt}")
 
     def _by_own_reference(
         self, problem: Parameters, inputs: Arguments, nudged_by: int | None = None
@@ -263,14 +257,13 @@ class FunctionWorkload:
         inputs: Arguments,
         nudged_by: int | None = None,
         *,
-        without_narrow_types: bool = False,
+        within: AbstractContextManager[Any] = nullcontext(),  # noqa: B008 - it has no state
     ) -> Any:
         """Result of the baseline on inputs in float64, nudged where a seed is given."""
         wide = inputs.unwritten.widened()
         if nudged_by is not None:
             nudge(wide.inputs(), nudged_by)
-        narrow = WithoutNarrowTypes() if without_narrow_types else nullcontext()  # type: ignore[no-untyped-call]  # torch's own
-        with narrow:
+        with within:
             return self._by_baseline(problem, wide, _wide_function)
 
     def own_result(self, problem: Parameters, inputs: Arguments) -> Any:

@@ -22,7 +22,7 @@ as much in float32. A result in half precision was rounded once, at its end; twi
 rounding the other way makes."""
 _MOST_ROUNDINGS = 8.0
 """Of the largest element, that the worst error of a baseline may be taken for."""
-_HALF_BYTES = 2
+_HALF_STEP = torch.finfo(torch.float16).eps
 _NUDGES = 8
 """Results on nudged inputs: in fewer of them some elements hardly move, by chance."""
 _NUDGE_SLACK = 64.0
@@ -38,17 +38,18 @@ Nearby = Callable[[int], Tensors]
 """Right results on inputs that are nudged by a seed."""
 
 
-def rounding_of(own: torch.Tensor, expected: torch.Tensor) -> float:
+def rounding_of(own: torch.Tensor, expected: torch.Tensor, largest_step: float = 0.0) -> float:
     """Absolute error that rounding explains in a result of the type of `own`; 0 for none.
 
     `own` is the baseline's result and `expected` that in float64. Another right result may be off
-    by some times as much, and never by more than its type explains.
+    by some times as much, and never by more than its type explains, or the type on its way whose
+    numbers are furthest apart (`largest_step`).
     """
     if own.shape != expected.shape or not (own.is_floating_point() or own.is_complex()):
         return 0.0
-    error = min(worst_error(own, expected), _most_explained(own.dtype, expected))
-    is_half = own.dtype.to_real().itemsize <= _HALF_BYTES
-    return (_HALF_SLACK if is_half else _SLACK) * error
+    step = max(torch.finfo(own.dtype).eps, largest_step)
+    error = min(worst_error(own, expected), _most_explained(step, expected))
+    return (_HALF_SLACK if step >= _HALF_STEP else _SLACK) * error
 
 
 def rounding_in(reference: Reference) -> Rounding:
@@ -59,7 +60,7 @@ def rounding_in(reference: Reference) -> Rounding:
     expected = as_tensors(reference.result, "the reference")
     own = () if reference.own is None else as_tensors(reference.own, "the result")
     amounts = [
-        rounding_of(*pair) if count_wrong(*pair, 1.0) else 0.0
+        rounding_of(*pair, reference.largest_step) if count_wrong(*pair, 1.0) else 0.0
         for pair in zip(own, expected, strict=reference.own is not None)
     ]
     return Rounding(
@@ -126,12 +127,12 @@ def _allowed(moved: torch.Tensor, wide: torch.Tensor, expected: torch.Tensor) ->
     moved = moved.nan_to_num(0.0, 0.0)
     allowed = torch.zeros_like(moved)
     if expected.is_floating_point() or expected.is_complex():
-        most = _SLACK * _most_explained(torch.float32, expected)
+        most = _SLACK * _most_explained(torch.finfo(torch.float32).eps, expected)
         allowed = (_NUDGE_SLACK * moved).clamp_(max=most)
     if moved.sum() <= _MOST_MOVED * wide.abs().nan_to_num(0.0, 0.0).sum():
         allowed = torch.maximum(allowed, moved)
     return allowed
 
 
-def _most_explained(dtype: torch.dtype, expected: torch.Tensor) -> float:
-    return _MOST_ROUNDINGS * torch.finfo(dtype).eps * largest_magnitude(expected)
+def _most_explained(step: float, expected: torch.Tensor) -> float:
+    return _MOST_ROUNDINGS * step * largest_magnitude(expected)

@@ -22,6 +22,8 @@ class Reference:
     """What that gives on inputs in their own types; None where nobody asked."""
     nearby: Callable[[int], Any]
     """Right results on inputs that are nudged by a seed."""
+    largest_step: float = 0.0
+    """Of the floating types on the way to `own`: the distance of 1 to the next larger number."""
     doubt: str = ""
     """Why it is compared with although nobody knows that it is right."""
 
@@ -47,12 +49,16 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
     quantizes to them.
     """
 
+    largest_step = 0.0
+    """Of the types that were left out: the distance of 1 to the next larger number."""
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operator with float64 in place of narrower types."""
         kwargs = dict(kwargs or {})
         if any(isinstance(given, torch.Tensor) and given.dtype == torch.float64 for given in args):
-            if kwargs.get("dtype") in _NARROWER:
+            if (dtype := kwargs.get("dtype")) in _NARROWER:
                 kwargs["dtype"] = torch.float64
+                self.largest_step = max(self.largest_step, torch.finfo(dtype).eps)
             if not func._schema.is_mutable:  # which would write into copies
                 args = tuple(map(_widened, args))
         return func(*args, **kwargs)

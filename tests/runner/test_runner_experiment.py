@@ -472,6 +472,19 @@ def test_a_baseline_of_narrow_types_is_computed_without_them(baseline):
     compare(as_tensors(launch(), "it"), as_tensors(reference.result, "it"))
 
 
+def test_a_baseline_is_right_where_half_precision_on_its_way_explains_its_errors():
+    experiment = Experiment("e")
+    experiment.inputs(lambda: torch.randn(64, 256, generator=torch.Generator().manual_seed(0)))
+    experiment.variant(name="f")(lambda x: (x.half() / 7).float().sum(1))
+    workload, inputs, launch = prepared(experiment, {"function": "f"}, {})
+    reference = workload.reference({}, inputs)
+    expected, rounding = as_tensors(reference.result, "it"), rounding_in(reference)
+    for right in (launch(), inputs.positional[0].sum(1) / 7):
+        compare((right,), expected, rounding=rounding)
+    with pytest.raises(WrongResultError):
+        compare((launch() + 0.1,), expected, rounding=rounding)
+
+
 def test_a_baseline_that_takes_no_other_types_is_compared_with_and_doubted():
     experiment = make()
 
@@ -500,7 +513,10 @@ def quantized(x, scale):
         (lambda x: quantized(x, 1 / (x.abs().amax() / 127)), lambda x: quantized(x, 20.0) + 1),
         (lambda x: (x / 0.01).floor().int(), lambda x: (x / 0.01).ceil().int()),
         (lambda x: x.histc(100, 0, 1), lambda x: x.histc(100, 0.001, 1)),
-        (lambda x: (x / 300).to(torch.float8_e4m3fn), lambda x: (x / 400).to(torch.float8_e4m3fn)),
+        (
+            lambda x: ((x / 300).to(torch.float8_e4m3fn), x.amax()),
+            lambda x: ((x / 400).to(torch.float8_e4m3fn), x.amax()),
+        ),
     ],
 )
 def test_what_is_transformed_rounded_or_counted_is_right_where_the_baseline_is(baseline, wrong):
