@@ -23,6 +23,9 @@ if TIMES.read_text() == "xx":
 """Head of a workload whose second import fails."""
 
 IMPORTS_LATE = """
+import sys
+
+sys.path.append("{installed}")
 without_import = prepare
 
 def prepare(*arguments):
@@ -77,11 +80,11 @@ class Paused:
         self.profiler = CommandLine(folder, fork_server)
         self.go = folder / "go"
         self.late = folder / "site-packages/late_package"
-        self.profiler.environment["PYTHONPATH"] += f":{self.late.parent}"
         self.late.mkdir(parents=True)
         (self.late / "__init__.py").touch()
         (self.late / "part.py").write_text(LATE_PACKAGE)
-        (folder / "workload.py").write_text(ENDINGS.read_text() + IMPORTS_LATE)
+        imports = IMPORTS_LATE.format(installed=self.late.parent)
+        (folder / "workload.py").write_text(ENDINGS.read_text() + imports)
         self.spec = write_spec(self.profiler, str(folder / "workload.py"))
         self.process = self.profiler.start(
             self.spec, "--no-report", endings_stop_after=5, endings_go=self.go
