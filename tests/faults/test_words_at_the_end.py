@@ -118,12 +118,6 @@ def test_what_the_host_refuses_is_no_internal_error(monkeypatch, capsys, error, 
     assert words in capsys.readouterr().err
 
 
-def test_a_backend_that_matplotlib_does_not_know_costs_no_page(place, profiler):
-    place.measure_all()
-    done = profiler.interpret("report", place.run.path, MPLBACKEND="nonsense")
-    assert (done.code, (place.run.path / "index.html").exists()) == (0, True), done.err
-
-
 def test_signals_that_are_ignored_stay_ignored(monkeypatch):
     heeded = Mock()
     monkeypatch.setattr(signal, "signal", heeded)

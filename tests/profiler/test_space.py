@@ -287,12 +287,18 @@ def _in_a_fresh_process(code):
 
 
 def test_planning_imports_no_torch():
+    """Nor does the space of any study."""
     code = (
-        "import sys\nfrom pathlib import Path\nfrom profiler.planning.plan import make_plan\n"
+        "import sys\nfrom importlib import import_module\nfrom pathlib import Path\n"
+        "from profiler.planning.plan import make_plan\n"
         "from profiler.planning.space import space_of\n"
         "from profiler.planning.spec import load_spec\n"
         "loaded = load_spec(Path('experiments/softmax.yaml'))\n"
         "assert make_plan(loaded, space_of(loaded)).cells\n"
+        "sys.path.append('kernels')\n"
+        "studies = [file.parent.name for file in Path('kernels').glob('*/space.py')]\n"
+        "assert len(studies) >= 7\n"
+        "for study in studies: import_module(f'{study}.space')\n"
         "assert 'torch' not in sys.modules and 'pandas' not in sys.modules\n"
     )
     done = _in_a_fresh_process(code)
