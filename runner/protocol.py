@@ -621,13 +621,18 @@ def _breaks(records: Iterable[Mapping[str, Any] | None]) -> int:
     return breaks
 
 
-def record_of(line: str | bytes) -> dict[str, Any] | None:
+_DECODER = json.JSONDecoder()
+
+
+def record_of(line: str) -> dict[str, Any] | None:
     """The record in a line of a journal; None where it is none of this protocol.
 
     What is checked here is what every reader relies on.
     """
     try:
-        record = json.loads(line)
+        record, end = _DECODER.raw_decode(line)
+        if end < len(line):
+            record = json.loads(line)  # as it refuses, or with white space at its end
     except (ValueError, RecursionError):  # brackets nested by the thousand
         return None
     if not isinstance(record, dict) or record.get("event") not in EVENTS:

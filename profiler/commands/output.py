@@ -10,7 +10,7 @@ import re
 import threading
 import time
 import webbrowser
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -89,21 +89,37 @@ def csv_parts(frame: pd.DataFrame) -> Iterator[str]:
     for start in range(0, len(frame), _ROWS_AT_ONCE):
         rows = frame.iloc[start : start + _ROWS_AT_ONCE]
         columns = [_column(values) for _, values in rows.items()]
-        yield "".join([f"{','.join(row)}\n" for row in zip(*columns, strict=True)])
+        yield "\n".join([*map(",".join, zip(*columns, strict=True)), ""])
 
 
 def _column(values: pd.Series[Any]) -> list[str]:
     """Values of a column as CSV has them; those that are missing are empty."""
-    import numpy as np  # not for every command
-
     is_there = values.notna().to_numpy()
-    there = values[is_there].tolist()
-    if values.dtype.kind == "O":  # texts, of which few differ, perhaps among other things
-        text_field = cache(_field)
-        there = [text_field(value) if isinstance(value, str) else _field(value) for value in there]
-    fields = np.full(len(values), "", dtype=object)
-    fields[is_there] = list(map(str, there))
-    return list(fields)
+    is_whole = bool(is_there.all())
+    there = (values if is_whole else values[is_there]).tolist()
+    texts = list(map(_fielder(set(map(type, there))), there))
+    if is_whole:
+        return texts
+    fields = [""] * len(values)
+    for row, text in zip(is_there.nonzero()[0].tolist(), texts, strict=True):
+        fields[row] = text
+    return fields
+
+
+def _fielder(types: set[type]) -> Callable[[Any], str]:
+    """What makes fields of values of these types: of texts and integers few differ in a column."""
+    if types == {float}:
+        return str
+    is_repeated = len(types) == 1 and types <= {str, int, bool}  # not together: 1 equals True
+    return _Fields().__getitem__ if is_repeated else _field
+
+
+class _Fields(dict[Any, str]):
+    """What CSV has for each value that was asked for."""
+
+    def __missing__(self, value: Any) -> str:
+        field = self[value] = _field(value)
+        return field
 
 
 def _field(value: Any) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
+from importlib.util import cache_from_source
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from profiler import notices
@@ -88,7 +93,7 @@ def notice_rows(unfolded: Sequence[Notice]) -> tuple[NoticeRow, ...]:
 
 @cache
 def templates() -> Environment:
-    """Environment of jinja with all templates; each is compiled once in a process."""
+    """Environment of jinja with all templates; each is compiled once."""
     environment = Environment(
         loader=PackageLoader("profiler.render"),
         autoescape=True,
@@ -96,9 +101,27 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         optimized=False,  # to look for constants takes a tenth of the time of compiling
+        bytecode_cache=None if sys.dont_write_bytecode else _CompiledTemplates(),
     )
     environment.filters["moment"] = moment
     return environment
+
+
+class _CompiledTemplates(FileSystemBytecodeCache):
+    """Compiled templates, beside the compiled modules of this package, by what they are made of."""
+
+    def __init__(self) -> None:
+        super().__init__(str(Path(cache_from_source(__file__)).parent))
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Find a template; what cannot be read, or is damaged, is compiled again."""
+        with suppress(Exception):
+            super().load_bytecode(bucket)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep a template, where that can be written."""
+        with suppress(OSError):
+            super().dump_bytecode(bucket)
 
 
 def compile_templates() -> None:

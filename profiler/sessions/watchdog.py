@@ -30,7 +30,8 @@ class JournalTail:
             return []
         self._offset += len(content)
         *lines, self._rest = (self._rest + content).split(b"\n")
-        return [record for line in lines if (record := protocol.record_of(line)) is not None]
+        records = (protocol.record_of(line.decode("utf-8", "replace")) for line in lines)
+        return [record for record in records if record is not None]
 
 
 @dataclass(frozen=True)
