@@ -47,7 +47,6 @@ from profiler.runner.capture.signatures import (
     Described,
     Key,
     NotReplayableError,
-    by_name,
     comparable,
     defaults_of,
     digest,
@@ -178,14 +177,16 @@ class Call:
         """A call of the same signature that was not made yet."""
         return Call(number, self.made, mark, document=self.document, left_out=self.left_out)
 
-    def settle(self, number: int) -> None:
+    def settle(self, number: int, *, keeps_values: bool) -> None:
         """Make the document of what was looked at, or say why there is none."""
         described, self.described = self.described, None
         if described is None:
             return
+        launch = self.launch
+        defaults = defaults_of(self.made) if launch is None else _NONE
+        is_torchs = launch is None and self.made.namespace == "aten"
         try:
-            launch = self.launch
-            arguments, storages = described.settle({} if launch else defaults_of(self.made))
+            arguments, storages = described.settle(defaults, text=keeps_values or is_torchs)
         except NotReplayableError as reason:
             self.left_out = str(reason)
             return
@@ -212,12 +213,15 @@ class Recorded:
 class _Operator:
     """What the mode must know of an operator for each call, found once."""
 
-    __slots__ = ("func", "kind", "takes_lazy")
+    __slots__ = ("func", "kind", "names", "overwritten", "takes_lazy")
 
     def __init__(self, func: Any) -> None:
         self.func = func
         self.kind = kind_of(func)
-        self.takes_lazy = self.kind in ("", MADE_OF_OTHERS) and takes_lazy(func)
+        if self.kind == "":
+            self.names = tuple(defaults_of(func))
+            self.overwritten = overwritten(func)
+            self.takes_lazy = takes_lazy(func)
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
@@ -296,7 +300,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             return func(*args, **kwargs)
         call = self.recorded.calls.get(key)
         if call is None:
-            return self._first(key, func, args, kwargs)
+            return self._first(key, known, args, kwargs)
         return self._timed(call, func, args, kwargs)
 
     def _unrecorded(self, known: _Operator, args: Any, kwargs: Arguments) -> Any:
@@ -351,7 +355,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             call.left_out = launch.left_out
             if not call.left_out:
                 keeps_values = self._values is not None
-                call.described = Described(launch.arguments, text=keeps_values, values=keeps_values)
+                key = key_of("", (), launch.arguments)
+                call.described = Described(key, launch.arguments, values=keeps_values)
         result = self._timed(call, make)
         with self.paused():
             self._keep(call)
@@ -361,21 +366,23 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         number = next(self._numbers)
         return Call(number, made, self.kernels.mark(number))
 
-    def _first(self, key: Key, func: Any, args: Any, kwargs: Arguments) -> Any:
+    def _first(self, key: Key, known: _Operator, args: Any, kwargs: Arguments) -> Any:
         """Make the first call of a signature, and keep what it was called with."""
-        arguments = by_name(func, args, kwargs)
+        func = known.func
         call = self.recorded.calls[key] = self._new_call(func)
         keeps_values = self._values is not None
+        arguments = {**dict(zip(known.names, args, strict=False)), **kwargs}
         relatives = self._families and self._families.get(family_of(key))
-        described = call.described = Described(
+        call.described = Described(
+            key,
             arguments,
-            text=keeps_values or func.namespace == "aten",
             values=keeps_values,
-            overwritten=overwritten(func),
+            overwritten=known.overwritten,
             like=partial(_elements_of_nearest, key, relatives) if relatives else None,
         )
         result = self._timed(call, func, args, kwargs)
-        call.left_out = _left_out_by(func, described, result)
+        if not relatives:  # which returned what is new
+            call.left_out = _left_out_by(func, arguments, result)
         if keeps_values and not call.left_out:
             new = comparable(func, result) if _has_results(func) else []
             call.digest = digest([*new, *written(func, arguments).values()])
@@ -401,10 +408,11 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         unsettled, self._unsettled, self._unsettled_bytes = self._unsettled, [], 0
         with self.paused():
             for call in unsettled:
-                if call.described is not None and call.described.is_on("cuda"):
-                    self.device = "cuda"
-                call.settle(self._settled)
-                self._settled += call.document is not None
+                call.settle(self._settled, keeps_values=self._values is not None)
+                if call.document is not None:
+                    self._settled += 1
+                    if any(storage["device"] == "cuda" for storage in call.document["storages"]):
+                        self.device = "cuda"
 
     def number_documents(self) -> None:
         """Number what is recorded from 0 on, without what only steps before had."""
@@ -474,7 +482,7 @@ def _in_common(first: Key, second: Key) -> int:
     return sum(sum(map(operator.eq, *pair)) for pair in parts if isinstance(pair[0], tuple))
 
 
-def _left_out_by(func: Any, described: Described, result: Any) -> str:
+def _left_out_by(func: Any, arguments: Arguments, result: Any) -> str:
     """Why a call is left out by what it returned: all of it lies in storages of its arguments."""
     results = list(tensors_in(result))
     try:
@@ -484,7 +492,8 @@ def _left_out_by(func: Any, described: Described, result: Any) -> str:
         return str(reason)
     if not results or func._schema.is_mutable:
         return ""
-    is_view = all(described.has_storage(tensor.untyped_storage()._cdata) for tensor in results)
+    given = {tensor.untyped_storage()._cdata for tensor in tensors_in(arguments)}
+    is_view = all(tensor.untyped_storage()._cdata in given for tensor in results)
     return NOT_LAUNCHED if is_view else ""
 
 

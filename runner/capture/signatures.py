@@ -11,6 +11,7 @@ import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -72,11 +73,6 @@ def _written_names(func: Any) -> tuple[str, ...]:
     )
 
 
-def by_name(func: Any, args: Sequence[Any], kwargs: Arguments) -> dict[str, Any]:
-    """Arguments of a call that are given, by the names of the operator's schema."""
-    return {**dict(zip(defaults_of(func), args, strict=False)), **kwargs}
-
-
 def written(func: Any, arguments: Arguments) -> dict[str, Any]:
     """Arguments that an operator writes, by name, as far as they are given."""
     names = _written_names(func)
@@ -132,12 +128,11 @@ def key_of(what: Any, args: Sequence[Any], kwargs: Arguments, *, may_be_lazy: bo
     `may_be_lazy`: whether tensors among the arguments may be lazily conjugated or negated.
     Raises NotReplayableError where a tensor is of a kind that cannot be kept.
     """
-    key: list[Any] = [what]
+    key: list[Any] = [what, tuple(kwargs)]
     places: list[int] = []
     begins: list[int] = []
     _add_to_key(args, key, places, begins, may_be_lazy)
     if kwargs:
-        key += kwargs
         _add_to_key(kwargs.values(), key, places, begins, may_be_lazy)
     if len(set(places)) < len(places):  # some in one storage
         numbers: dict[int, int] = {}
@@ -176,17 +171,17 @@ def _add_to_key(
         elif isinstance(value, _LISTS):
             key += (list, len(value))
             _add_to_key(value, key, places, begins, may_be_lazy)
+        elif kind is float:
+            key += (kind, value if value in _SPECIAL else None)
         elif kind is torch.device:
-            key.append(value.type)
-        elif kind is torch.Generator or (kind is float and value not in _SPECIAL):
-            key.append(kind)
+            key += (kind, value.type)
         else:
-            key += (kind, value)
+            key += (kind, None if kind is torch.Generator else value)
 
 
 def family_of(key: Key) -> Key:
     """What signatures have in common that differ in sizes and strides alone."""
-    return tuple([len(part) if isinstance(part, tuple) else part for part in key])
+    return key[1], *[len(part) if isinstance(part, tuple) else part for part in key]
 
 
 @cache
@@ -213,26 +208,58 @@ def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
     return {place: begin // ALIGNMENT * ALIGNMENT for place, begin in first.items()}
 
 
-class _Seen(NamedTuple):
-    """What is kept of a tensor itself, which would not be freed as the program frees it."""
+class _Tensor(NamedTuple):
+    """What a key has of a tensor."""
 
+    number: int
+    """Among those of the call."""
     dtype: torch.dtype
     shape: torch.Size
     stride: tuple[int, ...]
     device: str
-    storage: int
     begin: int
-    """Byte of its storage at which it begins."""
-    sample: int | None
-    """Place of its elements, or such as it has, among those that were looked at; None without."""
+    """Byte at which it begins in its storage, up to the alignment."""
 
     @property
-    def end(self) -> int:
-        """Byte of its storage behind its last element."""
+    def bytes(self) -> int:
+        """Bytes from its first element to its last."""
         if 0 in self.shape:
-            return self.begin
+            return 0
         last = sum((n - 1) * step for n, step in zip(self.shape, self.stride, strict=True))
-        return self.begin + (1 + last) * _BYTES[self.dtype]
+        return (1 + last) * _BYTES[self.dtype]
+
+
+class _Arguments:
+    """Arguments of a call as its key has them."""
+
+    def __init__(self, key: Key, names: Sequence[str], floats: Sequence[float]) -> None:
+        """`names`: of all of them, in order; `floats`: those among them, which no key has."""
+        self.tensors: list[_Tensor] = []
+        self._parts, self._floats = iter(key[2:]), iter(floats)
+        self.values = {name: self._next() for name in names}
+        places = [*self._parts]
+        count = len(self.tensors)
+        self.begins = places[:count] or [tensor.begin for tensor in self.tensors]
+        """Byte at which each tensor begins in the part of its storage that is used."""
+        self.places = places[count:] or [*range(count)]
+        """Number of the storage of each tensor."""
+        self.ends = [0] * len({*self.places})
+        """Bytes of each storage that are used."""
+        for tensor, begin, place in zip(self.tensors, self.begins, self.places, strict=True):
+            self.ends[place] = max(self.ends[place], begin + tensor.bytes)
+
+    def _next(self) -> Any:
+        kind = next(self._parts)
+        if isinstance(kind, torch.dtype):
+            tensor = _Tensor(len(self.tensors), kind, *islice(self._parts, 4))
+            self.tensors.append(tensor)
+            return tensor
+        value = next(self._parts)
+        if kind is list:
+            return [self._next() for _ in range(value)]
+        if kind is torch.device:
+            return torch.device(value)
+        return next(self._floats) if kind is float else value
 
 
 class Described:
@@ -243,48 +270,35 @@ class Described:
 
     def __init__(
         self,
+        key: Key,
         arguments: Arguments,
         *,
-        text: bool,
-        values: bool = False,
+        values: bool,
         overwritten: Collection[str] = (),
         like: Callable[[], Sequence[Distribution]] | None = None,
     ) -> None:
-        """`text`: whether words among the arguments may be kept; `values`: whether elements are.
+        """`key`: `key_of` these arguments; `values`: whether their elements are kept.
 
         `overwritten`: names of those that are not read. They may never have been written, so that
         what lies there is of something else. `like`: what the elements of each tensor are like,
         where only integers are to be looked at, which must fit to the sizes.
         """
-        self._text = text
+        self._key, self._names = key, tuple(arguments)
         self._like = like
+        self._floats: list[float] = []
         self._read: list[torch.Tensor] = []
-        self._tensors: list[_Seen] = []
-        self._arguments = {
-            name: self._seen(value, name not in overwritten) for name, value in arguments.items()
-        }
+        self._samples: list[int | None] = []
+        """Place of each tensor's elements, or such as it has, among those that are looked at."""
+        for name, value in arguments.items():
+            self._look_over(value, name not in overwritten)
         self._describe, self.held_bytes = look_at(self._read)
         del self._read
         self.values: list[torch.Tensor] = []
         """Copies of the used parts of the storages, as bytes in main memory."""
         if values:
-            tensors = {t.untyped_storage()._cdata: t for t in tensors_in(arguments)}
-            self.values = [
-                torch.empty(0, dtype=torch.uint8, device=tensors[place].device)
-                .set_(tensors[place].untyped_storage(), begin, (end - begin,), (1,))
-                .to("cpu", copy=True)
-                for place, (begin, end) in self._used().items()
-            ]
+            self.values = self._copied([*tensors_in(arguments)])
 
-    def is_on(self, device: str) -> bool:
-        """Whether a tensor is on a device of this type."""
-        return any(tensor.device == device for tensor in self._tensors)
-
-    def has_storage(self, place: int) -> bool:
-        """Whether a tensor lies in this storage."""
-        return any(tensor.storage == place for tensor in self._tensors)
-
-    def _seen(self, value: Any, is_read: bool, is_like_last: bool = False) -> Any:
+    def _look_over(self, value: Any, is_read: bool, is_like_last: bool = False) -> None:
         """`is_like_last`: whether it need not be looked at where the last was of its type."""
         if isinstance(value, torch.Tensor):
             dtype = value.dtype
@@ -292,72 +306,71 @@ class Described:
                 is_read = False
             if is_read and not (is_like_last and self._is_like_last(dtype)):
                 self._read.append(value)
-            seen = _Seen(
-                dtype,
-                value.shape,
-                value.stride(),
-                _device_type(value),
-                value.untyped_storage()._cdata,
-                int(value.storage_offset()) * _BYTES[dtype],
-                len(self._read) - 1 if is_read else None,
-            )
-            self._tensors.append(seen)
-            return seen
-        if isinstance(value, list | tuple):
+            self._samples.append(len(self._read) - 1 if is_read else None)
+        elif isinstance(value, _LISTS):
             every = 1 + len(value) // _LOOKED_AT
-            return [self._seen(item, is_read, n % every > 0) for n, item in enumerate(value)]
-        return value
+            for n, item in enumerate(value):
+                self._look_over(item, is_read, n % every > 0)
+        elif type(value) is float:
+            self._floats.append(value)
 
     def _is_like_last(self, dtype: torch.dtype) -> bool:
         """Whether the tensor that was looked at last has numbers of this type, not indices."""
         last = self._read[-1]
         return last.dtype is dtype and dtype.is_floating_point and last.numel() > 0
 
-    def _used(self) -> dict[int, tuple[int, int]]:
-        """Bytes of each storage that are used: of the first, and behind the last."""
-        places = [tensor.storage for tensor in self._tensors]
-        bases = _bases(places, [tensor.begin for tensor in self._tensors])
-        ends = dict(bases)
-        for tensor in self._tensors:
-            ends[tensor.storage] = max(ends[tensor.storage], tensor.end)
-        return {place: (base, ends[place]) for place, base in bases.items()}
+    def _arguments(self) -> _Arguments:
+        return _Arguments(self._key, self._names, self._floats)
 
-    def settle(self, defaults: Arguments) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def _copied(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        found = self._arguments()
+        first = {place: n for n, place in reversed([*enumerate(found.places)])}
+        copies = []
+        for place, end in enumerate(found.ends):
+            tensor = tensors[first[place]]
+            begin = int(tensor.storage_offset()) * _BYTES[tensor.dtype] - found.begins[first[place]]
+            whole = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+            part = whole.set_(tensor.untyped_storage(), begin, (end,), (1,))
+            copies.append(part.to("cpu", copy=True))
+        return copies
+
+    def settle(
+        self, defaults: Arguments, *, text: bool
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Arguments and storages as JSON; raises NotReplayableError for what cannot be made again.
 
-        `defaults`: arguments that need not be given. What the tensors held is found here, of what
-        was copied of them.
+        `defaults`: arguments that need not be given; `text`: whether words among them may be kept.
+        What the tensors held is found here, of what was copied of them.
         """
-        used, devices = self._used(), {seen.storage: seen.device for seen in self._tensors}
-        numbers = {place: number for number, place in enumerate(used)}
+        found = self._arguments()
         elements = self._describe()
-        others = iter(self._like() if self._like is not None else [{}] * len(self._tensors))
+        others = iter(self._like() if self._like is not None else [{}] * len(found.tensors))
 
         def as_json(value: Any) -> Any:
-            if isinstance(value, _Seen):
-                begin = value.begin - used[value.storage][0]
-                other = next(others)
+            if isinstance(value, _Tensor):
+                other, sample = next(others), self._samples[value.number]
                 document = {
                     "dtype": _dtype_name(value.dtype),
                     "shape": list(value.shape),
                     "stride": list(value.stride),
-                    "storage": numbers[value.storage],
-                    "offset": begin // _BYTES[value.dtype],
-                    "values": other if value.sample is None else elements[value.sample],
+                    "storage": found.places[value.number],
+                    "offset": found.begins[value.number] // _BYTES[value.dtype],
+                    "values": other if sample is None else elements[sample],
                 }
                 return {"tensor": document}
             if isinstance(value, list):
                 return [as_json(item) for item in value]
-            if isinstance(value, str) and not self._text:
+            if isinstance(value, str) and not text:
                 raise NotReplayableError(
                     "text among the arguments of an operator that is not torch's"
                 )
             return plain_json(value)
 
-        given = {**defaults, **self._arguments}
+        given = {**defaults, **found.values}
         arguments = {name: as_json(value) for name, value in given.items()}
+        devices = dict(zip(found.places, (tensor.device for tensor in found.tensors), strict=True))
         storages = [
-            {"bytes": end - begin, "device": devices[place]} for place, (begin, end) in used.items()
+            {"bytes": end, "device": devices[place]} for place, end in enumerate(found.ends)
         ]
         return arguments, storages
 
