@@ -51,6 +51,8 @@ def look_at(tensors: Sequence[torch.Tensor]) -> tuple[Callable[[], list[Distribu
 
     So the statistics can be made after the step that is captured, and nothing waits for a GPU.
     """
+    if not tensors:  # as of most calls that are like others
+        return list, 0
     looks: list[Callable[[], Distribution]] = [dict] * len(tensors)
     samples: dict[Any, dict[int, torch.Tensor]] = defaultdict(dict)
     held_bytes = 0

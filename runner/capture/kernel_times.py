@@ -20,7 +20,7 @@ _ON_GPU = (ProfilerActivity.CUDA,)
 _MARKED = (ProfilerActivity.CPU, *_ON_GPU)
 
 
-class Mark(AbstractContextManager[None]):
+class Mark:
     """The only kind of range that is recorded: those of operators and of the program are not.
 
     They would take some microseconds of each call; and a profile must not end inside a range that
@@ -30,15 +30,18 @@ class Mark(AbstractContextManager[None]):
 
     def __init__(self, name: str) -> None:
         # A mark by record_function has only kernels of operators in it, no launches around them.
-        self._range = _RecordFunctionFast(name)
+        marked = _RecordFunctionFast(name)
+        self._begin, self._end = marked.__enter__, marked.__exit__
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
+        """Begin the range."""
         _enable_record_function(True)
-        self._range.__enter__()
+        self._begin()
         _enable_record_function(False)
 
-    def __exit__(self, *_: object) -> None:
-        self._range.__exit__(None, None, None)
+    def end(self) -> None:
+        """End it."""
+        self._end(None, None, None)
 
 
 class KernelTimes(AbstractContextManager["KernelTimes"]):
@@ -76,7 +79,7 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
                 self.order[kernel].append(number)
 
     def mark(self, number: int) -> Mark | None:
-        """What is entered around the calls of a number; None where none is timed."""
+        """Mark of the calls of a number; None where none is timed."""
         return None if self._profile is None else Mark(f"{_MARK}{number}")
 
 

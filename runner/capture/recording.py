@@ -157,7 +157,7 @@ class Call:
     made: Any
     """The operator, or the launch around the dispatcher."""
     mark: Mark | None
-    """What is entered around each, where kernels are timed."""
+    """What begins and ends with each, where kernels are timed."""
     count: int = 0
     time_ns: int = 0
     described: Described | None = None
@@ -320,16 +320,17 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         """Make a call, count it, and add what it takes."""
         call.count += 1
         mark = call.mark
+        if mark is not None:
+            mark.begin()
         self._is_inside = True
         begin = time.perf_counter_ns()
         try:
-            if mark is None:
-                return make(*args, **kwargs)
-            with mark:
-                return make(*args, **kwargs)
+            return make(*args, **kwargs)
         finally:
             call.time_ns += time.perf_counter_ns() - begin
             self._is_inside = False
+            if mark is not None:
+                mark.end()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
