@@ -128,7 +128,7 @@ def _compared(request: _Import) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
     from profiler.importers.registry import read_files
 
     read = [read_files([file], request.limit_bytes) for file in request.files]
-    sides = [side for side, _ in read if isinstance(side, ImportedLaunches)]
+    sides = [side for side, _ in read if isinstance(side, ImportedLaunches) and len(side.launches)]
     if len(read) != 2 or len(sides) != 2:
         raise UsageError(
             "--compare takes two files with launches of ncu.",
@@ -164,15 +164,12 @@ def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy |
 
 def _other_page(imported: Imported) -> ImportedPage:
     """What is shown of files without launches of ncu."""
-    from profiler.importers.source_listings import ImportedSource
+    from profiler.importers.formats.tunings import ImportedTunings
     from profiler.importers.timelines import ImportedTimelines, timelines_to_draw
-    from profiler.importers.tunings import ImportedTunings
-    from profiler.render.imported import source_page, tunings_page
+    from profiler.render.imported import tunings_page
     from profiler.render.imported_timelines import timeline_section, timelines_page
 
     match imported:
-        case ImportedSource():
-            return source_page(imported.kernels)
         case ImportedTimelines():
             sections = [
                 timeline_section(one.file, one.recorded_by, one.overview, one.unread)

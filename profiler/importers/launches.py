@@ -1,4 +1,4 @@
-"""Launches of ncu with metrics of the catalogue, of whatever page, report or text."""
+"""Launches of ncu, of whatever page, report or text: their metrics, and their hottest lines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import pandas as pd
 from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import no_durations, to_catalogue_metrics
 from profiler.analyse.timeline import MOST_NUMBERED
+from profiler.analyse.why.sass_code import executed_by_class
+from profiler.analyse.why.waited_for import by_wait
 from profiler.findings.json_model import json_value
-from profiler.findings.why.hot_lines import ListedKernel
+from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name, hot_lines
 from profiler.importers.importer import Imported, notices_document
-from profiler.importers.source_listings import kernels_document
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.ncu_csv import NcuTable
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
+from profiler.parse.ncu_source import Listing, SourcePage
 from profiler.parse.nvtx_cells import NvtxRange, grouped_names, without_identifiers
 from profiler.runner import protocol
 
@@ -35,7 +37,8 @@ class ImportedLaunches(Imported):
 
     shows: ClassVar[str] = "launches, grouped by kernel, grid, block and NVTX range"
     launches: pd.DataFrame
-    """The columns of a launch, then metrics of the catalogue, then every other raw metric."""
+    """The columns of a launch, then metrics of the catalogue, then every other raw metric; none of
+    a source page, which has no metrics of launches."""
     notices: tuple[Notice, ...] = ()
     kernels: tuple[ListedKernel, ...] = ()
     """Kernels whose instructions were counted (section SourceCounters)."""
@@ -67,6 +70,7 @@ class ImportedLaunches(Imported):
         """Launches of all files, with the paths of their ranges."""
         columns = [_RANGE, _FULL_RANGE]
         frames = [part.launches.drop(columns=columns, errors="ignore") for part in parts]
+        frames = [frame for frame in frames if len(frame)] or frames[:1]
         launches = pd.concat(frames, ignore_index=True)
         launches.insert(len(LAUNCH_COLUMNS), _RANGE, range_paths(launches["nvtx"]))
         paths = [" / ".join(map(_range, around or ())) for around in launches["nvtx"]]
@@ -78,6 +82,12 @@ class ImportedLaunches(Imported):
                 tuple(kernel for part in parts for kernel in part.kernels),
             )
         )
+
+    @classmethod
+    def of_source(cls, page: SourcePage, file: str) -> Self:
+        """Launches of a source page."""
+        nothing = pd.DataFrame(columns=list(LAUNCH_COLUMNS))
+        return cls(nothing, page.notices, listed_kernels(file, page.listings))
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -152,3 +162,48 @@ def _launch(row: dict[Any, Any], metrics: Sequence[str]) -> dict[str, Any]:
 def _range(item: NvtxRange) -> str:
     """A range as ncu's own filters write it: `domain@name`, the default domain without a name."""
     return f"{item.domain}@{item.name}" if item.domain else item.name
+
+
+# ---- where their warps could not issue -----------------------------------------------------------
+
+
+MOST_LINES = 20
+
+
+def listed_kernels(file: str, listings: Sequence[Listing]) -> tuple[ListedKernel, ...]:
+    """Hottest lines and executed instructions of each listing; `file` is where they stand."""
+    return tuple(
+        ListedKernel(
+            file=file,
+            kernel=listing.kernel,
+            has_lines=listing.has_lines,
+            lines=hot_lines(by_wait(listing.instructions), MOST_LINES),
+            executed={str(k): float(v) for k, v in executed_by_class(listing).dropna().items()},
+        )
+        for listing in listings
+    )
+
+
+def kernels_document(kernels: Sequence[ListedKernel]) -> list[dict[str, Any]]:
+    """Launches of source pages as JSON."""
+    return [
+        {
+            "file": kernel.file,
+            "kernel": kernel.kernel,
+            "lines": [_line(line) for line in kernel.lines],
+            "executed": {name: json_value(count) for name, count in kernel.executed.items()},
+        }
+        for kernel in kernels
+    ]
+
+
+def _line(line: HotLine) -> dict[str, Any]:
+    return {
+        "file": None if line.file is None else file_name(line.file),
+        "line": line.line,
+        "text": line.text,
+        "samples_not_issued": json_value(line.samples),
+        "share": json_value(line.share),
+        "reason": line.reason or None,
+        "executed": json_value(line.executed),
+    }

@@ -105,11 +105,12 @@ def tunings_page(tuned: Sequence[TunedConfig]) -> ImportedPage:
         f"operation{'' if operations == 1 else 's'}, fastest first. Times are its own: a few "
         "launches each, without intervals and not comparable with those of ncu.",
         sections=tuple(ImportedSection(t.caption, (t,), is_code=True) for t in tables),
-        left_out=_first_of(MOST_CONFIGS, len(tuned), "configurations"),
+        left_out=first_of(MOST_CONFIGS, len(tuned), "configurations"),
     )
 
 
-def _first_of(most: int, count: int, things: str) -> str:
+def first_of(most: int, count: int, things: str) -> str:
+    """Sentence on things that have no room; empty where all have."""
     return f"The first {most:,} of {count:,} {things} are listed" if count > most else ""
 
 
@@ -119,17 +120,6 @@ def _first_of(most: int, count: int, things: str) -> str:
 MOST_KERNELS = 200
 """Kernels that a page or the console lists, each with up to twenty lines; a document has all."""
 _LONGEST_TEXT, _LONGEST_KERNEL = 60, 90
-
-
-def source_page(kernels: Sequence[ListedKernel]) -> ImportedPage:
-    """Launches of source pages: hot lines, and executed instructions by class."""
-    count = len(kernels)
-    return ImportedPage(
-        lead=f"{count} launch{'' if count == 1 else 'es'} with counters of instructions.",
-        sections=source_sections(kernels),
-        answer=_source_sentence(kernels),
-        left_out=_first_of(MOST_KERNELS, count, "kernels"),
-    )
 
 
 def source_sections(kernels: Sequence[ListedKernel]) -> tuple[ImportedSection, ...]:
@@ -145,7 +135,7 @@ def source_sections(kernels: Sequence[ListedKernel]) -> tuple[ImportedSection, .
     )
 
 
-def _source_sentence(kernels: Sequence[ListedKernel]) -> Sentence:
+def source_sentence(kernels: Sequence[ListedKernel]) -> Sentence:
     """Where most samples could not issue, of all kernels; empty without samples."""
     lines = [
         (line.samples, kernel, line)

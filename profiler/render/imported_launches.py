@@ -17,7 +17,15 @@ from profiler.metrics.labels import Label, labels
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import Axis
 from profiler.render.figures.version_figures import bars
-from profiler.render.imported import MISSING, ImportedPage, ImportedSection, source_sections
+from profiler.render.imported import (
+    MISSING,
+    MOST_KERNELS,
+    ImportedPage,
+    ImportedSection,
+    first_of,
+    source_sections,
+    source_sentence,
+)
 from profiler.render.tables.rows import PAGE_ONLY, Column, Datum, Row, SmallTable
 from profiler.render.words import numbers
 from profiler.render.words.names import plain_kernel, readable_kernel, shorten
@@ -41,35 +49,46 @@ def launches_page(
     `launches` has `kernel grid_size block_size id full_range` and one column per metric;
     `kernels` are those whose instructions were counted.
     """
-    detailed = _detailed(groups)
-    left_out = ""
-    if not groups.whole_on_page:
-        left_out = (
-            f"The first {len(groups.rows)} of {len(groups)} kinds are listed, and all metrics of "
-            f"the first {len(detailed)}"
-        )
     return ImportedPage(
-        lead=f"{groups.launches} launches of {len(groups)} kinds. A kind is a kernel with one grid "
-        f"and one block size{' in one NVTX range' if groups.has_ranges else ''}; numbers are "
-        "medians over its launches.",
-        sections=(
-            ImportedSection("Kernels", (_kinds_table(groups),), id="kinds"),
-            ImportedSection(
-                "All metrics of each kind",
-                tuple(_metrics_table(groups, group) for group in detailed),
-                id="metrics",
-                is_code=True,
-                folded=True,
-            ),
-            *source_sections(kernels),
-            ImportedSection(
-                "Launches", (_launches_table(launches, groups),), id="launches", folded=True
-            ),
-        ),
-        answer=_launches_sentence(groups),
+        lead=_lead(groups, kernels),
+        sections=(*_sections(launches, groups), *source_sections(kernels)),
+        answer=_launches_sentence(groups) or source_sentence(kernels),
         chart=_time_chart(groups),
-        left_out=left_out,
+        left_out=_left_out(groups, kernels),
     )
+
+
+def _lead(groups: LaunchGroups, kernels: Sequence[ListedKernel]) -> str:
+    if kernels and not groups.launches:
+        return f"{_counted(len(kernels), 'launch', 'launches')} with counters of instructions."
+    return (
+        f"{groups.launches} launches of {len(groups)} kinds. A kind is a kernel with one grid and "
+        f"one block size{' in one NVTX range' if groups.has_ranges else ''}; numbers are medians "
+        "over its launches."
+    )
+
+
+def _sections(launches: pd.DataFrame, groups: LaunchGroups) -> tuple[ImportedSection, ...]:
+    if not groups.launches:
+        return ()
+    metrics = tuple(_metrics_table(groups, group) for group in _detailed(groups))
+    every = (_launches_table(launches, groups),)
+    return (
+        ImportedSection("Kernels", (_kinds_table(groups),), id="kinds"),
+        ImportedSection(
+            "All metrics of each kind", metrics, id="metrics", is_code=True, folded=True
+        ),
+        ImportedSection("Launches", every, id="launches", folded=True),
+    )
+
+
+def _left_out(groups: LaunchGroups, kernels: Sequence[ListedKernel]) -> str:
+    if not groups.whole_on_page:
+        return (
+            f"The first {len(groups.rows)} of {len(groups)} kinds are listed, and all metrics of "
+            f"the first {len(_detailed(groups))}"
+        )
+    return first_of(MOST_KERNELS, len(kernels), "kernels")
 
 
 def _detailed(groups: LaunchGroups) -> Sequence[LaunchGroup]:

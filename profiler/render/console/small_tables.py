@@ -16,6 +16,8 @@ from profiler.render.words.names import shorten
 
 _MOST_LINES = 20
 _INDENT = "  "
+_SHORT = 20
+"""Characters of texts that are not broken into lines."""
 _STYLES = {"outcome bad": "yellow", "outcome good": "blue"}
 """By the class that a value has on a page."""
 
@@ -41,6 +43,7 @@ class _SmallTextTable:
     def _cut_at(self, longest: int) -> TextTable:
         """The table with names of at most so many characters where these differ."""
         table = self.table
+        rows = table.lines[:_MOST_LINES]
         shown = TextTable(table.caption)
         shown.add_columns(table.first, name=True)
         drops, numbered, places = dict(table.drops), 0, []
@@ -50,9 +53,9 @@ class _SmallTextTable:
             drop = drops.get(head, min(numbered, 1) if is_text else numbered)
             if drop != PAGE_ONLY:
                 places.append(place)
-                shown.add_columns(head, right=not is_text, drop=drop)
+                is_short = all(len(row.data[place].text) <= _SHORT for row in rows)
+                shown.add_columns(head, right=not is_text, fixed=is_short, drop=drop)
                 numbered += not is_text
-        rows = table.lines[:_MOST_LINES]
         names = _cut_names([row.name for row in rows], longest)
         for row in rows:
             data = (row.data[place] for place in places)

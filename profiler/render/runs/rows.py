@@ -63,11 +63,12 @@ def change_table(comparison: RunComparison, names: Names) -> SmallTable:
     step = comparison.last
     older, newer = (comparison.runs[place].name for place in (step.older, step.newer))
     control = names.variant_name(step.control)
+    relative = "relative to the baseline's own shift" if control else "of the durations"
     columns: tuple[Column[CellChange], ...] = (
         text_column("problem", lambda change: names.problem(change.cell.id)),
         Column(f"run {step.numbers[0]}", older_time, f"Median duration in {older}", drop=1),
         Column(f"run {step.numbers[1]}", newer_time, f"Median duration in {newer}", drop=1),
-        Column(ratio_head(step), lambda c: _ratio(c, control), ratio_words(step), drop=0),
+        Column("ratio", lambda c: _ratio(c, control), f"{ratio_words(step)}, {relative}", drop=0),
         text_column("interval", _interval, drop=2),
         Column("verdict", verdict_datum, is_text=True, drop=0),
         text_column("why", reason_words, drop=3, css="prose narrow"),
@@ -84,7 +85,7 @@ def change_table(comparison: RunComparison, names: Names) -> SmallTable:
         role = "baseline" if change.is_control else "other"
         return Row(names.variant(cell), mark=names.mark(cell), role=role, cell=places[cell])
 
-    caption = f"{newer} relative to {older}, {first}{order} ones first"
+    caption = f"{newer} relative to {older}, {first}{order} ones first; ratio: {relative}"
     return SmallTable.of(caption, "variant", columns, changes, named)
 
 
@@ -239,11 +240,6 @@ def field_word(field: str) -> str:
     """Label of a field that differs between runs."""
     kind, _, file = field.partition(" ")
     return f"Source {file}" if kind == "source" else FIELD_WORDS.get(field, field)
-
-
-def ratio_head(step: RunStep) -> str:
-    """Head of the column of ratios: what they are relative to."""
-    return "ratio" if step.control is None else "ratio, relative to the baseline's own shift"
 
 
 def ratio_words(step: RunStep) -> str:

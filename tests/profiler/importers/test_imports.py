@@ -214,8 +214,18 @@ def test_without_the_counters_of_an_account_that_is_said(tmp_path, capsys):
 
 
 def test_only_two_files_with_launches_are_compared():
-    with pytest.raises(UsageError, match="two files"):
-        import_files(ImportRequest([capture("ncu_details_basic")], compare=True))
+    page = RECORDINGS.parent / "ncu-source-2025.3.1/torch_sass.csv.gz"
+    for files in ([capture("ncu_details_basic")], [capture("ncu_details_basic"), page]):
+        with pytest.raises(UsageError, match="two files"):
+            import_files(ImportRequest(files, compare=True))
+
+
+def test_launches_and_source_pages_are_shown_together(tmp_path, capsys):
+    page = tmp_path / "page.html"
+    source = RECORDINGS.parent / "ncu-source-2025.3.1/planted_cuda_sass.csv.gz"
+    import_files(ImportRequest([source, capture("ncu_details_basic")], page=page))
+    assert "defects.cu:19" in capsys.readouterr().out
+    assert 'id="launches"' in page.read_text()
 
 
 def test_folders_and_patterns_stand_for_their_files(tmp_path, monkeypatch, capsys):

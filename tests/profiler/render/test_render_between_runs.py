@@ -106,9 +106,8 @@ def test_runs_are_told_apart_by_their_order_and_not_by_an_age_that_may_be_wrong(
     text = words(tree.xpath("//main")[0])
     assert "Ratios are run 2 \u00f7 run 1: above 1 it took longer in run 2." in text
     heads = tree.xpath('//table[@id="main-table"]/thead//button')
-    assert [words(head) for head in heads][2:5] == [
-        *("run 1", "run 2", "ratio, relative to the baseline's own shift"),
-    ]
+    assert [words(head) for head in heads][2:5] == ["run 1", "run 2", "ratio"]
+    assert heads[4].get("title").endswith("relative to the baseline's own shift")
     for said in (text, answer(comparison), shown(comparison)):
         assert not re.search("newer|older", said)
 
