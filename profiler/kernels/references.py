@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-_STEP = 4 * torch.finfo(torch.float32).eps
-"""What two or three roundings of an input on its way add up to."""
+_STEP = 8 * torch.finfo(torch.float32).eps
+"""More than a few roundings of an input on its way add up to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Reference:
 
 
 def nudge(tensors: Iterable[torch.Tensor], seed: int) -> None:
-    """Move elements by up to four rounding steps of float32 in place, where their type can."""
+    """Move elements by up to eight rounding steps of float32 in place, where their type can."""
     for tensor in tensors:
         if tensor.dtype.to_real() in (torch.float32, torch.float64):
             generator = torch.Generator(tensor.device).manual_seed(seed)
