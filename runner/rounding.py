@@ -24,7 +24,7 @@ _MOST_ROUNDINGS = 8.0
 """Of the largest element, that the worst error of a baseline may be taken for."""
 _HALF_STEP = torch.finfo(torch.float16).eps
 _NUDGES = 16
-"""Results on nudged inputs: in fewer of them some elements hardly move, by chance. Of eight draws of
+"""Results on nudged inputs: in fewer some elements hardly move, by chance. In eight draws of
 half that size, one of 16 million quantized numbers did not that was rounded to another one."""
 _NUDGE_SLACK = 32.0
 """How many times as far as the right result moves an element may be off. Sums of 16384 float32 of
