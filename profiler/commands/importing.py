@@ -157,7 +157,7 @@ def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy |
     _show(shown, request, imported.notices, accounts, csv)
     if table is not None:
         with request.stages.stage("Writing the table"):
-            write_table(table, csv_parts(groups.table.join(groups.medians)))
+            write_table(table, csv_parts(groups.table))
         text = f"All {len(groups)} kinds: {table}"
         console.print(text, markup=False, soft_wrap=True)
 

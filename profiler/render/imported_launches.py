@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import pandas as pd
@@ -26,7 +25,18 @@ from profiler.render.imported import (
     source_sections,
     source_sentence,
 )
-from profiler.render.tables.rows import PAGE_ONLY, Column, Datum, Row, SmallTable
+from profiler.render.tables.rows import (
+    PAGE_ONLY,
+    Column,
+    Datum,
+    FrameRow,
+    Row,
+    SmallTable,
+    frame_column,
+    frame_table,
+    frame_text,
+    quantity,
+)
 from profiler.render.words import numbers
 from profiler.render.words.names import plain_kernel, readable_kernel, shorten
 from profiler.render.words.sentences import Sentence, sentence_of, strong
@@ -71,7 +81,8 @@ def _lead(groups: LaunchGroups, kernels: Sequence[ListedKernel]) -> str:
 def _sections(launches: pd.DataFrame, groups: LaunchGroups) -> tuple[ImportedSection, ...]:
     if not groups.launches:
         return ()
-    metrics = tuple(_metrics_table(groups, group) for group in _detailed(groups))
+    rows = groups.listed.head(groups.detailed).to_dict("records")
+    metrics = tuple(_metrics_table(groups, row) for row in rows)
     every = (_launches_table(launches, groups),)
     return (
         ImportedSection("Kernels", (_kinds_table(groups),), id="kinds"),
@@ -85,64 +96,56 @@ def _sections(launches: pd.DataFrame, groups: LaunchGroups) -> tuple[ImportedSec
 def _left_out(groups: LaunchGroups, kernels: Sequence[ListedKernel]) -> str:
     if not groups.whole_on_page:
         return (
-            f"The first {len(groups.rows)} of {len(groups)} kinds are listed, and all metrics of "
-            f"the first {len(_detailed(groups))}"
+            f"The first {len(groups.listed)} of {len(groups)} kinds are listed, and all metrics of "
+            f"the first {groups.detailed}"
         )
     return first_of(MOST_KERNELS, len(kernels), "kernels")
 
 
-def _detailed(groups: LaunchGroups) -> Sequence[LaunchGroup]:
-    """The groups that show all of their metrics."""
-    values = accumulate(len(group.medians) for group in groups.rows)
-    return groups.rows[: max(1, sum(so_far <= MOST_VALUES for so_far in values))]
-
-
 def _kinds_table(groups: LaunchGroups) -> SmallTable:
     """A row for each group that has room: medians of the first metrics of the catalogue."""
-    around = _text("range", lambda of: of.range, "NVTX ranges around the launch, outermost first")
-    spread = _text(
-        "from … to", _spread_words, "Shortest and longest duration, where they are far apart"
-    )
     total = "Duration of all launches of this kind together"
+    spread = "Shortest and longest duration, where they are far apart"
     columns = (
-        *((around,) * groups.has_ranges),
-        _text("grid", lambda of: of.grid),
-        _text("block", lambda of: of.block),
-        Column("launches", lambda of: Datum(str(of.count), str(of.count))),
-        Column("total", lambda of: _number(of.total_ns, "ns"), total, drop=PAGE_ONLY),
-        *(_median_column(metric, place) for place, metric in enumerate(_shown(groups))),
-        *((spread,) * groups.has_spread),
+        *((_range("NVTX ranges around the launch, outermost first"),) * groups.has_ranges),
+        frame_text("grid", "grid_size"),
+        frame_text("block", "block_size"),
+        frame_column("launches", COUNT),
+        frame_column("total", TOTAL, "ns", total, MISSING, drop=PAGE_ONLY),
+        *_metric_columns(groups),
+        *((Column("from … to", _spread, spread, is_text=True),) * groups.has_spread),
     )
-    return SmallTable.of(
+    caption = (
         f"{_counted(groups.launches, 'launch', 'launches')} of "
-        f"{_counted(len(groups), 'kind', 'kinds')}",
-        "kernel",
-        columns,
-        groups.rows,
-        lambda of: Row(shorten(of.kernel, _LONGEST_NAME)),
-        long_names=True,
-        reading="Sorted by the time that all launches of a kind took together.",
+        f"{_counted(len(groups), 'kind', 'kinds')}"
+    )
+    reading = "Sorted by the time that all launches of a kind took together."
+    rows = groups.listed
+    return frame_table(
+        caption, "kernel", columns, rows, len(rows), named=_kernel_row, reading=reading
     )
 
 
-def _text(head: str, of: Callable[[LaunchGroup], str], hint: str = "") -> Column[LaunchGroup]:
-    return Column(
-        head, lambda group: Datum(of(group) or numbers.MISSING, css="words"), hint, is_text=True
-    )
+def _range(hint: str) -> Column[FrameRow]:
+    return frame_text("range", "range", hint)
 
 
-def _median_column(metric: Label, place: int) -> Column[LaunchGroup]:
-    return Column(
-        metric.label,
-        lambda group: _number(group.medians.get(metric.name), metric.unit),
-        metric.hint,
-        drop=PAGE_ONLY if place >= _MOST_TEXT_COLUMNS else None,
-    )
+def _metric_columns(groups: LaunchGroups) -> Iterator[Column[FrameRow]]:
+    """Columns of the metrics that tables have room for; the terminal has fewer."""
+    for place, metric in enumerate(_shown(groups)):
+        drop = PAGE_ONLY if place >= _MOST_TEXT_COLUMNS else None
+        yield frame_column(metric.label, metric.name, metric.unit, metric.hint, MISSING, drop=drop)
 
 
-def _spread_words(group: LaunchGroup) -> str:
-    """Shortest and longest duration; empty where they are near each other."""
-    return " … ".join(numbers.show(value, "ns") for value in group.spread_ns or ())
+def _kernel_row(row: FrameRow) -> Row:
+    return Row(shorten(row["kernel"], _LONGEST_NAME))
+
+
+def _spread(row: FrameRow) -> Datum:
+    """Shortest and longest duration; nothing where they are near each other."""
+    ends = (row[SHORTEST], row[LONGEST])
+    words = " … ".join(numbers.show(end, "ns") for end in ends) if _is_wide(*ends) else ""
+    return Datum(words, css="words")
 
 
 def _counted(count: int, one: str, several: str) -> str:
@@ -153,56 +156,42 @@ def _shown(groups: LaunchGroups) -> tuple[Label, ...]:
     return labels(groups.shown or groups.metrics[:1])
 
 
-def _metrics_table(groups: LaunchGroups, group: LaunchGroup) -> SmallTable:
+def _metrics_table(groups: LaunchGroups, row: FrameRow) -> SmallTable:
+    """All metrics of a kind."""
     columns: tuple[Column[Label], ...] = (
-        Column("median", lambda metric: _number(group.medians[metric.name], metric.unit)),
+        Column("median", lambda metric: quantity(row[metric.name], metric.unit, MISSING)),
         Column("name", lambda metric: Datum(metric.source, css="code"), is_text=True),
     )
-    where = (shorten(group.kernel, _LONGEST_NAME), group.range, group.grid, group.block)
+    where = (_kernel_row(row).name, *(row[name] for name in ("range", "grid_size", "block_size")))
     return SmallTable.of(
         " ".join(filter(None, where)),
         "metric",
         columns,
-        labels(name for name in groups.metrics if name in group.medians),
+        labels(name for name in groups.metrics if not math.isnan(row[name])),
         lambda metric: Row(metric.label, note=metric.hint),
     )
 
 
 def _launches_table(launches: pd.DataFrame, groups: LaunchGroups) -> SmallTable:
     """The first launches, as many as there is room for, with the whole names of their ranges."""
-    shown = _shown(groups)
-    head = launches.head(MOST_LAUNCHES)
-    identity = head.reindex(columns=["id", "kernel", "full_range"]).astype(object)
-    ids, kernels, ranges = (
-        [shorten(word(value), _LONGEST_NAME) for value in identity[name]] for name in identity
+    names = ["id", "kernel", "full_range", *(metric.name for metric in _shown(groups))]
+    head = launches.head(MOST_LAUNCHES).reindex(columns=names)
+    texts = {name: head[name].astype(object).map(word) for name in names[:3]}
+    head = head.assign(id=texts["id"], kernel=texts["kernel"], range=texts["full_range"])
+    columns = (
+        Column[FrameRow]("id", lambda row: Datum(row["id"], row["id"])),
+        *((_range("NVTX ranges around the launch, whole, outermost first"),) * groups.has_ranges),
+        *_metric_columns(groups),
     )
-    values = head[[metric.name for metric in shown]].astype(float).to_numpy().tolist()
-    lines = tuple(
-        Row(
-            kernel,
-            (
-                Datum(number, number),
-                *((Datum(around or numbers.MISSING, css="words"),) * groups.has_ranges),
-                *(_number(value, of.unit) for value, of in zip(row, shown, strict=True)),
-            ),
-        )
-        for number, kernel, around, row in zip(ids, kernels, ranges, values, strict=True)
-    )
-    room = rows_with_room([kernel + around for kernel, around in zip(kernels, ranges, strict=True)])
-    lines = lines[: max(1, room)]
-    around = (("range", "NVTX ranges around the launch, whole, outermost first"),)
-    return SmallTable(
-        caption=f"{len(lines)} launches in the order of the file",
-        first="kernel",
-        heads=(
-            ("id", ""),
-            *around * groups.has_ranges,
-            *((metric.label, metric.hint) for metric in shown),
-        ),
-        lines=lines,
-        left_out=len(launches) - len(lines),
-        text_heads=("range",),
-        long_names=True,
+    room = with_room(head)
+    return frame_table(
+        f"{room} launches in the order of the file",
+        "kernel",
+        columns,
+        head,
+        room,
+        named=_kernel_row,
+        left_out=len(launches) - room,
         elsewhere="; they are in the numbers above",
     )
 
@@ -254,10 +243,6 @@ def _time_chart(groups: LaunchGroups) -> Chart | None:
     return make_chart("first", "Time by kernel", reading, bars(table, Axis("Time", "ns")))
 
 
-def _number(value: float | None, unit: str) -> Datum:
-    return Datum.quantity(value, unit, MISSING)
-
-
 # ---- groups --------------------------------------------------------------------------------------
 
 
@@ -286,56 +271,35 @@ MOST_SHOWN = 10
 """Metrics in the narrow table; the page's own list has every friendly one."""
 
 
-@dataclass(frozen=True)
-class LaunchGroup:
-    """Launches of the same kernel with the same grid and block, in the same NVTX ranges."""
-
-    kernel: str
-    grid: str
-    block: str
-    range: str
-    """Path of NVTX ranges; empty where there was none."""
-    count: int
-    medians: Mapping[str, float]
-    """By metric; a metric without any value is not in it."""
-    total_ns: float
-    """Durations of all launches together; NaN where none is known."""
-    spread_ns: tuple[float, float] | None
-    """Shortest and longest duration where they are WIDE apart."""
-
-
 @dataclass(frozen=True, eq=False)
 class LaunchGroups:
     """All groups, those with the largest total duration first."""
 
     table: pd.DataFrame
-    """A row for each group: IDENTITY, COUNT, TOTAL, SHORTEST, LONGEST."""
-    medians: pd.DataFrame
-    """In the same rows, a column for each metric that any launch has: those of the catalogue in its
-    order, then raw names."""
+    """A row for each group: IDENTITY, COUNT, TOTAL, SHORTEST, LONGEST, medians of the metrics."""
+    metrics: tuple[str, ...]
+    """Those that any launch has: of the catalogue in its order, then raw names."""
     launches: int
 
     def __len__(self) -> int:
         return len(self.table)
 
     @cached_property
-    def rows(self) -> tuple[LaunchGroup, ...]:
+    def listed(self) -> pd.DataFrame:
         """The first groups, as many as a page has room for."""
-        parts = (self.table.head(MOST_GROUPS), self.medians.head(MOST_GROUPS))
-        records = zip(*(part.to_dict("records") for part in parts), strict=True)
-        groups = [_group(facts, medians) for facts, medians in records]
-        room = rows_with_room([group.kernel + group.range for group in groups])
-        return tuple(groups[: max(1, room)])
+        head = self.table.head(MOST_GROUPS)
+        return head.head(with_room(head))
+
+    @cached_property
+    def detailed(self) -> int:
+        """Number of groups of which a page has room for all metrics."""
+        values = self.listed[list(self.metrics)].count(axis="columns").cumsum()
+        return min(len(self.listed), max(1, int((values <= MOST_VALUES).sum())))
 
     @property
     def whole_on_page(self) -> bool:
         """Whether the page has a row for each group, and all of its metrics."""
-        return len(self.rows) == len(self) == len(_detailed(self))
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Metrics that any launch has."""
-        return tuple(self.medians.columns)
+        return len(self.listed) == len(self) == self.detailed
 
     @property
     def has_ranges(self) -> bool:
@@ -367,32 +331,18 @@ def group_launches(launches: pd.DataFrame) -> LaunchGroups:
     table[TOTAL] = duration.sum(min_count=1)
     table[SHORTEST], table[LONGEST] = duration.min(), duration.max()
     order = table[TOTAL].sort_values(ascending=False, kind="stable", na_position="last").index
-    medians = values.median()
-    table, medians = (part.loc[order].reset_index(drop=True) for part in (table, medians))
-    return LaunchGroups(table, medians, len(launches))
-
-
-def _group(facts: Mapping[Any, Any], medians: Mapping[Any, float]) -> LaunchGroup:
-    shortest, longest = facts[SHORTEST], facts[LONGEST]
-    return LaunchGroup(
-        kernel=facts["kernel"],
-        grid=facts["grid_size"],
-        block=facts["block_size"],
-        range=facts["range"],
-        count=facts[COUNT],
-        medians={str(name): value for name, value in medians.items() if not math.isnan(value)},
-        total_ns=facts[TOTAL],
-        spread_ns=(shortest, longest) if _is_wide(shortest, longest) else None,
-    )
+    table = table.join(values.median()).loc[order].reset_index(drop=True)
+    return LaunchGroups(table, metrics, len(launches))
 
 
 def _is_wide(shortest: Any, longest: Any) -> Any:
     return longest > WIDE * shortest
 
 
-def rows_with_room(names: Iterable[str]) -> int:
+def with_room(table: pd.DataFrame) -> int:
     """How many of the first rows of a table have room, by the letters of their names."""
-    return sum(letters <= MOST_LETTERS for letters in accumulate(map(len, names)))
+    letters = (table["kernel"].str.len() + table["range"].str.len()).cumsum()
+    return min(len(table), max(1, int((letters <= MOST_LETTERS).sum())))
 
 
 def word(value: object) -> str:

@@ -12,16 +12,21 @@ from profiler.findings.timelines.cells import TimelineFindings
 from profiler.findings.timelines.overview import TimelineOverview
 from profiler.notices import counted_kind
 from profiler.render.imported import ImportedPage, ImportedSection
-from profiler.render.tables.rows import PAGE_ONLY, Column, Datum, Row, SmallTable
-from profiler.render.timeline.section import make_section
-from profiler.render.timeline.timeline_tables import (
+from profiler.render.tables.rows import (
+    PAGE_ONLY,
     FrameRow,
-    NamedTimeline,
-    NamedTimelines,
+    Row,
+    SmallTable,
     frame_column,
     frame_table,
-    latency_table,
+    frame_text,
     name_of,
+)
+from profiler.render.timeline.section import make_section
+from profiler.render.timeline.timeline_tables import (
+    NamedTimeline,
+    NamedTimelines,
+    latency_table,
     range_table,
     summary_table,
 )
@@ -144,7 +149,7 @@ def _sentence(tool: str, overview: TimelineOverview, unread: Mapping[str, int]) 
 def _member_table(frame: pd.DataFrame) -> SmallTable:
     shown = frame.groupby("group", sort=False).head(_MOST_OF_GROUP)
     columns = (
-        _text("in", "group"),
+        frame_text("in", "group"),
         frame_column("instances", "instances"),
         frame_column("host", "host_ns", "ns", "How long its ranges were open, together"),
         frame_column("operations", "operations", hint="Inside, at any depth"),
@@ -163,8 +168,8 @@ def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> SmallTable:
     idle = "a device ran nothing" if on_gpu else "no operator ran"
     late = frame["host_late"].map(_LATE)  # missing where its launch is not known
     columns = (
-        _text("range", "range"),
-        *((_text("launch", "late"),) * on_gpu),
+        frame_text("range", "range"),
+        *((frame_text("launch", "late"),) * on_gpu),
         frame_column("idle", "idle_ns", "ns", "How long the device ran nothing"),
         frame_column("at", "start_ns", "ns", "Since the first event of the file"),
         frame_column("device", "device", drop=PAGE_ONLY),
@@ -183,13 +188,3 @@ def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> SmallTable:
 
 def _gap_row(row: FrameRow) -> Row:
     return Row(f"{name_of(row['before_name'])} \u2192 {name_of(row['after_name'])}")
-
-
-def _text(head: str, key: str) -> Column[FrameRow]:
-    """A column of names."""
-
-    def value(row: FrameRow) -> Datum:
-        text = row[key]
-        return Datum(text if isinstance(text, str) and text else numbers.MISSING, css="words")
-
-    return Column(head, value, is_text=True)

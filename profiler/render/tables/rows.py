@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
+
+import pandas as pd
 
 from profiler.findings.counters import Move
 from profiler.findings.findings import CellNumbers, Findings, Ranking
@@ -149,6 +151,67 @@ class SmallTable:
             drops=tuple((c.head, c.drop) for c in columns if c.drop is not None),
             **settings,
         )
+
+
+# ---- tables of frames ----------------------------------------------------------------------------
+
+
+FrameRow = Mapping[Any, Any]
+
+
+def frame_column(  # noqa: PLR0913 - what a column of a frame is to a reader
+    head: str,
+    key: str,
+    unit: str = "",
+    hint: str = "",
+    without: str = "not known",
+    *,
+    drop: int | None = None,
+) -> Column[FrameRow]:
+    """A column of numbers; `without`: why there is none."""
+    return Column(head, lambda row: quantity(row[key], unit, without), hint, drop=drop)
+
+
+def frame_text(head: str, key: str, hint: str = "") -> Column[FrameRow]:
+    """A column of texts."""
+
+    def text(row: FrameRow) -> str:
+        return row[key] if isinstance(row[key], str) else ""
+
+    return text_column(head, text, hint)
+
+
+def frame_table(  # noqa: PLR0913 - what a table is
+    caption: str,
+    first: str,
+    columns: Sequence[Column[FrameRow]],
+    frame: pd.DataFrame,
+    most: int,
+    *,
+    named: Callable[[FrameRow], Row] | None = None,
+    **settings: Any,
+) -> SmallTable:
+    """The first rows of a frame; by default its column `name` names them."""
+    rows = frame.head(most).to_dict("records")
+    settings = {"left_out": len(frame) - len(rows), "long_names": True} | settings
+    return SmallTable.of(caption, first, columns, rows, named or _named, **settings)
+
+
+def _named(row: FrameRow) -> Row:
+    return Row(name_of(row["name"]))
+
+
+def name_of(value: object) -> str:
+    """Name of an operation or a range as a table shows it."""
+    return value if isinstance(value, str) and value else "without a name"
+
+
+def quantity(value: Any, unit: str, without: str) -> Datum:
+    """A number of a frame; `without` is the reason for none."""
+    return Datum.quantity(None if pd.isna(value) else float(value), unit, without)
+
+
+# ---- rows and columns of variants ----------------------------------------------------------------
 
 
 def variant_row(ranking: Ranking, variant: Variant, data: Iterable[Datum]) -> Row:

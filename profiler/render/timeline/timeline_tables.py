@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,18 @@ from profiler.findings.timelines.cells import (
     UnitPart,
 )
 from profiler.metrics.labels import label
-from profiler.render.tables.rows import PAGE_ONLY, Column, Datum, Row, SmallTable
+from profiler.render.tables.rows import (
+    PAGE_ONLY,
+    Column,
+    Datum,
+    FrameRow,
+    Row,
+    SmallTable,
+    frame_column,
+    frame_table,
+    name_of,
+    quantity,
+)
 from profiler.render.words import numbers
 from profiler.runner.protocol import NVTX_DOMAIN
 
@@ -233,42 +244,6 @@ def _call_totals(table: pd.DataFrame) -> tuple[Datum, Datum]:
 # ---- of one cell ---------------------------------------------------------------------------------
 
 
-FrameRow = Mapping[Any, Any]
-
-
-def frame_column(  # noqa: PLR0913 - what a column of a frame is to a reader
-    head: str,
-    key: str,
-    unit: str = "",
-    hint: str = "",
-    without: str = "not known",
-    *,
-    drop: int | None = None,
-) -> Column[FrameRow]:
-    """A column of numbers; `without`: why there is none."""
-    return Column(head, lambda row: _quantity(row[key], unit, without), hint, drop=drop)
-
-
-def frame_table(  # noqa: PLR0913 - what a table is
-    caption: str,
-    first: str,
-    columns: Sequence[Column[FrameRow]],
-    frame: pd.DataFrame,
-    most: int,
-    *,
-    named: Callable[[FrameRow], Row] | None = None,
-    **settings: Any,
-) -> SmallTable:
-    """The first rows of a frame; by default its column `name` names them."""
-    rows = frame.head(most).to_dict("records")
-    settings = {"left_out": len(frame) - len(rows), "long_names": True} | settings
-    return SmallTable.of(caption, first, columns, rows, named or _named, **settings)
-
-
-def _named(row: FrameRow) -> Row:
-    return Row(name_of(row["name"]))
-
-
 def tree_table(timeline: CellTimelineFindings) -> SmallTable | None:
     """Ranges with host and GPU time, and the counters of ncu by range where there are any."""
     if timeline.ranges.empty:
@@ -446,21 +421,12 @@ def _text_datum(text: str) -> Datum:
     return Datum(text, css="words")
 
 
-def name_of(value: object) -> str:
-    """Name of an operation or a range as a table shows it."""
-    return value if isinstance(value, str) and value else "without a name"
-
-
-def _quantity(value: Any, unit: str, without: str) -> Datum:
-    return Datum.quantity(None if pd.isna(value) else float(value), unit, without)
-
-
 def _number(value: float, without: str = "not known") -> Datum:
-    return _quantity(value, "", without)
+    return quantity(value, "", without)
 
 
 def _time(value: float | None, without: str = "nothing ran in it") -> Datum:
-    return _quantity(value, "ns", without)
+    return quantity(value, "ns", without)
 
 
 def _percent(share: float | None, without: str = "nothing ran in it") -> Datum:

@@ -42,19 +42,18 @@ def printed(launches, width=160):
 
 def test_groups_by_kernel_grid_and_block_with_medians():
     groups = group_launches(LAUNCHES)
-    assert [(one.kernel, one.grid, one.count) for one in groups.rows] == [
-        ("gemm", "132", 1),
-        (HOSTILE, "(8, 1, 1)", 2),
-        ("gemm", "", 1),
+    assert groups.table[["kernel", "grid_size", "launches"]].to_numpy().tolist() == [
+        ["gemm", "132", 1],
+        [HOSTILE, "(8, 1, 1)", 2],
+        ["gemm", "", 1],
     ]
     assert groups.metrics == ("duration_ns", "l2_hit_pct", "launch__waves")
     assert groups.shown == ("duration_ns", "l2_hit_pct")
-    hostile = groups.rows[1]
-    assert hostile.medians == {"duration_ns": 2000.0, "l2_hit_pct": 50.0, "launch__waves": 1.5}
-    assert hostile.total_ns == 4000.0
-    unknown = groups.rows[2]
-    assert "duration_ns" not in unknown.medians
-    assert math.isnan(unknown.total_ns), "an unknown time is not 0"
+    _, hostile, unknown = groups.table.to_dict("records")
+    assert [hostile[name] for name in groups.metrics] == [2000.0, 50.0, 1.5]
+    assert hostile["total_ns"] == 4000.0
+    assert math.isnan(unknown["duration_ns"])
+    assert math.isnan(unknown["total_ns"]), "an unknown time is not 0"
 
 
 def test_the_page_says_and_shows_which_kernel_takes_the_time():
@@ -73,14 +72,13 @@ def test_the_page_says_and_shows_which_kernel_takes_the_time():
 
 
 def test_no_launches():
-    assert group_launches(LAUNCHES.iloc[:0]).rows == ()
+    assert len(group_launches(LAUNCHES.iloc[:0])) == 0
     assert "0 launches of 0 kinds" in imported_page(LAUNCHES.iloc[:0], (), ["a.csv"])
 
 
 def test_without_durations_the_most_frequent_is_no_time():
     groups = group_launches(LAUNCHES.drop(columns="duration_ns"))
-    assert all(math.isnan(one.total_ns) for one in groups.rows)
-    assert len(groups.rows) == 3
+    assert groups.table["total_ns"].isna().tolist() == [True] * 3
 
 
 def test_page_escapes_and_says_what_is_missing():
