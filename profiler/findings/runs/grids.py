@@ -15,7 +15,7 @@ from profiler.analyse.effects import MeanRatio, mean_ratio
 from profiler.comparison.programs import Machines
 from profiler.comparison.runs import ComparedRun, is_correct, outcome_in
 from profiler.findings.kinds.grids import Grid, grids
-from profiler.findings.runs.changes import CellChange
+from profiler.findings.runs.changes import CellChange, Durations
 from profiler.findings.runs.steps import RunStep
 from profiler.model import Cell, Outcome, Variant
 from profiler.planning.page_kinds import GRIDS
@@ -38,14 +38,24 @@ class RunGridCell:
 
     row: object
     column: object
-    cell: str
-    ratio: float
-    """Time in the newer run ÷ time in the older one; NaN where one of them has none."""
-    low: float
-    high: float
     change: CellChange | None
     """None where only one run has the cell."""
     missing: tuple[MissingTime, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Time in the newer run ÷ time in the older one; NaN where one of them has none."""
+        return self._times.raw_ratio if self._times else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the ratio."""
+        times = self._times
+        return (times.raw_low, times.raw_high) if times else (math.nan, math.nan)
+
+    @property
+    def _times(self) -> Durations | None:
+        return self.change.durations if self.change is not None and not self.missing else None
 
 
 @dataclass(frozen=True)
@@ -124,9 +134,21 @@ def find_grids(
     shared_grids = grids(tuple(problems.values()), axes_of.settings.axes, axes_of.settings.split)
     variants = {cell.variant.id: cell.variant for cell in shared}
     ids = {(cell.variant.id, cell.problem.id): cell.id for cell in shared}
-    join = _Join(older, newer, step)
+    runs = [
+        (number, run, frozenset(cell.id for cell in run.report.plan.cells))
+        for number, run in zip(step.numbers, (older, newer), strict=True)
+    ]
+
+    def of_grid(variant: Variant, grid: Grid) -> Iterator[RunGridCell]:
+        for row, column in itertools.product(grid.row_values, grid.column_values):
+            problem = grid.problems.get((row, column))
+            cell = ids.get((variant.id, problem.id)) if problem else None
+            if cell is not None:
+                change = step.cells.get(cell)
+                yield RunGridCell(row, column, change, tuple(_missing(runs, cell)))
+
     by_place = {
-        (variant.id, grid.name): VariantGrid(variant, grid, tuple(join.cells(variant, grid, ids)))
+        (variant.id, grid.name): VariantGrid(variant, grid, tuple(of_grid(variant, grid)))
         for variant, grid in itertools.product(variants.values(), shared_grids)
     }
     return RunGrids(
@@ -163,58 +185,15 @@ def _shared_cells(
     return [cell for cell in either if cell.variant.id in variants and cell.problem.id in problems]
 
 
-@dataclass(frozen=True, eq=False)
-class _Join:
-    """The two runs whose cells are joined."""
+_NumberedRun = tuple[int, ComparedRun, frozenset[str]]
+"""A run with its number in the comparison, and the ids of its cells."""
 
-    older: ComparedRun
-    newer: ComparedRun
-    step: RunStep
 
-    def cells(
-        self, variant: Variant, grid: Grid, ids: Mapping[tuple[str, str], str]
-    ) -> Iterator[RunGridCell]:
-        """Cells of a variant in a grid, row by row; `ids` by variant and problem."""
-        for row, column in itertools.product(grid.row_values, grid.column_values):
-            problem = grid.problems.get((row, column))
-            cell = ids.get((variant.id, problem.id)) if problem else None
-            if cell is not None:
-                yield self._cell(row, column, cell)
-
-    def _cell(self, row: object, column: object, cell: str) -> RunGridCell:
-        missing = tuple(self._missing(cell))
-        change = self.step.cells.get(cell)
-        ratios = (math.nan, math.nan, math.nan)
-        if change is not None and not missing:
-            times = change.durations
-            ratios = times.raw_ratio, times.raw_low, times.raw_high
-        ratio, low, high = ratios
-        return RunGridCell(
-            row=row,
-            column=column,
-            cell=cell,
-            ratio=ratio,
-            low=low,
-            high=high,
-            change=change,
-            missing=missing,
-        )
-
-    @cached_property
-    def _planned(self) -> Mapping[int, frozenset[str]]:
-        return {
-            number: frozenset(cell.id for cell in run.report.plan.cells)
-            for number, run in self._numbered
-        }
-
-    @property
-    def _numbered(self) -> Iterator[tuple[int, ComparedRun]]:
-        return zip(self.step.numbers, (self.older, self.newer), strict=True)
-
-    def _missing(self, cell: str) -> Iterator[MissingTime]:
-        for number, run in self._numbered:
-            if cell not in self._planned[number]:
-                yield MissingTime(number, None, "")
-            elif not is_correct(run, cell):
-                status = run.report.statuses.get(cell)
-                yield MissingTime(number, outcome_in(run, cell), status.cause if status else "")
+def _missing(runs: Sequence[_NumberedRun], cell: str) -> Iterator[MissingTime]:
+    """Runs that have no correct time of a cell."""
+    for number, run, planned in runs:
+        if cell not in planned:
+            yield MissingTime(number, None, "")
+        elif not is_correct(run, cell):
+            status = run.report.statuses.get(cell)
+            yield MissingTime(number, outcome_in(run, cell), status.cause if status else "")

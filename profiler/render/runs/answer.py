@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from profiler.findings.runs.changes import CellChange
 from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.steps import CodeGroup, RunStep
 from profiler.model import Verdict
@@ -16,28 +17,16 @@ _DECIDED = (Verdict.SLOWER, Verdict.FASTER)
 
 
 def sentences(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
-    """Answer in a few sentences: what became slower, what faster, and what that rests on."""
+    """Answer in a few sentences: the headline, then what it rests on."""
     step = comparison.last
-    if step.refused is not None:
-        refused = f"{strong('No verdict on durations')}: {step.refused_words}. "
-        return (sentence_of(refused + _mean_text(step)), *_retuned_sentence(step))
-    if step.mean_ratio is None:
-        return (sentence_of(_mean_text(step)), *map(_rest_sentence, step.by_code))
+    rest = () if step.refused is not None else tuple(map(_rest_sentence, step.by_code))
     return (
+        headline(comparison, names),
+        *rest,
         *_changed_sentence(step, names),
-        *(sentence for group in step.by_code for sentence in _group_sentences(group, names)),
         *_retuned_sentence(step),
         *_drawn_sentence(comparison, names),
     )
-
-
-def _group_sentences(group: CodeGroup, names: Names) -> tuple[Sentence, ...]:
-    shown = [verdict for verdict in _DECIDED if group.with_verdict(verdict)]
-    if group.other_code is None:
-        shown = list(_DECIDED)
-    verdicts = [_verdict_sentence(group, verdict, names) for verdict in shown]
-    neither = sentence_of(f"None of {_cells_of(group)} is shown to be slower or faster.")
-    return (*(verdicts or [neither]), _rest_sentence(group))
 
 
 def headline(comparison: RunComparison, names: Names) -> Sentence:
@@ -46,7 +35,10 @@ def headline(comparison: RunComparison, names: Names) -> Sentence:
     Cells whose code changed are counted apart from the others.
     """
     step = comparison.last
-    if step.refused is not None or step.mean_ratio is None:
+    if step.refused is not None:
+        refused = f"{strong('No verdict on durations')}: {step.refused_words}. "
+        return sentence_of(refused + _mean_text(step))
+    if step.mean_ratio is None:
         return sentence_of(_mean_text(step))
     groups = (_counted(group, names) for group in step.by_code)
     return sentence_of(f"{'; '.join(groups)}.")
@@ -57,16 +49,20 @@ def _counted(group: CodeGroup, names: Names) -> str:
     counts = []
     for verdict in _DECIDED:
         cells = group.with_verdict(verdict)
-        verb = "is" if len(cells) == 1 else "are"
-        most = (
-            f" (most: {numbers.ratio(cells[0].ratio)}, {_where(cells[0].cell.id, names)})"
-            if cells
-            else ""
-        )
-        counts.append(f"{len(cells)} {verb} {strong(verdict.value)}{most}")
+        verb = "are" if len(cells) > 1 else "is"
+        count = f"{len(cells) or 'none'} {verb} {strong(verdict.value)}"
+        if cells:
+            most = cells[0]
+            ratio = f"{numbers.ratio(most.ratio)} {_interval(most)}".strip()
+            count += f" (most: {strong(ratio)}, {_where(most.cell.id, names)})"
+        counts.append(count)
     return (
         f"{'of' if group.other_code is False else 'Of'} {_cells_of(group)}, {' and '.join(counts)}"
     )
+
+
+def _interval(change: CellChange) -> str:
+    return numbers.interval(change.ratio_low, change.ratio_high)
 
 
 def _where(cell: str, names: Names) -> str:
@@ -104,19 +100,6 @@ def _mean_text(step: RunStep) -> str:
         f"(geometric mean over {mean.count} cells; from {numbers.ratio(mean.smallest)} to "
         f"{numbers.ratio(mean.largest)})."
     )
-
-
-def _verdict_sentence(group: CodeGroup, verdict: Verdict, names: Names) -> Sentence:
-    changes = group.with_verdict(verdict)
-    if not changes:
-        return sentence_of(f"No cell is shown to be {verdict.value}.")
-    most, count = changes[0], len(changes)
-    where = _where(most.cell.id, names)
-    interval = numbers.interval(most.ratio_low, most.ratio_high)
-    opening = f"{count} of {_cells_of(group)} {'is' if count == 1 else 'are'} "
-    which = f": {where}, " if count == 1 else f", most of all {where}: "
-    change = f"{numbers.ratio(most.ratio)} {interval}".strip()
-    return sentence_of(f"{opening}{strong(verdict.value)}{which}{strong(change)}.")
 
 
 def _rest_sentence(group: CodeGroup) -> Sentence:

@@ -125,7 +125,7 @@ class _Drawing:
             return Datum(f"{CROSS} {reasons}", None, _causes(cell), css)
         if not cell.ratio > 0:
             return Datum(f"{CROSS} no time", None, "no duration in one of the runs", "crossed")
-        title = f"95\u202f% interval {numbers.interval(cell.low, cell.high) or 'not known'}"
+        title = f"95\u202f% interval {numbers.interval(*cell.interval) or 'not known'}"
         if cell.change is not None:
             title = f"{_times(cell.change)}, {title}"
         css = self.scale.css(cell.ratio)
@@ -140,7 +140,7 @@ class _Drawing:
             Column(f"run {first}", lambda cell: _time(first, cell, older_time), older),
             Column(f"run {second}", lambda cell: _time(second, cell, newer_time), newer),
             Column(f"run {second} \u00f7 run {first}", _ratio),
-            text_column("95\u202f% interval", lambda cell: numbers.interval(cell.low, cell.high)),
+            text_column("95\u202f% interval", lambda cell: numbers.interval(*cell.interval)),
             Column("verdict", _verdict, is_text=True),
             text_column("why", _reason),
         )

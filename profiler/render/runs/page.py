@@ -20,7 +20,7 @@ from profiler.render.figures import palette
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.html import notice_rows, render
-from profiler.render.runs.answer import cards, headline, sentences
+from profiler.render.runs.answer import cards, sentences
 from profiler.render.runs.heats import grid_parts, grid_sentences, machine_label, variant_heat
 from profiler.render.runs.history import durations_table, history_figure, history_table, runs_table
 from profiler.render.runs.rows import (
@@ -40,6 +40,7 @@ def render_comparison(comparison: RunComparison) -> str:
     """Render a comparison as HTML: the step to the newest run in full, all runs as a history."""
     names = Names.of(comparison)
     step = comparison.last
+    first, *more = sentences(comparison, names)
     both = (comparison.runs[step.older], comparison.runs[step.newer])
     older, newer = step.numbers
     counters = step.moved_counters
@@ -53,8 +54,8 @@ def render_comparison(comparison: RunComparison) -> str:
         "runs": comparison.runs,
         "banner": step.refused_words,
         "machines": machine_label(comparison),
-        "headline": headline(comparison, names),
-        "sentences": (*sentences(comparison, names), *grid_sentences(comparison)),
+        "headline": first,
+        "sentences": (*more, *grid_sentences(comparison)),
         "cards": cards(comparison, names),
         "notice_rows": notice_rows(comparison.notices),
         "runs_table": runs_table(comparison),

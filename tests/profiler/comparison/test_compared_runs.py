@@ -252,8 +252,8 @@ def test_an_edited_python_kernel_is_named_with_its_diff(pair):
     assert [change.field for change in found.differences] == ["source kernels.py"]
     answer = "".join(part.text for one in sentences(found, Names.of(found)) for part in one)
     assert "The code of slow changed (edited: kernels.py)." in answer
-    assert "2 of 2 cells whose code changed are slower" in answer
-    assert "2 of 10 cells whose code did not change are faster" in answer
+    assert "Of 2 cells whose code changed, 2 are slower" in answer
+    assert "of 10 cells whose code did not change, none is slower and 2 are faster" in answer
     first = changes_in_order(found.last)[:2]
     assert [change.cell.variant.id for change in first] == ["slow"] * 2
     assert cards(found, Names.of(found))[-1].answer == "1 variant changed"
