@@ -119,9 +119,11 @@ _MADE = {"arange": _arange, "zeros": _constant, "ones": _constant, "constant": _
 def in_higher_precision(
     tensors: Mapping[str, torch.Tensor], names: frozenset[str]
 ) -> dict[str, torch.Tensor]:
-    """Tensors of these names, floating ones copied in float64."""
-    return {
-        name: tensor.to(torch.float64, copy=True) if tensor.is_floating_point() else tensor
-        for name, tensor in tensors.items()
-        if name in names
-    }
+    """Tensors of these names, floating ones copied in float64 and complex ones in complex128."""
+    return {name: _wide(tensor) for name, tensor in tensors.items() if name in names}
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_complex():
+        return tensor.to(torch.complex128, copy=True)
+    return tensor.to(torch.float64, copy=True) if tensor.is_floating_point() else tensor

@@ -59,11 +59,18 @@ class CudaFileWorkload:
 
     def reference(self, problem: Params, inputs: Tensors) -> Any:
         """The expression on float64 tensors, or what the user's function gives."""
-        if split_function(self._description.reference) is not None:
-            tensors = readable(self._description, inputs)
-            return self._user_function(self._description.reference)(dict(problem), tensors)
-        evaluate = partial(self._in_float64, problem, inputs)
+        is_function = split_function(self._description.reference) is not None
+        compute = self._by_user_function if is_function else self._in_float64
+        evaluate = partial(compute, problem, inputs)
         return Reference(evaluate(None), None, evaluate)
+
+    def _by_user_function(self, problem: Params, inputs: Tensors, nudged_by: int | None) -> Any:
+        """What the user's function gives, for nudged copies of tensors where a seed is given."""
+        tensors = readable(self._description, inputs)
+        if nudged_by is not None:
+            tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+            nudge(tensors.values(), nudged_by)
+        return self._user_function(self._description.reference)(dict(problem), tensors)
 
     def _in_float64(self, problem: Params, inputs: Tensors, nudged_by: int | None) -> Any:
         """The expression of the reference on tensors in float64, nudged where a seed is given."""

@@ -13,6 +13,7 @@ from profiler.kernels.cuda_file.launch import check_parameters
 from profiler.kernels.cuda_file.space import LAUNCH_HEADER, LAUNCHER, CudaFileSpace
 from profiler.kernels.cuda_file.workload import described
 from profiler.runner import check
+from profiler.runner.rounding import rounding_in
 
 HERE = Path(__file__).parent
 
@@ -178,6 +179,28 @@ def test_an_output_that_is_read_starts_each_launch_as_it_was_filled(add_to, fill
     # A variant that is made when another has already run.
     torch_launch = workload.prepare({"torch": f"{base}weight * x"}, problem, inputs, None)
     check.compare(check.as_tensors(torch_launch(), "it"), expected)
+
+
+@pytest.mark.parametrize("reference", ["x.sum(1)", "reference.py:sums"])
+def test_sums_in_another_order_are_right_beside_an_expression_and_a_function(tmp_path, reference):
+    (tmp_path / "reference.py").write_text(
+        "def sums(problem, inputs):\n    return inputs['x'].sum(1)"
+    )
+    arguments = {"x": tensor(shape=["n", "4096"]), "sums": tensor(output=True)}
+    given = document(arguments=arguments, reference=reference, base=str(tmp_path))
+    workload, problem = described(given), {"n": 64}
+    inputs = workload.make_inputs(problem, CPU, 0)
+    one_by_one = torch.zeros(64)
+    for column in inputs["x"].t():
+        one_by_one += column
+    reference = workload.reference(problem, inputs)
+    expected = check.as_tensors(reference.result, "the reference")
+    with pytest.raises(check.WrongResultError):
+        check.compare((one_by_one,), expected)
+    rounding = rounding_in(reference)
+    check.compare((one_by_one,), expected, rounding=rounding)
+    with pytest.raises(check.WrongResultError):
+        check.compare((one_by_one - inputs["x"][:, 0] / 9,), expected, rounding=rounding)
 
 
 SUMS = document(
