@@ -30,6 +30,7 @@ from profiler.runner.experiment import (
     positional_names,
     positional_only,
 )
+from profiler.runner.failures import describe
 from profiler.runner.timing import Launch
 from profiler.runner.variant_options import VariantOptions
 
@@ -217,7 +218,7 @@ class FunctionWorkload:
         except (torch.OutOfMemoryError, MemoryError):
             raise
         except Exception as error:
-            doubt = f"takes no inputs in float64 ({type(error).__name__}: {error})"
+            doubt = f"takes no inputs in float64 ({describe(error, Path())})"
             # Where that fails, too, its own error says why.
             return self._own_as_reference(problem, inputs, doubt)
         own = self._in_own_types(problem, inputs)

@@ -491,7 +491,9 @@ def test_a_baseline_that_takes_no_other_types_is_compared_with_and_doubted():
     @experiment.variant(name="f")
     def of_floats(x):
         if x.dtype != torch.float32:
-            raise RuntimeError("expected scalar type Float but found Double")
+            raise RuntimeError(
+                "expected scalar type Float but found Double\nException raised from …"
+            )
         return x.sum(1)
 
     workload, inputs, launch = prepared(experiment, {"function": "f"})
