@@ -66,7 +66,7 @@ def runs_table(comparison: RunComparison) -> SmallTable:
         Column(f"{number + 1} \u00b7 {run.name}", partial(_of_run, number), is_text=True)
         for number, run in enumerate(runs)
     ]
-    caption = "Runs, in the order in which they were named"
+    caption = "Runs and what differs between them"
     return SmallTable.of(caption, "property", columns, rows, lambda row: Row(row[0]))
 
 
@@ -93,7 +93,7 @@ def durations_table(comparison: RunComparison, names: Names) -> SmallTable:
     for number in range(len(comparison.runs)):
         columns += _columns_of_run(comparison, number)
     return SmallTable.of(
-        "Cells that moved most over the runs",
+        "Cells over the runs",
         "variant",
         columns,
         comparison.most_moved[:MOST_ROWS],

@@ -77,15 +77,13 @@ def change_table(comparison: RunComparison, names: Names) -> SmallTable:
     )
     changes = changes_in_order(step)
     places = {change.cell.id: place for place, change in enumerate(changes)}
-    first = "changed code, then " if len(step.by_code) > 1 else ""
-    order = "slower" if step.refused is None else "longer"
 
     def named(change: CellChange) -> Row:
         cell = change.cell.id
         role = "baseline" if change.is_control else "other"
         return Row(names.variant(cell), mark=names.mark(cell), role=role, cell=places[cell])
 
-    caption = f"{newer} relative to {older}, {first}{order} ones first; ratio: {relative}"
+    caption = f"{newer} relative to {older}; ratio: {relative}"
     return SmallTable.of(caption, "variant", columns, changes, named)
 
 
