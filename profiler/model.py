@@ -183,6 +183,11 @@ class Visit:
     arm: int = 0
     """1 for the second visit of the baseline in a block: what differs from its first is noise."""
 
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """All that it is."""
+        return self.cell, self.block, self.arm
+
 
 @dataclass(frozen=True)
 class SessionPlan:

@@ -307,7 +307,7 @@ def measured_twice(
 
     Those of the timing blocks, and those of the confirmation.
     """
-    in_final = frozenset(final.times["cell"])
+    in_final = frozenset(final.times["cell"].unique())
     baselines = {cell.problem.id: cell.id for cell in cells if cell.variant.id == timing.baseline}
     pairs = pd.DataFrame(
         [

@@ -7,7 +7,7 @@ Every function answers each row as if it were alone: a row's neighbours never ch
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +40,8 @@ many blocks do; simulating it would take memory and time by the square."""
 _GOLDEN = (5**0.5 - 1) / 2
 _MOST_FLIPPED = 100
 """Blocks up to which sign flips are counted; the work grows with the cube of their number."""
+_MOST_UNROUNDED = 53
+"""Blocks up to which shares of flips are exact: sums of powers of two that floats can hold."""
 _PARTS = 16
 """Parts of the simulated runs whose means are in memory one after the other."""
 _MOST_EXACT = 50
@@ -171,13 +173,21 @@ def _sign_flip_tails(row: Floats) -> tuple[float, float]:
     """
     _, places, counts = np.unique(np.abs(row), return_inverse=True, return_counts=True)
     doubled = (2 * counts.cumsum() - counts + 1)[places]
-    ranks, positive = doubled[row != 0], doubled[row > 0].sum()
-    share = np.zeros(ranks.sum() + 1)
+    ranks, positive = doubled[row != 0].tolist(), int(doubled[row > 0].sum())
+    # What is exact is the same in any order of the ranks.
+    share = _flip_shares(tuple(ranks if len(ranks) > _MOST_UNROUNDED else sorted(ranks)))
+    return float(min(1.0, share[: positive + 1].sum())), float(min(1.0, share[positive:].sum()))
+
+
+@lru_cache(maxsize=512)  # few rows have ties, and these often at the same ranks
+def _flip_shares(doubled_ranks: tuple[int, ...]) -> Floats:
+    """Share of all sign flips that have each sum of positive ranks, from 0 on."""
+    share = np.zeros(sum(doubled_ranks) + 1)
     share[0] = 1.0
-    for rank in ranks:
+    for rank in doubled_ranks:
         share[rank:] += share[:-rank].copy()
         share /= 2
-    return float(min(1.0, share[: positive + 1].sum())), float(min(1.0, share[positive:].sum()))
+    return share
 
 
 def median_floors(rows: Floats) -> Floats:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -410,19 +411,25 @@ def samples_from_journal(
 
     Of visits back to back with what NVML knew of the GPU meanwhile, as far as it knew.
     """
-    rows = [
-        (
-            *(*origin.columns.values(), *protocol.visit_of(record), repeat, np.nan, "", duration),
-            *map((record.get("sustained") or {}).get, protocol.SUSTAINED_METRICS),
-        )
-        for record in protocol.measured(records)
-        for repeat, duration in enumerate(record.get("durations_ns") or ())
-    ]
-    numbers = ["duration_ns", *protocol.SUSTAINED_METRICS]
-    samples = pd.DataFrame(rows, columns=[*SAMPLE_COLUMNS, *numbers])
-    samples = typed_samples(samples).astype(dict.fromkeys(numbers, "float64"))
-    unknown = [name for name in protocol.SUSTAINED_METRICS if samples[name].isna().all()]
-    return samples.drop(columns=unknown)
+    measured = [record for record in protocol.measured(records) if record.get("durations_ns")]
+    if not measured:
+        none = pd.DataFrame(columns=[*SAMPLE_COLUMNS, DURATION], dtype=object)
+        return typed_samples(none).astype({DURATION: "float64"})
+    durations = [record["durations_ns"] for record in measured]
+    facts = [record.get("sustained") or {} for record in measured]
+    # A frame of visits is a twentieth of one of launches, and made in a fraction of its time.
+    by_visit = pd.DataFrame(map(protocol.visit_of, measured), columns=["cell", "block", "arm"])
+    by_visit = by_visit.assign(**origin.columns, kernels=np.nan, kernel_names="")
+    for name in protocol.SUSTAINED_METRICS:
+        values = [known.get(name) for known in facts]
+        if any(value is not None for value in values):
+            by_visit[name] = np.array(values, dtype="float64")
+    counts = list(map(len, durations))
+    samples = by_visit.take(np.repeat(np.arange(len(measured)), counts)).reset_index(drop=True)
+    samples["repeat"] = list(chain.from_iterable(map(range, counts)))
+    samples[DURATION] = np.array([*chain.from_iterable(durations)], dtype="float64")
+    in_order = dict.fromkeys((*SAMPLE_COLUMNS, DURATION, *samples.columns))
+    return typed_samples(samples)[[*in_order]]
 
 
 # ---- missing metrics and shared samples ----------------------------------------------------------
@@ -504,7 +511,7 @@ def share_duplicates(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) 
     A new frame with the copies at its end; nothing is copied for a cell that has samples of its
     own.
     """
-    measured = set(samples["cell"])
+    measured = set(samples["cell"].unique())
     aliases = {
         status.cell: status.duplicate_of
         for status in statuses.values()

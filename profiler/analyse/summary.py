@@ -301,7 +301,11 @@ def slow_of(durations: npt.NDArray[np.float64]) -> SlowVisits | None:
     """Slow visits of one cell (visits,); None without any, or with too few visits to tell."""
     if len(durations) < FEWEST_BLOCKS:
         return None
-    median = float(np.median(durations))
+    ordered = np.sort(durations)
+    middle = len(ordered) // 2
+    median = float((ordered[~middle] + ordered[middle]) / 2)
+    if ordered[-1] <= median + FAR * median:  # as of nearly every cell
+        return None
     deviation = _DEVIATION_OF_MAD * float(np.median(np.abs(durations - median)))
     slow = durations[durations > median + max(FAR * median, _DEVIATIONS * deviation)]
     if len(slow) * _FEWEST_OF < len(durations) or not len(slow):

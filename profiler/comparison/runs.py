@@ -222,7 +222,7 @@ def common_source(older: ComparedRun, newer: ComparedRun) -> tuple[str | None, s
 def _sources(run: ComparedRun) -> list[str]:
     """Collectors that timed a run, the most precise first."""
     samples = _timed(run)
-    used = set() if samples.empty else set(samples["collector"])
+    used = set() if samples.empty else set(samples["collector"].unique())
     return [source for source in _SOURCES if source in used] + sorted(used - set(_SOURCES))
 
 

@@ -179,7 +179,7 @@ class _Run:
     @cached_property
     def sources(self) -> Mapping[str, str]:
         """The cell that was measured, by the id of each cell without samples of its own."""
-        measured = frozenset(self.report.measured.samples["cell"])
+        measured = frozenset(self.report.measured.samples["cell"].unique())
         return sample_sources(self.report.plan.cells, self.report.statuses, measured)
 
     @cached_property

@@ -152,7 +152,7 @@ def judge_families(
     asked = _first_family_of_pairs(families)
     timing, final = judges
     verdicts = judged(timing, asked, sources)
-    in_final = frozenset(final.times["cell"])
+    in_final = frozenset(final.times["cell"].unique())
     finalists = {
         pair: question
         for pair, question in asked.items()

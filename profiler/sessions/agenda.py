@@ -289,6 +289,9 @@ def _in_the_race(plan: Plan, judge: Judge) -> set[str]:
 
 def _undecided(judge: Judge, pairs: Iterable[Pair]) -> set[str]:
     """Ids of both cells of every pair that more blocks may decide."""
+    pairs = list(pairs)
+    if not pairs:
+        return set()
     verdicts = judge.compare(pairs)
     rows = verdicts.loc[undecided(verdicts)]
     return {*rows["cell"], *rows["against"]}

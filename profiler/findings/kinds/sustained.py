@@ -137,7 +137,7 @@ def find_sustained(report: Report, cold: ColdCells) -> SustainedFindings | None:
     """Compare cells as they are measured both ways; None where they are not."""
     samples = report.measured.samples
     reference = reference_collector(samples)
-    if reference in (None, SUSTAINED.name) or SUSTAINED.name not in set(samples["collector"]):
+    if reference in (None, SUSTAINED.name) or SUSTAINED.name not in samples["collector"].unique():
         return None
     times = times_of(samples, report.plan.cells, SessionKind.TIMING, collector=SUSTAINED.name)
     judge = Judge(times, report.plan.baseline, Rules(looks=1, delta=report.rules.delta))

@@ -34,7 +34,7 @@ def reference_collector(samples: pd.DataFrame) -> str | None:
     timed = samples[samples["kind"] == SessionKind.TIMING.value]
     if JUDGED not in timed:
         return None
-    return primary_timer(timed.loc[timed[JUDGED].notna(), "collector"])
+    return primary_timer(timed.loc[timed[JUDGED].notna(), "collector"].unique())
 
 
 def compare_timers(summary: pd.DataFrame) -> pd.DataFrame:
@@ -43,7 +43,7 @@ def compare_timers(summary: pd.DataFrame) -> pd.DataFrame:
     One row per cell and collector that timed it beside the primary timer; in the order of
     `duration_metrics`, then of the summary.
     """
-    measured = frozenset(summary["metric"])
+    measured = frozenset(summary["metric"].unique())
     reference = _medians(summary, JUDGED)
     parts = []
     for collector, metric in duration_metrics().items():

@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -140,15 +140,13 @@ def _varying(
 def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> dict[str, Any]:
     """Samples of one metric in all cells."""
     written = [
-        [(sets[name], [_written(value) for value in values.tolist()]) for name, values in column]
+        [(sets[name], list(map(_written, values.tolist()))) for name, values in column]
         for column in columns
     ]
     decimals = max(own for column in written for _, of_set in column for _, own in of_set)
+    scales = [10 ** (decimals - own) for own in range(decimals + 1)]
     scaled = [
-        [
-            (place, [digits * 10 ** (decimals - own) for digits, own in of_set])
-            for place, of_set in column
-        ]
+        [(place, [digits * scales[own] for digits, own in of_set]) for place, of_set in column]
         for column in written
     ]
     step = math.gcd(*(number for column in scaled for _, ints in column for number in ints)) or 1
@@ -162,6 +160,7 @@ def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> 
     }
 
 
+@cache
 def _written(value: float) -> tuple[int, int]:
     """The digits of a number as it is written, and how many of them are behind the point."""
     text = numbers.raw(value)

@@ -166,7 +166,8 @@ def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
         session.collector for session in plan.sessions if session.kind is SessionKind.TIMING
     )
     timed = samples.reindex(columns=["kind", "collector", "duration_ns"]).dropna()
-    measured = primary_timer(timed.loc[timed["kind"] == SessionKind.TIMING.value, "collector"])
+    of_timing = timed.loc[timed["kind"] == SessionKind.TIMING.value, "collector"]
+    measured = primary_timer(of_timing.unique())
     if planned is not None and measured not in (None, planned):
         yield Notice(NoticeKind.OTHER_TIMER, {"planned": planned, "measured": str(measured)})
 

@@ -90,6 +90,11 @@ class Loaded:
         return set(self._sampled_visits | self.without_duration)
 
     @cached_property
+    def visit_keys(self) -> frozenset[tuple[str, int, int]]:
+        """`visits` by their keys, whose hashes take a tenth of the time."""
+        return frozenset(visit.key for visit in self.visits())
+
+    @cached_property
     def _sampled_visits(self) -> frozenset[Visit]:
         return visits_of(self.samples)
 
@@ -264,6 +269,7 @@ _DESCRIBED = (
     *protocol.LAUNCH_FACTS,
     *protocol.VISIT_FACTS,
 )
+_SAY_FACTS = frozenset((*_DESCRIBED, "result_dtypes"))
 
 
 def described_by_cell(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -273,6 +279,8 @@ def described_by_cell(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[st
     """
     cells: dict[str, dict[str, Any]] = {}
     for record in records:
+        if _SAY_FACTS.isdisjoint(record):  # as most do
+            continue
         values = {name: record[name] for name in _DESCRIBED if name in record}
         if "result_dtypes" in record:
             values["result_dtypes"] = tuple(record["result_dtypes"])

@@ -12,7 +12,6 @@ from profiler.model import (
     Environment,
     Plan,
     SessionKind,
-    Visit,
 )
 from profiler.notices import Notice, NoticeKind
 from profiler.run_folder.folder import RESULT_FILE, Attempt, Worker
@@ -208,18 +207,18 @@ def _lost_visits(
     attempts: Sequence[Loaded], statuses: Mapping[str, CellStatus]
 ) -> Iterator[Notice]:
     """Visits that journals know and no file has numbers of, of cells that did not fail."""
-    made: dict[str, set[Visit]] = defaultdict(set)
-    seen: dict[str, set[Visit]] = defaultdict(set)
+    made: dict[str, set[tuple[str, int, int]]] = defaultdict(set)
+    seen: dict[str, set[tuple[str, int, int]]] = defaultdict(set)
+    sound = {cell for cell, status in statuses.items() if not status.outcome.failed}
     for loaded in attempts:
         session = loaded.attempt.record.session
-        seen[session] |= loaded.visits()
+        seen[session] |= loaded.visit_keys
         if loaded.attempt.record.kind in _COUNTED and not loaded.unreadable:
-            visits = {Visit(*visit) for visit in protocol.passed_visits(loaded.records)}
-            sound = {cell for cell, status in statuses.items() if not status.outcome.failed}
-            made[session] |= {visit for visit in visits if visit.cell in sound}
+            passed = protocol.passed_visits(loaded.records)
+            made[session] |= {visit for visit in passed if visit[0] in sound}
     for session, visits in made.items():
         if lost := visits - seen[session]:
-            cells = len({visit.cell for visit in lost})
+            cells = len({cell for cell, _, _ in lost})
             values: dict[str, str | int | float] = {
                 "session": session,
                 "count": len(lost),

@@ -26,6 +26,8 @@ from profiler.run_folder.load.timelines import FIRST_BLOCK
 def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set[Visit]:
     """Visits of a session that were throttled each time so far, and are to be repeated."""
     of_session = [loaded for loaded in attempts if loaded.attempt.record.session == session]
+    if not any(loaded.throttled() for loaded in of_session):
+        return set()
     return {Visit(*key) for key in _repeats(of_session, plan.problem_of).again}
 
 
@@ -127,13 +129,9 @@ def _repeats(of_session: Sequence[Loaded], problem_of: Mapping[str, str]) -> Rep
 def _measured_and_throttled(
     loaded: Loaded, problem_of: Mapping[str, str]
 ) -> tuple[set[VisitKey], set[VisitKey]]:
-    measured = {_key(visit) for visit in loaded.visits() if visit.cell in problem_of}
-    throttled = {_key(visit) for visit in loaded.throttled()} & measured
+    measured = {key for key in loaded.visit_keys if key[0] in problem_of}
+    throttled = {visit.key for visit in loaded.throttled()} & measured
     return measured, with_whole_blocks(throttled, measured, problem_of)
-
-
-def _key(visit: Visit) -> VisitKey:
-    return visit.cell, visit.block, visit.arm
 
 
 def _by_session(attempts: Sequence[Loaded]) -> dict[str, list[int]]:

@@ -357,4 +357,4 @@ def missing_visits(  # noqa: PLR0913 - all but the first three by keyword
 def measured_visits(session: SessionPlan, earlier: Sequence[Loaded]) -> set[Visit]:
     """Visits that attempts of a session have results of."""
     of_session = (a for a in earlier if a.attempt.record.session == session.name)
-    return {visit for loaded in of_session for visit in loaded.visits()}
+    return set[Visit]().union(*(loaded.visits() for loaded in of_session))
