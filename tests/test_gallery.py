@@ -13,8 +13,7 @@ from recorded import RECORDINGS, findings_of_recording, rendered_page
 from profiler.commands import gallery as command
 from profiler.commands.gallery import CONTENTS_FILE, GalleryRequest, make_gallery
 from profiler.errors import ExitCode, ProfilerError, UsageError
-from profiler.render.gallery import MissingPage, render_gallery
-from profiler.render.index import IndexEntry
+from profiler.render.index import IndexEntry, MissingPage, render_gallery
 from profiler.run_folder.archive import open_run
 
 CONTENTS = yaml.safe_load((RECORDINGS / CONTENTS_FILE).read_text("utf-8"))

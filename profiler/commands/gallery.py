@@ -21,8 +21,7 @@ from profiler.machine.console import make_console
 from profiler.model import EXPERIMENT_NAME
 from profiler.planning.spec.source import read_document
 from profiler.planning.spec.values import SpecModel
-from profiler.render.gallery import MissingPage, render_gallery
-from profiler.render.index import INDEX_FILE, IndexEntry
+from profiler.render.index import INDEX_FILE, IndexEntry, MissingPage, render_gallery
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import recordings_in, write_atomic
 
@@ -133,7 +132,7 @@ def find_recorded(recording: Path) -> Findings:
 
 
 def _write_recording_page(recording: Path, target: Path) -> IndexEntry:
-    from profiler.render.gallery import page_of_run
+    from profiler.render.index import page_of_run
     from profiler.render.page import render_page
 
     findings = find_recorded(recording)
@@ -144,7 +143,7 @@ def _write_recording_page(recording: Path, target: Path) -> IndexEntry:
 def _write_comparison_page(runs: tuple[str, ...], title: str, target: Path) -> IndexEntry:
     from profiler.comparison.runs import find_runs, read_runs
     from profiler.findings.runs.comparison import compare
-    from profiler.render.gallery import page_of_comparison
+    from profiler.render.index import page_of_comparison
     from profiler.render.runs.page import render_comparison
 
     comparison = compare(read_runs(find_runs(runs, target.parent)))

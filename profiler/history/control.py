@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from profiler.analyse.intervals import COVERED
-from profiler.history.causes import FEWEST_TOGETHER, MOST_TOGETHER
-from profiler.history.levels import Cause, Trend, session_sd
+from profiler.history.levels import FEWEST_TOGETHER, MOST_TOGETHER, Cause, Trend, session_sd
 from profiler.history.trends import History
 from profiler.model import MARGIN_PCT
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from profiler.analyse.change_points import MOST_RUNS
 from profiler.history.answers import Answer, HistoryRun, RunAnswers
-from profiler.history.causes import with_causes
-from profiler.history.levels import Trend, with_changes
+from profiler.history.levels import Trend, with_causes, with_changes
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The index of a folder of runs."""
+"""The indexes of a folder of runs and of a gallery, whose pages are of runs and comparisons."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from itertools import groupby
 from markupsafe import Markup
 
 from profiler.comparison.run_entries import ProblemBest, RunEntry, newest_listed
+from profiler.findings.findings import Findings
+from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.history import BestChange, BestPoint, best_over_time, changes
+from profiler.model import Environment
 from profiler.render.html import render, templates
+from profiler.render.runs.answer import headline as comparison_headline
+from profiler.render.runs.rows import Names
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
+from profiler.render.words.headline import headline_text
+from profiler.render.words.sentences import spoken
 from profiler.render.words.verdict_words import CSS, best_words, change_words
 
 INDEX_FILE = "index.html"
@@ -121,6 +128,73 @@ def _line(points: Sequence[BestPoint]) -> Markup:
         f"oldest run first: {values}"
     )
     return small_line([(point.low, point.ratio, point.high) for point in points], label)
+
+
+# ---- a gallery: pages of runs and of comparisons, and those that are not made --------------------
+
+
+@dataclass(frozen=True)
+class MissingPage:
+    """A page that the recordings are not enough for."""
+
+    name: str
+    reason: str
+    commands: tuple[str, ...]
+    """What makes it elsewhere, for a shell."""
+
+
+def render_gallery(entries: Sequence[IndexEntry], missing: Sequence[MissingPage]) -> str:
+    """HTML of the index of a gallery."""
+    lead = (
+        f"{len(entries)} pages, each one file that opens from disk. "
+        "The numbers are those of the machine that each names."
+    )
+    groups = [IndexGroup((entry,), picture=entry.picture) for entry in entries]
+    parts = {"title": "Gallery", "crumb": "Replayed recordings", "lead": lead, "groups": groups}
+    return render("index.html", parts | {"missing": missing})
+
+
+def page_of_run(findings: Findings, file: str) -> IndexEntry:
+    """Entry for the page of a run."""
+    report = findings.report
+    return IndexEntry(
+        file=file,
+        title=report.experiment.title,
+        machines=(_machine(report.environment),),
+        dates=(report.execution.created,),
+        answer=headline_text(findings),
+        picture=_picture(findings),
+    )
+
+
+def _picture(findings: Findings) -> Markup | None:
+    """Ratios to the baseline: of the versions of a ladder, else of the best of each problem."""
+    if findings.kind.ladder:
+        return picture_of([(rung.ratio,) * 3 for rung in findings.kind.ladder])
+    winners = findings.ranking.deciding_winners
+    values = [
+        findings.numbers.value(winners[problem.id].cell, findings.numbers.primary.name)
+        for problem in findings.programs.problems
+        if problem.id in winners
+    ]
+    return picture_of([(value.ratio,) * 3 for value in values])
+
+
+def page_of_comparison(comparison: RunComparison, title: str, file: str) -> IndexEntry:
+    """Entry for the page of a comparison of runs."""
+    reports = [run.report for run in comparison.runs]
+    sentence = comparison_headline(comparison, Names.of(comparison))
+    return IndexEntry(
+        file=file,
+        title=title,
+        machines=tuple(_machine(report.environment) for report in reports),
+        dates=tuple(report.execution.created for report in reports),
+        answer=spoken(sentence),
+    )
+
+
+def _machine(environment: Environment) -> str:
+    return environment.gpu or environment.cpu or "not recorded"
 
 
 # ---- a line of a few numbers with their intervals, as large as two lines of text -----------------

@@ -35,8 +35,7 @@ from profiler.render.console.explain import COLUMNS, explain_text
 from profiler.render.console.lists import runs_table
 from profiler.render.console.tables import final_summary
 from profiler.render.excerpts import run_html, run_markdown
-from profiler.render.gallery import page_of_run
-from profiler.render.index import render_runs
+from profiler.render.index import page_of_run, render_runs
 from profiler.render.tables.main_table import main_table, roof_column
 from profiler.render.words import numbers
 from profiler.render.words.cards import cards, first_answer
