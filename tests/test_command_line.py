@@ -215,12 +215,19 @@ def test_schema_list_and_help_answer_on_stdout(ready):
         assert command in help_.out
 
 
-def test_doctor_says_what_is_missing(ready):
-    done = ready("doctor", "--json", "-", PROFILER_NCU="/nowhere")
+def test_doctor_says_what_is_missing(ready, tmp_path):
+    """And words of the compiler that are no UTF-8 do it no harm."""
+    nvcc = tmp_path / "bin/nvcc"
+    nvcc.parent.mkdir()
+    nvcc.write_text("#!/bin/sh\nprintf 'release 13.0, V13.0.1 \\377\\376\\n'\n")
+    nvcc.chmod(0o755)
+    path = f"{nvcc.parent}:{os.environ['PATH']}"
+    done = ready("doctor", "--json", "-", PROFILER_NCU="/nowhere", PATH=path, CUDA_HOME=tmp_path)
     assert done.code == 3
     checks = {check["name"]: check for check in done.json["checks"]}
     missing = [name for name, check in checks.items() if check["status"] == "missing"]
     assert any("ncu" in name for name in missing), checks
+    assert "nvcc" not in missing
     assert all(checks[name]["remedy"] for name in missing)
     assert done.err == ""
 

@@ -116,15 +116,3 @@ def test_a_folder_whose_name_is_no_utf_8(profiler):
     assert r"\xff\xfe dir" in done.out
     again = profiler.measure("mine.yaml", cwd=folder)
     assert (again.code, "nothing is missing" in again.err) == (0, True)
-
-
-def test_words_of_the_compiler_that_are_no_utf_8(profiler):
-    nvcc = profiler.folder / "bin/nvcc"
-    nvcc.parent.mkdir()
-    nvcc.write_text("#!/bin/sh\nprintf 'release 13.0 \\377\\376\\n'\n")
-    nvcc.chmod(0o755)
-    path = f"{nvcc.parent}:{os.environ['PATH']}"
-    done = profiler("doctor", PATH=path, CUDA_HOME=profiler.folder)
-    assert done.code in (0, 3)
-    assert "own fault" not in done.err
-    assert "nvcc" in done.out
