@@ -20,6 +20,8 @@ from profiler.sessions.builds.libraries import build_variants
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 
 BEST = Config()
+LINKED = ("bf16_192x80", "fp16_128x128")
+"""Two of the fastest, which share neither type nor tile: compiling one for a library takes 2 s."""
 PLAIN = Config(
     dtype="FP16",
     consumers=1,
@@ -45,10 +47,13 @@ def built(tmp_path_factory):
     serialized = space.recipe(BEST.params())
     # One column more than fits: what the space refuses, to see what ptxas says.
     serialized = replace(serialized, defines={**serialized.defines, "BLOCK_COLS": 96})
+    together = space.fastest_recipe()
+    linked = tuple(file for file in together.sources if file.stem.endswith(LINKED))
+    assert len(linked) == len(LINKED)
     recipes = {
         "serialized": serialized,
-        # Linked with stamps asked for: a library has one place for them, and these are four.
-        "fastest": with_stamps(space.fastest_recipe()),
+        # Linked with stamps asked for: a library has one place for them, and these are several.
+        "fastest": with_stamps(replace(together, sources=linked)),
     }
     return build(recipes, "sm_90", tmp_path_factory.mktemp("build"))
 
@@ -75,15 +80,16 @@ def test_each_kernel_of_the_fastest_has_the_machine_code_of_its_configuration(tm
     # Each tile and each type once; what else a source could say, the next test reads.
     for dtype, tile in zip(DTYPES, (SHORT, LONG), strict=True):
         config = replace(tile, dtype=dtype)
-        name = fastest_name(config)
-        (source,) = [file for file in together.sources if file.stem == f"fastest_{name}"]
-        recipes[name] = space.recipe(config.params())
+        recipes[fastest_name(config)] = space.recipe(config.params())
+    names = list(recipes)[1:]
+    for source in together.sources:
+        name = source.stem.removeprefix("fastest_")
         recipes[f"{name} of all"] = replace(together, sources=(source,))
+    assert len(recipes) == 1 + len(names) + 4
     codes = compile_device_code(recipes, "sm_90a", tmp_path)
     for code in codes.values():
         (kernel,) = code.kernels
         assert (kernel.spill_store_bytes, kernel.spill_load_bytes) == (0, 0)
-    names = [name for name in recipes if f"{name} of all" in recipes]
     assert len({codes[name].text_hash for name in names}) == 2
     for name in names:
         assert codes[name].text_hash == codes[f"{name} of all"].text_hash
@@ -109,7 +115,7 @@ def test_each_source_of_the_fastest_defines_its_type_and_tile_and_nothing_else()
 
 
 @needs_nvcc
-@pytest.mark.parametrize("name", ["bf16_128x128", "bf16_192x80", "fp16_128x128", "fp16_192x80"])
+@pytest.mark.parametrize("name", LINKED)
 def test_the_library_of_the_fastest_has_a_launcher_for_each(built, name):
     assert built["fastest"].error == ""
     library = ctypes.CDLL(built["fastest"].library)
