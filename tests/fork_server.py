@@ -397,7 +397,8 @@ def preload():
     ENDS_OF_PARENTS.extend(
         (distributed.client._close_global_client, distributed.deploy.spec.close_clusters)
     )
-    profiler.cli.command_group()
+    know_arguments(profiler.cli.command_group())
+    remember_no_stacks()
     for script in SCRIPTS:
         code_of(script)
     for name in templates().list_templates():
@@ -410,6 +411,25 @@ def preload():
     gc.collect()
     gc.freeze()
     collapse_memory()
+
+
+def know_arguments(group):
+    """Have the parsers of all commands, with pydantic's validators of their arguments and flags."""
+    group.make_context("profiler", [], resilient_parsing=True)
+    for name, command in group.commands.items():
+        command.make_context(name, [], resilient_parsing=True)
+        for parameter in command.params:
+            parameter.get_runtime_param()
+
+
+def remember_no_stacks():
+    """Have torch keep no stack, read from its sources, for each seed that a GPU would get later.
+
+    That reads the files of all functions that are running, in each process that sets a seed.
+    """
+    import torch
+
+    torch.cuda.traceback = types.SimpleNamespace(format_stack=list)
 
 
 def collapse_memory():
