@@ -42,7 +42,6 @@ from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, VALUES_FO
 from profiler.runner.capture.kernel_times import KernelTimes, Mark, UncapturedStep, can_wait
 from profiler.runner.capture.launches import CompiledGraphs, Launch, seen_by
 from profiler.runner.capture.signatures import (
-    NESTED,
     Arguments,
     Described,
     Key,
@@ -51,6 +50,7 @@ from profiler.runner.capture.signatures import (
     defaults_of,
     digest,
     family_of,
+    is_lazy,
     key_of,
     overwritten,
     require_plain,
@@ -307,10 +307,13 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         """Make a call that is not recorded itself: its parts are, or it is counted."""
         func, kind = known.func, known.kind
         if kind == MADE_OF_OTHERS:
-            if not any(tensor.is_nested for tensor in tensors_in((args, kwargs))):
+            # Nested tensors have kernels of their own; lazy ones would be given to all parts.
+            tensors = tensors_in((args, kwargs))
+            unusual = next((t for t in tensors if t.is_nested or is_lazy(t)), None)
+            if unusual is None:
                 with self:
                     return func.decompose(*args, **kwargs)
-            kind = NESTED  # which have kernels of their own for some of these
+            kind = _why_not_replayable(unusual)
         self.recorded.left_out[kind][id(func)] += 1
         return func(*args, **kwargs)
 
@@ -483,14 +486,19 @@ def _in_common(first: Key, second: Key) -> int:
     return sum(sum(map(operator.eq, *pair)) for pair in parts if isinstance(pair[0], tuple))
 
 
+def _why_not_replayable(tensor: torch.Tensor) -> str:
+    try:
+        require_plain(tensor)
+    except NotReplayableError as reason:
+        return str(reason)
+    return ""
+
+
 def _left_out_by(func: Any, arguments: Arguments, result: Any) -> str:
     """Why a call is left out by what it returned: all of it lies in storages of its arguments."""
     results = list(tensors_in(result))
-    try:
-        for tensor in results:
-            require_plain(tensor)
-    except NotReplayableError as reason:
-        return str(reason)
+    if reason := next(filter(None, map(_why_not_replayable, results)), ""):
+        return reason
     if not results or func._schema.is_mutable:
         return ""
     given = {tensor.untyped_storage()._cdata for tensor in tensors_in(arguments)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -114,18 +114,18 @@ def comparable(func: Any, result: Any) -> list[torch.Tensor]:
 
 @cache
 def takes_lazy(func: Any) -> bool:
-    """Whether an operator is called with lazily conjugated or negated tensors.
+    """Whether an operator is called with lazy tensors.
 
     For all others torch makes plain ones of them, before a dispatch mode sees the call.
     """
-    name, has_kernel = func.name(), torch._C._dispatch_has_kernel_for_dispatch_key
-    return bool(has_kernel(name, "Conjugate") or has_kernel(name, "Negative"))
+    has_kernel = partial(torch._C._dispatch_has_kernel_for_dispatch_key, func.name())
+    return any(map(has_kernel, ("Conjugate", "Negative", "ZeroTensor")))
 
 
 def key_of(what: Any, args: Sequence[Any], kwargs: Arguments, *, may_be_lazy: bool = True) -> Key:
     """What two calls of one signature have in common; `what`: which operator, say.
 
-    `may_be_lazy`: whether tensors among the arguments may be lazily conjugated or negated.
+    `may_be_lazy`: whether tensors among the arguments may be.
     Raises NotReplayableError where a tensor is of a kind that cannot be kept.
     """
     key: list[Any] = [what, tuple(kwargs)]
@@ -163,7 +163,7 @@ def _add_to_key(
                 key += (dtype, value.shape, value.stride(), device, begin % ALIGNMENT)
                 places.append(value.untyped_storage()._cdata)
                 begins.append(begin)
-                if may_be_lazy and (value.is_neg() or (dtype in _COMPLEX and value.is_conj())):
+                if may_be_lazy and is_lazy(value):
                     require_plain(value)
             except (RuntimeError, KeyError):  # NotImplementedError is one of the first
                 require_plain(value)
@@ -198,6 +198,11 @@ def _device_type(tensor: torch.Tensor) -> str:
     if tensor.is_meta:
         raise NotReplayableError("quantized and meta tensors")
     return tensor.device.type
+
+
+def is_lazy(tensor: torch.Tensor) -> bool:
+    """Whether its elements are not those of its memory: torch makes them when they are needed."""
+    return tensor.is_neg() or tensor.is_conj() or tensor._is_zerotensor()
 
 
 def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
@@ -400,6 +405,8 @@ def require_plain(tensor: torch.Tensor) -> None:
         raise NotReplayableError("sparse tensors")
     if tensor.is_quantized or tensor.is_meta:
         raise NotReplayableError("quantized and meta tensors")
+    if tensor._is_zerotensor():
+        raise NotReplayableError("zeros without memory")
     if tensor.is_conj() or tensor.is_neg():
         raise NotReplayableError("lazily conjugated tensors")
 
@@ -408,8 +415,9 @@ def digest(values: Any) -> str:
     """SHA-256 of the bytes of all tensors, and of the numbers, in a result."""
     found = hashlib.sha256()
     for tensor in tensors_in(values):
-        plain = tensor.detach().to("cpu").contiguous().reshape(-1)
-        found.update(plain.view(torch.uint8).numpy().data)
+        # A copy: a storage that NumPy was given can be resized no more, as FSDP does.
+        plain = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+        found.update(plain.reshape(-1).view(torch.uint8).numpy().data)
     if isinstance(values, bool | int | float):
         found.update(repr(values).encode())
     return found.hexdigest()
