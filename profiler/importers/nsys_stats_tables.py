@@ -14,8 +14,9 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -197,11 +198,13 @@ def _tables(text: str) -> Iterator[tuple[_Title, _Scales, list[_Row], int]]:
             yield (report, export), _scales(names), rows, broken
         elif header is not None:
             delimiter, names = header
-            rows, broken, place = _csv_rows(lines, place + 1, delimiter, names)
+            cells_of = partial(_csv_cells, delimiter=delimiter)
+            rows, broken, place = _text_rows(lines, place + 1, names, cells_of, _header)
             yield (report, export), _scales(names), rows, broken
         elif ruled and (spans := _spans(lines[place + 1])):
             names = _cells(line, spans)
-            rows, broken, place = _column_rows(lines, place + 2, spans, names)
+            cells_of = partial(_cells, spans=spans)
+            rows, broken, place = _text_rows(lines, place + 2, names, cells_of, _RULE.match)
             yield (report, export), _scales(names), rows, broken
         else:
             place += 1
@@ -265,38 +268,32 @@ def _in_json(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _csv_rows(
-    lines: Sequence[str], place: int, delimiter: str, names: Sequence[str]
+def _csv_cells(line: str, delimiter: str) -> list[str]:
+    """Cells of a row in CSV; none where it is none."""
+    try:
+        cells = next(csv.reader([line], delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        return []
+    return [cell.strip() for cell in cells]
+
+
+def _text_rows(
+    lines: Sequence[str],
+    place: int,
+    names: Sequence[str],
+    cells_of: Callable[[str], list[str]],
+    ends: Callable[[str], object],
 ) -> tuple[list[_Row], int, int]:
+    """Rows from a place on, how many could not be read, and where the table ends."""
     rows: list[_Row] = []
     broken = 0
     for at in range(place, len(lines)):
         line = lines[at]
-        if not line.strip() or _header(line) or _TITLE.search(line):
+        if not line.strip() or ends(line) or _TITLE.search(line):
             return rows, broken, at
-        try:
-            cells = next(csv.reader([line], delimiter=delimiter, strict=True), [])
-        except csv.Error:
-            cells = []
+        cells = cells_of(line)
         # Of a row without an end, the name may be another.
-        if len(cells) == len(names) and line.endswith("\n"):
-            rows.append(dict(zip(map(_plain, names), map(str.strip, cells), strict=True)))
-        else:
-            broken += 1
-    return rows, broken, len(lines)
-
-
-def _column_rows(
-    lines: Sequence[str], place: int, spans: Sequence[tuple[int, int]], names: Sequence[str]
-) -> tuple[list[_Row], int, int]:
-    rows: list[_Row] = []
-    broken = 0
-    for at in range(place, len(lines)):
-        line = lines[at]
-        if not line.strip() or _RULE.match(line) or _TITLE.search(line):
-            return rows, broken, at
-        cells = _cells(line, spans)
-        if line.endswith("\n") and any(cells[:-1]):
+        if len(cells) == len(names) and line.endswith("\n") and any(cells[:-1]):
             rows.append(dict(zip(map(_plain, names), cells, strict=True)))
         else:
             broken += 1
