@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from profiler.findings.why.pairs import PairWhy
-    from profiler.importers.importer import Imported
     from profiler.importers.launches import ImportedLaunches
+    from profiler.importers.registry import Imported
     from profiler.render.imported import ImportedPage
 
 
@@ -51,9 +51,8 @@ class _Import(ImportRequest):
 
 def import_files(asked: ImportRequest) -> ExitCode:
     """Read files of any format of `profiler.importers`; write tables and a page, or JSON."""
-    from profiler.importers.importer import notices_document
     from profiler.importers.launches import ImportedLaunches
-    from profiler.importers.registry import read_files
+    from profiler.importers.registry import notices_document, read_files
 
     files, passed_over = _files_named(asked.files)
     request = _Import(**(vars(asked) | {"files": files}))

@@ -15,7 +15,7 @@ from profiler.analyse.why.sass_code import executed_by_class
 from profiler.analyse.why.waited_for import by_wait
 from profiler.findings.json_model import json_value
 from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name, hot_lines
-from profiler.importers.importer import Imported, notices_document
+from profiler.importers.registry import Imported, notices_document
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.ncu_csv import NcuTable

@@ -21,7 +21,7 @@ from profiler.findings.timelines.overview import (
     with_devices,
 )
 from profiler.importers.given_file import GivenFile
-from profiler.importers.importer import Imported
+from profiler.importers.registry import Imported
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice
 from profiler.outside_text import safe_values

@@ -6,8 +6,8 @@ import re
 
 from profiler.errors import ParseError
 from profiler.importers.given_file import GivenFile
-from profiler.importers.importer import Importer
 from profiler.importers.launches import ImportedLaunches
+from profiler.importers.registry import Importer
 from profiler.parse.ncu_csv import parse_ncu_csv, read_ncu_csv
 from profiler.parse.ncu_lines import HEADER, OTHER_ORDER
 from profiler.parse.ncu_source import is_source_page, read_source_page

@@ -11,9 +11,9 @@ import pandas as pd
 from profiler.collect.ncu import LAUNCHES, SASS, SOURCE, find_ncu, report_pages
 from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.importers.given_file import GivenFile
-from profiler.importers.importer import Importer
 from profiler.importers.launches import ImportedLaunches, listed_kernels
 from profiler.importers.ncu_report_module import read_report, report_module
+from profiler.importers.registry import Importer
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.machine.tool_output import Ran, ran_together
 from profiler.notices import Notice

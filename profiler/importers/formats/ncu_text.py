@@ -23,8 +23,8 @@ from dataclasses import replace
 
 from profiler.errors import ParseError
 from profiler.importers.given_file import GivenFile
-from profiler.importers.importer import Importer, unread_notices
 from profiler.importers.launches import ImportedLaunches
+from profiler.importers.registry import Importer, unread_notices
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.inductor import WHEN
 from profiler.parse.ncu_csv import parse_ncu_csv

@@ -12,7 +12,6 @@ from profiler.analyse.timeline import MOST_NUMBERED, SUMMARY_COLUMNS, TREE_COLUM
 from profiler.errors import ParseError
 from profiler.findings.timelines.overview import MEMBER_COLUMNS, TimelineOverview
 from profiler.importers.given_file import GivenFile
-from profiler.importers.importer import Importer
 from profiler.importers.nsys_stats_tables import (
     API,
     KERNELS,
@@ -22,6 +21,7 @@ from profiler.importers.nsys_stats_tables import (
     is_nsys_stats,
     parse_nsys_stats,
 )
+from profiler.importers.registry import Importer
 from profiler.importers.timelines import ImportedTimelines, imported_timeline
 from profiler.notices import counted_kind
 from profiler.parse.nvtx_cells import grouped_names

@@ -14,7 +14,7 @@ from pathlib import Path
 from profiler.collect.nsys import convert_command, convert_failed, find_nsys
 from profiler.errors import EnvironmentUnusable
 from profiler.importers.given_file import SQLITE, GivenFile
-from profiler.importers.importer import Importer
+from profiler.importers.registry import Importer
 from profiler.importers.timelines import ImportedTimelines, imported_timeline
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.machine.tool_output import printed

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from profiler.errors import ParseError
 from profiler.importers.given_file import GivenFile
-from profiler.importers.importer import Imported, Importer, notices_document, unread_notices
+from profiler.importers.registry import Imported, Importer, notices_document, unread_notices
 from profiler.model import SCHEMA_VERSION, TunedConfig
 from profiler.notices import Notice
 from profiler.outside_text import safe_values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from profiler.importers.given_file import SQLITE
-from profiler.importers.importer import not_read
+from profiler.importers.registry import not_read
 
 _NCU_SUMMARY = re.compile(
     r", Invocations \d+\s*$|^\"(?:Process ID|Kernel Name)\",.*\"Invocations\",.*\"Minimum\"",

@@ -23,8 +23,7 @@ from profiler.commands.output import dump
 from profiler.commands.requests import ImportRequest
 from profiler.errors import ProfilerError
 from profiler.importers.given_file import GivenFile
-from profiler.importers.importer import notices_document
-from profiler.importers.registry import importers, importers_of, read_files
+from profiler.importers.registry import importers, importers_of, notices_document, read_files
 
 sys.path.append(str(Path(__file__).parents[1] / "parse"))
 from nsys_exports import ExportFile
