@@ -7,7 +7,6 @@ is not proposed again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -28,7 +27,7 @@ from profiler.search.live.journal import (
 )
 from profiler.search.live.state import LiveSearch
 from profiler.sessions.search.background_builds import BackgroundBuilds, Built
-from profiler.sessions.search.loop import LOOK_EVERY, Lookahead, SearchBudget, failed_build
+from profiler.sessions.search.loop import LOOK_EVERY, SearchBudget, failed_build
 from profiler.sessions.search.search import ExperimentSearch
 
 BATCH = LOOK_EVERY
@@ -57,17 +56,21 @@ class BatchShare(Share):
     def _budget(self) -> SearchBudget:
         return SearchBudget(self.live, self.search.plan)
 
-    @cached_property
-    def _lookahead(self) -> Lookahead:
-        return Lookahead(self.search.jobs, needs_builds=self.search.needs_builds)
+    def measure(self) -> None:
+        """Search until the budget is spent."""
+        self.begin()
+        super().measure()
+        self.end()
 
-    def measure(self) -> Iterator[None]:
-        """Search until the budget is spent, from what an earlier execution left on."""
+    def begin(self) -> None:
+        """Have built what an earlier execution left."""
         best = self.live.best()
         if not self._budget.is_spent or self.live.pending:
             self._build([*self.live.pending, *([] if best is None else [best.variant])])
-        self.team.keep(self.search.builds)
-        yield from super().measure()
+        self.team.kept = self.team.libraries(self.search.builds)
+
+    def end(self) -> None:
+        """Find the finalists."""
         self.finalists = self.live.finish()
         self.search.report_end(len(self.finalists))
 
@@ -97,7 +100,7 @@ class BatchShare(Share):
 
     def _propose(self, workers: int) -> None:
         """Propose a batch for each worker, and what is built while these are measured."""
-        ahead = self._lookahead.depth if self.search.needs_builds else 0
+        ahead = self.search.jobs if self.search.needs_builds else 0
         out = len(self.live.pending)
         proposed: list[str] = []
         while out + len(proposed) < workers * BATCH + ahead and not self._budget.is_spent:
@@ -119,11 +122,11 @@ class BatchShare(Share):
         """Give a batch to the worker at an address, beside the baseline and the best so far."""
         search, terms, best = self.search, self.search.terms, self.live.best()
         incumbent = best.variant if best is not None and best.variant in self._built else None
-        beside = [terms.baseline, *([incumbent] if incumbent else [])]
+        searched = [*([incumbent] if incumbent else []), *work.ids]
         return self.team.submit(
             address,
-            part_of(search.request.plan, terms.problems, [*beside, *work.ids]),
-            [*search.builds, *(built.result for built in self._built.values())],
+            part_of(search.request.plan, terms.problems, [terms.baseline, *searched]),
+            [*search.builds, *(self._built[variant].result for variant in searched)],
             batch=Batch(
                 terms=terms,
                 noise=self.live.noise(),
@@ -154,7 +157,6 @@ class BatchShare(Share):
     def _take_result(self, evaluated: Evaluated) -> None:
         build_s, elapsed_s = self._built[evaluated.variant].seconds, self._budget.elapsed_s
         self.live.take(replace(evaluated, build_s=build_s, elapsed_s=elapsed_s))
-        self._lookahead.note(self.live.record.evaluations[-1])
         self.search.report(self.live, self.live.record.evaluations[-1])
 
     def put_back(self, given: Given) -> None:

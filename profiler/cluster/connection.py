@@ -10,7 +10,6 @@ import asyncio
 import ipaddress
 import logging
 import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 
 import dask.config
 from distributed import Client, Nanny, Scheduler, Security, SpecCluster, Worker
+from distributed.comm.addressing import get_local_address_for, parse_address
 
 from profiler.cluster import on_worker
 from profiler.cluster.on_worker import device_of, resources_of
@@ -132,16 +132,10 @@ def say_if_plain(address: str, reporter: ProgressReporter) -> None:
 def local_address(address: str) -> str:
     """IP address of this host by which it reaches a scheduler, on loopback that of loopback.
 
-    As it stands in a URL. Raises OSError where there is no way to it.
+    As it stands in a URL. Raises OSError where the name of the scheduler is not known.
     """
-    parts = urlsplit(address)
-    ways = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_DGRAM)
-    for family, kind, _, _, target in ways:
-        with suppress(OSError), socket.socket(family, kind) as unsent:
-            unsent.connect(target)
-            host = str(unsent.getsockname()[0])
-            return f"[{host}]" if ":" in host else host
-    raise OSError(f"there is no way to {parts.hostname}")
+    _, host = parse_address(get_local_address_for(address))
+    return str(host)
 
 
 # ---- a worker ------------------------------------------------------------------------------------

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,18 +13,16 @@ from distributed.comm.core import CommClosedError
 
 from profiler.cluster.batches import BatchShare
 from profiler.cluster.giving import Team, as_profiler_error, scheduler_lost
-from profiler.cluster.on_worker import describe_machine, device_among, device_of
+from profiler.cluster.on_worker import device_among, device_of, machine_here
 from profiler.cluster.parcels import path_from_here
 from profiler.cluster.problems import ProblemShare, homes_of, keys_by_cell
 from profiler.cluster.request import ClusterRequest
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.locks import take_lock
 from profiler.machine.requirements import Machine
-from profiler.machine.signals import raise_if_signalled
-from profiler.model import BuildResult, Environment, SearchPlan
+from profiler.model import BuildResult, SearchPlan
 from profiler.planning.plan import judged_plan
 from profiler.planning.session_plans import NCU
-from profiler.run_folder.documents import checked_dataclass
 from profiler.run_folder.folder import RunFolder, create_run, runs
 from profiler.run_folder.seconds import SEARCHES
 from profiler.run_folder.workers import (
@@ -46,8 +42,6 @@ from profiler.sessions.search.search import ExperimentSearch, run_of_search, ter
 
 _FIRST_WORKER_S = 60.0
 """How long to wait for a first worker."""
-_PAUSE_S = 0.02
-"""Between two looks at what has come."""
 _UNREADABLE = "deserialization of the task graph"
 """What Dask says where its scheduler lacks a module that a task names."""
 SERIALISED = (
@@ -68,18 +62,11 @@ def measure_on_workers(
     """
     template = request.template
     with _locked(template.out / template.loaded.experiment.name), _loss_named(client):
-        used = _devices(client, request, reporter)
-        teams = [Team(client, device, reporter, local, template) for device in used]
-        for team in teams:
-            _plan(team, request)
-        with ExitStack() as ending:
-            steps = [ending.enter_context(closing(_measure(team))) for team in teams]
-            left = [step for step in steps if next(step, "ended") is None]
-            Meanwhile(template.meanwhile).start()
-            while left:
-                time.sleep(_PAUSE_S)
-                raise_if_signalled()
-                left = [step for step in left if next(step, "ended") is None]
+        teams = []
+        for device in _devices(client, request, reporter):
+            teams.append(Team(client, device, reporter, local, template))
+            _plan(teams[-1], request)
+            _measure(teams[-1])
         return teams
 
 
@@ -174,12 +161,12 @@ def _plan(team: Team, request: ClusterRequest) -> None:
 
 
 def _machine_of_worker(team: Team) -> Machine:
-    """The machine of a worker, without the paths of its tools."""
+    """The machine of a worker; raises why none can do the experiment."""
     problem: ProfilerError = EnvironmentUnusable(f"There is no worker with {team.device}.")
     loaded = team.request.loaded
     for address in team.addresses().values():
         answer = team.client.run(
-            describe_machine,
+            machine_here,
             path_from_here(loaded.path),
             loaded.text,
             loaded.flags,
@@ -187,25 +174,18 @@ def _machine_of_worker(team: Team) -> Machine:
             workers=[address],
             on_error="return",
         )[address]
-        if not isinstance(answer, Exception):
-            text = json.dumps(answer["environment"]).encode()
-            environment = checked_dataclass(f"the environment of {address}", text, Environment)
-            return Machine(
-                environment=environment,
-                device=str(answer["device"]),
-                ncu=Path("ncu") if environment.ncu else None,
-                nsys=Path("nsys") if environment.nsys else None,
-            )
+        if isinstance(answer, Machine):
+            return answer
         problem = as_profiler_error(answer)
         team.reporter.warn(f"{address}: {problem.message}")
     raise problem
 
 
-def _measure(team: Team) -> Generator[None, None, None]:
-    """Build, search and measure; gives nothing whenever workers are waited for."""
+def _measure(team: Team) -> None:
+    """Build, search and measure."""
     search = team.request.plan.search
     if search is not None:
-        yield from _search(team, search)
+        _search(team, search)
     request = team.request
     builds = build_all(request, team.reporter)
     stamped = build_all_stamped(request, builds, team.reporter)
@@ -215,16 +195,17 @@ def _measure(team: Team) -> Generator[None, None, None]:
         _find_run(team, earlier if homes else None)
     _begin(team, builds, keys_by_cell(homes))
     problems = ProblemShare(team=team, builds=builds, stamped=stamped, homes=homes)
+    Meanwhile(request.meanwhile).start()
     try:
         with request.seconds.stage(STAGE):
-            yield from problems.measure()
+            problems.measure()
     finally:
         if team.run.exists():  # it may have been deleted meanwhile
             team.run.write_record(with_stages(team.run.record(), request.seconds))
         team.queue.close()
 
 
-def _search(team: Team, plan: SearchPlan) -> Iterator[None]:
+def _search(team: Team, plan: SearchPlan) -> None:
     """Build what is not searched, find or begin the run, search; then plan the finalists."""
     everything, reporter = team.request, team.reporter
     experiment = everything.loaded.experiment
@@ -241,7 +222,7 @@ def _search(team: Team, plan: SearchPlan) -> Iterator[None]:
         everything.seconds.step(SEARCHES),
     ):
         batches = BatchShare(team=team, search=search, live=live, builds=background)
-        yield from batches.measure()
+        batches.measure()
     judged = judged_plan(experiment, everything.plan, batches.finalists)
     team.request = replace(everything, plan=judged)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 import time
-import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +25,7 @@ from profiler.cluster.parcels import (
 )
 from profiler.cluster.tasks import measure
 from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
+from profiler.machine.signals import raise_if_signalled
 from profiler.model import BuildResult, Environment, Plan, Span
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.workers import arrival_folder, worker_environments
@@ -35,7 +35,11 @@ from profiler.sessions.sources import source_hashes, variables_now
 
 _LOOK_EVERY_S = 1.0
 """How often the scheduler is asked which workers there are, and what came."""
+_PAUSE_S = 0.02
+"""Between two looks at what has ended."""
 _NONE: Mapping[str, str] = MappingProxyType({})
+Libraries = dict[str, tuple[str, Future[bytes]]]
+"""Path of a library → hash of its content, and its way to workers."""
 
 
 @dataclass(eq=False)
@@ -49,10 +53,8 @@ class Team:
     """Whether workers have the terminal of the coordinator."""
     request: MeasureRequest
     """Its machine is one of the workers; its plan of the finalists, where these were searched."""
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """Id of this execution: a worker keeps what is of one execution only."""
-    kept: dict[str, tuple[str, Future[bytes]]] = field(default_factory=dict)
-    """Libraries that stay at workers, by path: hash of the content, and its way to them."""
+    kept: Libraries = field(default_factory=dict)
+    """Libraries that stay at workers between tasks."""
     failures: dict[str, ProfilerError] = field(default_factory=dict)
     """Problem → why no worker could measure it."""
     run: RunFolder = field(init=False)
@@ -60,8 +62,8 @@ class Team:
 
     @cached_property
     def queue(self) -> Queue:
-        """Queue of what tasks sent before they ended."""
-        return Queue(self.id, client=self.client)
+        """Queue of what tasks sent before they ended; its name is of this execution alone."""
+        return Queue(client=self.client)
 
     def addresses(self) -> dict[str, str]:
         """Address by name of the workers that are there: a UUID where it is a GPU.
@@ -77,50 +79,44 @@ class Team:
             if device_among(facts["resources"]) == self.device
         }
 
-    def library(self, path: str) -> tuple[str, Future[bytes]]:
-        """Hash of a library's content, and its way to workers: each gets it when it needs it first.
+    def libraries(
+        self, builds: Sequence[BuildResult], stamped: Mapping[str, str] = _NONE
+    ) -> Libraries:
+        """Libraries of builds, with stamps and without; each worker gets one when it needs it.
 
         As the result of a task and not as scattered data: where the only worker that has one dies,
         the scheduler still knows how to make it again. It is there as long as somebody has it.
         """
-        if path in self.kept:
-            return self.kept[path]
+        paths = filter(None, (*(build.library for build in builds), *stamped.values()))
+        return {path: self.kept.get(path) or self._library(path) for path in paths}
+
+    def _library(self, path: str) -> tuple[str, Future[bytes]]:
         content = Path(path).read_bytes()
         digest = content_hash(content)
         return digest, self.client.submit(bytes, content, key=f"library-{digest}", pure=True)
 
-    def keep(self, builds: Sequence[BuildResult], stamped: Mapping[str, str] = _NONE) -> None:
-        """Have libraries stay at workers in place of those that did so far."""
-        paths = (*(build.library for build in builds), *stamped.values())
-        self.kept = {path: self.library(path) for path in paths if path is not None}
-
-    def submit(  # noqa: PLR0913 - what a task is made of, all but three by keyword
+    def submit(  # noqa: PLR0913 - what a task is made of
         self,
         address: str,
         plan: Plan,
         builds: Sequence[BuildResult],
-        *,
         stamped: Mapping[str, str] = _NONE,
+        *,
         earlier: Parcel | None = None,
         overrides: tuple[str, ...] = (),
         **fields: Any,
     ) -> Future[None]:
-        """Give a plan to the worker at an address, with the libraries of its variants."""
-        loaded = self.request.loaded
-        variants = {variant.id for variant in plan.variants}
-        builds = tuple(build for build in builds if build.variant in variants)
-        stamped = {id_: path for id_, path in stamped.items() if id_ in variants}
-        needed = filter(None, (*(build.library for build in builds), *stamped.values()))
-        libraries = {path: self.library(path) for path in needed}
+        """Give a plan to the worker at an address, with the libraries of its builds."""
+        loaded, libraries = self.request.loaded, self.libraries(builds, stamped)
+        hashes = {path: digest for path, (digest, _) in libraries.items()}
         order = TaskOrder(
-            run=self.id,
+            run=self.queue.name,
             spec_text=loaded.text,
             spec_path=path_from_here(loaded.path),
             overrides=(*loaded.flags, *overrides),
             plan=plan,
-            builds=builds,
-            stamped=stamped,
-            libraries={path: digest for path, (digest, _) in libraries.items()},
+            builds=tuple(replace(b, library=b.library and hashes[b.library]) for b in builds),
+            stamped={variant: hashes[path] for variant, path in stamped.items()},
             sources=source_hashes(loaded.experiment, loaded.base, plan.cells),
             variables=variables_now(loaded.experiment, loaded.base),
             device=self.device,
@@ -146,18 +142,8 @@ class WorkItem:
     """Ids of problems, or of the variants of a batch that have no result."""
     home: str | None = None
     """Name of the worker that has begun it: no other one may take it. None: any may."""
-    waits_until: float = 0.0
-    """When it is waited no longer for that one, by the monotonic clock."""
-    cells: tuple[str, ...] = ()
-    """Ids of cells to explain."""
-    is_whole: bool = False
-    """Whether it is given as it is, and not along with other problems."""
-    failed_on: frozenset[str] = frozenset()
-    """Names of workers on which it failed."""
-    error: ProfilerError | None = None
-    """Why the last of them failed."""
-    taken: set[str] = field(default_factory=set)
-    """Hashes of attempts that came: a worker that was started again sends what lies there again."""
+    failed_on: dict[str, ProfilerError] = field(default_factory=dict)
+    """Why it failed, by the name of the worker on which it did."""
 
     def __str__(self) -> str:
         more = f" and {len(self.ids) - 1} more" if len(self.ids) > 1 else ""
@@ -171,8 +157,11 @@ class Given:
     work: WorkItem
     worker: str
     """Its name: that of its GPU."""
-    address: str
-    future: Future[None]
+    address: str = ""
+    future: Future[None] | None = None
+    """None: its worker is gone, and waited for."""
+    waits_until: float = 0.0
+    """How long it is waited for, by the monotonic clock."""
     since: float = field(default_factory=time.monotonic)
     refusal: ProfilerError | None = None
     """Why something that it sent was refused."""
@@ -181,11 +170,11 @@ class Given:
     spans: tuple[Span, ...] = ()
     """Seconds of the worker."""
 
-    def error(self) -> ProfilerError | None:
+    def error(self, future: Future[None]) -> ProfilerError | None:
         """Why work that has ended failed; None where it did not."""
         if self.refusal is not None:
             return EnvironmentUnusable(f"What came back was refused: {self.refusal.message}")
-        cause = self.future.exception()
+        cause = future.exception()
         return None if cause is None else as_profiler_error(cause)
 
 
@@ -244,26 +233,52 @@ class Share(ABC):
 
     @abstractmethod
     def put_back(self, given: Given) -> None:
-        """Have work done that was lost with its worker, by that one or by others."""
+        """Have work done by others that was lost with its worker."""
 
-    def measure(self) -> Iterator[None]:
-        """Have all work done; gives nothing whenever it can but wait."""
+    def wait_s(self, given: Given) -> float:
+        """How long to wait for the GPU of work whose worker is gone, in seconds."""
+        del given
+        return 0.0
+
+    def measure(self) -> None:
+        """Have all work done."""
         while self.go_on():
-            yield
+            time.sleep(_PAUSE_S)
+            raise_if_signalled()
 
     def go_on(self) -> bool:
         """Take what has come, and give work to workers that have none; whether any is left."""
         if time.monotonic() - self._looked > _LOOK_EVERY_S:
             self._look()
         for given in tuple(self.given):
-            self._take_if_ended(given)
+            self._go_on_with(given)
         is_left = self.prepare()
         for worker in self.workers.keys() - {given.worker for given in self.given}:
             work = self.take_next(worker)
             if work is not None:
-                address = self.workers[worker]
-                self.given.append(Given(work, worker, address, self.submit(work, address)))
+                self.give(work, worker)
         return is_left or bool(self.given)
+
+    def give(self, work: WorkItem, worker: str) -> None:
+        """Give work to a worker, or wait for one that is gone."""
+        self.given.append(Given(work, worker))
+        if worker in self.workers:
+            self._submit(self.given[-1])
+        else:
+            self._wait(self.given[-1])
+
+    def _submit(self, given: Given) -> None:
+        given.address = self.workers[given.worker]
+        given.future = self.submit(given.work, given.address)
+
+    def _wait(self, given: Given) -> None:
+        """Wait for the GPU of a worker that is gone."""
+        wait_s = self.wait_s(given)
+        given.future, given.waits_until = None, time.monotonic() + wait_s
+        if wait_s:
+            self.team.reporter.warn(
+                f"{given.work}: its worker is gone. Waiting for that GPU for {wait_s:.0f} s."
+            )
 
     def _look(self) -> None:
         """See which workers there are, and what came."""
@@ -274,7 +289,7 @@ class Share(ABC):
         self._take_what_came()
 
     def _take_what_came(self) -> None:
-        given_by_key = {given.future.key: given for given in self.given}
+        given_by_key = {given.future.key: given for given in self.given if given.future}
         for key, warnings, parcel in self.team.queue.get(batch=True):
             if key not in given_by_key:  # it was given up
                 continue
@@ -294,16 +309,29 @@ class Share(ABC):
             except ProfilerError as refusal:
                 given.refusal = refusal
 
-    def _take_if_ended(self, given: Given) -> None:
-        """Take the end of work; raises EnvironmentUnusable where the scheduler is lost."""
-        status = given.future.status
-        if status in ("cancelled", "lost"):
+    def _go_on_with(self, given: Given) -> None:
+        """Take work that has ended, and see whether its worker is there.
+
+        Raises EnvironmentUnusable where the scheduler is lost.
+        """
+        future = given.future
+        if future is None:
+            self._go_on_waiting(given)
+        elif future.status in ("cancelled", "lost"):
             raise scheduler_lost("it does not know this run any more")
-        if status in ("finished", "error"):
+        elif future.status in ("finished", "error"):
             self._take_what_came()  # before it ended
             self.given.remove(given)
-            self.finish(given, given.error())
+            self.finish(given, given.error(future))
         elif self.workers.get(given.worker) != given.address:
-            given.future.cancel()
+            future.cancel()
+            self._wait(given)
+            self._go_on_waiting(given)
+
+    def _go_on_waiting(self, given: Given) -> None:
+        """Give work to its worker that is there again, or have others do it."""
+        if given.worker in self.workers:
+            self._submit(given)
+        elif time.monotonic() >= given.waits_until:
             self.given.remove(given)
             self.put_back(given)

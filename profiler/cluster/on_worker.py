@@ -12,13 +12,12 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from distributed import Queue, Worker, get_worker
 
@@ -35,7 +34,7 @@ from profiler.cluster.parcels import (
 from profiler.errors import EnvironmentUnusable, Interrupted
 from profiler.machine.console import make_console
 from profiler.machine.environment import find_gpu, probe_environment
-from profiler.machine.requirements import find_machine
+from profiler.machine.requirements import Machine, find_machine
 from profiler.model import BuildResult, Environment
 from profiler.planning.space import space_of
 from profiler.run_folder.documents import checked_dataclass
@@ -52,8 +51,9 @@ from profiler.sessions.sources import source_hashes, variables_now
 
 STAGE = "measures for others"
 """Step of the seconds that a worker sends: it ends when they are sent."""
-GPU_RESOURCE = "GPU"
-"""Each worker has one, and each task takes one: so a GPU measures one thing at a time."""
+_DEVICE = "device "
+"""Beginning of the name of a worker's resource. It has one, and each task takes it: so a GPU
+measures one thing at a time."""
 
 # ---- what a worker measures on -------------------------------------------------------------------
 
@@ -68,15 +68,13 @@ def device_of(environment: Environment) -> str:
 
 def resources_of(device: str) -> dict[str, float]:
     """Resources of a worker, and of a task: so Dask gives none to another model or driver."""
-    return {GPU_RESOURCE: 1, device: 1}
+    return {f"{_DEVICE}{device}": 1}
 
 
-def device_among(resources: object) -> str | None:
+def device_among(resources: Iterable[str]) -> str | None:
     """Device in the resources of a worker; None where it is none of this program's."""
-    if not isinstance(resources, dict) or GPU_RESOURCE not in resources:
-        return None
-    names = [name for name in resources if name != GPU_RESOURCE]
-    return names[0] if len(names) == 1 else None
+    devices = (name.removeprefix(_DEVICE) for name in resources if name.startswith(_DEVICE))
+    return next(devices, None)
 
 
 def environment_here(*, cpu: bool) -> Environment:
@@ -102,13 +100,12 @@ def require_device(environment: Environment, device: str) -> None:
         )
 
 
-def describe_machine(
-    path: str, text: str, overrides: Sequence[str], *, timeline: bool
-) -> dict[str, Any]:
-    """Environment and device of this machine for an experiment; raises why it cannot do it."""
+def machine_here(path: str, text: str, overrides: Sequence[str], *, timeline: bool) -> Machine:
+    """The machine here for an experiment, without paths of tools; raises why it cannot do it."""
     loaded = spec_of_text(path, text, overrides)
     machine = find_machine(loaded.experiment, loaded.base, timeline=timeline)
-    return {"environment": asdict(machine.environment), "device": machine.device}
+    ncu, nsys = machine.ncu and Path("ncu"), machine.nsys and Path("nsys")
+    return replace(machine, ncu=ncu, nsys=nsys)
 
 
 def dask_teardown(worker: Worker) -> None:
@@ -212,7 +209,11 @@ def _prepared(order: TaskOrder, libraries: Mapping[str, bytes], folder: Path) ->
     for name in variables_now(loaded.experiment, loaded.base):
         os.environ.pop(name)
     os.environ.update(order.variables)
-    paths = _laid_down(order.libraries, libraries, folder / "libraries")
+    _lay_down(libraries, folder / "libraries")
+
+    def path_of(digest: str) -> str:
+        return str(folder / "libraries" / f"{digest}.so")
+
     console = make_console("auto", stderr=True)
     arch = machine.resolved_architecture(loaded.experiment.build.arch)
     request = MeasureRequest(
@@ -232,23 +233,21 @@ def _prepared(order: TaskOrder, libraries: Mapping[str, bytes], folder: Path) ->
         folder,
         request,
         builds=tuple(
-            replace(build, library=build.library and paths[build.library]) for build in order.builds
+            replace(build, library=build.library and path_of(build.library))
+            for build in order.builds
         ),
-        stamped={variant: paths[path] for variant, path in order.stamped.items()},
+        stamped={variant: path_of(digest) for variant, digest in order.stamped.items()},
         reporter=_Reporter(console, console, order.quiet),
     )
 
 
-def _laid_down(
-    digests: Mapping[str, str], contents: Mapping[str, bytes], folder: Path
-) -> dict[str, str]:
-    """Paths of libraries here, by those at the coordinator."""
-    for digest, content in contents.items():
+def _lay_down(libraries: Mapping[str, bytes], folder: Path) -> None:
+    """Write the libraries that are not here; raises EnvironmentUnusable where one is another."""
+    for digest, content in libraries.items():
         if content_hash(content) != digest:
             raise EnvironmentUnusable("A library that arrived is not the one that was built.")
         if not (folder / f"{digest}.so").exists():
             write_bytes(folder / f"{digest}.so", content)
-    return {path: str(folder / f"{digest}.so") for path, digest in digests.items()}
 
 
 # ---- problems ------------------------------------------------------------------------------------

@@ -51,11 +51,9 @@ class TaskOrder:
     plan: Plan
     """The cells that are to be measured, with the sessions of the whole experiment."""
     builds: tuple[BuildResult, ...]
-    """With paths of the coordinator, as those of `stamped`."""
+    """In place of the path of a library: the hash of its content, by which it travels."""
     stamped: Mapping[str, str]
-    """Variant id → path of its library with stamps."""
-    libraries: Mapping[str, str]
-    """Path of a library at the coordinator → hash of its content, by which it travels."""
+    """Variant id → hash of its library with stamps."""
     sources: Mapping[str, str]
     """Cell id → hash of the files behind it, which a worker must have as well."""
     variables: Mapping[str, str]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from distributed import Future
 
@@ -24,7 +23,7 @@ from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.missing import cells_to_explain, is_measured
-from profiler.sessions.sources import digests_now, hash_files, watched_folders
+from profiler.sessions.sources import digests_now, watched_folders
 
 LONGEST_WAIT_S = 120.0
 """How long work waits at most for the GPU that had begun it. Where it had measured less, no longer
@@ -116,12 +115,14 @@ class ProblemShare(Share):
     homes: Homes
     open: list[WorkItem] = field(default_factory=list)
     """What no worker has, in the order in which it is given."""
+    cells: dict[str, list[str]] = field(default_factory=dict)
+    """Problem id → ids of its cells to explain; empty as long as problems are measured."""
     pace: Pace = field(default_factory=Pace)
     _reader: AttemptReader = field(default_factory=AttemptReader)
     _took: Executions = ()
     _done: int = 0
 
-    def measure(self) -> Iterator[None]:
+    def measure(self) -> None:
         """Have each problem measured of which something is missing, then cells explained."""
         self._took = self.team.run.seconds()
         for problem in longest_first(self.team.request.plan):
@@ -130,10 +131,10 @@ class ProblemShare(Share):
                 self.team.reporter.say(f"{problem}: nothing is missing.")
             else:
                 self.open.append(WorkItem([problem], self._gpu(problem)))
-        self.team.keep(self.builds, self.stamped)
-        yield from super().measure()
-        self.open = list(self._to_explain())
-        yield from super().measure()
+        self.team.kept = self.team.libraries(self.builds, self.stamped)
+        super().measure()
+        self._explain()
+        super().measure()
 
     def _gpu(self, problem: str) -> str | None:
         """UUID of the GPU that measured a problem so far; None: none did, or a processor."""
@@ -156,8 +157,8 @@ class ProblemShare(Share):
             reader=self._reader,
         )
 
-    def _to_explain(self) -> Iterator[WorkItem]:
-        """The cells that the answer is about, by the GPU that measured them."""
+    def _explain(self) -> None:
+        """Give the cells that the answer is about to the GPUs that measured them."""
         wanted = cells_to_explain(
             self.team.run,
             self.team.request,
@@ -165,63 +166,61 @@ class ProblemShare(Share):
             keys=keys_by_cell(self.homes),
             reporter=self.team.reporter,
         )
-        problem_of = self.team.request.plan.problem_of
-        for problem in dict.fromkeys(problem_of[cell] for cell in wanted):
-            if problem not in self.homes:
-                self._not_explained(problem, "no worker could measure it")
-        by_gpu: dict[str | None, list[str]] = {}
         for cell in wanted:
-            if problem_of[cell] in self.homes:
-                by_gpu.setdefault(self._gpu(problem_of[cell]), []).append(cell)
-        for gpu, cells in by_gpu.items():
-            problems = list(dict.fromkeys(problem_of[cell] for cell in cells))
-            yield WorkItem(problems, gpu, cells=tuple(cells), is_whole=True)
+            self.cells.setdefault(self.team.request.plan.problem_of[cell], []).append(cell)
+        by_gpu: dict[str | None, list[str]] = {}
+        for problem in self.cells:
+            if problem in self.homes:
+                by_gpu.setdefault(self._gpu(problem), []).append(problem)
+            else:
+                self._not_explained(problem, "no worker could measure it")
+        for gpu, problems in by_gpu.items():
+            if gpu is None:
+                self.open.append(WorkItem(problems))
+            else:
+                self.give(WorkItem(problems, gpu), gpu)
 
     # ---- giving ----
 
     def prepare(self) -> bool:
         """Give up what none of the workers can do that are there; whether anything is left."""
-        now, present = time.monotonic(), {None, *self.workers}
         for work in tuple(self.open):
-            if work.cells and (not work.waits_until or work.home in present):
-                work.waits_until = max(work.waits_until, now + SHORTEST_WAIT_S)
-            if work.home not in present and now > work.waits_until:
+            if work.home not in {None, *self.workers}:
                 self.open.remove(work)
-                if work.cells:
-                    self._not_explained(work, "its GPU is not here any more")
-                    continue
-                self.team.reporter.warn(f"{work} begins anew: its GPU did not come back.")
-                self.open[:0] = self._alone(work)
-            elif work.error is not None and self.workers.keys() <= work.failed_on:
+                self._begin_anew(work)
+            elif work.failed_on and self.workers.keys() <= work.failed_on.keys():
                 self.open.remove(work)
-                self.team.failures[work.ids[0]] = work.error
+                *_, self.team.failures[work.ids[0]] = work.failed_on.values()
         return bool(self.open)
 
-    def _alone(self, work: WorkItem, **changes: Any) -> Iterator[WorkItem]:
+    def _begin_anew(self, work: WorkItem) -> None:
+        self.team.reporter.warn(f"{work} begins anew: its GPU did not come back.")
+        self.open[:0] = self._missing_of(work, {})
+
+    def _missing_of(self, work: WorkItem, failed_on: dict[str, ProfilerError]) -> list[WorkItem]:
         """Work for each problem that is not measured, from its beginning.
 
         Samples of two GPUs are not mixed.
         """
-        for problem in work.ids:
-            if self._is_measured(problem):
-                self._done += 1
-            else:
-                self.homes.pop(problem, None)
-                yield replace(WorkItem([problem]), **changes)
+        missing = [problem for problem in work.ids if not self._is_measured(problem)]
+        self._done += len(work.ids) - len(missing)
+        for problem in missing:
+            self.homes.pop(problem, None)
+        return [WorkItem([problem], None, failed_on) for problem in missing]
 
     def take_next(self, worker: str) -> WorkItem | None:
         """The longest problems that a worker may take, as many as a task should have.
 
-        Problems go on where they were begun, and are explained nowhere else.
+        Problems go on where they were begun. Those that failed are given one by one.
         """
         possible = [w for w in self.open if worker not in w.failed_on and w.home in {None, worker}]
         if not possible:
             return None
         first = possible[0]
-        if first.is_whole:
+        if first.failed_on or self.cells:
             self.open.remove(first)
             return first
-        together = [w for w in possible if not w.is_whole and w.home == first.home]
+        together = [w for w in possible if not w.failed_on and w.home == first.home]
         out = sum(len(given.work.ids) for given in self.given)
         together = together[: self.pace.problems_of_task(len(together), out, len(self.workers))]
         self.open = [work for work in self.open if work not in together]
@@ -229,15 +228,16 @@ class ProblemShare(Share):
 
     def submit(self, work: WorkItem, address: str) -> Future[None]:
         """Give problems to the worker at an address, with the attempts at them that count."""
+        cells = [cell for problem in work.ids for cell in self.cells.get(problem, ())]
         return self.team.submit(
             address,
             part_of(self.team.request.plan, work.ids),
             self.builds,
-            stamped=self.stamped,
+            self.stamped,
             earlier=self._earlier(work),
-            overrides=() if work.cells else (WITHOUT_EXPLANATIONS,),
-            timeline=self.team.request.timeline and not work.cells,
-            explain=work.cells or None,
+            overrides=() if cells else (WITHOUT_EXPLANATIONS,),
+            timeline=self.team.request.timeline and not cells,
+            explain=tuple(cells) or None,
         )
 
     def _earlier(self, work: WorkItem) -> Parcel | None:
@@ -273,9 +273,8 @@ class ProblemShare(Share):
             replace(record, keys={**record.keys, **keys}, opened={**record.opened, **opened})
         )
         for attempt in attempts:
-            digest = hash_files(attempt.folder.iterdir())
-            if digest not in work.taken:
-                work.taken.add(digest)
+            # A worker that was started again sends what lies there again.
+            if attempt.folder.name not in given.names:
                 given.names[attempt.folder.name] = add_attempt(run, attempt, worker).name
         self.homes |= {problem: (environment, keys) for problem, keys in by_problem.items()}
 
@@ -293,33 +292,33 @@ class ProblemShare(Share):
         return opened
 
     def finish(self, given: Given, error: ProfilerError | None) -> None:
-        """Take down the end of a task; where it failed, others get its problems one by one."""
+        """Take down the end of a task; where it failed, its problems are given one by one."""
         work, reporter = given.work, self.team.reporter
         seconds = self._take_seconds(given)
-        if error is None and not work.cells:
+        if self.cells and error is not None:
+            self._explain_one_by_one(given, error)
+        elif error is not None:
+            failed_on = {**work.failed_on, given.worker: error}
+            ending = "another worker gets it"
+            if self.workers.keys() <= failed_on.keys():
+                ending = "no other worker can take it"
+            reporter.warn(f"{work} failed on {given.address} ({ending}): {error.message}")
+            self.open += self._missing_of(work, failed_on)
+        elif not self.cells:
             self._done += len(work.ids)
             total = len(self.team.request.plan.problems)
             self.pace = Pace(len(work.ids), seconds, _measured_s(given.spans))
             done = f"({self._done} of {total} problems)"
             reporter.say(f"{work}: measured in {seconds:.1f} s {done}")
-        elif error is not None and work.cells and len(work.ids) > 1:
-            self.open += self._one_by_one(work)
-        elif error is not None and work.cells:
-            self._not_explained(work, f"{given.address}: {error.message}")
-        elif error is not None:
-            failed_on = work.failed_on | {given.worker}
-            ending = "another worker gets it"
-            if self.workers.keys() <= failed_on:
-                ending = "no other worker can take it"
-            reporter.warn(f"{work} failed on {given.address} ({ending}): {error.message}")
-            self.open += self._alone(work, is_whole=True, failed_on=failed_on, error=error)
 
-    def _one_by_one(self, work: WorkItem) -> Iterator[WorkItem]:
-        """Work that explains the cells of one problem each."""
-        problem_of = self.team.request.plan.problem_of
+    def _explain_one_by_one(self, given: Given, error: ProfilerError) -> None:
+        """Have the same GPU explain each problem of a task that failed; no other one can."""
+        work = given.work
+        if len(work.ids) == 1:
+            self._not_explained(work, f"{given.address}: {error.message}")
+            return
         for problem in work.ids:
-            cells = tuple(cell for cell in work.cells if problem_of[cell] == problem)
-            yield replace(work, ids=[problem], cells=cells)
+            self.give(WorkItem([problem], work.home), given.worker)
 
     def _take_seconds(self, given: Given) -> float:
         """Take down the spans of a task, as if it ended now: clocks of hosts differ.
@@ -336,19 +335,19 @@ class ProblemShare(Share):
         self.team.run.write_seconds(self._took, recorder.spans)
         return ended_s
 
+    def wait_s(self, given: Given) -> float:
+        """How long to wait for a GPU that is gone: as long as it has measured, within limits."""
+        shortest = SHORTEST_WAIT_S if self.cells else 0.0
+        return min(max(time.monotonic() - given.since, shortest), LONGEST_WAIT_S)
+
     def put_back(self, given: Given) -> None:
-        """Have the GPU of a worker that is gone go on, if it comes back."""
-        work, now = given.work, time.monotonic()
-        wait_s = min(now - given.since, LONGEST_WAIT_S)
-        if work.cells:
-            wait_s = max(wait_s, SHORTEST_WAIT_S)
+        """Have other GPUs begin anew what the worker had that is gone, if they can."""
+        if not self.cells:
+            self._begin_anew(given.work)
+        elif given.work.home is None:
+            self.open.insert(0, given.work)
         else:
-            work.home, work.is_whole = given.worker, True
-        self.open.insert(0, work)
-        work.waits_until = now + wait_s
-        self.team.reporter.warn(
-            f"{work}: its worker is gone. Waiting for that GPU for {wait_s:.0f} s."
-        )
+            self._not_explained(given.work, "its GPU is not here any more")
 
     def _not_explained(self, what: object, why: str) -> None:
         self.team.reporter.warn(f"Not explained: {what}: {why}")

@@ -57,11 +57,15 @@ class Searching(BatchShare):
 
     def step(self) -> bool:
         """Go on; gives whether the search is under way."""
-        if self.story is None:
-            self.story = self.measure()
-        return next(self.story, "ended") is None
+        if not self.is_begun:
+            self.begin()
+            self.is_begun = True
+        is_left = self.go_on()
+        if not is_left:
+            self.end()
+        return is_left
 
-    story: Any = None
+    is_begun: bool = False
 
 
 def finish(
@@ -199,10 +203,11 @@ def test_a_batch_that_is_begun_again_counts_each_result_once(
     search.step()
     search.step()
     (lost,) = search.batches
-    variants = [*lost.work.ids]
+    variants, future = [*lost.work.ids], lost.future
     cast(Any, search.team).addresses.return_value = {"GPU-b": "tcp://b"}
     for _ in range(3):  # its worker died, and another one gets the batch
         search.step()
+    lost.future = future
     finish(search, lost, variants[:1])
     finish(search, search.batches[-1], variants)
     assert not search.step()

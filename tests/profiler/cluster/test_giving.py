@@ -42,7 +42,7 @@ class Pieces(Share):
         return self.open.pop(0) if self.open else None
 
     def submit(self, work: WorkItem, address: str) -> Future[None]:
-        return self.team.submit(address, Mock(variants=()), ())
+        return self.team.submit(address, Mock(), ())
 
     def take(self, given: Given, arrived: RunFolder, environment: Environment) -> None:
         assert environment == GPU
@@ -129,10 +129,12 @@ def test_only_what_the_newest_worker_measured_counts(
     share = pieces("rows=4")
     share.look("first")
     (cut_off,) = share.given
+    future: Any = cut_off.future
     share.look("second")
     (heir,) = share.given
     assert (cut_off.worker, heir.worker) == ("first", "second")
-    cut_off.future.cancel.assert_called_once()  # type: ignore[attr-defined]
+    future.cancel.assert_called_once()
+    cut_off.future = future
     finish(share, cut_off, parcel())
     finish(share, heir, parcel(1))
     share.look("first", "second")
@@ -160,16 +162,32 @@ def test_an_attempt_is_taken_before_its_work_has_ended(
     assert share.done == [("rows=4", "one")]
 
 
-def test_work_is_for_one_worker_at_one_address(pieces: Callable[..., Pieces]) -> None:
+def test_work_is_for_one_worker_at_one_address(
+    pieces: Callable[..., Pieces], monkeypatch: pytest.MonkeyPatch
+) -> None:
     share = pieces("rows=4")
+    monkeypatch.setattr(Pieces, "wait_s", lambda *_: 60.0)
     share.look("one")
-    (asked,) = share.team.client.submit.call_args_list  # type: ignore[attr-defined]
+    client: Any = share.team.client
+    (asked,) = client.submit.call_args_list
     assert asked.kwargs["resources"] == resources_of("a GPU")
     assert asked.kwargs["workers"] == ["tcp://one"]
     (given,) = share.given
     share.workers["one"] = "tcp://elsewhere"  # it died, and is there again
-    share._take_if_ended(given)
-    assert share.open == [given.work]
+    share._go_on_with(given)
+    share._go_on_with(given)
+    assert [call.kwargs["workers"] for call in client.submit.call_args_list[1:]] == [
+        ["tcp://elsewhere"]
+    ]
+    assert share.given == [given]
+    share.look("two")
+    assert share.given == [given], "it waits"
+    given.waits_until = 0.0  # it stays away
+    share.look("two")
+    assert share.given[0].worker == "two"
+    reporter: Any = share.team.reporter
+    gone = "rows=4: its worker is gone. Waiting for that GPU for 60 s."
+    assert [call.args for call in reporter.warn.call_args_list] == [(gone,), (gone,)]
 
 
 def test_what_has_ended_counts_though_its_worker_is_gone(

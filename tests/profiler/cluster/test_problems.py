@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, cast
 from unittest.mock import Mock
 
@@ -23,23 +23,28 @@ from profiler.model import Environment, SessionStep, Span
 from profiler.run_folder.seconds import PROFILER
 from profiler.sessions.execution import SecondsRecorder
 
+MODULE = "profiler.cluster.problems"
 FULL = EnvironmentUnusable("a full disk")
 A, B = "GPU-a", "GPU-b"
 PROBLEM_OF = {f"cell {number}": number for number in "0123456789"}
 
 
 @pytest.fixture
-def problems() -> ProblemShare:
+def problems(monkeypatch: pytest.MonkeyPatch) -> ProblemShare:
+    monkeypatch.setattr(f"{MODULE}.part_of", Mock())
+    monkeypatch.setattr(ProblemShare, "_earlier", lambda *_: None)
     plan = Mock(cells=(), sessions=(), problem_of=PROBLEM_OF, problems=range(10))
     request = Mock(plan=plan, seconds=SecondsRecorder())
     team: Any = Mock(request=request, failures={})
+    team.submit.side_effect = lambda *_, **__: Mock(status="pending")
     return ProblemShare(
         team=team, builds=(), stamped={}, homes={}, workers={A: "tcp://a", B: "tcp://b"}
     )
 
 
 def given(work: WorkItem, worker: str, ago_s: float = 0.0) -> Given:
-    return Given(work, worker, f"tcp://{worker}", Mock(), since=time.monotonic() - ago_s)
+    future = Mock(status="pending")
+    return Given(work, worker, f"tcp://{worker}", future, since=time.monotonic() - ago_s)
 
 
 def ids(work: WorkItem | None) -> list[str]:
@@ -53,13 +58,16 @@ def warned(problems: ProblemShare) -> list[str]:
 
 def pass_by(problems: ProblemShare, seconds: float) -> None:
     """Have seconds go by for what waits."""
-    for work in problems.open:
-        work.waits_until -= seconds
+    for lost in tuple(problems.given):
+        problems._go_on_with(lost)
+        lost.waits_until -= seconds
+        problems._go_on_with(lost)
 
 
 def lose(problems: ProblemShare, worker: str, lost: Given) -> None:
     del problems.workers[worker]
-    problems.put_back(lost)
+    problems.given.append(lost)
+    pass_by(problems, 0)
 
 
 def test_a_problem_goes_on_where_it_was_begun_if_that_gpu_is_there(problems: ProblemShare) -> None:
@@ -107,14 +115,17 @@ def test_what_a_lost_worker_had_waits_for_its_gpu_and_then_begins_anew(
     assert problems.prepare()
     assert ids(problems.take_next(B)) == ["4"]
     assert problems.take_next(B) is None
+    (lost,) = problems.given
     problems.workers[A] = "tcp://elsewhere"
-    back = problems.take_next(A)
-    assert ids(back) == ["0", "1", "2"], "as it was: its folder is there"
-    assert back is not None
-    lose(problems, A, given(back, A, ago_s=60))
     pass_by(problems, 61)
+    assert problems.given == [lost], "as it was: its folder is there"
+    assert lost.address == "tcp://elsewhere"
+    del problems.workers[A]
+    pass_by(problems, 59)
+    assert not problems.open
     monkeypatch.setattr(ProblemShare, "_is_measured", lambda _, problem: problem == "1")
     problems.homes["0"] = Environment(), {}
+    pass_by(problems, 2)
     assert problems.prepare()
     assert [ids(problems.take_next(B)) for _ in range(3)] == [["0"], ["2"], []]
     assert "0 and 2 more begins anew: its GPU did not come back." in warned(problems)
@@ -129,64 +140,72 @@ def test_a_gpu_is_waited_for_as_long_as_it_had_measured(
 ) -> None:
     lose(problems, A, given(WorkItem(["0"]), A, ago_s=measured_s))
     pass_by(problems, waits_s - 0.5)
-    problems.prepare()
     assert problems.take_next(B) is None
     pass_by(problems, 1)
-    problems.prepare()
     assert problems.take_next(B) is not None
 
 
-def to_explain(home: str | None = A, ids: Sequence[str] = ("1",)) -> WorkItem:
-    return WorkItem([*ids], home, cells=tuple(f"cell {id_}" for id_ in ids), is_whole=True)
+@pytest.fixture
+def explaining(problems: ProblemShare, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Gives the cells of problems to the GPU that measured them, a processor where it is None."""
+
+    def explain(gpu: str | None, *ids: str) -> None:
+        cells = tuple(f"cell {id_}" for id_ in ids)
+        monkeypatch.setattr(f"{MODULE}.cells_to_explain", lambda *_, **__: cells)
+        problems.homes = {id_: (Environment(gpu_uuid=gpu), {}) for id_ in ids}
+        problems._explain()
+
+    return explain
 
 
-def test_cells_wait_for_the_gpu_that_measured_them(problems: ProblemShare) -> None:
+def test_cells_wait_for_the_gpu_that_measured_them(
+    problems: ProblemShare, explaining: Callable[..., None]
+) -> None:
     """A worker that dies is there again within seconds, at another address."""
-    problems.open = [to_explain()]
-    assert problems.prepare(), "it is there"
-    assert problems.take_next(B) is None
+    explaining(A, "1")
+    (cells,) = problems.given
+    assert (cells.worker, cells.work.ids, problems.open) == (A, ["1"], [])
+    assert cast(Any, problems.team).submit.call_args.kwargs["explain"] == ("cell 1",)
     del problems.workers[A]
     pass_by(problems, SHORTEST_WAIT_S - 1)
-    assert problems.prepare()
-    assert problems.take_next(B) is None
-    pass_by(problems, 2)
-    assert not problems.prepare()
-    assert warned(problems) == ["Not explained: 1: its GPU is not here any more"]
-    problems.open = [to_explain()]
-    assert problems.prepare(), "a run that goes on waits as long"
     problems.workers[A] = "tcp://elsewhere"
-    assert problems.take_next(A) is not None
+    pass_by(problems, SHORTEST_WAIT_S + 1)
+    assert problems.given == [cells]
+    del problems.workers[A]
+    pass_by(problems, SHORTEST_WAIT_S + 1)
+    assert not problems.given
+    assert not problems.prepare()
+    assert warned(problems)[-1] == "Not explained: 1: its GPU is not here any more"
+    explaining(A, "1")
+    pass_by(problems, SHORTEST_WAIT_S - 1)
+    assert problems.given, "a run that goes on waits as long"
 
 
-def test_cells_of_a_processor_are_explained_by_any_worker(problems: ProblemShare) -> None:
-    problems.open = [to_explain(home=None)]
+def test_cells_of_a_processor_are_explained_by_any_worker(
+    problems: ProblemShare, explaining: Callable[..., None]
+) -> None:
+    explaining(None, "1")
     assert problems.prepare()
     cells = problems.take_next(B)
     assert cells is not None
     lose(problems, B, given(cells, B))
+    pass_by(problems, SHORTEST_WAIT_S + 1)
     assert problems.prepare()
     assert problems.take_next(A) is cells
 
 
-def test_cells_whose_worker_dies_wait_and_those_that_fail_do_not(problems: ProblemShare) -> None:
-    cells = to_explain()
-    lose(problems, A, given(cells, A))
-    pass_by(problems, SHORTEST_WAIT_S - 1)
-    assert problems.prepare()
-    problems.workers[A] = "tcp://elsewhere"
-    assert problems.take_next(A) is cells
-    problems.finish(given(cells, A), FULL)
-    assert problems.take_next(A) is None
-    assert warned(problems)[1:] == ["Not explained: 1: tcp://GPU-a: a full disk"]
-
-
-def test_cells_that_fail_together_are_explained_problem_by_problem(problems: ProblemShare) -> None:
-    problems.finish(given(to_explain(ids=("1", "2")), A), FULL)
-    works = [problems.take_next(A) for _ in range(2)]
-    assert [(ids(work), work and work.cells) for work in works] == [
-        (["1"], ("cell 1",)),
-        (["2"], ("cell 2",)),
-    ]
+def test_cells_that_fail_together_are_explained_problem_by_problem(
+    problems: ProblemShare, explaining: Callable[..., None]
+) -> None:
+    explaining(A, "1", "2")
+    (together,) = problems.given
+    problems.given.clear()
+    problems.finish(together, FULL)
+    assert [alone.work.ids for alone in problems.given] == [["1"], ["2"]]
+    assert {alone.worker for alone in problems.given} == {A}
+    problems.finish(problems.given[0], FULL)
+    assert len(problems.given) == 2, "it is not given again"
+    assert warned(problems) == ["Not explained: 1: tcp://a: a full disk"]
 
 
 # ---- how many problems a task has ----------------------------------------------------------------
