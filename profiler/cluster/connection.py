@@ -22,7 +22,7 @@ from distributed.comm.addressing import get_local_address_for, parse_address
 
 from profiler.cluster import on_worker
 from profiler.cluster.on_worker import device_of, resources_of
-from profiler.cluster.request import CPU, ClusterRequest
+from profiler.cluster.request import CPU, LOCAL, ClusterRequest, TlsFiles
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import VISIBLE_VARIABLE, probe_environment, visible_gpus
 from profiler.machine.signals import raise_if_signalled
@@ -30,8 +30,6 @@ from profiler.machine.temporary_folders import temporary_folder
 from profiler.model import Environment
 from profiler.sessions.progress import ProgressReporter
 
-LOCAL = "local:"
-"""Beginning of `--workers local:N`: N GPUs of this host."""
 _LOOPBACK = "127.0.0.1"
 _CONNECT_S = 30.0
 _LOOK_S = 1.0
@@ -66,10 +64,10 @@ def connected(request: ClusterRequest, reporter: ProgressReporter) -> Iterator[C
     Raises UsageError for an address that is none, EnvironmentUnusable where nobody answers there.
     """
     _quiet_dask()
-    workers, security = request.workers, request.certificates.security()
+    workers, security = request.workers, security_of(request.tls)
     with ExitStack() as opened:
         at: str | SpecCluster = workers
-        if workers.startswith(LOCAL):
+        if request.is_local:
             at = opened.enter_context(_local_cluster(request, security))
         else:
             check_address(workers, secured=security is not None)
@@ -96,6 +94,26 @@ def _quiet_dask() -> None:
     for name in list(logging.root.manager.loggerDict):
         if name == "distributed" or name.startswith("distributed."):
             logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def security_of(tls: TlsFiles) -> Security | None:
+    """Security of a connection; None without TLS. Raises UsageError where a file is missing."""
+    files = [file for file in tls if file is not None]
+    if not files:
+        return None
+    if len(files) < len(tls):
+        raise UsageError("--tls-ca, --tls-cert and --tls-key: all three or none.")
+    for file in files:
+        if not file.is_file():
+            raise UsageError(f"{file}: there is no such file")
+    ca, cert, key = map(str, files)
+    roles = ("client", "worker", "scheduler")
+    return Security(
+        require_encryption=True,
+        tls_ca_file=ca,
+        **{f"tls_{role}_cert": cert for role in roles},
+        **{f"tls_{role}_key": key for role in roles},
+    )
 
 
 def check_address(address: str, *, secured: bool) -> None:

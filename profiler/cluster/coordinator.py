@@ -23,13 +23,9 @@ from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, SearchPlan
 from profiler.planning.plan import judged_plan
 from profiler.planning.session_plans import NCU
-from profiler.run_folder.folder import RunFolder, create_run, runs
+from profiler.run_folder.folder import RunFolder, create_run, newest_run
 from profiler.run_folder.seconds import SEARCHES
-from profiler.run_folder.workers import (
-    clear_arrivals,
-    live_environment,
-    name_no_gpu_of_several,
-)
+from profiler.run_folder.workers import clear_arrivals, name_no_gpu_of_several
 from profiler.sessions.builds.plan_builds import build_all, build_all_stamped
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
@@ -53,7 +49,7 @@ STAGE = "workers"
 
 
 def measure_on_workers(
-    client: Client, request: ClusterRequest, reporter: ProgressReporter, *, local: bool
+    client: Client, request: ClusterRequest, reporter: ProgressReporter
 ) -> list[Team]:
     """Build, have the workers measure what is missing, and gather it in one run folder by device.
 
@@ -64,7 +60,7 @@ def measure_on_workers(
     with _locked(template.out / template.loaded.experiment.name), _loss_named(client):
         teams = []
         for device in _devices(client, request, reporter):
-            teams.append(Team(client, device, reporter, local, template))
+            teams.append(Team(client, device, reporter, request.is_local, template))
             _plan(teams[-1], request)
             _measure(teams[-1])
         return teams
@@ -121,7 +117,8 @@ def _devices(client: Client, request: ClusterRequest, reporter: ProgressReporter
             f"None of the {len(workers)} workers of this scheduler is one of the profiler.",
             remedy="Start them with `profiler worker ADDRESS`.",
         )
-    newest = next(iter(_earlier_runs(request.template)), None)
+    earlier = _earlier_run(request.template)
+    newest = earlier and device_of(earlier.record().environment)
     ordered = sorted(counts, key=lambda name: (name != newest, -counts[name], name))
     used = ordered if request.mixed else ordered[:1]
     for name in used:
@@ -138,14 +135,14 @@ def _devices(client: Client, request: ClusterRequest, reporter: ProgressReporter
     return used
 
 
-def _earlier_runs(request: MeasureRequest) -> dict[str, RunFolder]:
-    """Newest run of the experiment that may go on by device, that of the newest of all first."""
-    newest: dict[str, RunFolder] = {}
-    for run in () if request.fresh else reversed(runs(request.out, request.plan.experiment)):
-        environment = live_environment(run)
-        if environment is not None:
-            newest.setdefault(device_of(environment), run)
-    return newest
+def _earlier_run(request: MeasureRequest, device: str | None = None) -> RunFolder | None:
+    """Newest run of the experiment on a device, or on any, that may go on."""
+    found = newest_run(
+        request.out,
+        request.plan.experiment,
+        fits=lambda record: device in {None, device_of(record.environment)},
+    )
+    return None if found is None or request.fresh else found[0]
 
 
 # ---- one device ----------------------------------------------------------------------------------
@@ -189,7 +186,7 @@ def _measure(team: Team) -> None:
     request = team.request
     builds = build_all(request, team.reporter)
     stamped = build_all_stamped(request, builds, team.reporter)
-    earlier = _earlier_runs(request).get(team.device) if search is None else team.run
+    earlier = _earlier_run(request, team.device) if search is None else team.run
     homes = {} if earlier is None else homes_of(request, builds, earlier)
     if search is None:
         _find_run(team, earlier if homes else None)
@@ -212,7 +209,7 @@ def _search(team: Team, plan: SearchPlan) -> None:
     team.request = replace(everything, plan=judged_plan(experiment, everything.plan, ()))
     builds = build_all(team.request, reporter)
     terms = terms_of(everything, plan, keys_of(_of_any_gpu(team.request), builds))
-    _find_run(team, run_of_search(_earlier_runs(everything).get(team.device), terms))
+    _find_run(team, run_of_search(_earlier_run(everything, team.device), terms))
     _begin(team, builds, {})
     search = ExperimentSearch(everything, plan, builds, terms, reporter)
     live = search.opened(team.run)

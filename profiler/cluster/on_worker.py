@@ -35,7 +35,7 @@ from profiler.errors import EnvironmentUnusable, Interrupted
 from profiler.machine.console import make_console
 from profiler.machine.environment import find_gpu, probe_environment
 from profiler.machine.requirements import Machine, find_machine
-from profiler.model import BuildResult, Environment
+from profiler.model import Environment
 from profiler.planning.space import space_of
 from profiler.run_folder.documents import checked_dataclass
 from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder, write_bytes
@@ -161,12 +161,11 @@ class _Task:
     """An order that this machine can carry out."""
 
     order: TaskOrder
+    """With paths of libraries here."""
     folder: Path
     """Folder of the worker."""
     request: MeasureRequest
     """What is measured; the folder of its runs is known later."""
-    builds: tuple[BuildResult, ...]
-    stamped: Mapping[str, str]
     reporter: _Reporter
 
     def send(self, run: RunFolder, *attempts: Path) -> None:
@@ -209,11 +208,7 @@ def _prepared(order: TaskOrder, libraries: Mapping[str, bytes], folder: Path) ->
     for name in variables_now(loaded.experiment, loaded.base):
         os.environ.pop(name)
     os.environ.update(order.variables)
-    _lay_down(libraries, folder / "libraries")
-
-    def path_of(digest: str) -> str:
-        return str(folder / "libraries" / f"{digest}.so")
-
+    order = _with_libraries(order, libraries, folder / "libraries")
     console = make_console("auto", stderr=True)
     arch = machine.resolved_architecture(loaded.experiment.build.arch)
     request = MeasureRequest(
@@ -228,26 +223,20 @@ def _prepared(order: TaskOrder, libraries: Mapping[str, bytes], folder: Path) ->
         timeline=order.timeline,
         explain=order.explain,
     )
-    return _Task(
-        order,
-        folder,
-        request,
-        builds=tuple(
-            replace(build, library=build.library and path_of(build.library))
-            for build in order.builds
-        ),
-        stamped={variant: path_of(digest) for variant, digest in order.stamped.items()},
-        reporter=_Reporter(console, console, order.quiet),
-    )
+    return _Task(order, folder, request, _Reporter(console, console, order.quiet))
 
 
-def _lay_down(libraries: Mapping[str, bytes], folder: Path) -> None:
-    """Write the libraries that are not here; raises EnvironmentUnusable where one is another."""
-    for digest, content in libraries.items():
+def _with_libraries(order: TaskOrder, contents: Mapping[str, bytes], folder: Path) -> TaskOrder:
+    """The order with paths of libraries, which are written where they are not here yet."""
+    paths = {digest: folder / f"{digest}.so" for digest in contents}
+    for digest, content in contents.items():
         if content_hash(content) != digest:
             raise EnvironmentUnusable("A library that arrived is not the one that was built.")
-        if not (folder / f"{digest}.so").exists():
-            write_bytes(folder / f"{digest}.so", content)
+        if not paths[digest].exists():
+            write_bytes(paths[digest], content)
+    builds = [replace(b, library=b.library and str(paths[b.library])) for b in order.builds]
+    stamped = {variant: str(paths[digest]) for variant, digest in order.stamped.items()}
+    return replace(order, builds=tuple(builds), stamped=stamped)
 
 
 # ---- problems ------------------------------------------------------------------------------------
@@ -289,11 +278,11 @@ def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
             measure_in(
                 run,
                 request,
-                builds=task.builds,
-                keys=keys_of(request, task.builds),
+                builds=order.builds,
+                keys=keys_of(request, order.builds),
                 lock_file=lock_file,
                 reporter=task.reporter,
-                stamped=task.stamped,
+                stamped=order.stamped,
             )
 
 
@@ -317,7 +306,7 @@ def _begin_folder(run: RunFolder, folder: Path, compiled: Path, earlier: Parcel 
 def _measure_batch(task: _Task, batch: Batch) -> None:
     """Measure a batch, and send the journal of it, which has what came also where this raises."""
     order, terms = task.order, batch.terms
-    library_of = {build.variant: build.library for build in task.builds}
+    library_of = {build.variant: build.library for build in order.builds}
 
     def subject(variant: str) -> Subject:
         return subject_of(order.plan, terms.problems, variant, library_of.get(variant))
@@ -343,7 +332,7 @@ def _new_bench(task: _Task, baseline: Subject, closing: ExitStack) -> Standing:
     folder = Path(tempfile.mkdtemp(dir=task.folder, prefix="search."))
     closing.callback(shutil.rmtree, folder, ignore_errors=True)
     run, request = RunFolder(folder / task.order.plan.experiment / "run"), task.request
-    begin(run, request, task.builds, {})
+    begin(run, request, task.order.builds, {})
     note_environment(run, request.machine.environment)
     held = gpu_held(request.machine, request.seconds, task.reporter.say)
     bench = standing_bench(request, run, closing.enter_context(held), baseline=baseline)

@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.errors import UsageError
 from profiler.machine.requirements import Machine
 from profiler.model import Plan
 from profiler.planning.space import Space
 
 if TYPE_CHECKING:
-    from distributed import Security
-
     from profiler.sessions.measure import MeasureRequest
 
 CPU = "cpu"
-
-
-@dataclass(frozen=True)
-class Certificates:
-    """Files of TLS, in PEM; all three or none."""
-
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-
-    def security(self) -> Security | None:
-        """Security of a connection; None without TLS. Raises UsageError where a file is missing."""
-        files = (self.ca, self.cert, self.key)
-        if not any(files):
-            return None
-        if not all(files):
-            raise UsageError("--tls-ca, --tls-cert and --tls-key: all three or none.")
-        for file in filter(None, files):
-            if not file.is_file():
-                raise UsageError(f"{file}: there is no such file")
-        from distributed import Security  # noqa: PLC0415 - commands have requests without Dask
-
-        roles = ("client", "worker", "scheduler")
-        return Security(
-            require_encryption=True,
-            tls_ca_file=str(self.ca),
-            **{f"tls_{role}_cert": str(self.cert) for role in roles},
-            **{f"tls_{role}_key": str(self.key) for role in roles},
-        )
+LOCAL = "local:"
+"""Beginning of `--workers local:N`: N GPUs of this host."""
+TlsFiles = tuple[Path | None, Path | None, Path | None]
+"""Files in PEM: of the authority, the certificate and its key; all three or none."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +33,11 @@ class ClusterRequest:
     """Plan for the machine of a worker."""
     mixed: bool = False
     """Whether GPUs of another model or driver measure as well, each kind a run of its own."""
-    certificates: Certificates = field(default_factory=Certificates)
+    tls: TlsFiles = (None, None, None)
     dashboard: bool = True
     """Whether what is started here has Dask's HTTP server."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the workers are of this host, with the terminal of the coordinator."""
+        return self.workers.startswith(LOCAL)

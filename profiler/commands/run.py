@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.cluster.request import Certificates, ClusterRequest
+from profiler.cluster.request import ClusterRequest
 from profiler.commands.meanwhile import import_ahead, kept_from_collector, measuring_imported
 from profiler.commands.output import (
     notice_lines,
@@ -384,7 +384,7 @@ def written_runs_of_workers(
         template=template,
         planned=partial(_planned_on_worker, request, planned, reporter),
         mixed=request.mixed,
-        certificates=Certificates(request.tls_ca, request.tls_cert, request.tls_key),
+        tls=(request.tls_ca, request.tls_cert, request.tls_key),
         dashboard=not request.no_dashboard,
     )
     written = []

@@ -6,7 +6,7 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from profiler.cluster.request import CPU, Certificates, ClusterRequest
+from profiler.cluster.request import CPU, ClusterRequest
 from profiler.commands.requests import WorkerRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.sessions.progress import ProgressReporter
@@ -14,7 +14,7 @@ from profiler.sessions.progress import ProgressReporter
 if TYPE_CHECKING:
     from profiler.cluster.giving import Team
 
-__all__ = ["Certificates", "WorkerRequest", "measured_on_workers", "run_worker"]
+__all__ = ["WorkerRequest", "measured_on_workers", "run_worker"]
 
 
 def require_dask(what: str) -> None:
@@ -29,11 +29,11 @@ def require_dask(what: str) -> None:
 def run_worker(request: WorkerRequest) -> ExitCode:
     """Check the machine as `doctor` does, then measure until the scheduler is gone."""
     require_dask("profiler worker")
-    from profiler.cluster.connection import check_address, say_if_plain, serve
+    from profiler.cluster.connection import check_address, say_if_plain, security_of, serve
     from profiler.cluster.on_worker import device_of, environment_here
 
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
-    security = Certificates(request.tls_ca, request.tls_cert, request.tls_key).security()
+    security = security_of((request.tls_ca, request.tls_cert, request.tls_key))
     check_address(request.address, secured=security is not None)
     cpu = request.device == CPU
     if request.device is not None and not cpu:
@@ -90,9 +90,8 @@ def _is_usable(color: str) -> bool:
 def measured_on_workers(request: ClusterRequest, reporter: ProgressReporter) -> list[Team]:
     """Runs that workers measured, by device; raises EnvironmentUnusable where there is no Dask."""
     require_dask("--workers")
-    from profiler.cluster.connection import LOCAL, connected
+    from profiler.cluster.connection import connected
     from profiler.cluster.coordinator import measure_on_workers
 
     with connected(request, reporter) as client:
-        local = request.workers.startswith(LOCAL)
-        return measure_on_workers(client, request, reporter, local=local)
+        return measure_on_workers(client, request, reporter)

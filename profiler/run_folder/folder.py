@@ -708,9 +708,12 @@ def resumable(
 
 
 def newest_run(
-    out: Path, experiment: str, on_odd: Callable[[str], None] = lambda _: None
+    out: Path,
+    experiment: str,
+    on_odd: Callable[[str], None] = lambda _: None,
+    fits: Callable[[RunRecord], bool] = lambda _: True,
 ) -> tuple[RunFolder, RunRecord] | None:
-    """The newest run of the experiment; None where there is none.
+    """The newest run of the experiment that fits; None where there is none.
 
     Recordings are passed over: they are finished. So are runs whose run.json is damaged: `on_odd`
     gets a sentence on each, since one of them may have been the newest.
@@ -723,6 +726,6 @@ def newest_run(
         except UsageError as error:
             on_odd(f"Passed over: {error.message}")
             continue
-        if not record.recording:
+        if not record.recording and fits(record):
             newest = (run, record)
     return newest

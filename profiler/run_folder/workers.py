@@ -40,15 +40,6 @@ def worker_environments(run: RunFolder) -> tuple[Environment, ...]:
         return ()
 
 
-def live_environment(run: RunFolder) -> Environment | None:
-    """Environment of a run that may go on; None of a recording, or where it cannot be read."""
-    try:
-        record = run.record()
-    except UsageError:
-        return None
-    return None if record.recording else record.environment
-
-
 def note_environment(run: RunFolder, environment: Environment) -> tuple[Environment, ...]:
     """Write down in what environment was measured; returns all in which it was so far."""
     environments = worker_environments(run)

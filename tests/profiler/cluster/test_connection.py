@@ -11,9 +11,8 @@ from rich.console import Console
 from studies import workload_of
 
 from profiler.cluster import connection
-from profiler.cluster.connection import check_address, local_address, say_if_plain
+from profiler.cluster.connection import check_address, local_address, say_if_plain, security_of
 from profiler.cluster.on_worker import device_among, device_of, require_device, resources_of
-from profiler.cluster.request import Certificates
 from profiler.commands.run import RunRequest, written_runs_of_workers
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import Gpu
@@ -104,12 +103,12 @@ def test_an_address_without_a_way_to_it_is_an_error() -> None:
 def test_tls_needs_all_of_its_files(tmp_path: Path) -> None:
     pem = tmp_path / "ca.pem"
     pem.touch()
-    assert Certificates().security() is None
+    assert security_of((None, None, None)) is None
     with pytest.raises(UsageError, match="all three or none"):
-        Certificates(ca=pem, cert=pem).security()
+        security_of((pem, pem, None))
     with pytest.raises(UsageError, match="no such file"):
-        Certificates(pem, pem, tmp_path / "key.pem").security()
-    security = Certificates(pem, pem, pem).security()
+        security_of((pem, pem, tmp_path / "key.pem"))
+    security = security_of((pem, pem, pem))
     assert security is not None
     assert security.require_encryption
     assert security.get_tls_config_for_role("worker")["key"] == str(pem)
