@@ -160,8 +160,8 @@ class Given:
     address: str = ""
     future: Future[None] | None = None
     """None: its worker is gone, and waited for."""
-    waits_until: float = 0.0
-    """How long it is waited for, by the monotonic clock."""
+    waits_until: float | None = None
+    """How long it is waited for, by the monotonic clock. None: it is not known to be gone."""
     since: float = field(default_factory=time.monotonic)
     refusal: ProfilerError | None = None
     """Why something that it sent was refused."""
@@ -262,23 +262,24 @@ class Share(ABC):
     def give(self, work: WorkItem, worker: str) -> None:
         """Give work to a worker, or wait for one that is gone."""
         self.given.append(Given(work, worker))
-        if worker in self.workers:
-            self._submit(self.given[-1])
-        else:
-            self._wait(self.given[-1])
+        self._submit_or_wait(self.given[-1])
 
-    def _submit(self, given: Given) -> None:
-        given.address = self.workers[given.worker]
-        given.future = self.submit(given.work, given.address)
-
-    def _wait(self, given: Given) -> None:
-        """Wait for the GPU of a worker that is gone."""
-        wait_s = self.wait_s(given)
-        given.future, given.waits_until = None, time.monotonic() + wait_s
-        if wait_s:
-            self.team.reporter.warn(
-                f"{given.work}: its worker is gone. Waiting for that GPU for {wait_s:.0f} s."
-            )
+    def _submit_or_wait(self, given: Given) -> None:
+        """Give work to its worker that is there; else wait for its GPU, and then for no longer."""
+        if given.worker in self.workers:
+            given.address = self.workers[given.worker]
+            given.future = self.submit(given.work, given.address)
+            return
+        now = time.monotonic()
+        if given.waits_until is None:
+            wait_s = self.wait_s(given)
+            given.waits_until = now + wait_s
+            gone = f"{given.work}: its worker is gone. Waiting for that GPU for {wait_s:.0f} s."
+            if wait_s:
+                self.team.reporter.warn(gone)
+        if now >= given.waits_until:
+            self.given.remove(given)
+            self.put_back(given)
 
     def _look(self) -> None:
         """See which workers there are, and what came."""
@@ -316,7 +317,7 @@ class Share(ABC):
         """
         future = given.future
         if future is None:
-            self._go_on_waiting(given)
+            self._submit_or_wait(given)
         elif future.status in ("cancelled", "lost"):
             raise scheduler_lost("it does not know this run any more")
         elif future.status in ("finished", "error"):
@@ -325,13 +326,5 @@ class Share(ABC):
             self.finish(given, given.error(future))
         elif self.workers.get(given.worker) != given.address:
             future.cancel()
-            self._wait(given)
-            self._go_on_waiting(given)
-
-    def _go_on_waiting(self, given: Given) -> None:
-        """Give work to its worker that is there again, or have others do it."""
-        if given.worker in self.workers:
-            self._submit(given)
-        elif time.monotonic() >= given.waits_until:
-            self.given.remove(given)
-            self.put_back(given)
+            given.future, given.waits_until = None, None
+            self._submit_or_wait(given)

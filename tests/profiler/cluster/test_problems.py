@@ -60,7 +60,8 @@ def pass_by(problems: ProblemShare, seconds: float) -> None:
     """Have seconds go by for what waits."""
     for lost in tuple(problems.given):
         problems._go_on_with(lost)
-        lost.waits_until -= seconds
+        if lost.waits_until is not None:
+            lost.waits_until -= seconds
         problems._go_on_with(lost)
 
 
