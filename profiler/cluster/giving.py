@@ -167,6 +167,8 @@ class Given:
     """Why something that it sent was refused."""
     names: dict[str, str] = field(default_factory=dict)
     """Name of an attempt at the worker → its name in the run folder."""
+    taken: set[str] = field(default_factory=set)
+    """Hashes of attempts that came: a worker that was started again sends what lies there again."""
     spans: tuple[Span, ...] = ()
     """Seconds of the worker."""
 

@@ -23,7 +23,7 @@ from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.missing import cells_to_explain, is_measured
-from profiler.sessions.sources import digests_now, watched_folders
+from profiler.sessions.sources import digests_now, hash_files, watched_folders
 
 LONGEST_WAIT_S = 120.0
 """How long work waits at most for the GPU that had begun it. Where it had measured less, no longer
@@ -273,8 +273,9 @@ class ProblemShare(Share):
             replace(record, keys={**record.keys, **keys}, opened={**record.opened, **opened})
         )
         for attempt in attempts:
-            # A worker that was started again sends what lies there again.
-            if attempt.folder.name not in given.names:
+            digest = hash_files(attempt.folder.iterdir())
+            if digest not in given.taken:
+                given.taken.add(digest)
                 given.names[attempt.folder.name] = add_attempt(run, attempt, worker).name
         self.homes |= {problem: (environment, keys) for problem, keys in by_problem.items()}
 
