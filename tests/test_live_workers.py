@@ -144,24 +144,6 @@ def test_the_same_command_goes_on_by_what_is_there(cluster, measured):
     assert len(attempts(run)) == len(made)
 
 
-def test_a_killed_coordinator_loses_what_was_under_way(cluster):
-    spec = write_tiles(cluster.line, "killed")
-    coordinator = cluster.start_coordinator(spec)
-    (run,) = wait_for(lambda: cluster.line.runs("killed"))
-    wait_for(lambda: list(run.glob("raw/*/session.json")))
-    end(coordinator)
-    came = visits(run)
-    assert came
-    (run / ".arriving.half").mkdir()
-    again = cluster.measure(spec)
-    assert again.code == 0, again.err
-    assert cluster.line.runs("killed") == [run]
-    assert "Resuming" in again.err
-    assert set(came) < set(visits(run))
-    assert not list(run.glob(".arriving.*"))
-    assert len(visits(run)) == len(set(visits(run))) == 6 * 4 * len(ROWS)
-
-
 def test_libraries_travel_by_their_content_and_workers_compile_nothing(cluster):
     """Those with stamps inside their kernels, too."""
     spec = cluster.line.write_spec(
@@ -384,10 +366,13 @@ def test_a_killed_coordinator_has_what_was_complete_of_a_problem_under_way(other
     wait_for(lambda: list(run.glob("raw/*/session.json")))
     end(coordinator)
     (came,) = attempts(run)
+    (run / ".arriving.half").mkdir()
     again = cluster.measure(spec)
     assert again.code == 0, again.err
+    assert "Resuming" in again.err
     assert cluster.line.runs() == [run]
     assert came in attempts(run)
+    assert not list(run.glob(".arriving.*"))
     made = [visits_of(folder) for folder in attempts(run)]
     assert sorted(map(len, made)) == [3, 2 * 4], "of two sessions, each made once"
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from distributed import CancelledError, Client
 from distributed.comm.core import CommClosedError
@@ -57,25 +56,19 @@ def measure_on_workers(
     no worker that can do it, or where the scheduler is lost.
     """
     template = request.template
-    with _locked(template.out / template.loaded.experiment.name), _loss_named(client):
+    folder = template.out / template.loaded.experiment.name
+    with ExitStack() as held, _loss_named(client):
+        if take_lock(folder / ".workers.lock", held) is None:
+            raise EnvironmentUnusable(
+                f"Another profiler writes what workers measure into {folder}.",
+                remedy="Wait for it or end it; or give another folder with --out.",
+            )
         teams = []
         for device in _devices(client, request, reporter):
             teams.append(Team(client, device, reporter, request.is_local, template))
             _plan(teams[-1], request)
             _measure(teams[-1])
         return teams
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the right to write runs of an experiment that workers measure."""
-    with ExitStack() as held:
-        if take_lock(folder / ".workers.lock", held) is None:
-            raise EnvironmentUnusable(
-                f"Another profiler writes what workers measure into {folder}.",
-                remedy="Wait for it or end it; or give another folder with --out.",
-            )
-        yield
 
 
 @contextmanager
