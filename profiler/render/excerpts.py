@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -25,6 +24,7 @@ from profiler.render.figures.charts import Chart, bar_chart
 from profiler.render.figures.drawing import Axis
 from profiler.render.html import moment, render
 from profiler.render.tables.main_table import CellRow, main_table
+from profiler.render.tables.rows import Column, Row, SmallTable, text_column
 from profiler.render.words.cards import first_answer
 from profiler.render.words.comparisons import best_word
 
@@ -55,14 +55,12 @@ def _answer(findings: Findings) -> tuple[str, str]:
     return first, "\n".join(f"- {line}" for line in lines)
 
 
-def _table(table: ShortTable) -> list[str]:
-    rules = ["---:" if numeric else "---" for numeric in table.numeric]
-    rows = [
-        map(escaped_markdown, table.heads),
-        rules,
-        *(map(escaped_markdown, row) for row in table.rows),
-    ]
-    text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+def _table(table: SmallTable) -> list[str]:
+    heads = [table.first, *(head for head, _ in table.heads)]
+    rules = ["---" if head in (table.first, *table.text_heads) else "---:" for head in heads]
+    rows = [[row.name, *(datum.text for datum in row.data)] for row in table.lines]
+    cells = [map(escaped_markdown, heads), rules, *(map(escaped_markdown, row) for row in rows)]
+    text = "\n".join(f"| {' | '.join(row)} |" for row in cells)
     return [text, f"{table.left_out} more cells are on the page."] if table.left_out else [text]
 
 
@@ -109,37 +107,40 @@ def colours() -> Markup:
 MOST_ROWS = 30
 
 
-@dataclass(frozen=True)
-class ShortTable:
-    """Heads and rows of text, the best cells of each problem first."""
-
-    heads: tuple[str, ...]
-    numeric: tuple[bool, ...]
-    """Which columns hold numbers."""
-    rows: tuple[tuple[str, ...], ...]
-    left_out: int
-    """Cells without a row."""
-
-
-def short_table(findings: Findings) -> ShortTable:
+def short_table(findings: Findings) -> SmallTable:
     """Problem, variant, median with its interval, ratio to the baseline, verdict.
 
     At most `MOST_ROWS` rows: of each problem the best cells and that of the baseline.
     """
     table = main_table(findings, findings.verdicts.baselines[0])
     shown = _shown(findings.programs, table.rows)
-    problems = len(findings.programs.problems) > 1
+    several = len(findings.programs.problems) > 1
     ratio = f"\u00f7 {findings.programs.baseline.label}" if findings.programs.baseline else "ratio"
-    heads = ("problem", "variant", table.columns[0].head, "\u00b1", ratio, "verdict")
     role_names = {"best": best_word(findings.ranking), "baseline": "baseline"}
-    rows = [_texts(row, role_names.get(row.role or "")) for row in shown]
-    first = 0 if problems else 1
-    return ShortTable(
-        heads=heads[first:],
-        numeric=(False, False, True, True, True, False)[first:],
-        rows=tuple(row[first:] for row in rows),
-        left_out=len(table.rows) - len(rows),
+
+    def variant(row: CellRow) -> str:
+        role = role_names.get(row.role or "")
+        return f"{row.cell.variant.label} ({role})" if role else row.cell.variant.label
+
+    columns: tuple[Column[CellRow], ...] = (
+        *((text_column("variant", variant),) * several),
+        Column(table.columns[0].head, lambda row: row.primary),
+        Column("\u00b1", lambda row: row.spread),
+        Column(ratio, lambda row: row.ratio),
+        text_column("verdict", _verdict),
     )
+    return SmallTable.of(
+        "",
+        "problem" if several else "variant",
+        columns,
+        shown,
+        lambda row: Row(row.cell.problem.name if several else variant(row)),
+        left_out=len(table.rows) - len(shown),
+    )
+
+
+def _verdict(row: CellRow) -> str:
+    return row.verdict.text if row.primary.raw is not None else row.outcome
 
 
 def _shown(programs: Programs, rows: Sequence[CellRow]) -> list[CellRow]:
@@ -153,18 +154,6 @@ def _shown(programs: Programs, rows: Sequence[CellRow]) -> list[CellRow]:
         if counts[problem] <= most or row.cell.variant == programs.baseline:
             shown.append(row)
     return shown[:MOST_ROWS]
-
-
-def _texts(row: CellRow, role: str | None) -> tuple[str, ...]:
-    tag = f" ({role})" if role else ""
-    return (
-        row.cell.problem.name,
-        f"{row.cell.variant.label}{tag}",
-        row.primary.text,
-        row.spread.text,
-        row.ratio.text,
-        row.verdict.text if row.primary.raw is not None else row.outcome,
-    )
 
 
 # ---- figures by matplotlib for papers, slides and notebooks --------------------------------------

@@ -17,22 +17,22 @@ def findings():
 
 def test_the_table_has_the_best_of_each_problem_and_the_baseline(findings):
     table = short_table(findings)
-    assert len(table.rows) <= MOST_ROWS
-    assert len(table.rows) + table.left_out == len(findings.programs.cells)
-    problems = {row[0] for row in table.rows}
+    assert len(table.lines) <= MOST_ROWS
+    assert len(table.lines) + table.left_out == len(findings.programs.cells)
+    problems = {row.name for row in table.lines}
     assert problems == {problem.name for problem in findings.programs.problems}
     for problem in findings.programs.problems:
-        rows = [row for row in table.rows if row[0] == problem.name]
-        assert sum("(baseline)" in row[1] for row in rows) == 1
+        rows = [row for row in table.lines if row.name == problem.name]
+        assert sum("(baseline)" in row.data[0].text for row in rows) == 1
         winner = findings.ranking.winners[problem.id].cell.variant.label
-        assert rows[0][1].startswith(winner)
+        assert rows[0].data[0].text.startswith(winner)
 
 
 def test_behind_a_faster_baseline_nothing_is_called_the_best(findings):
-    names = [row[1] for row in short_table(findings).rows]
+    names = [row.data[0].text for row in short_table(findings).lines]
     assert any(name.endswith(" (leader)") for name in names)
     led = find(make_report(variant_count=34, baseline=findings.ranking.best.id))
-    names = [row[1] for row in short_table(led).rows]
+    names = [row.data[0].text for row in short_table(led).lines]
     assert any(name.endswith(" (first of the rest)") for name in names)
     assert not any("(best)" in name for name in names)
 
@@ -50,7 +50,7 @@ def test_html_has_the_answer_a_figure_and_the_table(findings):
     text = run_html(findings)
     document = html.fromstring(text)
     assert len(document.xpath("//svg")) == 1
-    assert len(document.xpath("//tbody/tr")) == len(short_table(findings).rows)
+    assert len(document.xpath("//tbody/tr")) == len(short_table(findings).lines)
     assert not document.xpath("//script | //img")
     variables = set(re.findall(r"var\((--[a-z0-9-]+)\)", text))
     assert variables <= set(re.findall(r"(--[a-z0-9-]+):", text))
