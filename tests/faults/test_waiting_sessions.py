@@ -73,6 +73,13 @@ def write_spec(profiler, workload=str(ENDINGS), blocks=2, variants=("one", "othe
     )
 
 
+def has_open(process, path):
+    try:
+        return any(file.path == str(path) for file in process.open_files())
+    except psutil.NoSuchProcess:  # children end all the time: git, nvidia-smi
+        return False
+
+
 class Paused:
     """A run whose first session stands still in a launch, while the next one waits."""
 
@@ -105,13 +112,9 @@ class Paused:
 
     def runner(self, session):
         """The innermost process of a session: the one that writes its journal."""
-        journal = str(self.run / "raw" / session / "journal.jsonl")
+        journal = self.run / "raw" / session / "journal.jsonl"
         below = psutil.Process(self.process.pid).children(recursive=True)
-        writing = [
-            process
-            for process in below
-            if any(file.path == journal for file in process.open_files())
-        ]
+        writing = [process for process in below if has_open(process, journal)]
         return max(writing, key=lambda process: len(process.parents()))
 
     def finish(self):
@@ -272,14 +275,8 @@ class Ending:
     def of_ncu(self):
         """The first ncu."""
         below = psutil.Process(self.process.pid).children(recursive=True)
-        (ncu,) = [process for process in below if self._writes_the_log(process)]
+        (ncu,) = [process for process in below if has_open(process, self.folder / LOG)]
         return ncu
-
-    def _writes_the_log(self, process):
-        try:
-            return any(file.path == str(self.folder / LOG) for file in process.open_files())
-        except psutil.NoSuchProcess:  # children end all the time: git, nvidia-smi
-            return False
 
     def finish(self):
         self.go.touch()
@@ -375,15 +372,14 @@ class Building:
 
 
 @pytest.fixture
-def building(tmp_path, fork_server, request):
-    run = Building(tmp_path, getattr(request, "param", fork_server))
+def building(tmp_path, fork_server):
+    run = Building(tmp_path, fork_server)
     yield run
     run.process.kill()
     run.process.communicate()
 
 
-@pytest.mark.parametrize("building", [None], indirect=True, ids=["interpreters"])
-def test_the_first_session_starts_before_the_builds_are_done(building, fork_server):
+def test_the_first_session_starts_before_the_builds_are_done(building):
     code, _, err = building.finish()
     assert code == 0, err
     run = building.folder.parents[1]
@@ -394,7 +390,6 @@ def test_the_first_session_starts_before_the_builds_are_done(building, fork_serv
     assert starts["step"] == "starts"
     assert starts["begin_s"] < builds["end_s"]
     # All is there: nothing is started for a run without anything to measure.
-    building.profiler.fork_server = fork_server
     done = building.profiler.measure(building.spec)
     assert done.code == 0, done.err
     assert len(list(run.glob("raw/*"))) == 2

@@ -24,11 +24,8 @@ from whole_runs import finish, wait_for
 
 
 @pytest.fixture
-def measuring(profiler, request):
-    """A run whose program hangs, from the moment on at which it is measured.
-
-    The parameter says whether it is an interpreter of its own, as a user's is.
-    """
+def measuring(profiler):
+    """A run whose program hangs, from the moment on at which it is measured."""
     sleeper = profiler.folder / "sleeper"
     sleeper.write_text("#!/bin/sh\necho $$ > pid\nexec sleep 600\n")
     sleeper.chmod(0o755)
@@ -38,17 +35,12 @@ def measuring(profiler, request):
         problems={"list": [{"name": "p"}]},
         collect={"device": "cpu", "blocks": 2, "metrics": ["duration_ns"], "time_limit_s": 2.0},
     )
-    is_interpreter = getattr(request, "param", False)
-    process = (profiler.start_interpreter if is_interpreter else profiler.start)(spec)
+    process = profiler.start(spec)
     wait_for(lambda: (profiler.folder / "pid").exists() or process.poll() is not None, seconds=60)
     return process
 
 
-@pytest.mark.parametrize(
-    ("measuring", "name"),
-    [(True, "SIGTERM"), (False, "SIGHUP"), (False, "SIGQUIT")],
-    indirect=["measuring"],
-)
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGQUIT"])
 def test_a_signal_ends_a_run_with_words_and_nothing_of_it_stays(measuring, profiler, name):
     number = getattr(signal, name)
     measuring.send_signal(number)
