@@ -122,7 +122,7 @@ def test_a_bound_fails_a_recording_by_its_interval(capsys):
 
 @of_recordings
 def test_references_that_are_slower_trip_no_gate(capsys):
-    hopper = RECORDINGS / "hopper.zip"
+    hopper = RECORDINGS / "hopper_causal.zip"
     code, document = checked(capsys, hopper, fail_on="regression", only="variant=sdpa_flash")
     assert {row["verdict"] for row in document["verdicts"]} == {"slower"}
     assert code == ExitCode.COMPLETE
