@@ -52,9 +52,9 @@ from profiler.runner.capture.signatures import (
     family_of,
     is_lazy,
     key_of,
+    lazy_arguments,
     overwritten,
     require_plain,
-    takes_lazy,
     tensors_in,
     written,
 )
@@ -213,7 +213,7 @@ class Recorded:
 class _Operator:
     """What the mode must know of an operator for each call, found once."""
 
-    __slots__ = ("func", "kind", "names", "overwritten", "takes_lazy")
+    __slots__ = ("func", "kind", "lazy", "names", "overwritten")
 
     def __init__(self, func: Any) -> None:
         self.func = func
@@ -221,7 +221,7 @@ class _Operator:
         if self.kind == "":
             self.names = tuple(defaults_of(func))
             self.overwritten = overwritten(func)
-            self.takes_lazy = takes_lazy(func)
+            self.lazy = lazy_arguments(func)
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
@@ -294,7 +294,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         if known.kind:
             return self._unrecorded(known, args, kwargs)
         try:
-            key = key_of(id(func), args, kwargs, may_be_lazy=known.takes_lazy)
+            key = key_of(id(func), args, kwargs, lazy=known.lazy)
         except NotReplayableError as reason:
             self.recorded.left_out[str(reason)][id(func)] += 1
             return func(*args, **kwargs)

@@ -50,6 +50,7 @@ _BY_NAME = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "
 
 Arguments = Mapping[str, Any]
 Key = tuple[Any, ...]
+IsLazy = Callable[[torch.Tensor], bool]
 
 
 class NotReplayableError(Exception):
@@ -112,28 +113,38 @@ def comparable(func: Any, result: Any) -> list[torch.Tensor]:
     return [t for t in tensors if not (has_numbers and t.dtype is torch.uint8)]
 
 
-@cache
-def takes_lazy(func: Any) -> bool:
-    """Whether an operator is called with lazy tensors.
+def is_lazy(tensor: torch.Tensor) -> bool:
+    """Whether its elements are not those of its memory: torch makes them when they are needed."""
+    return tensor.is_neg() or tensor.is_conj() or tensor._is_zerotensor()
 
-    For all others torch makes plain ones of them, before a dispatch mode sees the call.
+
+@cache
+def lazy_arguments(func: Any) -> IsLazy | None:
+    """What tells lazy tensors among the arguments of an operator; None where none is called so.
+
+    For most, torch makes plain ones of them, before a dispatch mode sees the call. Products and
+    sums are called with zeros without memory, but with no other.
     """
     has_kernel = partial(torch._C._dispatch_has_kernel_for_dispatch_key, func.name())
-    return any(map(has_kernel, ("Conjugate", "Negative", "ZeroTensor")))
+    if has_kernel("Conjugate") or has_kernel("Negative"):
+        return is_lazy
+    return torch.Tensor._is_zerotensor if has_kernel("ZeroTensor") else None
 
 
-def key_of(what: Any, args: Sequence[Any], kwargs: Arguments, *, may_be_lazy: bool = True) -> Key:
+def key_of(
+    what: Any, args: Sequence[Any], kwargs: Arguments, *, lazy: IsLazy | None = is_lazy
+) -> Key:
     """What two calls of one signature have in common; `what`: which operator, say.
 
-    `may_be_lazy`: whether tensors among the arguments may be.
+    `lazy`: what tells lazy tensors among the arguments; None where there are none.
     Raises NotReplayableError where a tensor is of a kind that cannot be kept.
     """
     key: list[Any] = [what, tuple(kwargs)]
     places: list[int] = []
     begins: list[int] = []
-    _add_to_key(args, key, places, begins, may_be_lazy)
+    _add_to_key(args, key, places, begins, lazy)
     if kwargs:
-        _add_to_key(kwargs.values(), key, places, begins, may_be_lazy)
+        _add_to_key(kwargs.values(), key, places, begins, lazy)
     if len(set(places)) < len(places):  # some in one storage
         numbers: dict[int, int] = {}
         places = [numbers.setdefault(place, len(numbers)) for place in places]
@@ -144,7 +155,7 @@ def key_of(what: Any, args: Sequence[Any], kwargs: Arguments, *, may_be_lazy: bo
 
 
 def _add_to_key(
-    values: Iterable[Any], key: list[Any], places: list[int], begins: list[int], may_be_lazy: bool
+    values: Iterable[Any], key: list[Any], places: list[int], begins: list[int], lazy: IsLazy | None
 ) -> None:
     """Append what counts of arguments; of tensors, too, their storages and where they begin.
 
@@ -163,14 +174,14 @@ def _add_to_key(
                 key += (dtype, value.shape, value.stride(), device, begin % ALIGNMENT)
                 places.append(value.untyped_storage()._cdata)
                 begins.append(begin)
-                if may_be_lazy and is_lazy(value):
+                if lazy is not None and lazy(value):
                     require_plain(value)
             except (RuntimeError, KeyError):  # NotImplementedError is one of the first
                 require_plain(value)
                 raise
         elif isinstance(value, _LISTS):
             key += (list, len(value))
-            _add_to_key(value, key, places, begins, may_be_lazy)
+            _add_to_key(value, key, places, begins, lazy)
         elif kind is float:
             key += (kind, value if value in _SPECIAL else None)
         elif kind is torch.device:
@@ -198,11 +209,6 @@ def _device_type(tensor: torch.Tensor) -> str:
     if tensor.is_meta:
         raise NotReplayableError("quantized and meta tensors")
     return tensor.device.type
-
-
-def is_lazy(tensor: torch.Tensor) -> bool:
-    """Whether its elements are not those of its memory: torch makes them when they are needed."""
-    return tensor.is_neg() or tensor.is_conj() or tensor._is_zerotensor()
 
 
 def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
