@@ -19,6 +19,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,8 @@ COLUMNS = (
 """Columns of `Listing.instructions`; a reason that the catalogue does not have follows them."""
 
 _PREDICATE = re.compile(r"\A\{?\s*@!?U?P\w+\s+")
+_KEPT_OPCODES = 65_536
+"""Texts of instructions whose opcodes are kept: launches of one kernel have the same."""
 _NO_LINES = "No lineinfo available"
 _SHOWN_MESSAGES = 3
 _REMEDY = (
@@ -189,6 +192,7 @@ def is_source_page(text: str) -> bool:
     return _FIRST_COLUMN.search(text, 0, _FIRST_LETTERS) is not None
 
 
+@lru_cache(maxsize=_KEPT_OPCODES)
 def opcode(sass: str) -> str:
     """Operation of an instruction with its modifiers (`LDG.E.128`), without its predicate."""
     words = _PREDICATE.sub("", sass, count=1).strip(" {};").split(maxsplit=1)

@@ -74,6 +74,7 @@ def common_instructions(first: Listing, second: Listing) -> list[tuple[int, int]
     ]
 
 
+@lru_cache(maxsize=16)  # the best kernel is compared with several
 def _keys(listing: Listing) -> list[str]:
     """Instructions as they are compared, without the padding after the last one."""
     sass = listing.instructions[SASS].tolist()

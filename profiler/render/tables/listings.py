@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -113,8 +113,8 @@ def _longest_waits(code: pd.DataFrame) -> list[str]:
 
 
 def _counts(column: pd.Series[float]) -> list[int | None]:
-    values = column.to_numpy(dtype="float64")
-    return [None if np.isnan(value) else int(value) for value in values]
+    values = column.to_numpy(dtype="float64").tolist()
+    return [None if math.isnan(value) else int(value) for value in values]
 
 
 def _numbered(texts: Sequence[Any]) -> tuple[list[Any], list[int]]:
