@@ -90,22 +90,16 @@ class BatchShare(Share):
                 self._ready.append(variant)
             elif variant in pending:
                 self._take_result(failed_build(built.result))
-        self._propose(max(1, len(self._usable)))
+        # A batch for each worker, and what is built while these are measured.
+        ahead = self.search.jobs if self.search.needs_builds else 0
+        most = max(1, len(self._usable)) * BATCH + ahead
+        self._build(self._budget.propose(most - len(self.live.pending)))
         return bool(self._building or self._ready) or not self._budget.is_spent
 
     def _build(self, variants: list[str]) -> None:
         self._building.update(variants)
         if variants:
             self.builds.submit([self.search.variants[variant] for variant in variants])
-
-    def _propose(self, workers: int) -> None:
-        """Propose a batch for each worker, and what is built while these are measured."""
-        ahead = self.search.jobs if self.search.needs_builds else 0
-        out = len(self.live.pending)
-        proposed: list[str] = []
-        while out + len(proposed) < workers * BATCH + ahead and not self._budget.is_spent:
-            proposed.append(self.live.propose())
-        self._build(proposed)
 
     def take_next(self, worker: str) -> WorkItem | None:
         """A whole batch; what is left at the end is shared out among those that are free."""

@@ -22,13 +22,13 @@ from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, SearchPlan
 from profiler.planning.plan import judged_plan
 from profiler.planning.session_plans import NCU
-from profiler.run_folder.folder import RunFolder, create_run, newest_run
+from profiler.run_folder.folder import RunFolder, newest_run
 from profiler.run_folder.seconds import SEARCHES
 from profiler.run_folder.workers import clear_arrivals, name_no_gpu_of_several
 from profiler.sessions.builds.plan_builds import build_all, build_all_stamped
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
-from profiler.sessions.measure import MeasureRequest, begin, with_stages
+from profiler.sessions.measure import MeasureRequest, begin, resumed_or_new, with_stages
 from profiler.sessions.measuring.work import Meanwhile
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
@@ -182,7 +182,7 @@ def _measure(team: Team) -> None:
     earlier = _earlier_run(request, team.device) if search is None else team.run
     homes = {} if earlier is None else homes_of(request, builds, earlier)
     if search is None:
-        _find_run(team, earlier if homes else None)
+        team.run = resumed_or_new(request, earlier if homes else None, team.reporter)
     _begin(team, builds, keys_by_cell(homes))
     problems = ProblemShare(team=team, builds=builds, stamped=stamped, homes=homes)
     Meanwhile(request.meanwhile).start()
@@ -202,7 +202,8 @@ def _search(team: Team, plan: SearchPlan) -> None:
     team.request = replace(everything, plan=judged_plan(experiment, everything.plan, ()))
     builds = build_all(team.request, reporter)
     terms = terms_of(everything, plan, keys_of(_of_any_gpu(team.request), builds))
-    _find_run(team, run_of_search(_earlier_run(everything, team.device), terms))
+    earlier = run_of_search(_earlier_run(everything, team.device), terms)
+    team.run = resumed_or_new(everything, earlier, reporter)
     _begin(team, builds, {})
     search = ExperimentSearch(everything, plan, builds, terms, reporter)
     live = search.opened(team.run)
@@ -215,16 +216,6 @@ def _search(team: Team, plan: SearchPlan) -> None:
         batches.measure()
     judged = judged_plan(experiment, everything.plan, batches.finalists)
     team.request = replace(everything, plan=judged)
-
-
-def _find_run(team: Team, earlier: RunFolder | None) -> None:
-    """Go on with an earlier run, or make a new one."""
-    request = team.request
-    if earlier is None:
-        team.run = create_run(request.out, request.loaded.experiment.name, request.created)
-    else:
-        team.run = earlier
-        team.reporter.say(f"Resuming {earlier.path} (--fresh starts a new run).")
 
 
 def _begin(team: Team, builds: Sequence[BuildResult], keys: dict[str, str]) -> None:

@@ -350,17 +350,23 @@ def _run_folder(
         if request.fresh
         else resumable(request.out, name, keys, on_odd=reporter.warn, on_other=say_anew)
     )
-    if resumed is not None:
-        reporter.say(f"Resuming {resumed.path} (--fresh starts a new run).")
-        # Another process may have begun this run while we waited or built.
-        if request.early is not None and request.early.run != resumed:
-            request.early.leave()
-        return resumed
-    if request.early is not None:
-        if request.early.begins:
-            return request.early.run
-        request.early.leave()
-    return create_run(request.out, name, request.created)
+    early = request.early
+    if early is not None and early.begins and resumed is None:
+        return early.run
+    # Another process may have begun the run to resume while we waited or built.
+    if early is not None and early.run != resumed:
+        early.leave()
+    return resumed_or_new(request, resumed, reporter)
+
+
+def resumed_or_new(
+    request: MeasureRequest, earlier: RunFolder | None, reporter: ProgressReporter
+) -> RunFolder:
+    """The earlier run to go on with, where there is one; else a new one."""
+    if earlier is None:
+        return create_run(request.out, request.loaded.experiment.name, request.created)
+    reporter.say(f"Resuming {earlier.path} (--fresh starts a new run).")
+    return earlier
 
 
 def _say_anew(

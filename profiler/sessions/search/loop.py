@@ -11,13 +11,19 @@ from pathlib import Path
 from profiler.errors import Interrupted
 from profiler.model import BuildResult, Outcome, SearchPlan, Variant
 from profiler.planning.plan import judged_plan
-from profiler.run_folder.folder import RunFolder, create_run, newest_run
+from profiler.run_folder.folder import RunFolder, newest_run
 from profiler.run_folder.seconds import SEARCHES
 from profiler.search.live.journal import Evaluated, Terms
 from profiler.search.live.state import LiveSearch
 from profiler.sessions.builds.plan_builds import build_all
 from profiler.sessions.cell_keys import keys_of
-from profiler.sessions.measure import MeasureRequest, begin, gpu_held, measure_in
+from profiler.sessions.measure import (
+    MeasureRequest,
+    begin,
+    gpu_held,
+    measure_in,
+    resumed_or_new,
+)
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds, Built
 from profiler.sessions.search.bench import STAGE, Bench, Subject, standing_bench
@@ -90,6 +96,13 @@ class SearchBudget:
             return self.search.proposals >= self.plan.evaluations
         return self.plan.seconds is not None and self.elapsed_s >= self.plan.seconds
 
+    def propose(self, most: int) -> list[str]:
+        """Propose as many configurations as the budget allows, up to a number; their variants."""
+        proposed: list[str] = []
+        while len(proposed) < most and not self.is_spent:
+            proposed.append(self.search.propose())
+        return proposed
+
 
 def failed_build(build: BuildResult) -> Evaluated:
     """Result of a configuration that could not be built."""
@@ -138,11 +151,7 @@ class SearchLoop:
 
     def _propose_ahead(self) -> bool:
         """Propose as many as the lookahead and the budget allow; False where all is done."""
-        proposed: list[str] = []
-        depth = self.lookahead.depth
-        while len(self._waiting) + len(proposed) < depth and not self._budget.is_spent:
-            proposed.append(self.search.propose())
-        self._submit(proposed)
+        self._submit(self._budget.propose(self.lookahead.depth - len(self._waiting)))
         return bool(self._waiting)
 
     def _submit(self, variants: tuple[str, ...] | list[str]) -> None:
@@ -216,11 +225,7 @@ def _run_folder(request: MeasureRequest, terms: Terms, reporter: ProgressReporte
     """The newest run, where its search has the same terms; else a new one."""
     name = request.loaded.experiment.name
     newest = None if request.fresh else newest_run(request.out, name, reporter.warn)
-    run = run_of_search(newest and newest[0], terms)
-    if run is not None:
-        reporter.say(f"Resuming {run.path} (--fresh starts a new run).")
-        return run
-    return create_run(request.out, name, request.created)
+    return resumed_or_new(request, run_of_search(newest and newest[0], terms), reporter)
 
 
 # ---- the search ----------------------------------------------------------------------------------
