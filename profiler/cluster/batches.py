@@ -27,7 +27,7 @@ from profiler.search.live.journal import (
 )
 from profiler.search.live.state import LiveSearch
 from profiler.sessions.search.background_builds import BackgroundBuilds, Built
-from profiler.sessions.search.loop import LOOK_EVERY, SearchBudget, failed_build
+from profiler.sessions.search.loop import LOOK_EVERY, MOST_AHEAD, SearchBudget, failed_build
 from profiler.sessions.search.search import ExperimentSearch
 
 BATCH = LOOK_EVERY
@@ -91,7 +91,7 @@ class BatchShare(Share):
             elif variant in pending:
                 self._take_result(failed_build(built.result))
         # A batch for each worker, and what is built while these are measured.
-        ahead = self.search.jobs if self.search.needs_builds else 0
+        ahead = min(self.search.jobs, MOST_AHEAD) if self.search.needs_builds else 0
         most = max(1, len(self._usable)) * BATCH + ahead
         self._build(self._budget.propose(most - len(self.live.pending)))
         return bool(self._building or self._ready) or not self._budget.is_spent
