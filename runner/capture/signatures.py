@@ -35,7 +35,6 @@ _BYTES = {
     if isinstance(dtype, torch.dtype) and not name.startswith("q")
 }
 """Bytes of an element, of types that are not quantized."""
-NESTED = "nested tensors"
 _LOOKED_AT = 8
 """Tensors of a list of numbers that are looked at, at least: an optimizer has hundreds in one."""
 _COMPLEX = frozenset(dtype for dtype in _BYTES if dtype.is_complex)
@@ -406,7 +405,7 @@ def plain_json(value: Any) -> Any:
 def require_plain(tensor: torch.Tensor) -> None:
     """Raise NotReplayableError for a tensor that is no plain piece of memory."""
     if tensor.is_nested:
-        raise NotReplayableError(NESTED)
+        raise NotReplayableError("nested tensors")
     if tensor.layout is not torch.strided:
         raise NotReplayableError("sparse tensors")
     if tensor.is_quantized or tensor.is_meta:

@@ -81,6 +81,7 @@ def test_every_call_of_a_model_runs_again_to_the_bit(models, name, tmp_path):
     again = captured(models[name], tmp_path / "drawn")
     assert [replay for replay in replay_all(tmp_path / "drawn") if replay.failure] == []
 
+    ast.parse((tmp_path / "drawn" / "experiment.py").read_text())
     drawn = CapturedCalls(tmp_path / "drawn")
     for number in [call["id"] for call in again["calls"] if not call["random"]]:
         outputs = drawn.launch(number, drawn.inputs(number))
@@ -243,6 +244,8 @@ def test_results_of_operators_are_right_by_their_own_check(tmp_path):
 def test_a_graph_with_few_digits_inside_is_compared_by_them(tmp_path):
     x = torch.randn(64, 64)
     document = in_program(lambda: x @ x, tmp_path / "c")
+    drawn = [CapturedCalls(tmp_path / "c").inputs(0, seed=seed)["self"] for seed in (0, 0, 1)]
+    assert [tensor.equal(drawn[0]) for tensor in drawn] == [True, True, False]
     (call,) = document["calls"]
     (to_few, to_many) = ({"dtype": name} for name in ("bfloat16", "float32"))
     steps = [
@@ -1017,19 +1020,3 @@ def test_drawn_numbers_keep_what_is_no_number():
     assert of(torch.empty(0)).numel() == 0
     assert of(torch.ones(5, dtype=torch.float8_e4m3fn)).float().tolist() == [1.0] * 5
     assert of(torch.complex(torch.ones(8), torch.zeros(8))).dtype == torch.complex64
-
-
-def test_the_experiment_of_a_capture_is_checked_against_float64(models, tmp_path):
-    captured(models["recommender_training"], tmp_path / "c")
-    source = (tmp_path / "c" / "experiment.py").read_text()
-    ast.parse(source)
-    calls = CapturedCalls(tmp_path / "c")
-    bmm = next(n for n, call in calls.calls.items() if call["operator"] == "aten.bmm.default")
-    inputs = calls.inputs(bmm)
-    right = calls.launch(bmm, inputs)
-
-    assert calls.check(right, inputs, {"call": bmm}) is None
-    right[0][0, 0, 0] += 1
-    assert "1 of" in calls.check(right, inputs, {"call": bmm})
-    assert calls.inputs(bmm)["self"].equal(inputs["self"])
-    assert not calls.inputs(bmm, seed=1)["self"].equal(inputs["self"])
