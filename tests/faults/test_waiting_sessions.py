@@ -181,6 +181,7 @@ def test_what_first_launches_import_is_imported_by_a_process_that_waits(paused):
     imported = paused.late / "imported by"
     waiting = paused.runner("ncu-counters-together.001").pid
     measures = paused.runner("ncu-timing.001").pid
+    wait_for(imported.exists)
     wait_for(lambda: len(imported.read_text().split()) == 2)  # the first stands in a launch
     assert imported.read_text().split() == [str(measures), str(waiting)]
     code, _, err = paused.finish()
