@@ -360,18 +360,18 @@ def test_a_killed_coordinator_has_what_was_complete_of_a_problem_under_way(other
     cluster = other_cluster
     two_sessions = {"metrics": ["duration_ns", "l2_hit_pct"], "blocks": 2}
     spec = write_tiles(cluster.line, rows=ROWS[:1], collect=two_sessions)
-    cluster.start_worker("slow", FAKE_NCU_SLOW_S=0.3)
+    cluster.start_worker("slow", FAKE_NCU_SLOW_S=0.5)
     coordinator = cluster.start_coordinator(spec)
     (run,) = wait_for(cluster.line.runs)
     wait_for(lambda: list(run.glob("raw/*/session.json")))
     end(coordinator)
-    (came,) = attempts(run)
+    came = attempts(run)  # one, and on a machine that is busy elsewhere perhaps the other, too
     (run / ".arriving.half").mkdir()
     again = cluster.measure(spec)
     assert again.code == 0, again.err
     assert "Resuming" in again.err
     assert cluster.line.runs() == [run]
-    assert came in attempts(run)
+    assert set(came) <= set(attempts(run))
     assert not list(run.glob(".arriving.*"))
     made = [visits_of(folder) for folder in attempts(run)]
     assert sorted(map(len, made)) == [3, 2 * 4], "of two sessions, each made once"
