@@ -151,7 +151,7 @@ def payload(
 def pack(document: object) -> Markup:
     """JSON, deflated, in base64: for what the page's script unpacks when it is asked for."""
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
-    packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
+    packed = base64.b64encode(zlib.compress(text.encode())).decode("ascii")
     return Markup(packed)  # noqa: S704 - base64 has no character of HTML
 
 
