@@ -30,9 +30,12 @@ class Reference:
 
 def nudge(tensors: Iterable[torch.Tensor], seed: int) -> None:
     """Move elements by up to eight rounding steps of float32 in place, where their type can."""
+    generators: dict[torch.device, torch.Generator] = {}
     for tensor in tensors:
         if tensor.dtype.to_real() in (torch.float32, torch.float64):
-            generator = torch.Generator(tensor.device).manual_seed(seed)
+            generator = generators.setdefault(
+                tensor.device, torch.Generator(tensor.device).manual_seed(seed)
+            )
             parts = torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()
             steps = torch.empty_like(parts)
             parts.mul_(steps.uniform_(1.0 - _STEP, 1.0 + _STEP, generator=generator))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from profiler.kernels.references import nudge
 from profiler.runner.check import WrongResultError, as_tensors, compare
 from profiler.runner.experiment import Experiment, ExperimentError, importing
 from profiler.runner.functions import FunctionWorkload
@@ -423,6 +424,15 @@ def test_what_explains_rounding_asks_a_reference_of_ones_own_too():
     (workload, inputs, _), _ = sums(torch.float32, picky)
     with pytest.raises(WrongResultError, match="of 512 elements are wrong"):
         compare((total,), expected, rounding=rounding_in(workload.reference({}, inputs)))
+
+
+def test_inputs_are_nudged_apart():
+    first, second = torch.ones(2, 8, dtype=torch.float64).unbind()
+    whole, half = torch.arange(3), torch.ones(3, dtype=torch.float16)
+    nudge([first, second, whole, half], 1)
+    assert 0 < (first - second).abs().max() < 2e-6
+    assert 0 < (first - 1).abs().max() < 1e-6
+    assert (whole.tolist(), half.tolist()) == ([0, 1, 2], [1, 1, 1])
 
 
 def test_a_small_element_may_not_be_off_by_what_large_ones_may_be():
