@@ -192,6 +192,7 @@ def test_a_crash_costs_one_function_of_a_file_and_its_next_process_sees_nothing_
         refereed.prepare({"function": name}, problem, rounds, None)
         for name in ("honest", "crashes")
     )
+    play(refereed, "honest")  # so that there is a round to be seen again
     crashing.restore()
     gone = refereed.party_of(candidate)
     with pytest.raises(ForeignError, match=r"candidate.py ended by signal 6: it said"):
