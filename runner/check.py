@@ -250,7 +250,9 @@ def _counted(
     explained = rounding(got.dtype) if rounding is not None else 0.0
     if isinstance(explained, torch.Tensor):
         of_elements = explained.clamp(min=bound.absolute).mul_(slack)
-        return _Tally(_times(slack, bound), of_elements).count(got, expected)
+        widened = _Tally(_times(slack, bound), of_elements)
+        widened.rounding = float(of_elements.max())
+        return widened.count(got, expected)
     least = max(explained, _half_rounding(got.dtype, expected))
     if least <= bound.absolute:
         return tally
@@ -291,8 +293,6 @@ class _Tally:
         self.tolerance, self._of_elements = tolerance, of_elements
         self.rounding: float | None = None
         """Largest absolute bound where it is what rounding explains."""
-        if of_elements is not None and of_elements.numel():
-            self.rounding = float(of_elements.max())
         self.wrong = 0
         self.worst = -math.inf
         self.worst_at: tuple[int, ...] = ()

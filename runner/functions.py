@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from profiler.kernels.autotuned import Row, watch_launch
-from profiler.kernels.references import Reference, WithoutNarrowTypes, nudge
+from profiler.kernels.references import Reference, WithoutNarrowTypes, nudge, wide_type
 from profiler.runner.arrays import as_tensor, is_array, leaves, memory_address
 from profiler.runner.check import WrongResultError, as_tensors
 from profiler.runner.experiment import (
@@ -35,7 +35,6 @@ from profiler.runner.timing import Launch
 from profiler.runner.variant_options import VariantOptions
 
 Parameters = dict[str, Any]
-_WIDE = {torch.complex32: torch.complex128, torch.complex64: torch.complex128}
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,26 +204,36 @@ class FunctionWorkload:
             return Reference(of_user(), None, of_user)
         narrow = WithoutNarrowTypes()  # type: ignore[no-untyped-call]  # torch's own
         in_float64 = partial(self._in_float64, problem, inputs)
-        without = partial(in_float64, within=narrow)
-        try:
+        without_narrow = partial(in_float64, within=narrow)
+        for compute in (in_float64, without_narrow):
             try:
-                wide, nearby = in_float64(), in_float64
+                wide = compute()
             except (torch.OutOfMemoryError, MemoryError):
                 raise
-            except Exception:
-                wide, nearby = without(), without
-            if _is_rounded(wide, inputs):
-                wide, nearby = without(), without
-        except (torch.OutOfMemoryError, MemoryError):
-            raise
-        except Exception as error:
-            doubt = f"takes no inputs in float64 ({describe(error, Path())})"
-            # Where that fails, too, its own error says why.
-            return self._own_as_reference(problem, inputs, doubt)
+            except Exception as error:
+                doubt = f"takes no inputs in float64 ({describe(error, Path())})"
+            else:
+                if compute is without_narrow or not _is_rounded(wide, inputs):
+                    return self._wide_reference(problem, inputs, compute, wide, narrow.largest_step)
+        # Where that fails, too, its own error says why.
+        return self._own_as_reference(problem, inputs, doubt)
+
+    def _wide_reference(
+        self,
+        problem: Parameters,
+        inputs: Arguments,
+        compute: Callable[..., Any],
+        wide: Any,
+        largest_step: float,
+    ) -> Reference:
+        """Result of the baseline in float64, if types explain what its own differs by; else that.
+
+        `compute` gave it; `largest_step`: of the types that were left out on the way.
+        """
         own = self._in_own_types(problem, inputs)
         if are_alike(own, wide):
             steps = [torch.finfo(t.dtype).eps for t in inputs.inputs() if t.is_floating_point()]
-            return Reference(wide, own, nearby, max([*steps, narrow.largest_step]))
+            return Reference(wide, own, compute, max([*steps, largest_step]))
         doubt = (
             "seems to ignore the types of its inputs: on inputs in float64 it gives something else "
             "altogether"
@@ -581,12 +590,7 @@ def _wide_array(array: Any) -> Any:
     if not isinstance(array, torch.Tensor) and hasattr(array, "astype"):  # NumPy, CuPy, JAX
         return array.astype("float64") if array.dtype.kind == "f" else array.copy()
     tensor = as_tensor(array).detach()
-    if tensor.is_complex():
-        wide = tensor.to(_WIDE.get(tensor.dtype, tensor.dtype), copy=True)
-    else:
-        dtype = torch.float64 if tensor.is_floating_point() else tensor.dtype
-        wide = tensor.to(dtype, copy=True)
-    return wide.requires_grad_(_needs_gradient(array))
+    return tensor.to(wide_type(tensor.dtype), copy=True).requires_grad_(_needs_gradient(array))
 
 
 def _is_rounded(result: Any, inputs: Arguments) -> bool:

@@ -96,7 +96,7 @@ class Rounding:
         return self._explained[number].clamp(min=own) if self._explained else own
 
     def largest(self) -> Allowed:
-        """What was allowed so far, by output: that of the element that is allowed most."""
+        """Function that allows each output what its most allowed element was allowed so far."""
         explained = self._explained or ()
         of_elements = [float(errors.max()) if errors.numel() else 0.0 for errors in explained]
         own = [float(self._own(number, torch.float32)) for number in range(len(self._expected))]

@@ -130,12 +130,12 @@ def _devices(client: Client, request: ClusterRequest, reporter: ProgressReporter
 
 def _earlier_run(request: MeasureRequest, device: str | None = None) -> RunFolder | None:
     """Newest run of the experiment on a device, or on any, that may go on."""
-    found = newest_run(
+    newest = newest_run(
         request.out,
         request.plan.experiment,
         fits=lambda record: device in {None, device_of(record.environment)},
     )
-    return None if found is None or request.fresh else found[0]
+    return None if newest is None or request.fresh else newest[0]
 
 
 # ---- one device ----------------------------------------------------------------------------------

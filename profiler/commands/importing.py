@@ -171,8 +171,10 @@ def _other_page(imported: Imported) -> ImportedPage:
     match imported:
         case ImportedTimelines():
             sections = [
-                timeline_section(one.file, one.recorded_by, one.overview, one.unread)
-                for one in imported.timelines
+                timeline_section(
+                    timeline.file, timeline.recorded_by, timeline.overview, timeline.unread
+                )
+                for timeline in imported.timelines
             ]
             return timelines_page(sections, timelines_to_draw(imported.timelines))
         case ImportedTunings():

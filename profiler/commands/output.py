@@ -115,7 +115,7 @@ def _fielder(types: set[type]) -> Callable[[Any], str]:
 
 
 class _Fields(dict[Any, str]):
-    """What CSV has for each value that was asked for."""
+    """Text in CSV of each value that was asked for."""
 
     def __missing__(self, value: Any) -> str:
         field = self[value] = _field(value)

@@ -56,7 +56,7 @@ class Importer(Generic[T]):
     """One format: how a file of it is recognised, and what reads it."""
 
     name: str
-    """What a file of it is, in messages: `a trace of torch.profiler`."""
+    """Name of a file of it in messages: `a trace of torch.profiler`."""
     files: str
     """How people get such files, in the table of docs/import.md."""
     gives: type[T] | None

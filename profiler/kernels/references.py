@@ -23,7 +23,7 @@ class Reference:
     nearby: Callable[[int], Any]
     """Right results on inputs that are nudged by a seed."""
     largest_step: float = 0.0
-    """Of the floating types on the way to `own`: the distance of 1 to the next larger number."""
+    """Largest distance of 1 to the next larger number in the floating types on the way to `own`."""
     doubt: str = ""
     """Why it is compared with although nobody knows that it is right."""
 
@@ -41,6 +41,13 @@ def nudge(tensors: Iterable[torch.Tensor], seed: int) -> None:
             parts.mul_(steps.uniform_(1.0 - _STEP, 1.0 + _STEP, generator=generator))
 
 
+def wide_type(dtype: torch.dtype) -> torch.dtype:
+    """Float64 for a floating type, complex128 for a complex one; whole numbers as they are."""
+    if dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if dtype.is_floating_point else dtype
+
+
 _NARROWER = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -53,7 +60,7 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
     """
 
     largest_step = 0.0
-    """Of the types that were left out: the distance of 1 to the next larger number."""
+    """Largest distance of 1 to the next larger number in the types that were left out."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operator with float64 in place of narrower types."""

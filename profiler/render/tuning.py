@@ -192,7 +192,8 @@ def tuning_tables(tuned: Sequence[TunedConfig], most: int = MOST_CONFIGS) -> tup
     room = most
     for operation, group in _by_operation(tuned).items():
         ordered = sorted(group, key=_time)
-        lines = tuple(_tuned_row(one, _time(ordered[0])) for one in ordered[: max(0, room)])
+        best_ns = _time(ordered[0])
+        lines = tuple(_tuned_row(config, best_ns) for config in ordered[: max(0, room)])
         room -= len(group)
         tables.append(
             SmallTable(

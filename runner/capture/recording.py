@@ -157,7 +157,7 @@ class Call:
     made: Any
     """The operator, or the launch around the dispatcher."""
     mark: Mark | None
-    """What begins and ends with each, where kernels are timed."""
+    """Range around each, where kernels are timed."""
     count: int = 0
     time_ns: int = 0
     described: Described | None = None
@@ -288,24 +288,24 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         is_fake = types and FakeTensor in types  # as DTensor has them, to find shapes
         if is_fake or self._is_inside or self.is_off or self.graphs.compiling:
             return func(*args, **kwargs)
-        known = self.operators.get(id(func))
-        if known is None:
-            known = self.operators[id(func)] = _Operator(func)
-        if known.kind:
-            return self._unrecorded(known, args, kwargs)
+        called = self.operators.get(id(func))
+        if called is None:
+            called = self.operators[id(func)] = _Operator(func)
+        if called.kind:
+            return self._unrecorded(called, args, kwargs)
         try:
-            key = key_of(id(func), args, kwargs, lazy=known.lazy)
+            key = key_of(id(func), args, kwargs, lazy=called.lazy)
         except NotReplayableError as reason:
             self.recorded.left_out[str(reason)][id(func)] += 1
             return func(*args, **kwargs)
         call = self.recorded.calls.get(key)
         if call is None:
-            return self._first(key, known, args, kwargs)
+            return self._first(key, called, args, kwargs)
         return self._timed(call, func, args, kwargs)
 
-    def _unrecorded(self, known: _Operator, args: Any, kwargs: Arguments) -> Any:
+    def _unrecorded(self, called: _Operator, args: Any, kwargs: Arguments) -> Any:
         """Make a call that is not recorded itself: its parts are, or it is counted."""
-        func, kind = known.func, known.kind
+        func, kind = called.func, called.kind
         if kind == MADE_OF_OTHERS:
             # Nested tensors have kernels of their own; lazy ones would be given to all parts.
             tensors = tensors_in((args, kwargs))
@@ -370,18 +370,18 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         number = next(self._numbers)
         return Call(number, made, self.kernels.mark(number))
 
-    def _first(self, key: Key, known: _Operator, args: Any, kwargs: Arguments) -> Any:
+    def _first(self, key: Key, called: _Operator, args: Any, kwargs: Arguments) -> Any:
         """Make the first call of a signature, and keep what it was called with."""
-        func = known.func
+        func = called.func
         call = self.recorded.calls[key] = self._new_call(func)
         keeps_values = self._values is not None
-        arguments = {**dict(zip(known.names, args, strict=False)), **kwargs}
+        arguments = {**dict(zip(called.names, args, strict=False)), **kwargs}
         relatives = self._families and self._families.get(family_of(key))
         call.described = Described(
             key,
             arguments,
             values=keeps_values,
-            overwritten=known.overwritten,
+            overwritten=called.overwritten,
             like=partial(_elements_of_nearest, key, relatives) if relatives else None,
         )
         result = self._timed(call, func, args, kwargs)

@@ -219,7 +219,7 @@ def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
 
 
 class _Tensor(NamedTuple):
-    """What a key has of a tensor."""
+    """A tensor as a key describes it."""
 
     number: int
     """Among those of the call."""
@@ -333,12 +333,14 @@ class Described:
         return _Arguments(self._key, self._names, self._floats)
 
     def _copied(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        found = self._arguments()
-        first = {place: n for n, place in reversed([*enumerate(found.places)])}
+        of_key = self._arguments()
+        first = {place: n for n, place in reversed([*enumerate(of_key.places)])}
         copies = []
-        for place, end in enumerate(found.ends):
+        for place, end in enumerate(of_key.ends):
             tensor = tensors[first[place]]
-            begin = int(tensor.storage_offset()) * _BYTES[tensor.dtype] - found.begins[first[place]]
+            begin = (
+                int(tensor.storage_offset()) * _BYTES[tensor.dtype] - of_key.begins[first[place]]
+            )
             whole = torch.empty(0, dtype=torch.uint8, device=tensor.device)
             part = whole.set_(tensor.untyped_storage(), begin, (end,), (1,))
             copies.append(part.to("cpu", copy=True))
@@ -352,9 +354,9 @@ class Described:
         `defaults`: arguments that need not be given; `text`: whether words among them may be kept.
         What the tensors held is found here, of what was copied of them.
         """
-        found = self._arguments()
+        of_key = self._arguments()
         elements = self._describe()
-        others = iter(self._like() if self._like is not None else [{}] * len(found.tensors))
+        others = iter(self._like() if self._like is not None else [{}] * len(of_key.tensors))
 
         def as_json(value: Any) -> Any:
             if isinstance(value, _Tensor):
@@ -363,8 +365,8 @@ class Described:
                     "dtype": _dtype_name(value.dtype),
                     "shape": list(value.shape),
                     "stride": list(value.stride),
-                    "storage": found.places[value.number],
-                    "offset": found.begins[value.number] // _BYTES[value.dtype],
+                    "storage": of_key.places[value.number],
+                    "offset": of_key.begins[value.number] // _BYTES[value.dtype],
                     "values": other if sample is None else elements[sample],
                 }
                 return {"tensor": document}
@@ -376,11 +378,13 @@ class Described:
                 )
             return plain_json(value)
 
-        given = {**defaults, **found.values}
+        given = {**defaults, **of_key.values}
         arguments = {name: as_json(value) for name, value in given.items()}
-        devices = dict(zip(found.places, (tensor.device for tensor in found.tensors), strict=True))
+        devices = dict(
+            zip(of_key.places, (tensor.device for tensor in of_key.tensors), strict=True)
+        )
         storages = [
-            {"bytes": end, "device": devices[place]} for place, end in enumerate(found.ends)
+            {"bytes": end, "device": devices[place]} for place, end in enumerate(of_key.ends)
         ]
         return arguments, storages
 

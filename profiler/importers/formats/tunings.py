@@ -37,6 +37,8 @@ class ImportedTunings(Imported):
         }
 
 
+_NS_PER_MS = 1e6
+
 # ---- inductor and Triton -------------------------------------------------------------------------
 
 
@@ -93,7 +95,6 @@ _CACHE = Importer(
 # ---- format T4, as kernel_tuner and the FAIR benchmark hub write it ------------------------------
 
 
-_NS_PER_MS = 1e6
 _IS_T4 = re.compile(
     r'^\s*\{(?=.*"results"\s*:)(?=.*"configuration"\s*:)(?=.*"invalidity"\s*:)', re.DOTALL
 )
@@ -108,10 +109,8 @@ def _read_results(file: GivenFile) -> ImportedTunings:
     try:
         document: Any = json.loads(file.text, parse_constant=lambda _: None)
         results = readable_t4(safe_values(document), unread)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # ValueError: a number of thousands of digits, too
+    except (ValueError, RecursionError) as error:
+        # ValueError: a number of thousands of digits, too.
         raise ParseError(f"{file.name}: no JSON: {str(error)[:200]}") from error
     except ParseError as error:
         raise ParseError(f"{file.name}: {error.message}", remedy=error.remedy) from None

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import torch
 
 from profiler.kernels.cuda_file.description import CudaFile, Fill, Params, TensorArgument
+from profiler.kernels.references import wide_type
 
 _DRAWN = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """Dtypes that torch draws random numbers in; of others a float32 is converted."""
@@ -124,6 +125,5 @@ def in_higher_precision(
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.is_complex():
-        return tensor.to(torch.complex128, copy=True)
-    return tensor.to(torch.float64, copy=True) if tensor.is_floating_point() else tensor
+    is_whole = not (tensor.is_floating_point() or tensor.is_complex())
+    return tensor if is_whole else tensor.to(wide_type(tensor.dtype), copy=True)

@@ -65,7 +65,7 @@ class CudaFileWorkload:
         return Reference(evaluate(None), None, evaluate)
 
     def _by_user_function(self, problem: Params, inputs: Tensors, nudged_by: int | None) -> Any:
-        """What the user's function gives, for nudged copies of tensors where a seed is given."""
+        """Result of the user's function, on nudged copies of the tensors where a seed is given."""
         tensors = readable(self._description, inputs)
         if nudged_by is not None:
             tensors = {name: tensor.clone() for name, tensor in tensors.items()}

@@ -78,12 +78,12 @@ def words(element):
 
 
 def test_the_slowest_regression_comes_first(comparison):
-    found = change_table(comparison, Names.of(comparison)).lines
-    assert [row.name for row in found[:4]] == ["slow", "slow", "fast", "fast"]
-    first, second, third, fourth = (float(row.data[3].raw) for row in found[:4])
+    lines = change_table(comparison, Names.of(comparison)).lines
+    assert [row.name for row in lines[:4]] == ["slow", "slow", "fast", "fast"]
+    first, second, third, fourth = (float(row.data[3].raw) for row in lines[:4])
     assert first >= second > 1 > fourth >= third
-    assert [row.data[5].text for row in found[:4]] == ["slower"] * 2 + ["faster"] * 2
-    assert len(found) == len(comparison.last.cells)
+    assert [row.data[5].text for row in lines[:4]] == ["slower"] * 2 + ["faster"] * 2
+    assert len(lines) == len(comparison.last.cells)
 
 
 # ---- the page ----
