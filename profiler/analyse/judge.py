@@ -144,12 +144,11 @@ class Judge:
         baseline = self.times[self.times["variant"] == self.baseline]
         arms = [baseline[baseline["arm"] == arm] for arm in (0, 1)]
         both = arms[0].merge(arms[1], on=["problem", "block"], suffixes=("", "_again"))
-        return pd.DataFrame(
-            {
-                name: noise_floors(_log_ratio(both, name, f"{name}_again"), both["problem"])
-                for name in ("duration_ns", "cycles")
-            }
-        )
+        floors = {}
+        for name in ("duration_ns", "cycles"):
+            first, again = (both[column].to_numpy(float) for column in (name, f"{name}_again"))
+            floors[name] = noise_floors(pd.Series(_log_ratio(first, again)), both["problem"])
+        return pd.DataFrame(floors)
 
     @cached_property
     def session_sds_of_problems(self) -> pd.Series[Any]:
@@ -216,21 +215,19 @@ class Judge:
 
     def paired(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Log ratios and durations: `pair block log_ratio log_cycles`, `MEDIANS`, `shorter_ns`."""
-        first = self.times.loc[self.times["arm"] == 0, ["cell", "block", "duration_ns", "cycles"]]
-        other = first.rename(columns={"cell": "against"})
-        numbered = pairs[["cell", "against"]].reset_index(names="pair")
-        rows = numbered.merge(first, on="cell").merge(
-            other, on=["against", "block"], suffixes=("", "_other")
-        )
+        cells, blocks, durations, cycles = self._first_visits
+        above, below = (cells.get_indexer(pd.Index(pairs[n])) for n in ("cell", "against"))
+        pair, block = np.nonzero(~np.isnan(durations[above]) & ~np.isnan(durations[below]))
+        above, below = (above[pair], block), (below[pair], block)
         return pd.DataFrame(
             {
-                "pair": rows["pair"],
-                "block": rows["block"],
-                "log_ratio": _log_ratio(rows, "duration_ns", "duration_ns_other"),
-                "log_cycles": _log_ratio(rows, "cycles", "cycles_other"),
-                "median": rows["duration_ns"],
-                "against_median": rows["duration_ns_other"],
-                "shorter_ns": rows[["duration_ns", "duration_ns_other"]].min(axis=1),
+                "pair": pairs.index[pair],
+                "block": blocks[block],
+                "log_ratio": _log_ratio(durations[above], durations[below]),
+                "log_cycles": _log_ratio(cycles[above], cycles[below]),
+                "median": durations[above],
+                "against_median": durations[below],
+                "shorter_ns": np.minimum(durations[above], durations[below]),
             }
         )
 
@@ -258,24 +255,27 @@ class Judge:
         )
 
     @cached_property
-    def _first_visits(self) -> tuple[pd.Index[str], Floats]:
-        """Cells, and log durations of each in each block (cells, blocks): NaN where none is.
+    def _first_visits(self) -> tuple[pd.Index[str], pd.Index[int], Floats, Floats]:
+        """Cells, blocks, and (cells + 1, blocks) durations and cycles: NaN where nothing was timed.
 
-        Without the baseline's second visits.
+        Without the baseline's second visits. The last row is that of a cell without any.
         """
-        rows = self.times[(self.times["arm"] == 0) & (self.times["duration_ns"] > 0)]
-        durations = rows.pivot(index="cell", columns="block", values="duration_ns")
-        return durations.index, np.log(durations.to_numpy(dtype=np.float64))
+        rows = self.times[self.times["arm"] == 0]
+        cell, cells = pd.factorize(rows["cell"])
+        block, blocks = pd.factorize(rows["block"], sort=True)
+        durations, cycles = np.full((2, len(cells) + 1, len(blocks)), np.nan)
+        durations[cell, block], cycles[cell, block] = rows["duration_ns"], rows["cycles"]
+        return pd.Index(cells), pd.Index(blocks), durations, cycles
 
     def selection_bias(self, cells: Collection[str]) -> float:
         """How much too low the lowest of these cells (ids) reads, were all equal: relative, >= 0.
 
         NaN without two cells, or with fewer than `FEWEST_BLOCKS` blocks in common.
         """
-        measured, all_logs = self._first_visits
+        measured, _, durations, _ = self._first_visits
         places = np.unique(measured.get_indexer(pd.Index(list(cells))))
-        logs = all_logs[places[places >= 0]]
-        logs = logs[:, ~np.isnan(logs).any(axis=0)]
+        timed = durations[places[places >= 0]]
+        logs = np.log(timed[:, (timed > 0).all(axis=0)])
         if len(logs) < 2 or logs.shape[1] < FEWEST_BLOCKS:
             return float("nan")
         shortest = np.array([np.exp(np.median(logs, axis=1).min())])
@@ -341,7 +341,7 @@ def _with_quotients(verdicts: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFram
     )
 
 
-def _log_ratio(rows: pd.DataFrame, above: str, below: str) -> pd.Series[Any]:
-    """Log of `above` ÷ `below` by row; NaN where either is missing or not positive."""
-    ratio = rows[above].where(rows[above] > 0) / rows[below].where(rows[below] > 0)
-    return pd.Series(np.log(ratio.to_numpy(dtype=np.float64)), index=rows.index)
+def _log_ratio(above: Floats, below: Floats) -> Floats:
+    """Log of `above` ÷ `below`; NaN where either is missing or not positive."""
+    logs: Floats = np.log(np.where(above > 0, above, np.nan) / np.where(below > 0, below, np.nan))
+    return logs
