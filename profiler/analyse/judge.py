@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -85,13 +85,12 @@ def times_of(
         texts = dict.fromkeys(("cell", "variant", "problem"), object)
         return rows.reindex(columns=list(TIME_COLUMNS)).astype(texts)
     made = rows.drop(columns="collector").groupby(["cell", "block", "arm"], sort=False)
-    plan = pd.DataFrame(
-        [(cell.id, cell.variant.id, cell.problem.id) for cell in cells],
-        columns=["cell", "variant", "problem"],
-    )
     times = made.median().assign(spread=_spreads(made, collector)).reset_index()
-    times = times.astype({"cell": object})
-    return times.merge(plan.astype(object), on="cell")[list(TIME_COLUMNS)]
+    times = times[times["cell"].isin([cell.id for cell in cells])]
+    times["cell"] = times["cell"].astype(object)
+    for name in ("variant", "problem"):
+        times[name] = times["cell"].map({cell.id: getattr(cell, name).id for cell in cells})
+    return times[list(TIME_COLUMNS)].reset_index(drop=True)
 
 
 def _spreads(visits: Any, collector: str | None) -> pd.Series[Any] | float:
@@ -119,6 +118,18 @@ def mixed_launches(times: pd.DataFrame) -> dict[str, float]:
     return mixed
 
 
+class _Visits(NamedTuple):
+    """Matrices (cells + 1, blocks + 1) of first visits; NaN where nothing was timed.
+
+    The last row and the last column are those of what is not there, whose indexer is -1.
+    """
+
+    cells: pd.Index[Any]
+    blocks: pd.Index[Any]
+    durations: Floats
+    cycles: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class Judge:
     """Durations of one kind of session, and the comparison of any two cells by them."""
@@ -141,13 +152,13 @@ class Judge:
     @cached_property
     def floors(self) -> pd.DataFrame:
         """Noise floors of `duration_ns` and `cycles` by problem, from the baseline's two arms."""
-        baseline = self.times[self.times["variant"] == self.baseline]
-        arms = [baseline[baseline["arm"] == arm] for arm in (0, 1)]
-        both = arms[0].merge(arms[1], on=["problem", "block"], suffixes=("", "_again"))
+        again = self.times[(self.times["variant"] == self.baseline) & (self.times["arm"] == 1)]
+        visits = self._first_visits
+        place = visits.cells.get_indexer(again["cell"]), visits.blocks.get_indexer(again["block"])
         floors = {}
-        for name in ("duration_ns", "cycles"):
-            first, again = (both[column].to_numpy(float) for column in (name, f"{name}_again"))
-            floors[name] = noise_floors(pd.Series(_log_ratio(first, again)), both["problem"])
+        for name, first in (("duration_ns", visits.durations), ("cycles", visits.cycles)):
+            logs = _log_ratio(first[place], again[name].to_numpy(dtype=np.float64))
+            floors[name] = noise_floors(pd.Series(logs), again["problem"])
         return pd.DataFrame(floors)
 
     @cached_property
@@ -182,9 +193,10 @@ class Judge:
         shorter = blocks.groupby("pair")["shorter_ns"].median().reindex(table.index)
         table["session_sd"] = session_sds(shorter.to_numpy(dtype=np.float64), self.session_sds)
         verdicts = _with_quotients(self._at_last_looks(blocks, table), blocks)
-        mixed = table["cell"].isin(self._mixed) | table["against"].isin(self._mixed)
-        verdicts.loc[mixed, "verdict"] = Verdict.UNCLEAR
-        verdicts.loc[mixed, "reason"] = Reason.MIXED_LAUNCHES
+        if self._mixed:
+            mixed = table["cell"].isin(self._mixed) | table["against"].isin(self._mixed)
+            verdicts.loc[mixed, "verdict"] = Verdict.UNCLEAR
+            verdicts.loc[mixed, "reason"] = Reason.MIXED_LAUNCHES
         return table[["cell", "against", "problem"]].join(verdicts[[*COLUMNS, *MEDIANS]])
 
     def _at_last_looks(self, blocks: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -193,36 +205,34 @@ class Judge:
         Compared once for each last block that pairs have: what others measured later does not undo
         a verdict.
         """
-        rules = self.rules
-        last_blocks = blocks.groupby("pair")["block"].max().reindex(pairs.index)
-        ends = sorted(last_blocks.dropna().unique(), reverse=True) or [0]
-        verdicts = pd.DataFrame()
-        for end in ends:
-            until = blocks[blocks["block"] <= end]
+        last_blocks = blocks.groupby("pair")["block"].max()
+        latest = last_blocks.max() if len(last_blocks) else 0
+        last_blocks = last_blocks.reindex(pairs.index, fill_value=latest)
+        verdicts = []
+        for end in list(last_blocks.unique()) or [latest]:
             ending = last_blocks.index[last_blocks == end]
             at_end = compare(
-                until,
+                blocks[blocks["block"] <= end],
                 pairs,
-                delta=rules.delta,
-                looks=rules.looks,
+                delta=self.rules.delta,
+                looks=self.rules.looks,
                 described=ending,
                 detectable=self.detectable,
             )
-            if verdicts.empty:
-                verdicts = at_end
-            verdicts.loc[ending] = at_end.loc[ending]
-        return verdicts
+            verdicts.append(at_end.loc[ending])
+        return pd.concat(verdicts).reindex(pairs.index)
 
     def paired(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Log ratios and durations: `pair block log_ratio log_cycles`, `MEDIANS`, `shorter_ns`."""
-        cells, blocks, durations, cycles = self._first_visits
-        above, below = (cells.get_indexer(pd.Index(pairs[n])) for n in ("cell", "against"))
+        visits = self._first_visits
+        durations, cycles = visits.durations, visits.cycles
+        above, below = (visits.cells.get_indexer(pairs[name]) for name in ("cell", "against"))
         pair, block = np.nonzero(~np.isnan(durations[above]) & ~np.isnan(durations[below]))
         above, below = (above[pair], block), (below[pair], block)
         return pd.DataFrame(
             {
                 "pair": pairs.index[pair],
-                "block": blocks[block],
+                "block": visits.blocks[block],
                 "log_ratio": _log_ratio(durations[above], durations[below]),
                 "log_cycles": _log_ratio(cycles[above], cycles[below]),
                 "median": durations[above],
@@ -255,26 +265,23 @@ class Judge:
         )
 
     @cached_property
-    def _first_visits(self) -> tuple[pd.Index[str], pd.Index[int], Floats, Floats]:
-        """Cells, blocks, and (cells + 1, blocks) durations and cycles: NaN where nothing was timed.
-
-        Without the baseline's second visits. The last row is that of a cell without any.
-        """
+    def _first_visits(self) -> _Visits:
+        """Durations and cycles without the baseline's second visits."""
         rows = self.times[self.times["arm"] == 0]
-        cell, cells = pd.factorize(rows["cell"])
+        cell, cells = pd.factorize(rows["cell"], sort=True)
         block, blocks = pd.factorize(rows["block"], sort=True)
-        durations, cycles = np.full((2, len(cells) + 1, len(blocks)), np.nan)
+        durations, cycles = np.full((2, len(cells) + 1, len(blocks) + 1), np.nan)
         durations[cell, block], cycles[cell, block] = rows["duration_ns"], rows["cycles"]
-        return pd.Index(cells), pd.Index(blocks), durations, cycles
+        return _Visits(pd.Index(cells), pd.Index(blocks), durations, cycles)
 
     def selection_bias(self, cells: Collection[str]) -> float:
         """How much too low the lowest of these cells (ids) reads, were all equal: relative, >= 0.
 
         NaN without two cells, or with fewer than `FEWEST_BLOCKS` blocks in common.
         """
-        measured, _, durations, _ = self._first_visits
-        places = np.unique(measured.get_indexer(pd.Index(list(cells))))
-        timed = durations[places[places >= 0]]
+        visits = self._first_visits
+        places = np.unique(visits.cells.get_indexer(pd.Index(list(cells))))
+        timed = visits.durations[places[places >= 0]]
         logs = np.log(timed[:, (timed > 0).all(axis=0)])
         if len(logs) < 2 or logs.shape[1] < FEWEST_BLOCKS:
             return float("nan")

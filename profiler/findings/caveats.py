@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 
 from profiler.analyse.clocks import cell_clocks
-from profiler.analyse.judge import Judge, Rules, mixed_launches, times_of
+from profiler.analyse.judge import Judge, mixed_launches
 from profiler.analyse.samples import metric_columns
 from profiler.analyse.summary import SlowVisits
-from profiler.analyse.verdicts import DELTA
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import (
     FEWEST_BLOCKS,
@@ -52,21 +51,20 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
     builds: Sequence[BuildResult],
     samples: pd.DataFrame,
     environment: Environment,
-    baseline: str | None,
-    delta: float = DELTA,
+    judges: tuple[Judge, Judge],
     recompiled: bool = False,
 ) -> tuple[Notice, ...]:
     """Every caveat of a run, the ones that cost most first.
 
     Problems have their short names, as on the page.
 
-    `baseline` is a variant id; `delta` the relative difference of durations that counts as none;
-    `recompiled`: whether each block was compiled anew.
+    `judges`: of the blocks in which every cell was measured, and of the final. `recompiled`:
+    whether each block was compiled anew.
     """
-    usable = _usable(samples, statuses)
-    timing, final = (
-        times_of(usable, cells, kind) for kind in (SessionKind.TIMING, SessionKind.FINAL)
-    )
+    names = [cell for cell, status in statuses.items() if status.outcome in _USABLE]
+    usable = samples[samples["cell"].isin(names)]
+    timing, final = (judge.times[judge.times["cell"].isin(names)] for judge in judges)
+    baseline, delta = judges[0].baseline, judges[0].rules.delta
     return (
         *_failed(statuses),
         *_wrong(statuses),
@@ -80,7 +78,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_disagreeing_parts(usable),
         *_few_blocks(samples, statuses),
         *_no_baseline(cells, statuses, baseline),
-        *_noise(timing, cells, baseline, delta),
+        *_noise(judges[0], timing, cells),
         *_mixed(timing, cells),
         *_shift(timing, final, cells, baseline, delta),
         *_clocks(environment),
@@ -301,28 +299,20 @@ def _no_baseline(
         yield Notice(NoticeKind.NO_BASELINE, values)
 
 
-def _usable(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> pd.DataFrame:
-    usable = [cell for cell, status in statuses.items() if status.outcome in _USABLE]
-    columns = dict.fromkeys([*samples.columns, "duration_ns", "cycles"])  # these in any case
-    return samples[samples["cell"].isin(usable)].reindex(columns=[*columns])
-
-
-def _noise(
-    times: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, delta: float
-) -> Iterable[Notice]:
+def _noise(judge: Judge, times: pd.DataFrame, cells: Sequence[Cell]) -> Iterable[Notice]:
     """Where the baseline varies by more than the margin, or nobody looked.
 
     With fewer blocks than a verdict needs another notice says so already.
     """
-    baseline_times = times[times["variant"] == baseline]
+    delta = judge.rules.delta
+    baseline_times = times[times["variant"] == judge.baseline]
     blocks = baseline_times[baseline_times["arm"] == 0].groupby("problem")["block"].nunique()
     judged = [str(problem) for problem in blocks[blocks >= FEWEST_BLOCKS].index]
     compared = times.groupby("problem")["variant"].nunique()
     judged = [problem for problem in judged if compared[problem] > 1]
     if not judged:
         return
-    floors = Judge(times, baseline, Rules(delta=delta)).floors["duration_ns"].reindex(judged)
-    effects = np.expm1(floors)
+    effects = np.expm1(judge.floors["duration_ns"].reindex(judged))
     names = _names(cells)
     unknown = [names[problem] for problem in judged if np.isnan(effects[problem])]
     if unknown:

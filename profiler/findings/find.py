@@ -61,7 +61,6 @@ from profiler.findings.kinds.steps import (
 from profiler.findings.kinds.sustained import ColdCells, find_sustained
 from profiler.findings.kinds.timers import find_timers, reference_collector
 from profiler.findings.kinds.waves import WaveFindings, find_waves
-from profiler.findings.method import made_sessions
 from profiler.findings.ranking import (
     VariantRank,
     contenders_of,
@@ -468,8 +467,9 @@ def _assembled(run: _Run, numbers: _Numbers, leaders: _Leaders, judged: _Judged)
                 run.sources,
             ),
         ),
-        sessions=made_sessions(run.report),
-        notices=_notices(run.report, slow_visits_notice(answering, cell_numbers.slow_visits)),
+        notices=_notices(
+            run.report, judged.judges, slow_visits_notice(answering, cell_numbers.slow_visits)
+        ),
     )
 
 
@@ -688,7 +688,9 @@ def _waves(run: _Run, values: Values) -> WaveFindings | None:
     return find_waves(cells, values, run.report.environment.sm_count)
 
 
-def _notices(report: Report, slow: Notice | None) -> tuple[Notice, ...]:
+def _notices(
+    report: Report, judges: tuple[Judge, Judge], slow: Notice | None
+) -> tuple[Notice, ...]:
     """Notices of reading the run, and caveats of its numbers; `slow`: of visits far too slow."""
     run_caveats = caveats(
         cells=report.plan.cells,
@@ -696,8 +698,7 @@ def _notices(report: Report, slow: Notice | None) -> tuple[Notice, ...]:
         builds=report.builds,
         samples=report.measured.samples,
         environment=report.environment,
-        baseline=report.plan.baseline,
-        delta=report.rules.delta,
+        judges=judges,
         recompiled=any(session.recompiles for session in report.plan.sessions),
     )
     replayed = [notice for notice in report.notices if notice.kind is NoticeKind.REPLAYED]

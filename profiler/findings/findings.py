@@ -17,7 +17,7 @@ from profiler.findings.kinds.steps import Rung, StepEffect
 from profiler.findings.kinds.sustained import SustainedFindings
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.findings.kinds.waves import WaveFindings
-from profiler.findings.method import MadeSession
+from profiler.findings.method import MadeSession, made_sessions
 from profiler.findings.ranking import VariantRank
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.timelines.in_kernel import InKernelFindings, find_in_kernel
@@ -318,10 +318,13 @@ class Findings:
     """None where there are not two timers."""
     sustained: SustainedFindings | None
     """None where nothing was measured back to back beside another timer."""
-    sessions: tuple[MadeSession, ...]
-    """The sessions that were made, in their order."""
     notices: tuple[Notice, ...]
     """What a reader must know before believing the numbers."""
+
+    @cached_property
+    def sessions(self) -> tuple[MadeSession, ...]:
+        """The sessions that were made, in their order."""
+        return made_sessions(self.report)
 
     @cached_property
     def search(self) -> SearchFindings | None:

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
+from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.findings.caveats import caveats
 from profiler.model import (
     FEWEST_BLOCKS,
@@ -15,6 +16,7 @@ from profiler.model import (
     Environment,
     Outcome,
     Problem,
+    SessionKind,
     TunedConfig,
     Variant,
 )
@@ -66,14 +68,19 @@ def found():
             cell: replace(statuses[cell], tuned=(TunedConfig("op", ""),) * tried)
             for cell, tried in dict(drawn).items()
         }
+        if samples is None:
+            samples = samples_of({c.id: ENOUGH for c in cells})
+        timing, final = (
+            Judge(times_of(samples, cells, kind), baseline, Rules(delta=delta))
+            for kind in (SessionKind.TIMING, SessionKind.FINAL)
+        )
         notices = caveats(
             cells=cells,
             statuses=statuses,
             builds=builds,
-            samples=samples_of({c.id: ENOUGH for c in cells}) if samples is None else samples,
+            samples=samples,
             environment=environment or Environment(),
-            baseline=baseline,
-            delta=delta,
+            judges=(timing, final),
             recompiled=recompiled,
         )
         assert all(text(notice) for notice in notices)
