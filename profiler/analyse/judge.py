@@ -154,10 +154,11 @@ class Judge:
         """Noise floors of `duration_ns` and `cycles` by problem, from the baseline's two arms."""
         again = self.times[(self.times["variant"] == self.baseline) & (self.times["arm"] == 1)]
         visits = self._first_visits
-        place = visits.cells.get_indexer(again["cell"]), visits.blocks.get_indexer(again["block"])
+        cell = visits.cells.get_indexer(pd.Index(again["cell"]))
+        block = visits.blocks.get_indexer(pd.Index(again["block"]))
         floors = {}
         for name, first in (("duration_ns", visits.durations), ("cycles", visits.cycles)):
-            logs = _log_ratio(first[place], again[name].to_numpy(dtype=np.float64))
+            logs = _log_ratio(first[cell, block], again[name].to_numpy(dtype=np.float64))
             floors[name] = noise_floors(pd.Series(logs), again["problem"])
         return pd.DataFrame(floors)
 
@@ -220,24 +221,25 @@ class Judge:
                 detectable=self.detectable,
             )
             verdicts.append(at_end.loc[ending])
-        return pd.concat(verdicts).reindex(pairs.index)
+        of_all: pd.DataFrame = pd.concat(verdicts).reindex(pairs.index)
+        return of_all
 
     def paired(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Log ratios and durations: `pair block log_ratio log_cycles`, `MEDIANS`, `shorter_ns`."""
         visits = self._first_visits
         durations, cycles = visits.durations, visits.cycles
-        above, below = (visits.cells.get_indexer(pairs[name]) for name in ("cell", "against"))
+        above, below = (visits.cells.get_indexer(pd.Index(pairs[n])) for n in ("cell", "against"))
         pair, block = np.nonzero(~np.isnan(durations[above]) & ~np.isnan(durations[below]))
-        above, below = (above[pair], block), (below[pair], block)
+        first, other = (above[pair], block), (below[pair], block)
         return pd.DataFrame(
             {
                 "pair": pairs.index[pair],
                 "block": visits.blocks[block],
-                "log_ratio": _log_ratio(durations[above], durations[below]),
-                "log_cycles": _log_ratio(cycles[above], cycles[below]),
-                "median": durations[above],
-                "against_median": durations[below],
-                "shorter_ns": np.minimum(durations[above], durations[below]),
+                "log_ratio": _log_ratio(durations[first], durations[other]),
+                "log_cycles": _log_ratio(cycles[first], cycles[other]),
+                "median": durations[first],
+                "against_median": durations[other],
+                "shorter_ns": np.minimum(durations[first], durations[other]),
             }
         )
 
