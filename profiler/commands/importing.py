@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from profiler.findings.why.pairs import PairWhy
+    from profiler.importers.given_file import Imported
     from profiler.importers.launches import ImportedLaunches
-    from profiler.importers.registry import Imported
     from profiler.render.imported import ImportedPage
 
 
@@ -51,8 +51,9 @@ class _Import(ImportRequest):
 
 def import_files(asked: ImportRequest) -> ExitCode:
     """Read files of any format of `profiler.importers`; write tables and a page, or JSON."""
+    from profiler.importers.given_file import notices_document
     from profiler.importers.launches import ImportedLaunches
-    from profiler.importers.registry import notices_document, read_files
+    from profiler.importers.registry import read_files
 
     files, passed_over = _files_named(asked.files)
     request = _Import(**(vars(asked) | {"files": files}))
@@ -163,8 +164,8 @@ def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy |
 
 def _other_page(imported: Imported) -> ImportedPage:
     """What is shown of files without launches of ncu."""
-    from profiler.importers.formats.tunings import ImportedTunings
     from profiler.importers.timelines import ImportedTimelines, timelines_to_draw
+    from profiler.importers.tunings import ImportedTunings
     from profiler.render.imported import tunings_page
     from profiler.render.imported_timelines import timeline_section, timelines_page
 

@@ -1,4 +1,4 @@
-"""A file that somebody wants to have imported."""
+"""A file that somebody wants to have imported, and what importers make of such files."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import codecs
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
+from typing import Any, ClassVar, Self, cast
 
+from profiler.analyse.safe_frames import safe_frames
 from profiler.errors import ParseError
 from profiler.machine.temporary_folders import temporary_folder
+from profiler.notices import Notice, NoticeKind, counted_kind, severity, text
 from profiler.outside_text import safe
 from profiler.parse.bounded_files import GZIP_MAGIC, is_packed, read_content, unpack
 
@@ -143,3 +148,41 @@ def _message(line: str) -> str | None:
         return None
     logged = next((values[key] for key in _MESSAGES if key in values), None)
     return logged.rstrip("\r\n") if isinstance(logged, str) else None
+
+
+# ---- what files hold -----------------------------------------------------------------------------
+
+
+class Imported(ABC):
+    """What files hold that can be shown together: a dataclass of tuples."""
+
+    shows: ClassVar[str]
+    """What is shown of them, in the table of docs/import.md."""
+    notices: tuple[Notice, ...]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Several files in their order as one, with texts that are safe to show."""
+        names = [field.name for field in fields(cast(Any, cls))]
+        of_all = {name: [getattr(part, name) for part in parts] for name in names}
+        return safe_frames(cls(**{n: tuple(chain.from_iterable(of_all[n])) for n in names}))
+
+    @abstractmethod
+    def document(self) -> dict[str, Any]:
+        """All of it as JSON; a value that is absent is null, never 0."""
+
+
+def unread_notices(file: str, unread: Mapping[str, int]) -> tuple[Notice, ...]:
+    """A warning for each kind of what was left out, with how many there are."""
+    return tuple(
+        Notice(NoticeKind.IMPORT_NOT_READ, {"file": file, "what": counted_kind(count, what)})
+        for what, count in unread.items()
+    )
+
+
+def notices_document(notices: Sequence[Notice]) -> list[dict[str, str]]:
+    """Warnings as JSON."""
+    return [
+        {"kind": notice.kind.value, "severity": severity(notice).value, "text": text(notice)}
+        for notice in notices
+    ]

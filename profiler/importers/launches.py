@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pandas as pd
@@ -13,14 +14,26 @@ from profiler.analyse.samples import no_durations, to_catalogue_metrics
 from profiler.analyse.timeline import MOST_NUMBERED
 from profiler.analyse.why.sass_code import executed_by_class
 from profiler.analyse.why.waited_for import by_wait
+from profiler.collect.ncu import LAUNCHES, SASS, SOURCE, find_ncu, report_pages
+from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.findings.json_model import json_value
 from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name, hot_lines
-from profiler.importers.registry import Imported, notices_document
+from profiler.importers.given_file import GivenFile, Imported, notices_document, unread_notices
+from profiler.importers.ncu_report_module import report_module, report_pages_by
+from profiler.importers.ncu_text import TextPage
+from profiler.machine.temporary_folders import temporary_folder
+from profiler.machine.tool_output import Ran, ran_together
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, NoticeKind
-from profiler.parse.ncu_csv import NcuTable
+from profiler.parse.ncu_csv import NcuTable, parse_ncu_csv, read_ncu_csv
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
-from profiler.parse.ncu_source import Listing, SourcePage
+from profiler.parse.ncu_source import (
+    EXECUTED,
+    Listing,
+    SourcePage,
+    join_lines,
+    read_source_page,
+)
 from profiler.parse.nvtx_cells import NvtxRange, grouped_names, without_identifiers
 from profiler.runner import protocol
 
@@ -207,3 +220,107 @@ def _line(line: HotLine) -> dict[str, Any]:
         "reason": line.reason or None,
         "executed": json_value(line.executed),
     }
+
+
+# ---- from files ----------------------------------------------------------------------------------
+
+_PAGE_TIMEOUT_S = 600.0
+
+
+def read_csv(file: GivenFile) -> ImportedLaunches:
+    """Launches of a raw or details page, or what ncu says where it has no table."""
+    if file.is_wrapped:
+        return ImportedLaunches.of(parse_ncu_csv(file.text, file.name), file.name)
+    return ImportedLaunches.of(read_ncu_csv(file.path, limit=file.limit), file.name)
+
+
+def read_source(file: GivenFile) -> ImportedLaunches:
+    """Instructions of a source page."""
+    page = read_source_page(file.text if file.is_wrapped else file.path)
+    if not page.listings:
+        raise ParseError(
+            f"{file.name}: a source page without instructions",
+            remedy="Print it with --print-source sass or cuda,sass.",
+        )
+    return ImportedLaunches.of_source(page, file.name)
+
+
+def read_text(file: GivenFile) -> ImportedLaunches:
+    """Launches of what ncu prints without `--csv`."""
+    read = TextPage(file.text)
+    if not read.launches:
+        raise ParseError(
+            f"{file.name}: launches of ncu without their metrics",
+            remedy="Give all that ncu printed, or the CSV of its report: ncu --import FILE --csv.",
+        )
+    launches = ImportedLaunches.of(parse_ncu_csv(read.csv, file.name), file.name)
+    errors = (
+        Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": file.name, "text": e}) for e in read.errors
+    )
+    return replace(
+        launches, notices=(*launches.notices, *errors, *unread_notices(file.name, read.unread))
+    )
+
+
+def read_report(file: GivenFile) -> ImportedLaunches:
+    """Launches and instructions of a report: ncu prints its pages, or NVIDIA's module has them."""
+    try:
+        ncu = find_ncu(file.environ)
+    except EnvironmentUnusable as error:
+        if (module := report_module()) is not None:
+            return _by_module(module, file)
+        raise _no_ncu(file, error) from error
+    with file.unpacked() as report, temporary_folder() as folder:
+        commands = report_pages(ncu, report)
+        # Side by side: ncu reads the whole report for each.
+        names = (LAUNCHES, SASS, SOURCE)
+        ends = ran_together([commands[name] for name in names], _PAGE_TIMEOUT_S)
+        pages = {
+            name: _written(end, folder / f"{file.path.name}.{name}")
+            for name, end in zip(names, ends, strict=True)
+        }
+        table = read_ncu_csv(pages[LAUNCHES])
+        listings, notices = _listings(pages[SASS], pages[SOURCE], table.launches)
+    read = ImportedLaunches.of(table, file.name)
+    kernels = listed_kernels(file.name, listings)
+    return replace(read, kernels=kernels, notices=(*read.notices, *notices))
+
+
+def _by_module(module: Any, file: GivenFile) -> ImportedLaunches:
+    with file.unpacked() as report:
+        page, listings = report_pages_by(module, report, file.name)
+    read = ImportedLaunches.of(parse_ncu_csv(page, file.name), file.name)
+    return replace(read, kernels=listed_kernels(file.name, listings))
+
+
+def _no_ncu(file: GivenFile, error: EnvironmentUnusable) -> EnvironmentUnusable:
+    name = file.plain_name
+    return EnvironmentUnusable(
+        f"{file.name} is a report, which only ncu can read: {error.message}",
+        remedy=f"{error.remedy} Or install NVIDIA's module for reports (pip install ncu-report). "
+        "Or print its pages where ncu is, and import those: "
+        f"ncu --import {name} --csv --page raw --print-units base > launches.csv; "
+        f"ncu --import {name} --csv --page source --print-source sass > source.csv",
+    )
+
+
+def _written(end: Ran | EnvironmentUnusable, page: Path) -> Path:
+    """File with a page of a report, or with what ncu says of it; raises what kept ncu from it."""
+    if isinstance(end, EnvironmentUnusable):
+        raise end
+    with naming(page):
+        page.write_text(end.printed, encoding="utf-8")
+    return page
+
+
+def _listings(
+    sass: Path, source: Path, launches: pd.DataFrame
+) -> tuple[tuple[Listing, ...], tuple[Notice, ...]]:
+    """Listings with their source lines; none where the report has no counters of instructions."""
+    kernels = [str(kernel) for kernel in launches["kernel"]]
+    try:
+        page, lined = read_source_page(sass, kernels), read_source_page(source)
+    except ParseError:
+        return (), ()
+    counted = [listing for listing in page.listings if listing.instructions[EXECUTED].sum() > 0]
+    return join_lines(counted, lined.listings), (*page.notices, *lined.notices)

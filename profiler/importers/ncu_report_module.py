@@ -54,7 +54,7 @@ def report_module() -> Any | None:
         return None
 
 
-def read_report(module: Any, report: Path, name: str) -> tuple[str, tuple[Listing, ...]]:
+def report_pages_by(module: Any, report: Path, name: str) -> tuple[str, tuple[Listing, ...]]:
     """Raw page of a report as CSV, and listings of launches whose instructions were counted.
 
     Raises ParseError where the module cannot read it.

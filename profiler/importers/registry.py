@@ -1,125 +1,266 @@
-"""What an importer is and what it gives, and every importer there is.
+"""Every format that is imported: how its files are recognised, and what reads them.
 
-Another one is a file in `formats` that has it as `IMPORTER`.
+Another one is an entry of `IMPORTERS`.
 """
 
 from __future__ import annotations
 
-import pkgutil
-from abc import ABC, abstractmethod
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cache
-from importlib import import_module
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
+from typing import NoReturn
 
-from profiler.analyse.safe_frames import safe_frames
 from profiler.errors import ParseError, UsageError
-from profiler.importers import formats
-from profiler.importers.given_file import GivenFile
-from profiler.notices import Notice, NoticeKind, counted_kind, severity, text
+from profiler.importers import launches, timelines, tunings
+from profiler.importers.given_file import SQLITE, GivenFile, Imported
+from profiler.importers.launches import ImportedLaunches
+from profiler.importers.ncu_text import is_ncu_text
+from profiler.importers.nsys_stats_tables import is_nsys_stats
+from profiler.importers.timelines import ImportedTimelines
+from profiler.importers.tunings import ImportedTunings
+from profiler.notices import Notice, NoticeKind
 from profiler.parse.bounded_files import require_regular
+from profiler.parse.inductor import is_inductor_log
+from profiler.parse.ncu_lines import HEADER, OTHER_ORDER
+from profiler.parse.ncu_source import is_source_page
+from profiler.search.kernel_tuner import is_tuner_cache
 
 
-class Imported(ABC):
-    """What files hold that can be shown together: a dataclass of tuples."""
-
-    shows: ClassVar[str]
-    """What is shown of them, in the table of docs/import.md."""
-    notices: tuple[Notice, ...]
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Several files in their order as one, with texts that are safe to show."""
-        names = [field.name for field in fields(cast(Any, cls))]
-        of_all = {name: [getattr(part, name) for part in parts] for name in names}
-        return safe_frames(cls(**{n: tuple(chain.from_iterable(of_all[n])) for n in names}))
-
-    @abstractmethod
-    def document(self) -> dict[str, Any]:
-        """All of it as JSON; a value that is absent is null, never 0."""
-
-
-T = TypeVar("T", bound=Imported)
-
-
-def nowhere(text: str) -> bool:
+def _nowhere(_text: str) -> bool:
     """False: such files are known by their names alone."""
-    del text
     return False
 
 
 @dataclass(frozen=True)
-class Importer(Generic[T]):
+class Importer:
     """One format: how a file of it is recognised, and what reads it."""
 
     name: str
     """Name of a file of it in messages: `a trace of torch.profiler`."""
     files: str
     """How people get such files, in the table of docs/import.md."""
-    gives: type[T] | None
+    gives: type[Imported] | None
     """None of a format that is known, and not read."""
-    read: Callable[[GivenFile], T]
+    read: Callable[[GivenFile], Imported]
     """Raises ParseError where it cannot be read, EnvironmentUnusable where a tool is missing."""
-    is_in: Callable[[str], bool] = nowhere
+    is_in: Callable[[str], bool] = _nowhere
     """Whether a text, or the beginning of one, holds such content; cheap on other texts."""
     endings: tuple[str, ...] = ()
     """What names of such files end in (packed or not), whatever is in them."""
-    among_others: bool = False
-    """Whether its lines stand among those of programs, which may hold other formats, too."""
 
 
-def not_read(name: str, is_in: Callable[[str], bool], remedy: str) -> Importer[Any]:
-    """A format that is named for what it is; `remedy`: what to give instead."""
+# ---- how formats are recognised ------------------------------------------------------------------
 
-    def refuse(file: GivenFile) -> NoReturn:
-        raise ParseError(f"{file.name}: {name}, which is not read", remedy=remedy)
+_NCU_CSV = re.compile(
+    rf"^(?:{HEADER}|{OTHER_ORDER})|\"ID\",\"(?:Process ID|Kernel Name)\"", re.MULTILINE
+)
+_NCU_MESSAGE = re.compile(r"^==(?:PROF|WARNING|ERROR)== ", re.MULTILINE)
+_NCU_SUMMARY = re.compile(
+    r", Invocations \d+\s*$|^\"(?:Process ID|Kernel Name)\",.*\"Invocations\",.*\"Minimum\"",
+    re.MULTILINE,
+)
+_PHASE = re.compile(r'"ph"\s*:')
+_T1 = re.compile(r'^\s*\{(?=.*"ConfigurationSpace"\s*:)(?=.*"TuningParameters"\s*:)', re.DOTALL)
+_T4 = re.compile(
+    r'^\s*\{(?=.*"results"\s*:)(?=.*"configuration"\s*:)(?=.*"invalidity"\s*:)', re.DOTALL
+)
+_NVPROF = re.compile(
+    r"==\d+== (?:NVPROF is profiling|Profiling result|Profiling application)"
+    r"|^\"?Type\"?,\"?Time ?\(%\)|^\"?Start\"?,\"?Duration\"?,\"?Grid X"
+    r"|^[ \t]*Type +Time\(%\) +Time +Calls|^[ \t]*Start +Duration +Grid Size"
+    r"|^\"?Device\"?,\"?Kernel\"?,\"?Invocations",
+    re.MULTILINE,
+)
+_ROCPROF = re.compile(
+    r"^\"?(?:Index|Name|Kind|Domain|Correlation_Id|Dispatch_ID|Node_Id)\"?,.*"
+    r"(?:KernelName|gpu-id|Agent_Id|TotalDurationNs|Start_Timestamp|GPU_ID|Counter_Name"
+    r"|Logical_Node_Id)",
+    re.MULTILINE,
+)
+_OF_NVPROF, _OF_ROCPROF = "StringTable", "rocpd_"
+"""Tables of databases of nvprof and of rocprofv3."""
 
-    return Importer(name, f"{name}: {remedy}", None, refuse, is_in, among_others=True)
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    """Whether a pattern matches anywhere in a text."""
+    return lambda text: pattern.search(text) is not None
 
 
-def unread_notices(file: str, unread: Mapping[str, int]) -> tuple[Notice, ...]:
-    """A warning for each kind of what was left out, with how many there are."""
-    return tuple(
-        Notice(NoticeKind.IMPORT_NOT_READ, {"file": file, "what": counted_kind(count, what)})
-        for what, count in unread.items()
-    )
+def _is_trace(text: str) -> bool:
+    """Whether it is an object with events, or the list of them alone."""
+    beginning = text.lstrip()
+    if beginning.startswith("["):
+        return _PHASE.search(text) is not None
+    return beginning.startswith("{") and '"traceEvents"' in text
 
 
-def notices_document(notices: Sequence[Notice]) -> list[dict[str, str]]:
-    """Warnings as JSON."""
-    return [
-        {"kind": notice.kind.value, "severity": severity(notice).value, "text": text(notice)}
-        for notice in notices
-    ]
+def _is_nsys_export(text: str) -> bool:
+    is_database = text.startswith(SQLITE)
+    return is_database and not any(table in text for table in (_OF_NVPROF, _OF_ROCPROF))
+
+
+def _is_of_nvprof(text: str) -> bool:
+    if text.startswith(SQLITE):
+        return _OF_NVPROF in text and "CUPTI_ACTIVITY_KIND" in text
+    return _NVPROF.search(text) is not None
+
+
+def _is_of_rocprof(text: str) -> bool:
+    if text.startswith(SQLITE):
+        return _OF_ROCPROF in text
+    return _ROCPROF.search(text) is not None or '"rocprofiler-sdk-tool"' in text
 
 
 # ---- all of them ---------------------------------------------------------------------------------
 
 
-@cache
-def importers() -> tuple[Importer[Any], ...]:
-    """All importers by name of their files; those of lines among others last."""
-    names = sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
-    modules = [import_module(f"{formats.__name__}.{name}") for name in names]
-    every = [
-        i for module in modules for i in getattr(module, "IMPORTERS", None) or [module.IMPORTER]
-    ]
-    return tuple(sorted(every, key=lambda importer: importer.among_others))
+def _not_read(name: str, is_in: Callable[[str], bool], remedy: str) -> Importer:
+    """A format that is named for what it is; `remedy`: what to give instead."""
+
+    def refuse(file: GivenFile) -> NoReturn:
+        raise ParseError(f"{file.name}: {name}, which is not read", remedy=remedy)
+
+    return Importer(name, f"{name}: {remedy}", None, refuse, is_in)
 
 
-def importers_of(file: GivenFile, *, whole: bool = True) -> tuple[Importer[Any], ...]:
+IMPORTERS = (
+    Importer(
+        name="CSV of ncu",
+        files="CSV that ncu wrote, any page ([what is understood](parse.md))",
+        gives=ImportedLaunches,
+        read=launches.read_csv,
+        is_in=_matches(_NCU_CSV),
+    ),
+    Importer(
+        name="a source page of ncu",
+        files="CSV of `ncu --import FILE --csv --page source --print-source sass` or `cuda,sass`: "
+        "of each launch the 20 lines with the most samples in which the warp could not issue, what "
+        "it waited for, and executed warp instructions by class",
+        gives=ImportedLaunches,
+        read=launches.read_source,
+        is_in=is_source_page,
+    ),
+    Importer(
+        name="a report of ncu",
+        files="`.ncu-rep` and `.ncu-repz`, where ncu is installed (`PROFILER_NCU`, PATH, NVIDIA's "
+        "folders), or else its Python module `ncu_report` can be imported; also what a source page "
+        "shows, of launches whose instructions were counted (section `SourceCounters`)",
+        gives=ImportedLaunches,
+        read=launches.read_report,
+        endings=(".ncu-rep", ".ncu-repz"),
+    ),
+    Importer(
+        name="text of ncu",
+        files="what ncu prints without `--csv`: metrics and NVTX ranges; the advice of its rules "
+        "is counted",
+        gives=ImportedLaunches,
+        read=launches.read_text,
+        is_in=is_ncu_text,
+    ),
+    Importer(
+        name="a trace of torch.profiler",
+        files="Chrome traces of torch.profiler (`export_chrome_trace`)",
+        gives=ImportedTimelines,
+        read=timelines.read_trace,
+        is_in=_is_trace,
+    ),
+    Importer(
+        name="a timeline of nsys",
+        files="SQLite exports of Nsight Systems (`nsys export --type sqlite`)",
+        gives=ImportedTimelines,
+        read=timelines.read_export,
+        is_in=_is_nsys_export,
+        # Whoever gives a file of that name wants to hear what is wrong with it as an export.
+        endings=(".sqlite",),
+    ),
+    Importer(
+        name="a report of nsys",
+        files="reports of Nsight Systems (`.nsys-rep`, `.qdrep`), where nsys is installed "
+        "(`PROFILER_NSYS`, PATH, NVIDIA's folders, inside Nsight Compute)",
+        gives=ImportedTimelines,
+        read=timelines.read_report,
+        endings=(".nsys-rep", ".qdrep"),
+    ),
+    Importer(
+        name="a cache of kernel_tuner",
+        files="cache files of kernel_tuner, also of a run that was stopped; "
+        "[`simulate`](search.md) replays searches on them",
+        gives=ImportedTunings,
+        read=tunings.read_cache,
+        is_in=is_tuner_cache,
+    ),
+    Importer(
+        name="results in the format T4",
+        files="results of a tuning in the format T4 (the median of the runs of each "
+        "configuration); [`simulate`](search.md) replays searches on them",
+        gives=ImportedTunings,
+        read=tunings.read_results,
+        is_in=_matches(_T4),
+    ),
+    # Lines of what follows stand among those of programs, which may hold the formats above, too.
+    Importer(
+        name="messages of ncu",
+        files="messages of ncu without a table: the error says them",
+        gives=None,
+        read=launches.read_csv,
+        is_in=_matches(_NCU_MESSAGE),
+    ),
+    Importer(
+        name="a table of `nsys stats`",
+        files="what `nsys stats` prints, in columns, as CSV, TSV or JSON: `cuda_gpu_trace`, "
+        "`cuda_api_trace`, `nvtx_pushpop_trace`; the sums of `cuda_gpu_kern_sum`, "
+        "`cuda_gpu_mem_time_sum`, `cuda_gpu_sum`, `cuda_api_sum`, `cuda_api_gpu_sum`, `nvtx_sum`, "
+        "`nvtx_pushpop_sum`, `nvtx_gpu_proj_sum` and `nvtx_gpu_proj_trace`",
+        gives=ImportedTimelines,
+        read=timelines.read_nsys_stats,
+        is_in=is_nsys_stats,
+    ),
+    Importer(
+        name="a log or a cache of an autotuner",
+        files="logs and caches of inductor's autotuner ([fusion.md](fusion.md)), whatever a "
+        "notebook, a rank or a server puts before their lines; what Triton prints with "
+        "`TRITON_PRINT_AUTOTUNING=1` (what it tried and chose, without times)",
+        gives=ImportedTunings,
+        read=tunings.read_log,
+        is_in=is_inductor_log,
+    ),
+    _not_read(
+        "a summary of ncu",
+        _matches(_NCU_SUMMARY),
+        "Print the launches: leave out --print-summary.",
+    ),
+    _not_read(
+        "output of nvprof",
+        _is_of_nvprof,
+        "Measure with ncu or nsys, which have taken its place; `import` reads their files.",
+    ),
+    _not_read(
+        "output of rocprof",
+        _is_of_rocprof,
+        "Record the program with torch.profiler, if it uses torch: Chrome traces of AMD's GPUs are "
+        "read.",
+    ),
+    _not_read(
+        "a space to search in the format T1",
+        _matches(_T1),
+        "Search it: `simulate` and `search.space` of an experiment take it (docs/search.md); its "
+        "results, in the format T4, are imported.",
+    ),
+)
+"""In the order in which they are tried: the first that recognises a file reads it first."""
+
+
+def importers_of(file: GivenFile, *, whole: bool = True) -> tuple[Importer, ...]:
     """Importers that recognise a file, the one to read it first.
 
     `whole`: whether all of it is looked at where its beginning is of no format.
     """
-    by_name = [i for i in importers() if i.endings and file.plain_name.endswith(i.endings)]
-    by_head = by_name or [i for i in importers() if i.is_in(file.head)]
+    by_name = [i for i in IMPORTERS if i.endings and file.plain_name.endswith(i.endings)]
+    by_head = by_name or [i for i in IMPORTERS if i.is_in(file.head)]
     if by_head or not whole:
         return tuple(by_head)
-    return tuple(i for i in importers() if i.is_in(file.text))
+    return tuple(i for i in IMPORTERS if i.is_in(file.text))
 
 
 def read_files(
@@ -158,13 +299,13 @@ def read_files(
     return type(parts[0]).joined(parts), tuple(notices)
 
 
-def _required(file: GivenFile) -> tuple[Importer[Any], ...]:
+def _required(file: GivenFile) -> tuple[Importer, ...]:
     require_regular(file.path)
     if not file.path.is_file():
         raise ParseError(f"{file.path}: no such file.")
     recognisers = importers_of(file)
     if not recognisers:
-        known = "; ".join(dict.fromkeys(i.name for i in importers() if i.gives))
+        known = "; ".join(dict.fromkeys(i.name for i in IMPORTERS if i.gives))
         raise ParseError(
             f"{file.path}: nothing in it is of a format that is read", remedy=f"These are: {known}."
         )

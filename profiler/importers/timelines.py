@@ -1,33 +1,48 @@
-"""Timelines of whole files: of Nsight Systems, of torch.profiler."""
+"""Timelines of whole files: traces of torch.profiler, exports, reports and tables of nsys."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.safe_frames import safe_frames
+from profiler.analyse.timeline import MOST_NUMBERED, SUMMARY_COLUMNS, TREE_COLUMNS
+from profiler.collect.nsys import convert_command, convert_failed, find_nsys
+from profiler.errors import EnvironmentUnusable, ParseError
 from profiler.findings.json_model import json_value
 from profiler.findings.timelines.cells import TimelineFindings, imported_timelines
 from profiler.findings.timelines.overview import (
+    MEMBER_COLUMNS,
     ON_CPU,
     TimelineOverview,
     overview,
     with_devices,
 )
-from profiler.importers.given_file import GivenFile
-from profiler.importers.registry import Imported
+from profiler.importers.given_file import GivenFile, Imported
+from profiler.importers.nsys_stats_tables import (
+    API,
+    KERNELS,
+    OTHERS,
+    RANGES,
+    StatsTables,
+    parse_nsys_stats,
+)
+from profiler.machine.temporary_folders import temporary_folder
+from profiler.machine.tool_output import printed
 from profiler.model import SCHEMA_VERSION
-from profiler.notices import Notice
+from profiler.notices import Notice, counted_kind
 from profiler.outside_text import safe_values
-from profiler.parse.nsys import Timeline
+from profiler.parse.chrome_trace import read_traces
+from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import Attribution, attribute
-from profiler.parse.nvtx_cells import without_identifiers
+from profiler.parse.nvtx_cells import grouped_names, without_identifiers
 from profiler.runner import protocol
 
 _TIMES = ("start_ns", "end_ns", "launch_ns", "launch_end_ns")
@@ -184,6 +199,125 @@ def _document(imported: ImportedTimeline) -> dict[str, Any]:
 def _records(frame: pd.DataFrame, most: int | None = None) -> list[dict[str, Any]]:
     rows = (frame if most is None else frame.head(most)).astype(object).to_dict("records")
     return [{str(name): json_value(value) for name, value in row.items()} for row in rows]
+
+
+# ---- traces, exports and reports -----------------------------------------------------------------
+
+_TIMEOUT_S = 1800.0
+
+
+def read_trace(file: GivenFile) -> ImportedTimelines:
+    """The timeline of a Chrome trace, without paths and names of the machine."""
+    recorded = read_traces([file.path], file.limit)
+    return imported_timeline(file, "torch.profiler", "torch", recorded)
+
+
+def read_export(file: GivenFile) -> ImportedTimelines:
+    """The timeline of an SQLite export of nsys."""
+    with file.unpacked() as export:
+        return imported_timeline(file, "nsys", "nsys", read_nsys(export, of_others=True))
+
+
+def read_report(file: GivenFile) -> ImportedTimelines:
+    """The timeline of a report of nsys, which nsys exports.
+
+    A report holds the whole environment of the profiled process: it is exported in a private
+    temporary folder, and only what `profiler.parse.nsys` takes out of the export is kept.
+    """
+    with file.unpacked() as report, temporary_folder() as folder:
+        export = _exported(report, folder, file.environ)
+        return imported_timeline(file, "nsys", "nsys", read_nsys(export, of_others=True))
+
+
+def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> Path:
+    """SQLite export of a report, in that folder."""
+    try:
+        nsys = find_nsys(environ)
+    except EnvironmentUnusable as error:
+        raise EnvironmentUnusable(
+            f"{report.name} is a report, which only nsys can read: {error.message}",
+            remedy=f"{error.remedy} Or export it where nsys is (nsys export --type sqlite "
+            f"{report.name}), and import that.",
+        ) from error
+    export = folder / "export.sqlite"
+    output = printed(convert_command(nsys, report, export), _TIMEOUT_S)
+    failed = convert_failed(export, report.name, output)
+    if failed is not None:
+        raise failed
+    return export
+
+
+# ---- tables of `nsys stats` ----------------------------------------------------------------------
+
+_SUMMED = ("instances", "host_ns", "operations", "span_ns")
+_NOT_SUMMED = ("by_time", "gpu_ns", "busy_ns", "self_operations", "self_gpu_ns", "self_busy_ns")
+
+
+def read_nsys_stats(file: GivenFile) -> ImportedTimelines:
+    """Tables of `nsys stats`: of reports that list events a timeline, of others the sums alone."""
+    parts = parse_nsys_stats(file.text)
+    if all(part.is_empty for part in parts):
+        kinds = (counted_kind(n, what) for part in parts for what, n in part.unread.items())
+        unread = ", ".join(kinds)
+        raise ParseError(
+            f"{file.name}: nothing of `nsys stats` that is read ({unread or 'no row'})",
+            remedy="Give the report itself (.nsys-rep), or its export (nsys export --type sqlite).",
+        )
+    return ImportedTimelines(
+        tuple(timeline for part in parts for timeline in _timelines(file, part))
+    )
+
+
+def _timelines(file: GivenFile, tables: StatsTables) -> Iterator[Any]:
+    for timeline in imported_timeline(file, "nsys stats", "nsys", tables.timeline).timelines:
+        of = f" ({tables.export})" if tables.export else ""
+        yield replace(
+            timeline, file=f"{timeline.file}{of}", overview=_with_sums(timeline.overview, tables)
+        )
+
+
+def _with_sums(overview: TimelineOverview, tables: StatsTables) -> TimelineOverview:
+    """Sums beside the events; where events are there, too, what these add up to stays."""
+    sums = {of: _summary(rows) for of, rows in tables.sums.items() if of != RANGES}
+    ranges = _with_groups(tables.sums.get(RANGES, []))
+    made = replace(
+        overview,
+        kernels=overview.kernels if len(overview.kernels) else sums.get(KERNELS, overview.kernels),
+        others=overview.others if len(overview.others) else sums.get(OTHERS, overview.others),
+        api=overview.api if len(overview.api) else sums.get(API, overview.api),
+        ranges=overview.ranges if len(overview.ranges) else _tree(ranges),
+        members=overview.members if len(overview.ranges) else _members(ranges),
+    )
+    if tables.operations:
+        return made
+    counted = [frame["instances"].sum(min_count=1) for frame in (made.kernels, made.others)]
+    known = [int(count) for count in counted if pd.notna(count)]
+    return replace(made, operations=sum(known) if known else None, busy_ns=None, devices=None)
+
+
+def _summary(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
+    return frame.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _with_groups(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Sums of ranges, and what stays of each name."""
+    frame = pd.DataFrame(rows, columns=["domain", "name", *_SUMMED])
+    groups = grouped_names(frame["name"].unique(), MOST_NUMBERED)
+    return frame.assign(group=frame["name"].map(groups), gpu_ns=float("nan"))
+
+
+def _tree(sums: pd.DataFrame) -> pd.DataFrame:
+    """Ranges by name; a sum does not say which lies in which."""
+    grouped = sums.groupby(["domain", "group"], sort=False)[list(_SUMMED)].sum(min_count=1)
+    grouped = grouped.sort_values("host_ns", ascending=False, kind="stable").reset_index()
+    tree = grouped.rename(columns={"group": "name"}).assign(parent=-1, depth=1)
+    return tree.reindex(columns=list(TREE_COLUMNS)).astype(dict.fromkeys(_NOT_SUMMED, float))
+
+
+def _members(sums: pd.DataFrame) -> pd.DataFrame:
+    of_groups = sums[sums["name"] != sums["group"]].sort_values("host_ns", ascending=False)
+    return of_groups[list(MEMBER_COLUMNS)].reset_index(drop=True)
 
 
 # ---- what takes most time of a trace, and what a live capture would record of it

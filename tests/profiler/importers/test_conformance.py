@@ -22,8 +22,8 @@ from profiler.commands.importing import import_files
 from profiler.commands.output import dump
 from profiler.commands.requests import ImportRequest
 from profiler.errors import ProfilerError
-from profiler.importers.given_file import GivenFile
-from profiler.importers.registry import importers, importers_of, notices_document, read_files
+from profiler.importers.given_file import GivenFile, notices_document
+from profiler.importers.registry import IMPORTERS, importers_of, read_files
 
 sys.path.append(str(Path(__file__).parents[1] / "parse"))
 from nsys_exports import ExportFile
@@ -132,7 +132,7 @@ def test_every_importer_is_tried_here():
         first, *others = importers_of(file)
         assert not [other.name for other in others if other.gives], text
         tried.add(first.name)
-    assert tried == {importer.name for importer in importers()}
+    assert tried == {importer.name for importer in IMPORTERS}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from ncu_samples import capture
 
 from profiler.errors import ParseError
-from profiler.importers.formats.ncu_text import TextPage
+from profiler.importers.ncu_text import TextPage
 from profiler.importers.registry import read_files
 from profiler.parse.ncu_csv import parse_ncu_csv
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from profiler.errors import ParseError
-from profiler.importers.given_file import GivenFile
-from profiler.importers.registry import Imported, Importer, notices_document, unread_notices
+from profiler.importers.given_file import GivenFile, Imported, notices_document, unread_notices
 from profiler.model import SCHEMA_VERSION, TunedConfig
 from profiler.notices import Notice
 from profiler.outside_text import safe_values
-from profiler.parse.inductor import is_inductor_log, parse_inductor_log
-from profiler.search.kernel_tuner import TunerCache, is_tuner_cache, parse_tuner_cache
+from profiler.parse.inductor import parse_inductor_log
+from profiler.search.kernel_tuner import TunerCache, parse_tuner_cache
 from profiler.search.t4 import CORRECT, RecordedResult, readable_t4
 
 
@@ -42,28 +40,18 @@ _NS_PER_MS = 1e6
 # ---- inductor and Triton -------------------------------------------------------------------------
 
 
-def _read_log(file: GivenFile) -> ImportedTunings:
+def read_log(file: GivenFile) -> ImportedTunings:
+    """Configurations of a log or a cache of inductor, or of what Triton prints."""
     unread: Counter[str] = Counter()
     configurations = parse_inductor_log(file.text, file.name, unread)
     return ImportedTunings(configurations, unread_notices(file.name, unread))
 
 
-_LOG = Importer(
-    name="a log or a cache of an autotuner",
-    files="logs and caches of inductor's autotuner ([fusion.md](fusion.md)), whatever a notebook, "
-    "a rank or a server puts before their lines; what Triton prints with "
-    "`TRITON_PRINT_AUTOTUNING=1` (what it tried and chose, without times)",
-    gives=ImportedTunings,
-    read=_read_log,
-    is_in=is_inductor_log,
-    among_others=True,
-)
-
-
 # ---- kernel_tuner --------------------------------------------------------------------------------
 
 
-def _read_cache(file: GivenFile) -> ImportedTunings:
+def read_cache(file: GivenFile) -> ImportedTunings:
+    """Configurations of a cache of kernel_tuner."""
     cache = parse_tuner_cache(file.text, file.name)
     notices = unread_notices(file.name, cache.unread)
     return ImportedTunings(tuple(_cached(cache)), notices)
@@ -82,29 +70,11 @@ def _cached(cache: TunerCache) -> Iterator[TunedConfig]:
         )
 
 
-_CACHE = Importer(
-    name="a cache of kernel_tuner",
-    files="cache files of kernel_tuner, also of a run that was stopped; "
-    "[`simulate`](search.md) replays searches on them",
-    gives=ImportedTunings,
-    read=_read_cache,
-    is_in=is_tuner_cache,
-)
-
-
 # ---- format T4, as kernel_tuner and the FAIR benchmark hub write it ------------------------------
 
 
-_IS_T4 = re.compile(
-    r'^\s*\{(?=.*"results"\s*:)(?=.*"configuration"\s*:)(?=.*"invalidity"\s*:)', re.DOTALL
-)
-
-
-def _is_results(text: str) -> bool:
-    return _IS_T4.match(text) is not None
-
-
-def _read_results(file: GivenFile) -> ImportedTunings:
+def read_results(file: GivenFile) -> ImportedTunings:
+    """Configurations of results in the format T4, the median of the runs of each."""
     unread: Counter[str] = Counter()
     try:
         document: Any = json.loads(file.text, parse_constant=lambda _: None)
@@ -128,15 +98,3 @@ def _recorded(name: str, results: Sequence[RecordedResult]) -> Iterator[TunedCon
             time_ns=None if time is None else time * _NS_PER_MS,
             best=time is not None and time == best,
         )
-
-
-_RESULTS = Importer(
-    name="results in the format T4",
-    files="results of a tuning in the format T4 (the median of the runs of each configuration); "
-    "[`simulate`](search.md) replays searches on them",
-    gives=ImportedTunings,
-    read=_read_results,
-    is_in=_is_results,
-)
-
-IMPORTERS = (_CACHE, _RESULTS, _LOG)

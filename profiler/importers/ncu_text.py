@@ -19,15 +19,8 @@ import io
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
-from profiler.errors import ParseError
-from profiler.importers.given_file import GivenFile
-from profiler.importers.launches import ImportedLaunches
-from profiler.importers.registry import Importer, unread_notices
-from profiler.notices import Notice, NoticeKind
 from profiler.parse.inductor import WHEN
-from profiler.parse.ncu_csv import parse_ncu_csv
 from profiler.parse.ncu_launches import PUSH_POP_HEADER, START_END_HEADER
 
 _PROCESS = re.compile(r"\[(?P<id>\d+)\] (?P<name>\S+)@(?P<host>\S+)\s*$")
@@ -199,32 +192,7 @@ def _identity(kernel: re.Match[str]) -> tuple[str, ...]:
     return (kernel["kernel"], *place, block, grid, kernel["device"] or "", kernel["cc"] or "")
 
 
-def _is_in(text: str) -> bool:
+def is_ncu_text(text: str) -> bool:
+    """Whether a text has lines that begin launches; cheap on other texts."""
     lines = (line for line in text.splitlines() if _OF_LAUNCHES in line[:_LONGEST_LINE])
     return _OF_LAUNCHES in text and any(map(_KERNEL.match, lines))
-
-
-def _read(file: GivenFile) -> ImportedLaunches:
-    read = TextPage(file.text)
-    if not read.launches:
-        raise ParseError(
-            f"{file.name}: launches of ncu without their metrics",
-            remedy="Give all that ncu printed, or the CSV of its report: ncu --import FILE --csv.",
-        )
-    launches = ImportedLaunches.of(parse_ncu_csv(read.csv, file.name), file.name)
-    errors = (
-        Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": file.name, "text": e}) for e in read.errors
-    )
-    return replace(
-        launches, notices=(*launches.notices, *errors, *unread_notices(file.name, read.unread))
-    )
-
-
-IMPORTER = Importer(
-    name="text of ncu",
-    files="what ncu prints without `--csv`: metrics and NVTX ranges; the advice of its rules is "
-    "counted",
-    gives=ImportedLaunches,
-    read=_read,
-    is_in=_is_in,
-)
