@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum, unique
 from textwrap import shorten
 from typing import Any
 
@@ -19,84 +19,453 @@ class Severity(StrEnum):
     ERROR = "error"
 
 
-class NoticeKind(StrEnum):
-    """Every notice that this project can attach to results."""
+@unique
+class NoticeKind(Enum):
+    """Every notice that can be attached to results: severity, text and remedy.
 
-    REPLAYED = "replayed"
-    REPLAY_IGNORES = "replay_ignores"
-    UNLOCKED_CLOCKS = "unlocked_clocks"
-    KERNELS_REPLAYED = "kernels_replayed"
-    PASSES_UNFLUSHED = "passes_unflushed"
-    FEW_BLOCKS = "few_blocks"
-    FEW_BLOCKS_FOR_FAMILY = "few_blocks_for_family"
-    FAILED_CELLS = "failed_cells"
-    WRONG_RESULTS = "wrong_results"
-    NOT_MEASURED = "not_measured"
-    NOT_RECORDED = "not_recorded"
-    MISSING_METRICS = "missing_metrics"
-    VALUES_MISSING = "values_missing"
-    PARTS_DISAGREE = "parts_disagree"
-    OTHER_TIMER = "other_timer"
-    DUPLICATE_CODE = "duplicate_code"
-    RESULTS_OF_OTHER_TYPES = "results_of_other_types"
-    OTHER_ENVIRONMENTS = "other_environments"
-    TUNED_OTHERWISE = "tuned_otherwise"
-    ONE_DRAW = "one_draw"
-    DRAWS = "draws"
-    SESSION_DIED = "session_died"
-    EXPLAINING_DIED = "explaining_died"
-    JOURNAL_ODD = "journal_odd"
-    JOURNAL_LINES_LOST = "journal_lines_lost"
-    KERNELS_UNCHECKED = "kernels_unchecked"
-    DURATIONS_IMPOSSIBLE = "durations_impossible"
-    GPU_SHARED = "gpu_shared"
-    SEVERAL_GPUS = "several_gpus"
-    TRUSTED = "trusted"
-    NOT_RECHECKED = "not_rechecked"
-    COPIES_NOT_TIMED = "copies_not_timed"
-    SEVERAL_STREAMS = "several_streams"
-    COMPARED_IN_OWN_TYPES = "compared_in_own_types"
-    ROUNDING_ALLOWED = "rounding_allowed"
-    UNCONFINED = "unconfined"
-    LESS_EXACT = "less_exact"
-    ATTEMPT_LINKED = "attempt_linked"
-    ATTEMPT_DAMAGED = "attempt_damaged"
-    ATTEMPT_FILE_DAMAGED = "attempt_file_damaged"
-    SEARCH_DAMAGED = "search_damaged"
-    SEARCH_LINES_LOST = "search_lines_lost"
-    NO_BASELINE = "no_baseline"
-    NOISE_FLOOR_UNKNOWN = "noise_floor_unknown"
-    NOISE_FLOOR_ABOVE_MARGIN = "noise_floor_above_margin"
-    SLOW_VISITS = "slow_visits"
-    MIXED_LAUNCHES = "mixed_launches"
-    BASELINE_SHIFTED = "baseline_shifted"
-    ORDER_REVERSED = "order_reversed"
-    NOT_COMPARABLE = "not_comparable"
-    NO_CONTROL = "no_control"
-    CLOCK_MOVED = "clock_moved"
-    FILES_EDITED = "files_edited"
-    ANOTHER_GPU = "another_gpu"
-    DIFFERENT_EXPERIMENTS = "different_experiments"
-    CSV_UNREADABLE = "csv_unreadable"
-    CSV_TRUNCATED = "csv_truncated"
-    CSV_BAD_ROWS = "csv_bad_rows"
-    CSV_BAD_CELLS = "csv_bad_cells"
-    SOURCE_BAD_ROWS = "source_bad_rows"
-    CSV_NO_DURATIONS = "csv_no_durations"
-    CSV_NO_UNITS = "csv_no_units"
-    CSV_ODD_UNIT = "csv_odd_unit"
-    CSV_REPEATED_COLUMN = "csv_repeated_column"
-    CSV_REPEATED_ROWS = "csv_repeated_rows"
-    IMPORT_NOT_READ = "import_not_read"
-    VISITS_LOST = "visits_lost"
-    CSV_TOOL_MESSAGE = "csv_tool_message"
-    BLOCKS_THROTTLED_MEASURED_AGAIN = "blocks_throttled_measured_again"
-    BLOCKS_STILL_THROTTLED = "blocks_still_throttled"
-    POWER_CAPPED = "power_capped"
-    CLOCK_SPREAD = "clock_spread"
-    CLOCKS_DIFFER = "clocks_differ"
-    NOT_SETTLED = "not_settled"
-    LAUNCHES_WITH_GAPS = "launches_with_gaps"
+    Text and remedy are format strings over the values of a notice.
+    """
+
+    def __init__(self, severity: Severity, text: str, remedy: str = "") -> None:
+        self.severity = severity
+        self.text = text
+        self.remedy = remedy
+
+    @property
+    def key(self) -> str:
+        """Name in documents."""
+        return self.name.lower()
+
+    REPLAYED = (
+        Severity.WARNING,
+        "Replayed recording: measured on {gpu} at {when} with {ncu}, not on this machine.",
+        "Run it on a machine with an NVIDIA GPU and ncu; --live refuses to replay.",
+    )
+    REPLAY_IGNORES = (
+        Severity.WARNING,
+        "A replay shows what was recorded and ignores {settings}.",
+        "Measure on a machine with an NVIDIA GPU and ncu; --live refuses to replay.",
+    )
+    UNLOCKED_CLOCKS = (
+        Severity.INFO,
+        "The GPU's clocks were not locked (clock control: {clock_control}).",
+        "Compare cycles beside durations, or set collect.clock_control to base where that is "
+        "allowed.",
+    )
+    KERNELS_REPLAYED = (
+        Severity.INFO,
+        "Counters of {count} of the cells with several kernels were collected kernel by kernel, "
+        "each with empty caches; when timed, later kernels may find in L2 what earlier ones left.",
+        "Ask for counters that fit in one pass, or set collect.cache_control to all: then both are "
+        "measured alike.",
+    )
+    PASSES_UNFLUSHED = (
+        Severity.WARNING,
+        "{session}: ncu took several passes for {count} of {total} launches that were planned for "
+        "one, with empty caches in the first only: counters may have been counted with warm ones.",
+        "Set collect.cache_control to all, and run the same command again.",
+    )
+    FEW_BLOCKS = (
+        Severity.WARNING,
+        "Only {blocks:timing block|timing blocks}: numbers are shown, but fewer than {needed} "
+        "cannot support a verdict.",
+        "Raise collect.blocks or pass --blocks {needed}.",
+    )
+    FEW_BLOCKS_FOR_FAMILY = (
+        Severity.INFO,
+        "{blocks} blocks give no verdict where one of {comparisons} variants alone differs from "
+        "the baseline, unless by more than three times the margin: the smallest p value of their "
+        "ranks, adjusted for {comparisons} comparisons, is {smallest}, and {looks_ask} "
+        "for less than {level}. {needed} blocks can.",
+        "Raise collect.blocks or pass --blocks {needed}.",
+    )
+    FAILED_CELLS = (
+        Severity.ERROR,
+        "{count} of {total} cells failed: {causes}.",
+        "See the outcome column under Every cell; fix the variant and run the same command again. "
+        "What does not fit into memory needs a smaller problem.",
+    )
+    WRONG_RESULTS = (
+        Severity.ERROR,
+        "{count:cell gave a wrong result and is|cells gave a wrong result and are} not ranked: "
+        "{cells}.",
+        "Compare the kernel with its reference at that problem.",
+    )
+    NOT_MEASURED = (
+        Severity.WARNING,
+        "{count} of {total} cells have no samples.",
+        "Run the same command again: it measures only what is missing.",
+    )
+    NOT_RECORDED = (
+        Severity.WARNING,
+        "{count} of {total} cells are not in the recording: the rest is compared.",
+        "Select recorded cells with --only, or measure on a machine with an NVIDIA GPU and ncu.",
+    )
+    OTHER_TIMER = (
+        Severity.WARNING,
+        "Durations and verdicts are those of {measured}: {planned}, which was to be judged, timed "
+        "nothing. Timers measure different quantities.",
+        "See which session failed or is missing, and measure again.",
+    )
+    MISSING_METRICS = (
+        Severity.WARNING,
+        "Metrics that were asked for and did not come back: {metrics} (in {count:cell|cells}).",
+        "Counters need ncu among the collectors. Check their names with `ncu --query-metrics`; "
+        "ncu drops unknown names silently.",
+    )
+    VALUES_MISSING = (
+        Severity.WARNING,
+        "In {count:cell|cells} half or more of the values of {metrics} are missing, up to {share} "
+        "% of them ({cell}). What is shown is the median of the others.",
+        "The tool's own output is in the folder of the attempt; measuring again may give them.",
+    )
+    PARTS_DISAGREE = (
+        Severity.INFO,
+        "{metric} is missing in {count:cell|cells}: its parts were counted in different launches, "
+        "and disagree ({cells}).",
+        "Ask for more samples (collect.counter_samples).",
+    )
+    RESULTS_OF_OTHER_TYPES = (
+        Severity.WARNING,
+        "Not all results have the type of the baseline's: {results}. Each passed the check by the "
+        "tolerance of its own type, and times are compared as they are.",
+        "Where the same work is to be compared, let all variants return the same type.",
+    )
+    OTHER_ENVIRONMENTS = (
+        Severity.INFO,
+        "Variants with variables of their own were measured in processes of their own "
+        "({variants}): what two processes differ by, such as where their memory lies, is in no "
+        "interval of a comparison with them.",
+        "Run it again with --fresh, and compare the runs.",
+    )
+    TUNED_OTHERWISE = (
+        Severity.WARNING,
+        "For {count} of {total} tuned cells the compiler's autotuner chose another configuration "
+        "in {sessions} than for the durations ({cells}): what was counted there is of another "
+        "kernel.",
+        "Take counters of these cells with care. Where two configurations take nearly as long, the "
+        "choice is chance; from torch 2.13 on its cache keeps those with scaled blocks, too.",
+    )
+    ONE_DRAW = (
+        Severity.WARNING,
+        "Cells whose times are of one draw of the compiler's autotuner: {count}. Compiled again, "
+        "they may be other programs, and no verdict or interval here holds that. Of 36 compiled "
+        "cells of two runs, minutes apart on one H100 (fusion and fusion_grid, 26 November "
+        "2026), 8 differ beyond their margins, by up to 1.199\N{MULTIPLICATION SIGN}.",
+        "Compile anew for each block with collect.recompile: true; or run it again with --fresh, "
+        "and compare the runs: each is a draw.",
+    )
+    DRAWS = (
+        Severity.INFO,
+        "Cells that the compiler's autotuner chose among several programs: {count}. Each of the "
+        "{blocks} blocks was compiled anew, so that intervals and verdicts hold what its choices "
+        "differ by; counters and configurations that are shown are of one choice.",
+    )
+    DUPLICATE_CODE = (
+        Severity.INFO,
+        "The same program under two names, measured once: {pairs}.",
+    )
+    SESSION_DIED = (
+        Severity.WARNING,
+        "Session {session} ended early ({cause}); its {kept} samples were kept, the rest is left "
+        "to another session.",
+    )
+    EXPLAINING_DIED = (
+        Severity.INFO,
+        "Session {session} ended early ({cause}), with {kept:cell|cells} explained. It decides "
+        "nothing; the rest is left to another session.",
+    )
+    JOURNAL_ODD = (
+        Severity.WARNING,
+        "{file}: {count:record is|records are} damaged and skipped; what is said there counts as "
+        "not measured.",
+        "Run the same command again: it measures what is missing.",
+    )
+    JOURNAL_LINES_LOST = (
+        Severity.WARNING,
+        "{file}: lines are lost at {count:place|places}; what was said there counts as not "
+        "measured.",
+        "Run the same command again: it measures what is missing.",
+    )
+    KERNELS_UNCHECKED = (
+        Severity.WARNING,
+        "{session}: the kernels of {count:cell|cells} were not compared with what their variants "
+        "should launch.",
+        "Run the same command again: it checks them first.",
+    )
+    DURATIONS_IMPOSSIBLE = (
+        Severity.WARNING,
+        "{session}: {count} of {total} durations are zero or below, or of years; they are no "
+        "measurement and were left out (of {cells}).",
+        "Measure again with --fresh; if it stays so, choose another timer or larger problems.",
+    )
+    GPU_SHARED = (
+        Severity.WARNING,
+        "{session}: other processes had the GPU open while it was measured: {processes}.",
+        "End them or choose another GPU with CUDA_VISIBLE_DEVICES, and measure again with --fresh: "
+        "what they compute changes the numbers.",
+    )
+    SEVERAL_GPUS = (
+        Severity.INFO,
+        "Measured on {count} GPUs of one model: {workers}. Every ratio is of one GPU; times of "
+        "problems on different GPUs also differ by what these GPUs do.",
+    )
+    TRUSTED = (
+        Severity.WARNING,
+        "{variant} is ranked whether or not its numbers are plausible{objection}. The experiment "
+        "file says why: {reason}",
+    )
+    NOT_RECHECKED = (
+        Severity.INFO,
+        "{count:cell was|cells were} not checked again on new inputs after the last visit: "
+        "{cause}.",
+        "Give the workload `other_inputs` (docs/plausibility.md).",
+    )
+    COPIES_NOT_TIMED = (
+        Severity.WARNING,
+        "{count} of {cells} cells also copy or fill memory by no kernel (cudaMemcpyAsync, "
+        "cudaMemsetAsync), most {most}: {copies} in a launch, {megabytes}. Durations of kernels, "
+        "and verdicts on them, do not hold the time of that.",
+        "`--timer` times whole launches by CUDA events; `--timeline` shows the copies.",
+    )
+    SEVERAL_STREAMS = (
+        Severity.WARNING,
+        "{count} of {cells} cells have kernels on several streams, most {most}: {streams}. ncu and "
+        "CUPTI run kernels one at a time, and their durations are added: kernels that overlap take "
+        "less together than is said here.",
+        "`--timer` times whole launches by CUDA events, overlap included; `--timeline` shows which "
+        "kernels overlap.",
+    )
+    COMPARED_IN_OWN_TYPES = (
+        Severity.WARNING,
+        "Results are compared with the baseline's own at {problems}: {cause}.",
+        "Write the right result in plain operations with @….reference.",
+    )
+    ROUNDING_ALLOWED = (
+        Severity.INFO,
+        "Some results miss the default tolerance at {problems}. There they may be off from the "
+        "result in float64 by up to {most}, which rounding explains.",
+        "Give a tolerance to allow less or more.",
+    )
+    UNCONFINED = (
+        Severity.WARNING,
+        "The candidate was judged with all rights of its user (in {count:cell|cells}): this "
+        "kernel has no Landlock, which would keep it from files and other processes.",
+        "Judge it in a container that sees its own file alone (docs/referee.md).",
+    )
+    LESS_EXACT = (
+        Severity.WARNING,
+        "Results of {variants} are less exact than the baseline's: their largest error is up to "
+        "{factor} times as large, as if they were computed in a narrower type.",
+        "Where that is not meant, give a tolerance that refuses it.",
+    )
+    ATTEMPT_LINKED = (
+        Severity.WARNING,
+        "{attempt} was not read: it is or holds a link, and links in a run folder are not "
+        "followed.",
+        "Put the file or folder itself in its place.",
+    )
+    ATTEMPT_DAMAGED = (
+        Severity.WARNING,
+        "{attempt} was not read: its session.json is damaged, and what it measured is not known.",
+        "Run the same command again: it measures what is missing.",
+    )
+    SEARCH_DAMAGED = (
+        Severity.WARNING,
+        "{file} is damaged: what the search proposed is not known. What was measured after it is "
+        "not affected.",
+        "Take another copy of the run; --fresh searches again.",
+    )
+    SEARCH_LINES_LOST = (
+        Severity.WARNING,
+        "{file}: {count:record is damaged, or of a configuration of which others are lost; it does|"
+        "records are damaged, or of configurations of which others are lost; they do} not count.",
+    )
+    ATTEMPT_FILE_DAMAGED = (
+        Severity.WARNING,
+        "{file} is damaged and was not used; the rest of its attempt was.",
+        "Run the same command again: it measures or checks what is missing.",
+    )
+    NO_BASELINE = (
+        Severity.WARNING,
+        "Ratios are missing at {problems}: no sample of the baseline {baseline}.",
+    )
+    NOISE_FLOOR_UNKNOWN = (
+        Severity.INFO,
+        "The baseline was measured once per block at {problems}: how much its own time varies is "
+        "not known, and verdicts rest on the margin of {margin} alone.",
+        "Measure again: newer runs have the baseline twice in every block.",
+    )
+    NOISE_FLOOR_ABOVE_MARGIN = (
+        Severity.WARNING,
+        "The baseline varies by more than the margin of {margin} at {problems}{most}: "
+        "differences below {floor} cannot be seen there.",
+        "Lock the clock, leave the GPU alone, or measure more blocks; else read SAME as: within "
+        "the noise floor.",
+    )
+    MIXED_LAUNCHES = (
+        Severity.WARNING,
+        "Launches within a visit differ by more than visits do, up to {spread} times, in "
+        "{count:cell|cells} ({cells}): they are of several kinds; there is no verdict there.",
+        "Leave trials of an autotuner and warm-ups out by workload.launch_skip and launch_count, "
+        "and tell sizes apart by workload.parts (docs/own-programs.md).",
+    )
+    SLOW_VISITS = (
+        Severity.INFO,
+        "Slow visits of {cell}: {count} of {visits} took {factor} the median{p95}{more}. "
+        "Ratios and verdicts are of medians.",
+        "Where every launch counts, compare 95th percentiles too (slow_visits in the JSON).",
+    )
+    BASELINE_SHIFTED = (
+        Severity.WARNING,
+        "The baseline took {longer} when it was measured again for confirmation, by {shift} at "
+        "{worst} (beyond the margin of {margin} at {problems}).",
+        "Compare ratios within the confirmation only, not its durations with those of the timing "
+        "blocks; check clock and temperature.",
+    )
+    ORDER_REVERSED = (
+        Severity.WARNING,
+        "{older} was measured after {newer}: ratios are newer / older in the order given.",
+        "Name the older run first.",
+    )
+    NOT_COMPARABLE = (
+        Severity.WARNING,
+        "No verdict on durations between {older} and {newer}: {why}. The numbers are shown.",
+        "Measure both versions on one machine with the same settings, best in one experiment.",
+    )
+    NO_CONTROL = (
+        Severity.WARNING,
+        "No baseline that is the same program in {older} and {newer}: nothing tells a slower "
+        "kernel from a slower run.",
+        "Give the experiment a baseline that does not change, or name one with --baseline.",
+    )
+    CLOCK_MOVED = (
+        Severity.WARNING,
+        "The SM clock differs by {percent}\u202f% between {older} and {newer}; margins are at "
+        "least that wide.",
+        "Set collect.clock_control to base where that is allowed, or measure again.",
+    )
+    FILES_EDITED = (
+        Severity.WARNING,
+        "Source files differ between {older} and {newer}: {files}. Which of {variants} variants "
+        "use what was edited is not known; they are taken to be the same programs.",
+        "Name a variant that did not change with --baseline; variants of a Python experiment "
+        "(docs/python.md) are told apart.",
+    )
+    ANOTHER_GPU = (
+        Severity.INFO,
+        "Measured on different GPUs of one model ({gpu}): one chip is not as fast as another, and "
+        "only ratios to the baseline are compared.",
+    )
+    DIFFERENT_EXPERIMENTS = (
+        Severity.WARNING,
+        "Runs of different experiments: {experiments}. Cells are joined by variant and problem.",
+    )
+    CSV_UNREADABLE = (
+        Severity.WARNING,
+        "{file}: cannot be read, though its session ended well: what it held counts as not "
+        "measured.",
+        "Restore the file, or measure again.",
+    )
+    CSV_TRUNCATED = (
+        Severity.WARNING,
+        "{file}: ends in the middle of a row; the {rows} complete rows before it were kept.",
+    )
+    CSV_BAD_ROWS = (
+        Severity.WARNING,
+        "{file}: {count:row does not fit the header and was|rows do not fit the header and were} "
+        "left out (first at line {line}).",
+        "A double quote inside an NVTX range name breaks ncu's CSV: keep to [A-Za-z0-9_.=:;|-].",
+    )
+    SOURCE_BAD_ROWS = (
+        Severity.WARNING,
+        "{file}: {count:row of the source page does not fit its header and was|rows of the source "
+        "page do not fit their header and were} left out (first "
+        "at line {line}).",
+    )
+    CSV_BAD_CELLS = (
+        Severity.WARNING,
+        "{file}: {metric}: {count:value is not a number and is|values are not numbers and are} "
+        "treated as missing (first: {example}).",
+    )
+    CSV_NO_DURATIONS = (
+        Severity.WARNING,
+        "{file}: {metric}: {count:value is no duration and is|values are no durations and are} "
+        "treated as missing (first: {example}).",
+    )
+    CSV_NO_UNITS = (
+        Severity.WARNING,
+        "{file}: no units row; values are taken as base units (ns, byte, cycle, %).",
+    )
+    CSV_ODD_UNIT = (
+        Severity.WARNING,
+        "{file}: {unit} is no unit of {metric}: its values are treated as missing.",
+    )
+    CSV_REPEATED_COLUMN = (
+        Severity.WARNING,
+        "{file}: {metric} has several columns, which differ in {count:row|rows}: its values there "
+        "are treated as missing.",
+    )
+    IMPORT_NOT_READ = (
+        Severity.WARNING,
+        "{file}: {what}: not read.",
+    )
+    CSV_REPEATED_ROWS = (
+        Severity.WARNING,
+        "{file}: {count:row is of a launch that has|rows are of launches that have} a row before, "
+        "which counts.",
+    )
+    VISITS_LOST = (
+        Severity.WARNING,
+        "{session}: {count:visit|visits} of {cells:cell was|cells were} made, and no file has "
+        "their numbers.",
+        "Run the same command again: it measures what is missing.",
+    )
+    CSV_TOOL_MESSAGE = (Severity.WARNING, "{file}: ncu printed: {text}")
+    BLOCKS_THROTTLED_MEASURED_AGAIN = (
+        Severity.WARNING,
+        "{session}: the GPU was throttled ({reasons}) during {count:block, which was|blocks, "
+        "which were} measured again; the first measurement without throttling counts.",
+        "Check the cooling and the power supply of the GPU if this comes back.",
+    )
+    BLOCKS_STILL_THROTTLED = (
+        Severity.WARNING,
+        "{session}: {count:block has|blocks have} no measurement without throttling ({reasons}), "
+        "after at most {rounds} repeats; their first numbers are used.",
+        "Let the GPU cool down, or lock a lower clock (`nvidia-smi --lock-gpu-clocks`), and run "
+        "with --fresh.",
+    )
+    POWER_CAPPED = (
+        Severity.INFO,
+        "{session}: NVML named the power limit during {share} of the visits; {clocks}.",
+        "Compare cycles beside durations: near the limit, a kernel that draws more runs at a lower "
+        "clock.",
+    )
+    CLOCK_SPREAD = (
+        Severity.WARNING,
+        "{session}: the SM clock of a kernel moved by {spread} between its launches; all ran at "
+        "{clocks}.",
+        "Compare cycles beside durations, or lock the clock (`nvidia-smi --lock-gpu-clocks`).",
+    )
+    CLOCKS_DIFFER = (
+        Severity.INFO,
+        "The SM clock differs by more than {limit} from the baseline's in {count} of {total} "
+        "comparisons; most at {cell}: {clocks}. Its ratio of cycles is {ratio} that of durations.",
+        "Read the ratio of cycles beside that of durations; `collect.collectors: [ncu, sustained]` "
+        "has the clock that the power limit leaves (docs/sustained.md).",
+    )
+    NOT_SETTLED = (
+        Severity.WARNING,
+        "{session}: clock or power had not settled at the end of {count} of {total} visits; "
+        "{cells}.",
+        "Raise collect.sustained_s, and see who else uses the GPU.",
+    )
+    LAUNCHES_WITH_GAPS = (
+        Severity.WARNING,
+        "{session}: launches of {cells} have gaps between them: they cannot be captured in a CUDA "
+        "graph, and the host takes longer for them than the GPU.",
+        "Compare them by one launch (ncu), or make the launch one that can be captured.",
+    )
 
 
 @dataclass(frozen=True)
@@ -105,449 +474,6 @@ class Notice:
 
     kind: NoticeKind
     values: Mapping[str, str | int | float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class NoticeTemplate:
-    """Severity, text and remedy of a kind of notice, as format strings over its values."""
-
-    severity: Severity
-    text: str
-    remedy: str = ""
-
-
-TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
-    NoticeKind.REPLAYED: NoticeTemplate(
-        Severity.WARNING,
-        "Replayed recording: measured on {gpu} at {when} with {ncu}, not on this machine.",
-        "Run it on a machine with an NVIDIA GPU and ncu; --live refuses to replay.",
-    ),
-    NoticeKind.REPLAY_IGNORES: NoticeTemplate(
-        Severity.WARNING,
-        "A replay shows what was recorded and ignores {settings}.",
-        "Measure on a machine with an NVIDIA GPU and ncu; --live refuses to replay.",
-    ),
-    NoticeKind.UNLOCKED_CLOCKS: NoticeTemplate(
-        Severity.INFO,
-        "The GPU's clocks were not locked (clock control: {clock_control}).",
-        "Compare cycles beside durations, or set collect.clock_control to base where that is "
-        "allowed.",
-    ),
-    NoticeKind.KERNELS_REPLAYED: NoticeTemplate(
-        Severity.INFO,
-        "Counters of {count} of the cells with several kernels were collected kernel by kernel, "
-        "each with empty caches; when timed, later kernels may find in L2 what earlier ones left.",
-        "Ask for counters that fit in one pass, or set collect.cache_control to all: then both are "
-        "measured alike.",
-    ),
-    NoticeKind.PASSES_UNFLUSHED: NoticeTemplate(
-        Severity.WARNING,
-        "{session}: ncu took several passes for {count} of {total} launches that were planned for "
-        "one, with empty caches in the first only: counters may have been counted with warm ones.",
-        "Set collect.cache_control to all, and run the same command again.",
-    ),
-    NoticeKind.FEW_BLOCKS: NoticeTemplate(
-        Severity.WARNING,
-        "Only {blocks:timing block|timing blocks}: numbers are shown, but fewer than {needed} "
-        "cannot support a verdict.",
-        "Raise collect.blocks or pass --blocks {needed}.",
-    ),
-    NoticeKind.FEW_BLOCKS_FOR_FAMILY: NoticeTemplate(
-        Severity.INFO,
-        "{blocks} blocks give no verdict where one of {comparisons} variants alone differs from "
-        "the baseline, unless by more than three times the margin: the smallest p value of their "
-        "ranks, adjusted for {comparisons} comparisons, is {smallest}, and {looks_ask} "
-        "for less than {level}. {needed} blocks can.",
-        "Raise collect.blocks or pass --blocks {needed}.",
-    ),
-    NoticeKind.FAILED_CELLS: NoticeTemplate(
-        Severity.ERROR,
-        "{count} of {total} cells failed: {causes}.",
-        "See the outcome column under Every cell; fix the variant and run the same command again. "
-        "What does not fit into memory needs a smaller problem.",
-    ),
-    NoticeKind.WRONG_RESULTS: NoticeTemplate(
-        Severity.ERROR,
-        "{count:cell gave a wrong result and is|cells gave a wrong result and are} not ranked: "
-        "{cells}.",
-        "Compare the kernel with its reference at that problem.",
-    ),
-    NoticeKind.NOT_MEASURED: NoticeTemplate(
-        Severity.WARNING,
-        "{count} of {total} cells have no samples.",
-        "Run the same command again: it measures only what is missing.",
-    ),
-    NoticeKind.NOT_RECORDED: NoticeTemplate(
-        Severity.WARNING,
-        "{count} of {total} cells are not in the recording: the rest is compared.",
-        "Select recorded cells with --only, or measure on a machine with an NVIDIA GPU and ncu.",
-    ),
-    NoticeKind.OTHER_TIMER: NoticeTemplate(
-        Severity.WARNING,
-        "Durations and verdicts are those of {measured}: {planned}, which was to be judged, timed "
-        "nothing. Timers measure different quantities.",
-        "See which session failed or is missing, and measure again.",
-    ),
-    NoticeKind.MISSING_METRICS: NoticeTemplate(
-        Severity.WARNING,
-        "Metrics that were asked for and did not come back: {metrics} (in {count:cell|cells}).",
-        "Counters need ncu among the collectors. Check their names with `ncu --query-metrics`; "
-        "ncu drops unknown names silently.",
-    ),
-    NoticeKind.VALUES_MISSING: NoticeTemplate(
-        Severity.WARNING,
-        "In {count:cell|cells} half or more of the values of {metrics} are missing, up to {share} "
-        "% of them ({cell}). What is shown is the median of the others.",
-        "The tool's own output is in the folder of the attempt; measuring again may give them.",
-    ),
-    NoticeKind.PARTS_DISAGREE: NoticeTemplate(
-        Severity.INFO,
-        "{metric} is missing in {count:cell|cells}: its parts were counted in different launches, "
-        "and disagree ({cells}).",
-        "Ask for more samples (collect.counter_samples).",
-    ),
-    NoticeKind.RESULTS_OF_OTHER_TYPES: NoticeTemplate(
-        Severity.WARNING,
-        "Not all results have the type of the baseline's: {results}. Each passed the check by the "
-        "tolerance of its own type, and times are compared as they are.",
-        "Where the same work is to be compared, let all variants return the same type.",
-    ),
-    NoticeKind.OTHER_ENVIRONMENTS: NoticeTemplate(
-        Severity.INFO,
-        "Variants with variables of their own were measured in processes of their own "
-        "({variants}): what two processes differ by, such as where their memory lies, is in no "
-        "interval of a comparison with them.",
-        "Run it again with --fresh, and compare the runs.",
-    ),
-    NoticeKind.TUNED_OTHERWISE: NoticeTemplate(
-        Severity.WARNING,
-        "For {count} of {total} tuned cells the compiler's autotuner chose another configuration "
-        "in {sessions} than for the durations ({cells}): what was counted there is of another "
-        "kernel.",
-        "Take counters of these cells with care. Where two configurations take nearly as long, the "
-        "choice is chance; from torch 2.13 on its cache keeps those with scaled blocks, too.",
-    ),
-    NoticeKind.ONE_DRAW: NoticeTemplate(
-        Severity.WARNING,
-        "Cells whose times are of one draw of the compiler's autotuner: {count}. Compiled again, "
-        "they may be other programs, and no verdict or interval here holds that. Of 36 compiled "
-        "cells of two runs, minutes apart on one H100 (fusion and fusion_grid, 26 November "
-        "2026), 8 differ beyond their margins, by up to 1.199\N{MULTIPLICATION SIGN}.",
-        "Compile anew for each block with collect.recompile: true; or run it again with --fresh, "
-        "and compare the runs: each is a draw.",
-    ),
-    NoticeKind.DRAWS: NoticeTemplate(
-        Severity.INFO,
-        "Cells that the compiler's autotuner chose among several programs: {count}. Each of the "
-        "{blocks} blocks was compiled anew, so that intervals and verdicts hold what its choices "
-        "differ by; counters and configurations that are shown are of one choice.",
-    ),
-    NoticeKind.DUPLICATE_CODE: NoticeTemplate(
-        Severity.INFO,
-        "The same program under two names, measured once: {pairs}.",
-    ),
-    NoticeKind.SESSION_DIED: NoticeTemplate(
-        Severity.WARNING,
-        "Session {session} ended early ({cause}); its {kept} samples were kept, the rest is left "
-        "to another session.",
-    ),
-    NoticeKind.EXPLAINING_DIED: NoticeTemplate(
-        Severity.INFO,
-        "Session {session} ended early ({cause}), with {kept:cell|cells} explained. It decides "
-        "nothing; the rest is left to another session.",
-    ),
-    NoticeKind.JOURNAL_ODD: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: {count:record is|records are} damaged and skipped; what is said there counts as "
-        "not measured.",
-        "Run the same command again: it measures what is missing.",
-    ),
-    NoticeKind.JOURNAL_LINES_LOST: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: lines are lost at {count:place|places}; what was said there counts as not "
-        "measured.",
-        "Run the same command again: it measures what is missing.",
-    ),
-    NoticeKind.KERNELS_UNCHECKED: NoticeTemplate(
-        Severity.WARNING,
-        "{session}: the kernels of {count:cell|cells} were not compared with what their variants "
-        "should launch.",
-        "Run the same command again: it checks them first.",
-    ),
-    NoticeKind.DURATIONS_IMPOSSIBLE: NoticeTemplate(
-        Severity.WARNING,
-        "{session}: {count} of {total} durations are zero or below, or of years; they are no "
-        "measurement and were left out (of {cells}).",
-        "Measure again with --fresh; if it stays so, choose another timer or larger problems.",
-    ),
-    NoticeKind.GPU_SHARED: NoticeTemplate(
-        Severity.WARNING,
-        "{session}: other processes had the GPU open while it was measured: {processes}.",
-        "End them or choose another GPU with CUDA_VISIBLE_DEVICES, and measure again with --fresh: "
-        "what they compute changes the numbers.",
-    ),
-    NoticeKind.SEVERAL_GPUS: NoticeTemplate(
-        Severity.INFO,
-        "Measured on {count} GPUs of one model: {workers}. Every ratio is of one GPU; times of "
-        "problems on different GPUs also differ by what these GPUs do.",
-    ),
-    NoticeKind.TRUSTED: NoticeTemplate(
-        Severity.WARNING,
-        "{variant} is ranked whether or not its numbers are plausible{objection}. The experiment "
-        "file says why: {reason}",
-    ),
-    NoticeKind.NOT_RECHECKED: NoticeTemplate(
-        Severity.INFO,
-        "{count:cell was|cells were} not checked again on new inputs after the last visit: "
-        "{cause}.",
-        "Give the workload `other_inputs` (docs/plausibility.md).",
-    ),
-    NoticeKind.COPIES_NOT_TIMED: NoticeTemplate(
-        Severity.WARNING,
-        "{count} of {cells} cells also copy or fill memory by no kernel (cudaMemcpyAsync, "
-        "cudaMemsetAsync), most {most}: {copies} in a launch, {megabytes}. Durations of kernels, "
-        "and verdicts on them, do not hold the time of that.",
-        "`--timer` times whole launches by CUDA events; `--timeline` shows the copies.",
-    ),
-    NoticeKind.SEVERAL_STREAMS: NoticeTemplate(
-        Severity.WARNING,
-        "{count} of {cells} cells have kernels on several streams, most {most}: {streams}. ncu and "
-        "CUPTI run kernels one at a time, and their durations are added: kernels that overlap take "
-        "less together than is said here.",
-        "`--timer` times whole launches by CUDA events, overlap included; `--timeline` shows which "
-        "kernels overlap.",
-    ),
-    NoticeKind.COMPARED_IN_OWN_TYPES: NoticeTemplate(
-        Severity.WARNING,
-        "Results are compared with the baseline's own at {problems}: {cause}.",
-        "Write the right result in plain operations with @….reference.",
-    ),
-    NoticeKind.ROUNDING_ALLOWED: NoticeTemplate(
-        Severity.INFO,
-        "Some results miss the default tolerance at {problems}. There they may be off from the "
-        "result in float64 by up to {most}, which rounding explains.",
-        "Give a tolerance to allow less or more.",
-    ),
-    NoticeKind.UNCONFINED: NoticeTemplate(
-        Severity.WARNING,
-        "The candidate was judged with all rights of its user (in {count:cell|cells}): this "
-        "kernel has no Landlock, which would keep it from files and other processes.",
-        "Judge it in a container that sees its own file alone (docs/referee.md).",
-    ),
-    NoticeKind.LESS_EXACT: NoticeTemplate(
-        Severity.WARNING,
-        "Results of {variants} are less exact than the baseline's: their largest error is up to "
-        "{factor} times as large, as if they were computed in a narrower type.",
-        "Where that is not meant, give a tolerance that refuses it.",
-    ),
-    NoticeKind.ATTEMPT_LINKED: NoticeTemplate(
-        Severity.WARNING,
-        "{attempt} was not read: it is or holds a link, and links in a run folder are not "
-        "followed.",
-        "Put the file or folder itself in its place.",
-    ),
-    NoticeKind.ATTEMPT_DAMAGED: NoticeTemplate(
-        Severity.WARNING,
-        "{attempt} was not read: its session.json is damaged, and what it measured is not known.",
-        "Run the same command again: it measures what is missing.",
-    ),
-    NoticeKind.SEARCH_DAMAGED: NoticeTemplate(
-        Severity.WARNING,
-        "{file} is damaged: what the search proposed is not known. What was measured after it is "
-        "not affected.",
-        "Take another copy of the run; --fresh searches again.",
-    ),
-    NoticeKind.SEARCH_LINES_LOST: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: {count:record is damaged, or of a configuration of which others are lost; it does|"
-        "records are damaged, or of configurations of which others are lost; they do} not count.",
-    ),
-    NoticeKind.ATTEMPT_FILE_DAMAGED: NoticeTemplate(
-        Severity.WARNING,
-        "{file} is damaged and was not used; the rest of its attempt was.",
-        "Run the same command again: it measures or checks what is missing.",
-    ),
-    NoticeKind.NO_BASELINE: NoticeTemplate(
-        Severity.WARNING,
-        "Ratios are missing at {problems}: no sample of the baseline {baseline}.",
-    ),
-    NoticeKind.NOISE_FLOOR_UNKNOWN: NoticeTemplate(
-        Severity.INFO,
-        "The baseline was measured once per block at {problems}: how much its own time varies is "
-        "not known, and verdicts rest on the margin of {margin} alone.",
-        "Measure again: newer runs have the baseline twice in every block.",
-    ),
-    NoticeKind.NOISE_FLOOR_ABOVE_MARGIN: NoticeTemplate(
-        Severity.WARNING,
-        "The baseline varies by more than the margin of {margin} at {problems}{most}: "
-        "differences below {floor} cannot be seen there.",
-        "Lock the clock, leave the GPU alone, or measure more blocks; else read SAME as: within "
-        "the noise floor.",
-    ),
-    NoticeKind.MIXED_LAUNCHES: NoticeTemplate(
-        Severity.WARNING,
-        "Launches within a visit differ by more than visits do, up to {spread} times, in "
-        "{count:cell|cells} ({cells}): they are of several kinds; there is no verdict there.",
-        "Leave trials of an autotuner and warm-ups out by workload.launch_skip and launch_count, "
-        "and tell sizes apart by workload.parts (docs/own-programs.md).",
-    ),
-    NoticeKind.SLOW_VISITS: NoticeTemplate(
-        Severity.INFO,
-        "Slow visits of {cell}: {count} of {visits} took {factor} the median{p95}{more}. "
-        "Ratios and verdicts are of medians.",
-        "Where every launch counts, compare 95th percentiles too (slow_visits in the JSON).",
-    ),
-    NoticeKind.BASELINE_SHIFTED: NoticeTemplate(
-        Severity.WARNING,
-        "The baseline took {longer} when it was measured again for confirmation, by {shift} at "
-        "{worst} (beyond the margin of {margin} at {problems}).",
-        "Compare ratios within the confirmation only, not its durations with those of the timing "
-        "blocks; check clock and temperature.",
-    ),
-    NoticeKind.ORDER_REVERSED: NoticeTemplate(
-        Severity.WARNING,
-        "{older} was measured after {newer}: ratios are newer / older in the order given.",
-        "Name the older run first.",
-    ),
-    NoticeKind.NOT_COMPARABLE: NoticeTemplate(
-        Severity.WARNING,
-        "No verdict on durations between {older} and {newer}: {why}. The numbers are shown.",
-        "Measure both versions on one machine with the same settings, best in one experiment.",
-    ),
-    NoticeKind.NO_CONTROL: NoticeTemplate(
-        Severity.WARNING,
-        "No baseline that is the same program in {older} and {newer}: nothing tells a slower "
-        "kernel from a slower run.",
-        "Give the experiment a baseline that does not change, or name one with --baseline.",
-    ),
-    NoticeKind.CLOCK_MOVED: NoticeTemplate(
-        Severity.WARNING,
-        "The SM clock differs by {percent}\u202f% between {older} and {newer}; margins are at "
-        "least that wide.",
-        "Set collect.clock_control to base where that is allowed, or measure again.",
-    ),
-    NoticeKind.FILES_EDITED: NoticeTemplate(
-        Severity.WARNING,
-        "Source files differ between {older} and {newer}: {files}. Which of {variants} variants "
-        "use what was edited is not known; they are taken to be the same programs.",
-        "Name a variant that did not change with --baseline; variants of a Python experiment "
-        "(docs/python.md) are told apart.",
-    ),
-    NoticeKind.ANOTHER_GPU: NoticeTemplate(
-        Severity.INFO,
-        "Measured on different GPUs of one model ({gpu}): one chip is not as fast as another, and "
-        "only ratios to the baseline are compared.",
-    ),
-    NoticeKind.DIFFERENT_EXPERIMENTS: NoticeTemplate(
-        Severity.WARNING,
-        "Runs of different experiments: {experiments}. Cells are joined by variant and problem.",
-    ),
-    NoticeKind.CSV_UNREADABLE: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: cannot be read, though its session ended well: what it held counts as not "
-        "measured.",
-        "Restore the file, or measure again.",
-    ),
-    NoticeKind.CSV_TRUNCATED: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: ends in the middle of a row; the {rows} complete rows before it were kept.",
-    ),
-    NoticeKind.CSV_BAD_ROWS: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: {count:row does not fit the header and was|rows do not fit the header and were} "
-        "left out (first at line {line}).",
-        "A double quote inside an NVTX range name breaks ncu's CSV: keep to [A-Za-z0-9_.=:;|-].",
-    ),
-    NoticeKind.SOURCE_BAD_ROWS: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: {count:row of the source page does not fit its header and was|rows of the source "
-        "page do not fit their header and were} left out (first "
-        "at line {line}).",
-    ),
-    NoticeKind.CSV_BAD_CELLS: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: {metric}: {count:value is not a number and is|values are not numbers and are} "
-        "treated as missing (first: {example}).",
-    ),
-    NoticeKind.CSV_NO_DURATIONS: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: {metric}: {count:value is no duration and is|values are no durations and are} "
-        "treated as missing (first: {example}).",
-    ),
-    NoticeKind.CSV_NO_UNITS: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: no units row; values are taken as base units (ns, byte, cycle, %).",
-    ),
-    NoticeKind.CSV_ODD_UNIT: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: {unit} is no unit of {metric}: its values are treated as missing.",
-    ),
-    NoticeKind.CSV_REPEATED_COLUMN: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: {metric} has several columns, which differ in {count:row|rows}: its values there "
-        "are treated as missing.",
-    ),
-    NoticeKind.IMPORT_NOT_READ: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: {what}: not read.",
-    ),
-    NoticeKind.CSV_REPEATED_ROWS: NoticeTemplate(
-        Severity.WARNING,
-        "{file}: {count:row is of a launch that has|rows are of launches that have} a row before, "
-        "which counts.",
-    ),
-    NoticeKind.VISITS_LOST: NoticeTemplate(
-        Severity.WARNING,
-        "{session}: {count:visit|visits} of {cells:cell was|cells were} made, and no file has "
-        "their numbers.",
-        "Run the same command again: it measures what is missing.",
-    ),
-    NoticeKind.CSV_TOOL_MESSAGE: NoticeTemplate(Severity.WARNING, "{file}: ncu printed: {text}"),
-    NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN: NoticeTemplate(
-        Severity.WARNING,
-        "{session}: the GPU was throttled ({reasons}) during {count:block, which was|blocks, "
-        "which were} measured again; the first measurement without throttling counts.",
-        "Check the cooling and the power supply of the GPU if this comes back.",
-    ),
-    NoticeKind.BLOCKS_STILL_THROTTLED: NoticeTemplate(
-        Severity.WARNING,
-        "{session}: {count:block has|blocks have} no measurement without throttling ({reasons}), "
-        "after at most {rounds} repeats; their first numbers are used.",
-        "Let the GPU cool down, or lock a lower clock (`nvidia-smi --lock-gpu-clocks`), and run "
-        "with --fresh.",
-    ),
-    NoticeKind.POWER_CAPPED: NoticeTemplate(
-        Severity.INFO,
-        "{session}: NVML named the power limit during {share} of the visits; {clocks}.",
-        "Compare cycles beside durations: near the limit, a kernel that draws more runs at a lower "
-        "clock.",
-    ),
-    NoticeKind.CLOCK_SPREAD: NoticeTemplate(
-        Severity.WARNING,
-        "{session}: the SM clock of a kernel moved by {spread} between its launches; all ran at "
-        "{clocks}.",
-        "Compare cycles beside durations, or lock the clock (`nvidia-smi --lock-gpu-clocks`).",
-    ),
-    NoticeKind.CLOCKS_DIFFER: NoticeTemplate(
-        Severity.INFO,
-        "The SM clock differs by more than {limit} from the baseline's in {count} of {total} "
-        "comparisons; most at {cell}: {clocks}. Its ratio of cycles is {ratio} that of durations.",
-        "Read the ratio of cycles beside that of durations; `collect.collectors: [ncu, sustained]` "
-        "has the clock that the power limit leaves (docs/sustained.md).",
-    ),
-    NoticeKind.NOT_SETTLED: NoticeTemplate(
-        Severity.WARNING,
-        "{session}: clock or power had not settled at the end of {count} of {total} visits; "
-        "{cells}.",
-        "Raise collect.sustained_s, and see who else uses the GPU.",
-    ),
-    NoticeKind.LAUNCHES_WITH_GAPS: NoticeTemplate(
-        Severity.WARNING,
-        "{session}: launches of {cells} have gaps between them: they cannot be captured in a CUDA "
-        "graph, and the host takes longer for them than the GPU.",
-        "Compare them by one launch (ncu), or make the launch one that can be captured.",
-    ),
-}
 
 
 _CLOCKS = frozenset(
@@ -582,7 +508,7 @@ def fold(notices: Iterable[Notice]) -> tuple[FoldedNotice, ...]:
     """Notices in their order; those on the GPU's clocks, and those of one kind, are one each."""
     groups: dict[str, list[Notice]] = {}
     for notice in {text(notice): notice for notice in notices}.values():
-        key = "clocks" if notice.kind in _CLOCKS else notice.kind.value
+        key = "clocks" if notice.kind in _CLOCKS else notice.kind.key
         groups.setdefault(key, []).append(notice)
     return tuple(_folded(key, tuple(parts)) for key, parts in groups.items())
 
@@ -611,7 +537,7 @@ def _first_clause(sentence: str) -> str:
 
 def severity(notice: Notice) -> Severity:
     """How serious a notice is."""
-    return TEMPLATES[notice.kind].severity
+    return notice.kind.severity
 
 
 _MOST_LETTERS = 2000
@@ -629,12 +555,12 @@ class _Count(int):
 
 def text(notice: Notice) -> str:
     """The sentence of a notice."""
-    return TEMPLATES[notice.kind].text.format_map(_counted(notice.values))
+    return notice.kind.text.format_map(_counted(notice.values))
 
 
 def remedy(notice: Notice) -> str:
     """Suggested action; empty where none is needed."""
-    return TEMPLATES[notice.kind].remedy.format_map(_counted(notice.values))
+    return notice.kind.remedy.format_map(_counted(notice.values))
 
 
 def counted_kind(count: int, what: str) -> str:

@@ -236,7 +236,7 @@ class NoticeDocument(JsonObject):
     """A warning, in every document."""
 
     get = Source[Notice]()
-    kind: str = get(lambda notice: notice.kind.value)
+    kind: str = get(lambda notice: notice.kind.key)
     severity: str = get(lambda notice: notices.severity(notice).value)
     text: str = get(notices.text)
     remedy: str = get(notices.remedy)

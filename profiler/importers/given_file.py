@@ -183,6 +183,6 @@ def unread_notices(file: str, unread: Mapping[str, int]) -> tuple[Notice, ...]:
 def notices_document(notices: Sequence[Notice]) -> list[dict[str, str]]:
     """Warnings as JSON."""
     return [
-        {"kind": notice.kind.value, "severity": severity(notice).value, "text": text(notice)}
+        {"kind": notice.kind.key, "severity": severity(notice).value, "text": text(notice)}
         for notice in notices
     ]

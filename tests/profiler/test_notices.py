@@ -9,7 +9,6 @@ import pytest
 
 import profiler
 from profiler.notices import (
-    TEMPLATES,
     Notice,
     NoticeKind,
     Severity,
@@ -26,7 +25,7 @@ SOURCES = sorted(Path(profiler.__file__).parent.rglob("*.py"))
 
 def fields(kind):
     """Values that the template of a kind needs."""
-    template = TEMPLATES[kind].text + TEMPLATES[kind].remedy
+    template = kind.text + kind.remedy
     return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
 
 
@@ -46,16 +45,16 @@ def mentioned():
     return found
 
 
-def test_every_kind_has_a_template_and_is_used():
-    assert set(TEMPLATES) == set(NoticeKind) == mentioned()
-    for template in TEMPLATES.values():
-        assert template.text
-        assert isinstance(template.severity, Severity)
+def test_every_kind_has_a_text_and_is_used():
+    assert set(NoticeKind) == mentioned()
+    for kind in NoticeKind:
+        assert kind.text
+        assert isinstance(kind.severity, Severity)
 
 
 def counts(kind):
     """Fields that are numbers with words for one and for several."""
-    parsed = string.Formatter().parse(TEMPLATES[kind].text)
+    parsed = string.Formatter().parse(kind.text)
     return {name for _, name, spec, _ in parsed if name and "|" in (spec or "")}
 
 
@@ -92,7 +91,7 @@ ROW = '"0","k","5"\n'
 )
 def test_the_parser_gives_what_its_template_needs(csv, kind, expected):
     (notice,) = parse_ncu_csv(csv, "some.csv").notices
-    assert notice.kind == kind
+    assert notice.kind.key == kind
     assert text(notice).startswith("some.csv: ")
     assert expected in text(notice)
     assert "{" not in text(notice) + remedy(notice)

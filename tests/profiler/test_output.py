@@ -105,7 +105,7 @@ def test_the_document_says_everything_about_a_cell(report):
     assert NoticeKind.WRONG_RESULTS in {notice.kind for notice in findings.notices}
     for kept, notice in zip(document["notices"], findings.notices, strict=True):
         assert kept == {
-            "kind": notice.kind.value,
+            "kind": notice.kind.key,
             "severity": notices.severity(notice).value,
             "text": notices.text(notice),
             "remedy": notices.remedy(notice),

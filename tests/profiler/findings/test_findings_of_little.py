@@ -74,7 +74,7 @@ def test_a_cell_that_nobody_reports_on_counts_as_not_measured(measured):
     outcomes = {cell.id: findings.programs.status(cell).outcome for cell in findings.programs.cells}
     assert outcomes.pop(missing) is Outcome.NOT_MEASURED
     assert set(outcomes.values()) == {Outcome.MEASURED}
-    (notice,) = (notice for notice in findings.notices if notice.kind == "not_measured")
+    (notice,) = (notice for notice in findings.notices if notice.kind.key == "not_measured")
     assert dict(notice.values) == {"count": 1, "total": len(measured.statuses)}
     assert missing not in findings.programs.correct_cells
 
