@@ -10,9 +10,8 @@ file that has rows is said in notices.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -24,10 +23,10 @@ from profiler.errors import ParseError
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.bounded_files import read_content
 from profiler.parse.byte_lines import EXPORT_REMEDY, LineSource, opened
-from profiler.parse.ncu_details import DetailsTable, RuleRow
+from profiler.parse.ncu_details import RuleRow, read_details
 from profiler.parse.ncu_launches import BadCells, Launches
-from profiler.parse.ncu_lines import Header, Scanner
-from profiler.parse.ncu_raw import ATTRIBUTE_PREFIX, RawTable
+from profiler.parse.ncu_lines import Scanner
+from profiler.parse.ncu_raw import ATTRIBUTE_PREFIX, read_raw
 
 RULE_COLUMNS = RuleRow._fields
 """Columns of `NcuTable.rules`; RuleRow describes them."""
@@ -154,62 +153,28 @@ def _tables_of_one(head: bytes, matches: Mapping[Path, re.Match[bytes]]) -> Iter
         yield AlikeTables(table, dict(zip(matches, map(range, [0, *ends], ends), strict=True)))
 
 
-@dataclass
-class _Reading:
-    """Tables of a file, as far as they are read."""
-
-    launches: Launches = field(default_factory=Launches)
-    rules: list[RuleRow] = field(default_factory=list)
-    units: dict[str, str] = field(default_factory=dict)
-    odd_units: dict[str, str] = field(default_factory=dict)
-    contradicted: Counter[str] = field(default_factory=Counter)
-    attributes: dict[str, str | float] = field(default_factory=dict)
-    without_units: bool = False
-    page: Page | None = None
-
-    def read(self, header: Header, scanner: Scanner) -> None:
-        """Read one table."""
-        self.page = self.page or ("details" if header.is_details else "raw")
-        if header.is_details:
-            self._read_details(header, scanner)
-        else:
-            self._read_raw(header, scanner)
-
-    def _read_details(self, header: Header, scanner: Scanner) -> None:
-        table = DetailsTable(header, self.launches, self.rules)
-        table.read(scanner)
-        self.units |= table.units
-        self.odd_units |= table.odd_units
-        self.without_units |= "Metric Unit" not in header.names
-
-    def _read_raw(self, header: Header, scanner: Scanner) -> None:
-        before = len(self.launches)
-        table = RawTable(header, self.launches)
-        table.read(scanner)
-        self.units |= table.units
-        self.odd_units |= table.odd_units
-        self.contradicted += table.contradicted
-        self.attributes = self.attributes or dict(table.attributes)
-        self.without_units |= not table.has_units and len(self.launches) > before
-
-
 def _parse(source: Path | bytes, name: str, limit: int | None = None) -> NcuTable:
-    reading = _Reading()
+    launches, rules = Launches(), list[RuleRow]()
+    page: Page | None = None
     with opened(source) as stream:
         scanner = Scanner(LineSource(stream, name, limit))
         while (header := scanner.next_header()) is not None:
-            reading.read(header, scanner)
-    if reading.page is None:
+            page = page or ("details" if header.is_details else "raw")
+            if header.is_details:
+                rules += read_details(header, scanner, launches)
+            else:
+                read_raw(header, scanner, launches)
+    if page is None:
         raise _no_table(name, scanner)
-    launches, bad_cells = reading.launches.frame()
+    frame, bad_cells = launches.frame()
     return NcuTable(
-        launches=launches,
-        rules=_rule_frame(reading.rules),
-        units=reading.units,
-        attributes=reading.attributes,
+        launches=frame,
+        rules=_rule_frame(rules),
+        units=launches.units,
+        attributes=launches.attributes,
         messages=scanner.messages,
-        notices=_notices(name, reading, scanner, bad_cells, len(launches)),
-        page=reading.page,
+        notices=_notices(name, launches, scanner, bad_cells),
+        page=page,
     )
 
 
@@ -243,7 +208,7 @@ def _no_rules() -> pd.DataFrame:
 
 
 def _notices(
-    name: str, reading: _Reading, scanner: Scanner, bad_cells: list[BadCells], rows: int
+    name: str, launches: Launches, scanner: Scanner, bad_cells: list[BadCells]
 ) -> tuple[Notice, ...]:
     notices = [
         Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": name, "text": text})
@@ -251,19 +216,19 @@ def _notices(
         if text.startswith("==ERROR==")
     ]
     if scanner.truncated:
-        notices.append(Notice(NoticeKind.CSV_TRUNCATED, {"file": name, "rows": rows}))
+        notices.append(Notice(NoticeKind.CSV_TRUNCATED, {"file": name, "rows": len(launches)}))
     if scanner.bad_rows:
         place = {"count": scanner.bad_rows, "line": scanner.first_bad_line}
         notices.append(Notice(NoticeKind.CSV_BAD_ROWS, {"file": name, **place}))
     notices.extend(
         Notice(NoticeKind.CSV_ODD_UNIT, {"file": name, "metric": metric, "unit": unit})
-        for metric, unit in reading.odd_units.items()
+        for metric, unit in launches.odd_units.items()
     )
     notices.extend(
         Notice(NoticeKind.CSV_REPEATED_COLUMN, {"file": name, "metric": metric, "count": count})
-        for metric, count in reading.contradicted.items()
+        for metric, count in (+launches.contradicted).items()
     )
-    if reading.without_units:
+    if launches.without_units:
         notices.append(Notice(NoticeKind.CSV_NO_UNITS, {"file": name}))
     for metric, count, example in bad_cells:
         facts: dict[str, str | int | float] = {"count": count, "metric": metric, "example": example}

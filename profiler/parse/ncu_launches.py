@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,10 @@ import pandas as pd
 from profiler.parse.nvtx_cells import NvtxRange, parse_ranges
 
 Floats = npt.NDArray[np.float64]
-TextCells = tuple[npt.NDArray[np.intp], npt.NDArray[Any]]
-"""Rows in which a metric has a text instead of a number, and these texts."""
+Column = tuple[Floats, Mapping[int, str]]
+"""Values of a metric, and its cells that hold texts instead of numbers, by row."""
+Identity = tuple[str | None, ...]
+"""Cells of `_CELL_COLUMNS`; shared by the launches that have the same."""
 
 LAUNCH_COLUMNS = (
     "id", "process_id", "process", "kernel", "context", "stream", "block_size", "grid_size",
@@ -43,6 +47,7 @@ START_END_HEADER = "Id:Domain:"
 IGNORED_HEADERS = frozenset({"Host Name", "Kernel Time"})
 
 _CELL_COLUMNS = LAUNCH_COLUMNS[1:-1]
+_CELL_HEADERS = tuple(IDENTITY_HEADERS)[1:]
 _INTEGER_COLUMNS = ("process_id", "context", "device")
 _NONE = ("", "n/a")
 _DIGITS = re.compile(r"[-+]?\d[\d.,' ]*")
@@ -64,34 +69,31 @@ class IdentityColumns:
     """Where the identity of a launch stands in the rows of one table."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        position = {name: index for index, name in reversed(list(enumerate(names)))}
-        self._positions = {
-            column: position[header]
-            for header, column in IDENTITY_HEADERS.items()
-            if header in position
-        }
-        self._nvtx = tuple(
-            next((i for i, name in enumerate(names) if name.startswith(start)), None)
-            for start in (PUSH_POP_HEADER, START_END_HEADER)
+        places = {name: place for place, name in reversed(list(enumerate(names)))}
+        self._cells_of = itemgetter(*(places.get(header, -1) for header in _CELL_HEADERS))
+        starts = (PUSH_POP_HEADER, START_END_HEADER)
+        self._nvtx_of = itemgetter(
+            *(next((i for i, n in enumerate(names) if n.startswith(start)), -1) for start in starts)
         )
+        self._identities: dict[tuple[str, ...], Identity] = {}
+        self._known: dict[str | None, str | None] = {}
+        """Each cell but names of kernels once."""
 
-    def identity(self, fields: Sequence[str]) -> dict[str, str | None]:
-        """Cells by launch column, None where the cell or the column is missing."""
-        cells: dict[str, str | None] = {}
-        for column, position in self._positions.items():
-            cell = fields[position] if position < len(fields) else ""
-            cells[column] = None if cell in _NONE else cell
-        return cells
+    def of(self, fields: Sequence[str]) -> tuple[Identity, tuple[NvtxRange, ...]]:
+        """Cells by `_CELL_COLUMNS`, and the NVTX ranges that were open, of one row."""
+        cells_and_none = [*fields, ""]
+        cells = self._cells_of(cells_and_none)
+        identity = self._identities.get(cells)
+        if identity is None:
+            identity = self._identities[cells] = tuple(map(self._once, _CELL_COLUMNS, cells))
+        return identity, parse_ranges(*self._nvtx_of(cells_and_none))
 
-    def ranges(self, fields: Sequence[str]) -> tuple[NvtxRange, ...]:
-        """NVTX ranges that were open."""
-        push_pop, start_end = (
-            "" if i is None or i >= len(fields) else fields[i] for i in self._nvtx
-        )
-        return parse_ranges(push_pop, start_end)
+    def _once(self, column: str, cell: str) -> str | None:
+        known = None if cell in _NONE else cell
+        return known if column == "kernel" else self._known.setdefault(known, known)
 
 
-def launch_id(text: str | bytes) -> int | None:
+def launch_id(text: str) -> int | None:
     """The id of a launch, None where the text is no id."""
     return int(text) if text.isdigit() and text.isascii() and len(text) <= _MAX_DIGITS else None
 
@@ -101,111 +103,83 @@ BadCells = tuple[str, int, str]
 
 
 @dataclass
-class Piece:
-    """Values of a run of launches: one row of `values` per name; texts stand beside it."""
-
-    start: int
-    names: tuple[str, ...]
-    values: Floats
-    text_cells: Mapping[str, TextCells]
-    """By metric: offsets within this piece, and the texts there."""
-
-
-@dataclass
 class Launches:
-    """Identities and values of all launches so far; `frame` ends the collection."""
+    """Launches of a file, their values, and what its tables say of metrics and of the machine."""
 
     ids: array[int] = field(default_factory=lambda: array("q"))
-    _identity_codes: array[int] = field(default_factory=lambda: array("q"))
-    _nvtx_codes: array[int] = field(default_factory=lambda: array("q"))
-    _identities: list[tuple[str | None, ...]] = field(default_factory=list)
-    """Cells of `_CELL_COLUMNS`; where all kernels have names of their own, as many as launches."""
-    _cells: dict[str | None, str | None] = field(default_factory=dict)
-    """Each cell but names of kernels once."""
+    units: dict[str, str] = field(default_factory=dict)
+    """Base unit by metric."""
+    odd_units: dict[str, str] = field(default_factory=dict)
+    """Units that cannot be those of their metrics."""
+    contradicted: Counter[str] = field(default_factory=Counter)
+    """Rows, by metrics of which several columns have values that are not the same."""
+    attributes: dict[str, str | float] = field(default_factory=dict)
+    without_units: bool = False
+    """Whether a table has none."""
+    _identities: list[Identity] = field(default_factory=list)
     _nvtx: list[tuple[NvtxRange, ...]] = field(default_factory=list)
-    _pieces: list[Piece] = field(default_factory=list)
+    _columns: list[tuple[int, Mapping[str, Column]]] = field(default_factory=list)
+    """Values of launches that follow each other, with the row of the first."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def add_identity(self, identity: dict[str, str | None]) -> int:
-        """Keep an identity; launches then refer to it by the returned code."""
-        once = self._cells.setdefault
-        cells = ((name, identity.get(name)) for name in _CELL_COLUMNS)
-        self._identities.append(
-            tuple(cell if name == "kernel" else once(cell, cell) for name, cell in cells)
-        )
-        return len(self._identities) - 1
-
-    def add_nvtx(self, ranges: tuple[NvtxRange, ...]) -> int:
-        """Keep NVTX ranges; launches then refer to them by the returned code."""
-        self._nvtx.append(ranges)
-        return len(self._nvtx) - 1
-
-    def add_launch(self, number: int, identity: int, nvtx: int) -> None:
-        """Add one launch by its id and the codes of its identity and its ranges."""
+    def add_launch(self, number: int, identity: Identity, ranges: tuple[NvtxRange, ...]) -> None:
+        """Add one launch by its id."""
         self.ids.append(number)
-        self._identity_codes.append(identity)
-        self._nvtx_codes.append(nvtx)
+        self._identities.append(identity)
+        self._nvtx.append(ranges)
 
-    def add_values(self, piece: Piece) -> None:
-        """Add values of launches that were added before."""
-        self._pieces.append(piece)
+    def add_values(self, start: int, columns: Mapping[str, Column]) -> None:
+        """Add values of launches that were added before, from row `start` on."""
+        self._columns.append((start, columns))
 
     def frame(self) -> tuple[pd.DataFrame, list[BadCells]]:
         """One row per launch: `LAUNCH_COLUMNS`, then numbers, then metrics that are texts.
 
-        Ends the collection: the pieces are given up as they are copied.
+        Ends the collection: columns are given up as they are copied.
         """
-        names = list(dict.fromkeys(name for piece in self._pieces for name in piece.names))
-        values, text_cells = self._join(names)
+        names = list(dict.fromkeys(name for _, columns in self._columns for name in columns))
+        values, texts = self._join(names)
         is_text = [
-            name in text_cells and bool(np.isnan(values[i]).all()) for i, name in enumerate(names)
+            name in texts and bool(np.isnan(values[i]).all()) for i, name in enumerate(names)
         ]
         bad = [
-            _bad_cells(name, text_cells[name])
+            (name, len(texts[name]), texts[name][min(texts[name])])
             for name, text in zip(names, is_text, strict=True)
-            if name in text_cells and (not text or _is_misread(name, text_cells[name]))
+            if name in texts and (not text or _is_misread(name, texts[name]))
         ]
         parts = [self._identity_frame(), _number_frame(names, values, is_text)]
-        texts = {name: text_cells[name] for name in compress(names, is_text)}
-        if texts:
-            parts.append(self._text_frame(texts))
+        columns = {name: self._text_column(texts[name]) for name in compress(names, is_text)}
+        if columns:
+            parts.append(pd.DataFrame(columns))
         return pd.concat(parts, axis=1), bad
 
-    def _join(self, names: list[str]) -> tuple[Floats, dict[str, list[TextCells]]]:
-        """Values of all pieces, one row per name, and the texts that stand among them."""
+    def _join(self, names: list[str]) -> tuple[Floats, dict[str, dict[int, str]]]:
+        """Values of all launches, one row per name, and the texts among them by launch."""
         row_of = {name: row for row, name in enumerate(names)}
         values = np.full((len(names), len(self)), np.nan)
-        text_cells: dict[str, list[TextCells]] = {}
-        while self._pieces:
-            piece = self._pieces.pop()
-            stop = piece.start + piece.values.shape[1]
-            values[[row_of[name] for name in piece.names], piece.start : stop] = piece.values
-            for name, (offsets, texts) in piece.text_cells.items():
-                text_cells.setdefault(name, []).append((offsets + piece.start, texts))
-        return values, text_cells
+        texts: dict[str, dict[int, str]] = {}
+        while self._columns:
+            start, columns = self._columns.pop()
+            for name, (numbers, cells) in columns.items():
+                values[row_of[name], start : start + len(numbers)] = numbers
+                if cells:
+                    of_name = texts.setdefault(name, {})
+                    of_name.update((start + place, text) for place, text in cells.items())
+        return values, texts
 
-    def _text_frame(self, text_cells: Mapping[str, list[TextCells]]) -> pd.DataFrame:
-        columns = {}
-        for name, parts in text_cells.items():
-            column = np.full(len(self), None, dtype=object)
-            for rows, texts in parts:
-                column[rows] = texts
-            columns[name] = column
-        return pd.DataFrame(columns, index=pd.RangeIndex(len(self)))
+    def _text_column(self, texts: Mapping[int, str]) -> npt.NDArray[Any]:
+        return _objects([texts.get(row) for row in range(len(self))])
 
     def _identity_frame(self) -> pd.DataFrame:
-        codes = np.asarray(self._identity_codes, dtype=np.intp)
-        columns: dict[str, Any] = {"id": np.asarray(self.ids, dtype=np.int64)}
-        for place, name in enumerate(_CELL_COLUMNS):
-            cells = [identity[place] for identity in self._identities]
-            columns[name] = (
-                _integers(cells, codes) if name in _INTEGER_COLUMNS else _take(cells, codes)
-            )
-        columns["nvtx"] = pd.Series(
-            _take(self._nvtx, np.asarray(self._nvtx_codes, dtype=np.intp)), dtype=object
+        cells = (
+            zip(*self._identities, strict=True) if self._identities else ((),) * len(_CELL_COLUMNS)
         )
+        columns: dict[str, Any] = {"id": np.asarray(self.ids, dtype=np.int64)}
+        for name, column in zip(_CELL_COLUMNS, cells, strict=True):
+            columns[name] = _integers(column) if name in _INTEGER_COLUMNS else _objects(column)
+        columns["nvtx"] = pd.Series(_objects(self._nvtx), dtype=object)
         return pd.DataFrame(columns)
 
 
@@ -217,24 +191,18 @@ def _number_frame(names: list[str], values: Floats, is_text: list[bool]) -> pd.D
     return pd.DataFrame(values.T, columns=pd.Index(numeric, dtype=object), copy=False)
 
 
-def _is_misread(name: str, parts: list[TextCells]) -> bool:
+def _is_misread(name: str, texts: Mapping[int, str]) -> bool:
     """Whether the texts of a metric without any number are digits; those of a launch may be."""
-    _, texts = parts[0]
-    return not name.startswith("launch__") and _DIGITS.fullmatch(str(texts[0])) is not None
+    first = texts[min(texts)]
+    return not name.startswith("launch__") and _DIGITS.fullmatch(first) is not None
 
 
-def _bad_cells(name: str, parts: list[TextCells]) -> BadCells:
-    _, texts = min(parts, key=lambda part: int(part[0][0]))
-    return name, sum(len(rows) for rows, _ in parts), str(texts[0])
+def _objects(cells: Sequence[Any]) -> npt.NDArray[Any]:
+    return np.fromiter(cells, dtype=object, count=len(cells))
 
 
-def _take(cells: Sequence[Any], codes: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-    distinct = np.fromiter(cells, dtype=object, count=len(cells))
-    return distinct[codes]
-
-
-def _integers(cells: Sequence[str | None], codes: npt.NDArray[np.intp]) -> pd.arrays.IntegerArray:
-    numbers = [None if cell is None else launch_id(cell) for cell in cells]
+def _integers(cells: Sequence[str | None]) -> pd.arrays.IntegerArray:
+    number_of = {cell: None if cell is None else launch_id(cell) for cell in set(cells)}
+    numbers = [number_of[cell] for cell in cells]
     values = np.array([number or 0 for number in numbers], dtype=np.int64)
-    missing = np.array([number is None for number in numbers], dtype=bool)
-    return pd.arrays.IntegerArray(values[codes], missing[codes])
+    return pd.arrays.IntegerArray(values, np.array([n is None for n in numbers], dtype=bool))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,6 +39,7 @@ _WHOLE = frozenset({"ID", "Process ID", "Context", "Stream", "Device"})
 _REPEATED = re.compile(r"(.+)\.\d+")
 """What pandas makes of a name that stands twice."""
 _QUOTED_ROW = re.compile(rb'"\d*",')
+csv.field_size_limit(sys.maxsize)  # a cell is no longer than its line, which has a limit
 
 
 @dataclass(frozen=True)
@@ -270,13 +272,4 @@ def split_row(line: bytes) -> list[str] | None:
     body = line.rstrip(b",")
     if len(body) < 2 or not (body.startswith(b'"') and body.endswith(b'"')):
         return None
-    joined = body[1:-1].replace(b'","', b"\n")
-    if has_stray_quote(joined):
-        return strict_fields(line.decode("utf-8", "replace"))
-    text = joined.replace(b'""', b'"').decode("utf-8", "replace")
-    return text.split("\n") + [""] * (len(line) - len(body))
-
-
-def has_stray_quote(cells: bytes) -> bool:
-    """Whether cells hold a double quote that is not doubled."""
-    return b'"' in cells.replace(b'""', b"")
+    return strict_fields(line.decode("utf-8", "replace"))

@@ -15,9 +15,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 
-import numpy as np
-import numpy.typing as npt
-
 MISSING = (
     "", "no data", "n/a", "N/A", "nan", "NaN", "-nan", "-nan(ind)", "(!) nan", "(!) n/a",
     "(!) no data", "(!)",
@@ -27,8 +24,6 @@ MISSING = (
 """Cells that say that there is no value; `(!)` is how ncu marks a metric that went wrong."""
 
 _MISSING = frozenset(MISSING)
-_GROUP = 3
-"""Digits between two separators of thousands."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +41,6 @@ CONTINENTAL = NumberStyle(thousands=".", decimal=",")
 
 # 0xff and 0xa0 are the no-break space of DOS and Windows code pages; decoded, they are U+FFFD.
 _SPACES = " \u00a0\u2009\u202f'\u2019\ufffd"
-SPACED_BYTES = re.compile(
-    rb"(?<=\d)(?:\xe2\x80\xaf|\xe2\x80\x89|\xe2\x80\x99|\xc2\xa0|[ '\xa0\xff])"
-    rb"(?=\d{3}(?!\d))"
-)
-"""A separator of thousands that is a space or an apostrophe, in UTF-8 or a code page."""
-
 _SPACED = re.compile(rf"-?\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d+)?")
 _SEPARATORS = re.compile(rf"(?<=\d)[{_SPACES}](?=\d{{3}}(?!\d))")
 
@@ -120,24 +109,6 @@ def _number(thousands: str, decimal: str) -> re.Pattern[str]:
     t, d = re.escape(thousands), re.escape(decimal)
     whole = rf"[1-9][0-9]{{0,2}}(?:{t}[0-9]{{3}})+|[0-9]+"
     return re.compile(rf"[+-]?(?:(?:{whole})(?:{d}[0-9]*)?|{d}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?")
-
-
-def misplaced_separators(data: bytes, thousands: str) -> npt.NDArray[np.intp]:
-    """Places in a page where digits are set apart otherwise than by thousands.
-
-    In arrays: a regular expression takes as long as all else of a page.
-    """
-    zero, separator = ord("0"), ord(thousands)
-    letters = np.frombuffer(b"%b%b%b" % (bytes(_GROUP), data, bytes(_GROUP + 1)), dtype=np.uint8)
-    digits = (letters >= zero) & (letters <= ord("9"))
-    at = np.flatnonzero(letters == separator)
-    at = at[digits[at - 1]]
-    before = [digits[at - place] for place in range(1, _GROUP + 2)]
-    after = [digits[at + place] for place in range(1, _GROUP + 2)]
-    is_group = np.logical_and.reduce(after[:_GROUP]) & ~after[_GROUP]
-    zero_first = (letters[at - 1] == zero) & ~before[1] & (letters[at - 2] != separator)
-    places: npt.NDArray[np.intp] = at[~is_group | np.logical_and.reduce(before) | zero_first]
-    return places - _GROUP
 
 
 # ---- units ---------------------------------------------------------------------------------------

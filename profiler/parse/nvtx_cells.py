@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from profiler.runner.protocol import domain_of_range
@@ -76,6 +77,7 @@ def grouped_names(names: Iterable[str], most: int) -> dict[str, str]:
     }
 
 
+@lru_cache(maxsize=65_536)  # most launches have ranges that others have, too
 def parse_ranges(push_pop: str, start_end: str = "") -> tuple[NvtxRange, ...]:
     """Ranges of one launch: the push/pop ones outermost first, then the start/end ones.
 

@@ -19,7 +19,6 @@ from ncu_samples import (
 
 from profiler.errors import ParseError
 from profiler.notices import NoticeKind, text
-from profiler.parse import ncu_raw
 from profiler.parse.ncu_csv import (
     RULE_COLUMNS,
     NothingProfiledError,
@@ -316,20 +315,6 @@ def test_more_rows_than_one_batch():
     once = parsed("ncu_raw_child_processes").launches
     assert len(table.launches) == 24 * 401
     pd.testing.assert_frame_equal(table.launches.iloc[-24:].reset_index(drop=True), once)
-
-
-@pytest.mark.parametrize("name", all_captures())
-def test_few_rows_are_read_without_pandas_and_say_the_same(name, monkeypatch):
-    """A run can have a thousand sessions of a few rows each."""
-    content = capture(name)
-    with monkeypatch.context() as patch:
-        patch.setattr(ncu_raw, "_FEW_ROWS", 10**6)
-        patch.setattr(pd, "read_csv", None)
-        few = parse_ncu_csv(content, name)
-    monkeypatch.setattr(ncu_raw, "_FEW_ROWS", 0)
-    many = parse_ncu_csv(content, name)
-    pd.testing.assert_frame_equal(few.launches, many.launches)
-    assert few.notices == many.notices
 
 
 @pytest.mark.parametrize("rows", [3, 200])
