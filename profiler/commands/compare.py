@@ -25,7 +25,7 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     from profiler.findings.gates import parse_gate
     from profiler.findings.runs.comparison import compare
     from profiler.findings.runs.document import comparison_document
-    from profiler.render.console.runs import comparison_tables
+    from profiler.render.runs.answer import comparison_tables
 
     option = next((name for name in request.runs if name.startswith("-")), None)
     if option is not None:

@@ -34,7 +34,7 @@ def simulate(request: SimulateRequest) -> ExitCode:
         request.json_target,
     )
     if request.json_target != "-":
-        from profiler.render.console.replays import replay_lines, replay_table
+        from profiler.render.console.lists import replay_lines, replay_table
 
         console = make_console(request.color)
         console.print(replay_table(summary, recorded))

@@ -11,8 +11,7 @@ from rich.console import Group, RenderableType
 from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name
 from profiler.model import TunedConfig
 from profiler.notices import Notice
-from profiler.render.console.small_tables import small_text_table
-from profiler.render.console.tables import answer_lines
+from profiler.render.console.tables import answer_lines, small_text_table
 from profiler.render.console.terminal import Paragraph
 from profiler.render.figures.charts import Chart
 from profiler.render.html import notice_rows, render

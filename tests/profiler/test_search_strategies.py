@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from profiler.commands.simulate import SimulateRequest, simulate
 from profiler.errors import ExitCode, ParseError, UsageError
-from profiler.render.console.replays import replay_lines
+from profiler.render.console.lists import replay_lines
 from profiler.search.gaussian_process import GaussianProcess
 from profiler.search.replay import checkpoints, recorded_space, replay, summarise
 from profiler.search.space import SearchSpace

@@ -27,11 +27,11 @@ from profiler.model import BuildResult, KernelFacts, TunedConfig, Variant
 from profiler.render.console import lists
 from profiler.render.console import tables as console
 from profiler.render.console.lists import plan_table
-from profiler.render.console.runs import comparison_tables
 from profiler.render.console.terminal import TextTable
 from profiler.render.imported import imported_text, tunings_page
 from profiler.render.imported_launches import group_launches, launches_page
 from profiler.render.imported_timelines import timeline_section, timelines_page
+from profiler.render.runs.answer import comparison_tables
 from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
 
 WIDTHS = (80, 120, 200)
