@@ -94,7 +94,7 @@ PAGE_KINDS: Mapping[str, PageKind] = {
         ),
         PageKind(
             "ablation",
-            view=f"{_VIEWS}.ablation:ablation_view",
+            view=f"{_VIEWS}.versions:ablation_view",
             questions=(Question.BEST, Question.BASELINE, Question.EFFECTS),
             finds=frozenset({PARAMETERS}),
             answer=f"{_ANSWERS}:step_sentences",

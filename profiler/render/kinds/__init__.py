@@ -1,1 +1,1 @@
-"""The part of a page that its kind decides: one module per kind."""
+"""The part of a page that its kind decides, and the figures of its first screen."""

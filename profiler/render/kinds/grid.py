@@ -19,9 +19,9 @@ from profiler.findings.values import NAN
 from profiler.metrics.labels import label
 from profiler.model import Cell
 from profiler.planning.problem_names import problem_key
-from profiler.render.first.maps import grid_chart
-from profiler.render.first.ratios import contrasts_chart
 from profiler.render.kinds.grid_figures import grid_pairs_of, saved_chart, slices
+from profiler.render.kinds.maps import grid_chart
+from profiler.render.kinds.ratios import contrasts_chart
 from profiler.render.kinds.versions import View
 from profiler.render.tables.grids import (
     GridHeat,

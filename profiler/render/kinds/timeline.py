@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
+import pandas as pd
 from rich.console import RenderableType
 from rich.text import Text
 
-from profiler.findings.findings import Findings
-from profiler.model import SessionKind
+from profiler.findings.findings import Findings, Programs
+from profiler.findings.timelines.bars import UnitWindow
+from profiler.findings.timelines.cells import CellTimelineFindings
+from profiler.model import Cell, SessionKind
 from profiler.planning.page_kinds import TIMELINES
 from profiler.render.console.terminal import TextTable
-from profiler.render.first.timelines import units_chart
+from profiler.render.figures import palette
+from profiler.render.figures.axes import (
+    Handle,
+    at_most,
+    legend,
+    linear_ticks,
+    named_ticks,
+    symbol_handle,
+)
+from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.drawing import Drawing, fill_style
+from profiler.render.figures.ratio_rows import RowText, strip_axes, write_beside
 from profiler.render.kinds.versions import View, metric_parts
+from profiler.render.timeline.picture import bars_within, joined_bars
 from profiler.render.timeline.section import make_section, named_timelines
-from profiler.render.timeline.timeline_tables import NamedTimelines, phase_shares, slowed_words
+from profiler.render.timeline.still_figure import PHASE_COLOURS, phase_colour
+from profiler.render.timeline.timeline_tables import (
+    NamedTimelines,
+    percent,
+    phase_shares,
+    slowed_words,
+)
+from profiler.render.words import numbers
 
 
 @dataclass(frozen=True)
@@ -92,3 +115,131 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
         shown.add_row(cell.name, cell.units, *data)
     shown.add_rest_caption(len(named.cells) - _MOST_CELLS, "cell")
     return [shown]
+
+
+# ---- the first figure: one unit of every recorded cell on one time axis --------------------------
+
+
+MOST_CELLS = 8
+_MOST_BARS = 40_000
+_PIXELS = 1000
+
+
+def units_chart(findings: Findings) -> Chart | None:
+    """The unit in the middle by its time of each cell; None without a timeline of any."""
+    timelines = findings.timelines.by_cell
+    cells = [cell for cell in findings.programs.cells if cell.id in timelines]
+    phases = (timelines[cell.id].phase_names for cell in cells[:MOST_CELLS])
+    names = list(dict.fromkeys(chain.from_iterable(phases)))
+    rows = [
+        row
+        for cell in cells[:MOST_CELLS]
+        if (row := _row(findings.programs, cell, timelines[cell.id], names)) is not None
+    ]
+    if not rows:
+        return None
+    shown = timelines[cells[0].id]
+    what = shown.unit.removesuffix("_*") or "recording"
+    reading = (
+        f"The {what} in the middle by its time; above, phases on the host, below, operations on "
+        f"the {shown.device}, each from its own beginning."
+    )
+    if len(cells) > MOST_CELLS:
+        reading += f" {len(cells) - MOST_CELLS} more stand below."
+    entries = [symbol_handle(name, phase_colour(place), "s") for place, name in enumerate(names)]
+    entries.append(symbol_handle("other", palette.OTHER, "s"))
+    figure = units(rows, entries[: len(PHASE_COLOURS) + 1])
+    return make_chart("first", f"One {what} of each variant", reading, figure)
+
+
+def _row(
+    programs: Programs, cell: Cell, timeline: CellTimelineFindings, names: Sequence[str]
+) -> UnitRow | None:
+    """One row; `names` are those of the phases of all rows, in the order of their colours."""
+    bars = timeline.bars(_MOST_BARS)
+    window = timeline.window(bars.until_ns)
+    if window is None:
+        return None
+    places = {number: names.index(name) for number, name in enumerate(timeline.phase_names)}
+    ranges = bars.ranges[bars.ranges["phase"] >= 0]
+    return UnitRow(
+        text=(_name(programs, cell), _length_words(timeline, window)),
+        host=_within(ranges, window.host, places),
+        device=_within(bars.operations, window.gpu, places),
+    )
+
+
+def _name(programs: Programs, cell: Cell) -> str:
+    name = cell.variant.label
+    return f"{cell.problem.name} \u00b7 {name}" if len(programs.problems) > 1 else name
+
+
+def _within(
+    frame: pd.DataFrame, window: tuple[int, int] | None, places: Mapping[int, int]
+) -> pd.DataFrame:
+    """Bars in a window from its beginning; those that no eye could tell apart are one."""
+    if window is None or frame.empty:
+        return frame.iloc[:0]
+    least = (window[1] - window[0]) / _PIXELS
+    bars = joined_bars(bars_within(frame.assign(row=0), window), least)
+    return bars.assign(
+        start_ns=bars["start_ns"] - window[0],
+        end_ns=bars["end_ns"] - window[0],
+        phase=bars["phase"].map(places).fillna(-1).astype(int),
+    )
+
+
+def _length_words(timeline: CellTimelineFindings, window: UnitWindow) -> str:
+    start, end = window.gpu or window.host
+    length = numbers.show(float(end - start), "ns")
+    unit = timeline.whole_unit
+    if unit is None or numbers.is_missing(unit.busy_share):
+        return length
+    return f"{length}, {percent(unit.busy_share)} busy"
+
+
+# ---- the figure ----------------------------------------------------------------------------------
+
+
+_ROW_IN = 0.62
+_HOST = (-0.4, -0.16)
+_DEVICE = (-0.06, 0.4)
+"""Upper and lower edge of both bars of a row, in rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class UnitRow:
+    """One unit; bars have the columns `start_ns end_ns phase`, times from its beginning."""
+
+    text: RowText
+    host: pd.DataFrame
+    device: pd.DataFrame
+
+    @property
+    def length_ns(self) -> float:
+        """Time from the beginning to the end of the last bar."""
+        return max(float(bars["end_ns"].max()) for bars in (self.host, self.device) if len(bars))
+
+
+def units(rows: Sequence[UnitRow], entries: Sequence[Handle]) -> Drawing:
+    """Draw the units; colours are those of the phases."""
+    texts = [row.text for row in rows]
+    axes = strip_axes(texts, row_in=_ROW_IN)
+    longest = max(row.length_ns for row in rows)
+    divisor, unit = numbers.scale(max(longest, 1.0), "ns")
+    across = axes.axes.across((0.0, longest * 1.005))
+    ticks = named_ticks(
+        linear_ticks(across, at_most(10)).values, lambda value: f"{value / divisor:g}"
+    )
+    axes.axes.grid_across(across, ticks, f"time from the beginning ({unit})")
+    write_beside(axes, texts)
+    for place, row in enumerate(rows):
+        for bars, (top, bottom) in ((row.host, _HOST), (row.device, _DEVICE)):
+            columns = (bars[name].tolist() for name in ("start_ns", "end_ns", "phase"))
+            for start, end, phase in zip(*columns, strict=True):
+                corner = (across.at(start), axes.y(place + top))
+                opposite = (across.at(end), axes.y(place + bottom))
+                axes.drawing.rectangle(corner, opposite, fill_style(phase_colour(int(phase))))
+    axes.axes.spines()
+    legend(axes.drawing, entries)
+    return axes.drawing

@@ -1,26 +1,32 @@
-"""The part of a page that its kind decides: figures and tables between the answer and the rest."""
+"""The pages of kernel versions, of many configurations, and of flags on and off."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profiler.findings.findings import Findings
+from profiler.findings.counters import Medians, counters, medians_of
+from profiler.findings.findings import CellNumbers, Findings
+from profiler.findings.kinds.steps import Effect, StepEffect
 from profiler.findings.method import run_funnel
+from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import Label
+from profiler.model import Problem
 from profiler.render.figures import charts
-from profiler.render.figures.charts import Chart
-from profiler.render.first.ratios import (
+from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.kinds.ratios import (
     configurations_chart,
     contrasts_chart,
+    steps_chart,
     timers_chart,
     versions_chart,
 )
 from profiler.render.searches import course_chart
-from profiler.render.tables import heats
-from profiler.render.tables.effects import parameter_effects
-from profiler.render.tables.rows import shown_metrics
+from profiler.render.tables import effects, heats
+from profiler.render.tables.effects import effect_heat, parameter_effects, problem_effect_table
+from profiler.render.tables.heats import Heat, moved_table
+from profiler.render.tables.rows import Datum, Row, counts_datum, shown_metrics, verdict_datum
 from profiler.render.tables.slowdowns import (
     SINGLE_CHOICE_HEADS,
     single_choice_rows,
@@ -28,6 +34,8 @@ from profiler.render.tables.slowdowns import (
     slowdown_legend,
 )
 from profiler.render.timeline.in_kernel_section import close_ups_chart
+from profiler.render.words import numbers
+from profiler.render.words.comparisons import effect_excludes_one, step_name, step_summary
 
 
 @dataclass(frozen=True)
@@ -111,3 +119,95 @@ def autotune_view(findings: Findings) -> View:
     parts["configurations"] = configurations_chart(findings, "configurations") if first else None
     first = first or configurations_chart(findings)
     return View("autotune.html", "Which configuration", parts, first=first)
+
+
+# ---- flags on and off: what each step of a parameter changes -------------------------------------
+
+
+MOST_STEPS = 12
+EFFECT_HEADS = ("after \u00f7 before", "low", "high", "verdict", "pairs", "lowest", "highest")
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """One step: its effect by problem as figure and table, and the counters that moved with it."""
+
+    name: str
+    summary: str
+    verdict: Datum
+    """How often each verdict was given over the problems; the worst case on hover."""
+    chart: Chart
+    rows: tuple[Row, ...]
+    """For `EFFECT_HEADS`."""
+    moved: Heat | None
+
+
+def ablation_view(findings: Findings) -> View:
+    """All steps in one table, then each step with its figure and its counters."""
+    step_effects = findings.kind.parameter_steps
+    medians = medians_of(findings.numbers, counters(findings.numbers))
+    blocks = [
+        _ablation(findings.numbers, number, step_effect, medians)
+        for number, step_effect in enumerate(step_effects[:MOST_STEPS])
+    ]
+    parts = {
+        "steps": effect_heat(findings, step_effects) if step_effects else None,
+        "ablations": tuple(blocks),
+        "left_out_steps": len(step_effects) - len(blocks),
+        "effect_heads": EFFECT_HEADS,
+        **metric_parts(findings),
+    }
+    return View("ablation.html", "What each step changes", parts, first=steps_chart(findings))
+
+
+def _ablation(
+    numbers: CellNumbers, number: int, step_effect: StepEffect, medians: Mapping[Label, Medians]
+) -> Ablation:
+    step = step_effect.step
+    name, metric = step_name(step), numbers.primary.label
+    reading = (
+        f"{metric} after \u00f7 before, of variants that differ in nothing else, paired block by "
+        "block. Dot: geometric mean of the pairs. Bar: its 95\u202f% interval, where it is seen."
+    )
+    table = problem_effect_table(numbers.programs.problems, step_effect)
+    figure = effects.effect_dots(table, f"{metric}, after \u00f7 before")
+    return Ablation(
+        name=name,
+        summary=step_summary(numbers, step_effect),
+        verdict=counts_datum(step_effect.verdicts),
+        chart=make_chart(
+            f"ablation-{number}", f"{name}: {metric.lower()} by problem", reading, figure
+        ),
+        rows=tuple(_rows(numbers.programs.problems, step_effect)),
+        moved=moved_table(numbers.programs, step, medians),
+    )
+
+
+def _rows(problems: Sequence[Problem], step_effect: StepEffect) -> list[Row]:
+    rows = zip(problems, step_effect.effects, step_effect.verdicts, strict=True)
+    return [Row(problem.name, _data(effect, pair)) for problem, effect, pair in rows]
+
+
+def _data(effect: Effect, pair: PairVerdict) -> tuple[Datum, ...]:
+    without = "no interval" if effect.pairs else "no pair"
+
+    def ratio(value: float) -> Datum:
+        return Datum.times(value, without)
+
+    return (
+        ratio(effect.ratio),
+        ratio(effect.low),
+        ratio(effect.high),
+        verdict_datum(pair) if pair.verdict else _certainty(effect),
+        Datum(str(effect.pairs)),
+        ratio(effect.smallest),
+        ratio(effect.largest),
+    )
+
+
+def _certainty(effect: Effect) -> Datum:
+    """Whether the interval of a metric without verdicts includes 1, as text."""
+    if numbers.is_missing(effect.low):
+        return Datum(title="no interval", css="none")
+    verb = "excludes" if effect_excludes_one(effect) else "includes"
+    return Datum(f"interval {verb} 1", title="no verdict is given on this metric", css="words")

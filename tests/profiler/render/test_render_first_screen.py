@@ -18,11 +18,10 @@ from profiler.findings.find import find
 from profiler.findings.kinds.timers import OVERALL_COLUMNS, TIMER_COLUMNS, TimerComparison
 from profiler.model import Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
-from profiler.render.figures.heat_maps import HeatMap, MapCell, columns_for
 from profiler.render.figures.ratio_rows import ratio_ticks
-from profiler.render.first.maps import grid_chart
-from profiler.render.first.ratios import strip_tables, versions_chart
 from profiler.render.kinds.grid_figures import grid_pairs_of
+from profiler.render.kinds.maps import HeatMap, MapCell, columns_for, grid_chart
+from profiler.render.kinds.ratios import strip_tables, versions_chart
 from profiler.render.words.cards import cards
 from profiler.render.words.headline import headline, lead_words
 

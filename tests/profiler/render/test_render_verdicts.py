@@ -25,7 +25,7 @@ from profiler.findings.winners import leader_of
 from profiler.model import Outcome, SessionKind, Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.console import tables as console
-from profiler.render.kinds.ablation import EFFECT_HEADS
+from profiler.render.kinds.versions import EFFECT_HEADS
 from profiler.render.page import render_page
 from profiler.render.tables import heats
 from profiler.render.tables.rows import counts_datum, verdict_datum

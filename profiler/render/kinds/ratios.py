@@ -18,7 +18,7 @@ from profiler.render.figures.axes import Handle, symbol_handle
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.palette import colour_of
 from profiler.render.figures.ratio_rows import RowText, reference_handle
-from profiler.render.first.maps import problems_chart
+from profiler.render.kinds.maps import problems_chart
 from profiler.render.tables.heats import heat_ratio, heat_verdict
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import step_name
