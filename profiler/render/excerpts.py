@@ -56,8 +56,8 @@ def _answer(findings: Findings) -> tuple[str, str]:
 
 
 def _table(table: SmallTable) -> list[str]:
-    heads = [table.first, *(head for head, _ in table.heads)]
-    rules = ["---" if head in (table.first, *table.text_heads) else "---:" for head in heads]
+    heads = [table.first, *(column.head for column in table.columns)]
+    rules = ["---", *("---" if column.is_text else "---:" for column in table.columns)]
     rows = [[row.name, *(datum.text for datum in row.data)] for row in table.lines]
     cells = [map(escaped_markdown, heads), rules, *(map(escaped_markdown, row) for row in rows)]
     text = "\n".join(f"| {' | '.join(row)} |" for row in cells)

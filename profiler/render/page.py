@@ -16,13 +16,10 @@ from profiler.render.kinds.timeline import timeline_parts
 from profiler.render.kinds.versions import View
 from profiler.render.searches import search_section
 from profiler.render.tables import builds, main_table
-from profiler.render.tables.captured_step import HEADS as HEADS_OF_CAPTURED_STEP
-from profiler.render.tables.captured_step import captured_step_rows, step_note
 from profiler.render.tables.details import CellSamples
 from profiler.render.tables.explained import explained
-from profiler.render.tables.sustained import HEADS as HEADS_OF_SUSTAINED
-from profiler.render.tables.sustained import sustained_rows
-from profiler.render.tables.timers import WALL_CLOCK_HEADS, timer_table
+from profiler.render.tables.sustained import captured_step_table, step_note, sustained_table
+from profiler.render.tables.timers import timer_parts
 from profiler.render.tables.why import why
 from profiler.render.timeline.in_kernel_section import make_in_kernel_section
 from profiler.render.timeline.still_figure import run_chart
@@ -69,15 +66,12 @@ def render_page(findings: Findings) -> str:
         "busy": idle_sentence(findings),
         "explained": explained(findings),
         "search": search_section(findings),
-        "timers": timer_table(findings),
-        "captured_step": captured_step_rows(findings),
-        "captured_step_heads": HEADS_OF_CAPTURED_STEP,
+        "timers": timer_parts(findings),
+        "captured_step": captured_step_table(findings),
         "step_note": step_note(findings),
-        "sustained": sustained_rows(findings),
-        "sustained_heads": HEADS_OF_SUSTAINED,
+        "sustained": sustained_table(findings),
         **timeline_parts(findings),
         "in_kernel": make_in_kernel_section(findings),
-        "wall_clock_heads": WALL_CLOCK_HEADS,
         "tuned": tuned_cells(findings),
         "view": view,
         "timeline_first": TIMELINES in report.settings.page_kind.finds,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.model import Cell, Params, TunedConfig
-from profiler.render.tables.rows import Datum, Row, SmallTable
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
 from profiler.render.words import numbers
 from profiler.render.words.names import kernels_by_cell
 from profiler.render.words.outcomes import OUTCOME_WORDS
@@ -29,20 +30,10 @@ def tuned_cells(findings: Findings) -> dict[str, Any] | None:
     having = [cell for cell in findings.programs.cells if findings.programs.status(cell).tuned]
     if not having:
         return None
-    names = _kernel_names(findings)
-    rows = [row for cell in having for row in _rows(findings.numbers, cell, names.get(cell.id, ()))]
     tried = [cell for cell in having if _was_a_choice(findings.programs.status(cell).tuned)]
     shown = _fitting(findings.programs, tried)
     return {
-        "table": SmallTable(
-            caption="What the autotuner chose for each cell, beside its measured time",
-            first="variant",
-            heads=tuple((head, "") for head in (*_CHOSEN_TEXTS, *_CHOSEN_NUMBERS)),
-            lines=tuple(rows[:MOST_CHOSEN]),
-            left_out=max(0, len(rows) - MOST_CHOSEN),
-            text_heads=_CHOSEN_TEXTS,
-            elsewhere="; the JSON has them",
-        ),
+        "table": _chosen_table(findings, having),
         "tried": {
             f"{cell.variant.label}, {cell.problem.name}": tuning_tables(
                 findings.programs.status(cell).tuned
@@ -51,20 +42,6 @@ def tuned_cells(findings: Findings) -> dict[str, Any] | None:
         },
         "left_out_tried": len(tried) - len(shown),
     }
-
-
-_CHOSEN_TEXTS = ("problem", "kernel or operation", "chosen", "joined")
-_CHOSEN_NUMBERS = (
-    "tried",
-    "tuner's time",
-    "slowest / chosen",
-    "registers",
-    "spills",
-    "shared memory",
-    "kernels of the cell",
-    "cell, measured",
-    "measured / tuner's",
-)
 
 
 def _was_a_choice(tuned: Sequence[TunedConfig]) -> bool:
@@ -92,34 +69,68 @@ def _plain(name: str) -> str:
     return name.strip().removeprefix("void ").partition("<")[0].partition("(")[0]
 
 
-def _rows(numbers: CellNumbers, cell: Cell, names: Sequence[str]) -> list[Row]:
-    groups = _by_operation(numbers.programs.status(cell).tuned)
-    return [_row(numbers, cell, names, group) for group in groups.values()]
+class _Tuned(NamedTuple):
+    """What was tried for a kernel or operation of a cell."""
+
+    cell: Cell
+    configs: Sequence[TunedConfig]
+    kernels: Sequence[str]
+    """Names of the kernels that were seen in the cell."""
+
+    @property
+    def operation(self) -> str:
+        """Kernel or operation."""
+        return self.configs[0].operation
+
+    @property
+    def best(self) -> TunedConfig | None:
+        """The chosen one; None where that is not known."""
+        return next((candidate for candidate in self.configs if candidate.best), None)
 
 
-def _row(
-    cell_numbers: CellNumbers, cell: Cell, names: Sequence[str], group: Sequence[TunedConfig]
-) -> Row:
-    operation = group[0].operation
-    best = next((candidate for candidate in group if candidate.best), None)
-    choice = "" if best is None else f"{best.choice} {config_words(best.config)}".strip()
-    texts = (
-        Datum(cell.problem.name, css="words"),
-        Datum(operation, css="code"),
-        Datum(choice or numbers.MISSING, css="code"),
-    )
-    return Row(
-        cell.variant.label,
-        (
-            *texts,
-            _join(operation, names),
-            Datum(str(len(group)), str(len(group))),
-            *_chosen_data(best, group),
-            *_measured_data(cell_numbers, cell, best, alone=tuple(set(names)) == (operation,)),
+def _chosen_table(findings: Findings, cells: Sequence[Cell]) -> SmallTable:
+    """A row for each tuned kernel or operation of a cell."""
+    programs, kernels = findings.programs, _kernel_names(findings)
+    tuned = [
+        _Tuned(cell, group, kernels.get(cell.id, ()))
+        for cell in cells
+        for group in _by_operation(programs.status(cell).tuned).values()
+    ]
+    columns: tuple[Column[_Tuned], ...] = (
+        text_column("problem", lambda of: of.cell.problem.name),
+        text_column("kernel or operation", lambda of: of.operation, css="code"),
+        text_column("chosen", lambda of: _choice(of.best), css="code"),
+        Column("joined", lambda of: _join(of.operation, of.kernels), is_text=True),
+        Column("tried", lambda of: Datum(str(len(of.configs)), str(len(of.configs)))),
+        _of_chosen("tuner's time", "time_ns", "ns"),
+        Column("slowest / chosen", _slowest),
+        _of_chosen("registers", "registers"),
+        _of_chosen("spills", "spills"),
+        _of_chosen("shared memory", "shared_bytes", "byte"),
+        *(
+            Column(head, partial(_measured, findings.numbers, place))
+            for place, head in enumerate(
+                ("kernels of the cell", "cell, measured", "measured / tuner's")
+            )
         ),
-        cell_numbers.programs.marks[cell.variant.id],
-        cell=cell_numbers.programs.cell_numbers[cell.id],
     )
+    return SmallTable.of(
+        "What the autotuner chose for each cell, beside its measured time",
+        "variant",
+        columns,
+        tuned[:MOST_CHOSEN],
+        lambda of: Row(
+            of.cell.variant.label,
+            mark=programs.marks[of.cell.variant.id],
+            cell=programs.cell_numbers[of.cell.id],
+        ),
+        left_out=max(0, len(tuned) - MOST_CHOSEN),
+        elsewhere="; the JSON has them",
+    )
+
+
+def _choice(best: TunedConfig | None) -> str:
+    return "" if best is None else f"{best.choice} {config_words(best.config)}".strip()
 
 
 def _join(operation: str, names: Sequence[str]) -> Datum:
@@ -137,45 +148,35 @@ def _join(operation: str, names: Sequence[str]) -> Datum:
     )
 
 
-def _chosen_data(best: TunedConfig | None, group: Sequence[TunedConfig]) -> tuple[Datum, ...]:
-    if best is None:
-        return tuple(_number(None, "") for _ in range(5))
-    times = [candidate.time_ns for candidate in group if candidate.time_ns is not None]
-    worst = max(times) / best.time_ns if best.time_ns and len(times) > 1 else None
-    return (
-        _number(best.time_ns, "ns"),
-        _ratio(worst, "one configuration only, or no times"),
-        _number(best.registers, ""),
-        _number(best.spills, ""),
-        _number(best.shared_bytes, "byte"),
-    )
+def _of_chosen(head: str, name: str, unit: str = "") -> Column[_Tuned]:
+    return Column(head, lambda of: _number(getattr(of.best, name, None), unit))
 
 
-def _measured_data(
-    cell_numbers: CellNumbers, cell: Cell, best: TunedConfig | None, *, alone: bool
-) -> tuple[Datum, ...]:
-    """Launches of the cell, its time, and that time by the tuner's where it is the same kernel."""
-    if not cell_numbers.programs.correct(cell):
-        outcome = OUTCOME_WORDS[cell_numbers.programs.status(cell).outcome]
-        return (Datum(css="none"), Datum(outcome, css="words"), Datum(css="none"))
-    time = cell_numbers.value(cell, "duration_ns").median
-    launches = cell_numbers.value(cell, "kernels").median
-    tuner = None if best is None else best.time_ns
-    once = alone and launches == 1
+def _slowest(of: _Tuned) -> Datum:
+    """Time of the slowest configuration by that of the chosen one."""
+    best = of.best
+    times = [candidate.time_ns for candidate in of.configs if candidate.time_ns is not None]
+    worst = max(times) / best.time_ns if best and best.time_ns and len(times) > 1 else None
+    without = "one configuration only, or no times" if best else "not known"
+    return Datum.times(worst, without)
+
+
+def _measured(cell_numbers: CellNumbers, place: int, of: _Tuned) -> Datum:
+    """Launches of the cell, its time, or that time by the tuner's where it is the same kernel."""
+    if not cell_numbers.programs.correct(of.cell):
+        outcome = OUTCOME_WORDS[cell_numbers.programs.status(of.cell).outcome]
+        return Datum(outcome, css="words") if place == 1 else Datum(css="none")
+    time = cell_numbers.value(of.cell, "duration_ns").median
+    launches = cell_numbers.value(of.cell, "kernels").median
+    tuner = of.best.time_ns if of.best else None
+    once = launches == 1 and set(of.kernels) == {of.operation}
     ratio = time / tuner if once and tuner and not numbers.is_missing(time) else None
-    return (
-        _number(launches, ""),
-        _number(time, "ns"),
-        _ratio(ratio, "only where the cell launches this kernel once and no other"),
-    )
+    without = "only where the cell launches this kernel once and no other"
+    return (_number(launches, ""), _number(time, "ns"), Datum.times(ratio, without))[place]
 
 
 def _number(value: float | None, unit: str) -> Datum:
     return Datum.quantity(value, unit, "not known")
-
-
-def _ratio(value: float | None, otherwise: str) -> Datum:
-    return Datum.times(value, otherwise)
 
 
 # ---- everything that was tried -------------------------------------------------------------------
@@ -192,45 +193,47 @@ def tuning_tables(tuned: Sequence[TunedConfig], most: int = MOST_CONFIGS) -> tup
     room = most
     for operation, group in _by_operation(tuned).items():
         ordered = sorted(group, key=_time)
-        best_ns = _time(ordered[0])
-        lines = tuple(_tuned_row(config, best_ns) for config in ordered[: max(0, room)])
-        room -= len(group)
-        tables.append(
-            SmallTable(
-                caption=operation or "one kernel",
-                first="configuration",
-                heads=tuple((head, "") for head in _TUNED_HEADS),
-                lines=lines,
-                left_out=len(group) - len(lines),
-                text_heads=("choice",),
-                long_names=True,
-                elsewhere="; --json has them",
-            )
+        columns: tuple[Column[TunedConfig], ...] = (
+            text_column("choice", _choice_words, css="code"),
+            _of_tried("time", "time_ns", "ns"),
+            Column("against the best", partial(_against_best, _time(ordered[0]))),
+            _of_tried("registers", "registers"),
+            _of_tried("spills", "spills"),
+            _of_tried("shared memory", "shared_bytes", "byte"),
         )
+        shown = ordered[: max(0, room)]
+        room -= len(group)
+        table = SmallTable.of(
+            operation or "one kernel",
+            "configuration",
+            columns,
+            shown,
+            lambda candidate: Row(config_words(candidate.config) or numbers.MISSING),
+            left_out=len(group) - len(shown),
+            long_names=True,
+            elsewhere="; --json has them",
+        )
+        tables.append(table)
     return tuple(table for table in tables if table.lines)
 
 
-_TUNED_HEADS = ("choice", "time", "against the best", "registers", "spills", "shared memory")
+def _of_tried(head: str, name: str, unit: str = "") -> Column[TunedConfig]:
+    return Column(head, lambda tried: Datum.quantity(getattr(tried, name), unit, _MISSING))
 
 
 def _time(candidate: TunedConfig) -> float:
     return math.inf if candidate.time_ns is None else candidate.time_ns
 
 
-def _tuned_row(candidate: TunedConfig, quickest: float) -> Row:
-    choice = candidate.choice
-    if candidate.best:
-        choice = f"{choice} (chosen)" if choice else "chosen"
-    ratio = None if candidate.time_ns is None or quickest == 0 else candidate.time_ns / quickest
-    data = (
-        Datum(choice or numbers.MISSING, css="code"),
-        Datum.quantity(candidate.time_ns, "ns", _MISSING),
-        Datum.times(ratio, _MISSING),
-        Datum.quantity(candidate.registers, "", _MISSING),
-        Datum.quantity(candidate.spills, "", _MISSING),
-        Datum.quantity(candidate.shared_bytes, "byte", _MISSING),
-    )
-    return Row(config_words(candidate.config) or numbers.MISSING, data)
+def _choice_words(candidate: TunedConfig) -> str:
+    if not candidate.best:
+        return candidate.choice
+    return f"{candidate.choice} (chosen)" if candidate.choice else "chosen"
+
+
+def _against_best(quickest_ns: float, candidate: TunedConfig) -> Datum:
+    ratio = candidate.time_ns / quickest_ns if candidate.time_ns and quickest_ns else None
+    return Datum.times(ratio, _MISSING)
 
 
 def _by_operation(tuned: Sequence[TunedConfig]) -> dict[str, list[TunedConfig]]:

@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from profiler.findings.findings import Findings, Programs
+from profiler.findings.kinds.timers import TimerComparison
 from profiler.findings.ranking import VariantRank
 from profiler.findings.values import FINAL, Value
 from profiler.findings.verdicts import PairVerdict
@@ -18,7 +19,7 @@ from profiler.planning.problem_names import problem_key
 from profiler.render.console.terminal import TextTable
 from profiler.render.kinds.timeline import timeline_tables
 from profiler.render.tables.builds import compiler_message, variants_text
-from profiler.render.tables.timers import timer_table
+from profiler.render.tables.timers import overall_table
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import ties_words
 from profiler.render.words.outcomes import OUTCOME_WORDS
@@ -42,7 +43,7 @@ def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
     if kind_tables:
         parts += load_part(kind_tables)(findings)
     elif findings.timers is not None and findings.timers.compared and not verbose:
-        parts.append(_timers_table(findings))
+        parts.append(_timers_table(programs, findings.timers))
     elif findings.ranking.winners and (verbose or not timelines):
         parts += _variant_tables(findings, verbose=verbose)
     parts += timelines
@@ -54,10 +55,9 @@ def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
     return parts
 
 
-def _timers_table(findings: Findings) -> TextTable:
+def _timers_table(programs: Programs, timers: TimerComparison) -> TextTable:
     """Each timer by the first one, over all cells."""
-    compared = timer_table(findings)
-    reference = compared.reference if compared else ""
+    reference = timers.title(timers.reference)
     rich_table = TextTable(f"Times by other timers \u00f7 that by {reference}, over all cells")
     rich_table.add_columns("timer", name=True)
     rich_table.add_columns("mean", right=True)
@@ -65,7 +65,7 @@ def _timers_table(findings: Findings) -> TextTable:
     rich_table.add_columns("at", drop=2)
     rich_table.add_columns("most", right=True)
     rich_table.add_columns("at", drop=1)
-    for row in compared.overall if compared else ():
+    for row in overall_table(programs, timers).lines:
         rich_table.add_row(row.name, *(datum.text for datum in row.data[:-1]))
     rich_table.caption = "Mean: the geometric one. The versions are in the page."
     return rich_table

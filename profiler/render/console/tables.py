@@ -164,16 +164,16 @@ class _SmallTextTable:
         rows = table.lines[:_MOST_LINES]
         shown = TextTable(table.caption)
         shown.add_columns(table.first, name=True)
-        drops, numbered, places = dict(table.drops), 0, []
-        for place, (head, _) in enumerate(table.heads):
-            is_text = head in table.text_heads
+        numbered, places = 0, []
+        for place, column in enumerate(table.columns):
             # Texts in front of all numbers tell rows apart, as their names do.
-            drop = drops.get(head, min(numbered, 1) if is_text else numbered)
+            usual = min(numbered, 1) if column.is_text else numbered
+            drop = usual if column.drop is None else column.drop
             if drop != PAGE_ONLY:
                 places.append(place)
                 is_short = all(len(row.data[place].text) <= _SHORT for row in rows)
-                shown.add_columns(head, right=not is_text, fixed=is_short, drop=drop)
-                numbered += not is_text
+                shown.add_columns(column.head, right=not column.is_text, fixed=is_short, drop=drop)
+                numbered += not column.is_text
         names = _cut_names([row.name for row in rows], longest)
         for row in rows:
             data = (row.data[place] for place in places)

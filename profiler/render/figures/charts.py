@@ -18,7 +18,15 @@ from profiler.planning.problem_names import distinct, is_number, varying
 from profiler.render.figures import svg
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.drawing import Axis, Drawing
-from profiler.render.tables.rows import Datum, Row, verdict_datum
+from profiler.render.tables.rows import (
+    Column,
+    Datum,
+    FrameRow,
+    Row,
+    SmallTable,
+    frame_times,
+    verdict_datum,
+)
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import best_word
 from profiler.render.words.names import shorten
@@ -42,16 +50,8 @@ class Chart:
     title: str
     reading: str
     drawing: Markup
-
-
-@dataclass(frozen=True)
-class ChartWithTable:
-    """A figure and its table."""
-
-    chart: Chart
-    rows: tuple[Row, ...]
-    heads: tuple[str, ...] = ()
-    """Heads of the columns of numbers; empty where the page's template has them."""
+    table: SmallTable | None = None
+    """Its numbers."""
 
 
 def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:
@@ -97,8 +97,11 @@ def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.D
     return pd.DataFrame(table), len(rows) - len(table)
 
 
-def dot_chart(findings: Findings, problem: Problem, table: pd.DataFrame, left_out: int) -> Chart:
-    """Ratios to the baseline at one problem with their intervals, from a `dot_table`."""
+def dot_chart(findings: Findings, problem: Problem) -> Chart | None:
+    """Ratios to the baseline at one problem with their intervals; None without any."""
+    table, left_out = dot_table(findings, problem)
+    if table.empty:
+        return None
     metric, baseline = findings.numbers.primary, findings.programs.baseline
     name = baseline.label if baseline else ""
     better = "right" if metric.better == "higher" else "left"
@@ -111,11 +114,13 @@ def dot_chart(findings: Findings, problem: Problem, table: pd.DataFrame, left_ou
     if left_out:
         reading += f" The first {MOST_DOTS} are shown; {left_out} more stand in the main table."
     number = findings.programs.problems.index(problem)
+    title = f"{metric.label} relative to {name} at {problem.name}"
     return make_chart(
         f"dots-{number}",
-        f"{metric.label} relative to {name} at {problem.name}",
+        title,
         reading,
         figures.dots(table, f"{metric.label} \u00f7 that of {shorten(name, 30)}"),
+        table=_dot_rows(findings, problem, title, table),
     )
 
 
@@ -208,7 +213,7 @@ def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Probl
     return groups
 
 
-def problem_charts(findings: Findings) -> Iterator[tuple[str, int, ChartWithTable]]:
+def problem_charts(findings: Findings) -> Iterator[tuple[str, int, Chart]]:
     """Ratio figures with the name and number of their problem; at most `MOST_PROBLEM_FIGURES`.
 
     The largest problem comes first.
@@ -216,34 +221,41 @@ def problem_charts(findings: Findings) -> Iterator[tuple[str, int, ChartWithTabl
     largest = findings.ranking.largest_problem
     ordered = sorted(findings.programs.problems, key=lambda problem: problem != largest)
     for problem in ordered[:MOST_PROBLEM_FIGURES]:
-        table, left_out = dot_table(findings, problem)
-        if not table.empty:
-            chart = dot_chart(findings, problem, table, left_out)
-            drawn = ChartWithTable(chart, tuple(_dot_rows(findings, problem, table)))
-            yield problem.name, findings.programs.problem_numbers[problem.id], drawn
+        if (chart := dot_chart(findings, problem)) is not None:
+            yield problem.name, findings.programs.problem_numbers[problem.id], chart
 
 
-def _dot_rows(findings: Findings, problem: Problem, table: pd.DataFrame) -> Iterator[Row]:
-    columns = [table[name].tolist() for name in ("name", "mark", "role", "ratio", "low", "high")]
-    for name, mark, role, *values in zip(*columns, strict=True):
-        pair = findings.verdicts.at(findings.programs.variants[mark], problem)
-        data = (Datum.times(value, "no interval") for value in values)
-        yield Row(name, (*data, verdict_datum(pair)), mark, role)
+def _dot_rows(
+    findings: Findings, problem: Problem, caption: str, table: pd.DataFrame
+) -> SmallTable:
+    def verdict(row: FrameRow) -> Datum:
+        variant = findings.programs.variants[row["mark"]]
+        return verdict_datum(findings.verdicts.at(variant, problem))
+
+    def named(row: FrameRow) -> Row:
+        return Row(row["name"], mark=row["mark"], role=row["role"])
+
+    columns = [frame_times(name, "no interval") for name in ("ratio", "low", "high")]
+    columns.append(Column("verdict", verdict, is_text=True))
+    return SmallTable.of(caption, "variant", columns, table.to_dict("records"), named)
 
 
-def make_chart(
+def make_chart(  # noqa: PLR0913 - what a chart is made of
     identifier: str,
     title: str,
     reading: str,
     figure: Drawing,
+    *,
     hovers: Mapping[int, str] = MappingProxyType({}),
+    table: SmallTable | None = None,
 ) -> Chart:
     """Draw a figure and put its words around it; `identifier` must be unique in the page.
 
     `hovers`: what stands behind the marks of a variant, by its number.
     """
     identifier = slug(f"figure-{identifier}")
-    return Chart(identifier, title, reading, svg.to_svg(figure, identifier, title, reading, hovers))
+    drawing = svg.to_svg(figure, identifier, title, reading, hovers)
+    return Chart(identifier, title, reading, drawing, table)
 
 
 def colours(ranking: Ranking) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -20,8 +20,8 @@ from profiler.findings.roof_lines import (
 from profiler.model import Cell, Problem, Variant
 from profiler.render.figures import charts
 from profiler.render.figures import roofline_drawing as drawing
-from profiler.render.figures.charts import ChartWithTable
-from profiler.render.tables.rows import Datum, Row
+from profiler.render.figures.charts import Chart
+from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable, frame_column
 from profiler.render.words import numbers
 from profiler.render.words.why import no_practical_words, plain_kernel_words, roof_words
 
@@ -33,27 +33,22 @@ _SAME = 0.02
 one roof at two clocks."""
 
 
-def roofline(findings: Findings, problem: Problem) -> ChartWithTable | None:
-    """Rates over arithmetic intensities; None without operations, traffic or peak bandwidth.
-
-    Rows are variants, best first: FLOP per byte, rate, rate by counted operations, rate that the
-    memory allows, share of it, nearest roof, that roof at the clock of the launch that was counted,
-    share of it.
-    """
+def roofline(findings: Findings, problem: Problem) -> Chart | None:
+    """Rates over arithmetic intensities; None without operations, traffic or peak bandwidth."""
     lines = roof_lines(findings, problem)
     table = roofline_table(findings, problem, lines)
     dram = next((line.ceiling / _TERA for line in lines if line.name == "dram"), None)
     if dram is None or table.empty:
         return None
     of_dram = table[table["level"] == "dram"].to_dict("records")
-    chart = charts.make_chart(
+    return charts.make_chart(
         "roofline",
         f"Roofline at {problem.name}",
         _reading(findings, lines, table),
         drawing.roofline(table, _line_table(lines)),
-        {row["mark"]: _hover(row) for row in of_dram},
+        hovers={row["mark"]: _hover(row) for row in of_dram},
+        table=_table(of_dram, dram),
     )
-    return ChartWithTable(chart, tuple(_row(row, dram) for row in of_dram))
 
 
 def roofline_table(findings: Findings, problem: Problem, lines: Sequence[RoofLine]) -> pd.DataFrame:
@@ -215,30 +210,72 @@ def _ceiling_words(roof: OwnRoof) -> str:
     return numbers.show(roof.ceiling / _TERA, "TFLOP/s")
 
 
-def _roof_data(roof: OwnRoof | None) -> tuple[Datum, Datum, Datum]:
-    """Name, ceiling and share of the nearest roof."""
-    if roof is None:
-        return (Datum(title="not counted", css="none"),) * 3
-    name, ceiling = roof_words(roof.name), _ceiling_words(roof)
-    return (
-        Datum(name, name),
-        Datum(ceiling, numbers.raw(roof.ceiling / _TERA))
-        if ceiling
-        else Datum(title="not counted", css="none"),
-        Datum.quantity(roof.percent, "%", "not counted"),
+def _table(rows: Sequence[FrameRow], terabytes_per_s: float) -> SmallTable:
+    """Variants, best first, by what they do with each byte of device memory and by their roofs."""
+
+    def allowed(row: FrameRow) -> float:
+        return float(row["intensity"] * terabytes_per_s)
+
+    columns: tuple[Column[FrameRow], ...] = (
+        Column("FLOP per byte", _intensity),
+        frame_column("rate", "rate", "TFLOP/s", "by the operations that the workload states"),
+        frame_column(
+            "counted",
+            "counted",
+            "TFLOP/s",
+            "by the operations that counters saw",
+            _NOT_COUNTED,
+        ),
+        Column(
+            "DRAM allows",
+            lambda row: Datum.quantity(allowed(row), "TFLOP/s", ""),
+            "FLOP per byte times the peak DRAM bandwidth",
+        ),
+        Column(
+            "share of it", lambda row: Datum.quantity(100 * row["rate"] / allowed(row), "%", "")
+        ),
+        Column(
+            "nearest roof",
+            lambda row: _of_roof(row, lambda roof: Datum(roof_words(roof.name))),
+            "by the operations or bytes that counters saw",
+            is_text=True,
+        ),
+        Column(
+            "at its clock",
+            lambda row: _of_roof(row, _ceiling),
+            "the roof at the clock of the launch that was counted, which the figure has as a tick "
+            "where it is off the line",
+        ),
+        Column(
+            "share of the roof",
+            lambda row: _of_roof(row, lambda roof: Datum.quantity(roof.percent, "%", _NOT_COUNTED)),
+            "of that launch: counted operations or bytes per second in percent of the roof",
+        ),
+    )
+    return SmallTable.of(
+        "Roofline",
+        "variant",
+        columns,
+        rows,
+        lambda row: Row(row["name"], mark=row["mark"], role=row["role"]),
     )
 
 
-def _row(row: Mapping[Hashable, Any], terabytes_per_s: float) -> Row:
-    intensity, rate, counted = row["intensity"], row["rate"], row["counted"]
-    allowed = intensity * terabytes_per_s
-    share = 100 * rate / allowed
-    data = (
-        Datum(numbers.show(numbers.rounded(intensity, 3)), numbers.raw(intensity)),
-        Datum.quantity(rate, "TFLOP/s", ""),
-        Datum.quantity(counted, "TFLOP/s", "not counted"),
-        Datum.quantity(allowed, "TFLOP/s", ""),
-        Datum.quantity(share, "%", ""),
-        *_roof_data(row["roof"]),
-    )
-    return Row(row["name"], data, row["mark"], row["role"])
+_NOT_COUNTED = "not counted"
+
+
+def _intensity(row: FrameRow) -> Datum:
+    value = row["intensity"]
+    return Datum(numbers.show(numbers.rounded(value, 3)), numbers.raw(value))
+
+
+def _of_roof(row: FrameRow, value: Callable[[OwnRoof], Datum]) -> Datum:
+    """Something of the nearest roof of a variant, where that was counted."""
+    return Datum(title=_NOT_COUNTED, css="none") if row["roof"] is None else value(row["roof"])
+
+
+def _ceiling(roof: OwnRoof) -> Datum:
+    words = _ceiling_words(roof)
+    if not words:
+        return Datum(title=_NOT_COUNTED, css="none")
+    return Datum(words, numbers.raw(roof.ceiling / _TERA))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
@@ -33,9 +34,10 @@ from profiler.render.tables.grids import (
     metric_heats,
     pair_heat,
     short_ratio,
+    short_ratio_datum,
 )
 from profiler.render.tables.heats import RatioScale, scale_of
-from profiler.render.tables.rows import Datum, Row, verdict_datum
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column, verdict_datum
 from profiler.render.words import answer, numbers
 from profiler.render.words.sentences import Sentence, sentence_of, strong
 from profiler.render.words.verdicts import counts, word_of
@@ -51,7 +53,6 @@ KERNELS = "Kernels launched"
 TRAFFIC = "DRAM bytes, read and written"
 OTHERS = ("instructions", "tflops", "gbps", "compile_s", "buffer_bytes", "peak_bytes")
 ERRORS = ("max_abs_error", "max_rel_error")
-EXTREME_HEADS = ("grid", "cell", "ratio of times", "95\u202f% interval", "verdict", "bytes saved")
 
 
 def grid_view(findings: Findings) -> View:
@@ -81,7 +82,6 @@ def grid_view(findings: Findings) -> View:
         "left_out_quantities": len(report.plan.cells) > MOST_CELLS_EVERY_METRIC,
         "overview": overview(findings),
         "extremes": extremes(findings),
-        "extreme_heads": EXTREME_HEADS,
         "grid_kernels": _kernel_lists(findings.programs, kernels, grids),
     }
     first = contrasts_chart(findings) or grid_chart(findings, pairs)
@@ -198,64 +198,78 @@ def _where(programs: Programs, cell: GridCell) -> str:
     return f"{cell.grid.name}, {cell.grid.place(cell.row, cell.column)}"
 
 
-def overview(findings: Findings) -> tuple[Row, ...]:
+def overview(findings: Findings) -> SmallTable:
     """For every grid and pair: counts of verdicts, the lowest and the highest ratio."""
-    pairs, lines = grid_pairs_of(findings.kind), []
-    for grid in pairs.grids:
-        for pair in pairs.shown:
-            cells = pairs.of(pair, grid)
-            if not cells:
-                continue
-            ranked = with_ratio(cells)
-            ends = (_end(ranked[0]), _end(ranked[-1])) if ranked else (Datum(), Datum())
-            data = (
-                Datum(pair.name, css="words"),
-                Datum(count_words(findings.programs, cells), css="words"),
-                *ends,
-            )
-            lines.append(Row(grid.name, data, findings.programs.marks[pair.over.id]))
-    return tuple(lines)
+    pairs, programs = grid_pairs_of(findings.kind), findings.programs
+    columns: tuple[Column[Sequence[GridCell]], ...] = (
+        text_column("pair", lambda cells: cells[0].pair.name),
+        text_column("verdicts", lambda cells: count_words(programs, cells), without=""),
+        Column("lowest ratio", lambda cells: _end(cells, 0)),
+        Column("highest ratio", lambda cells: _end(cells, -1)),
+    )
+    return SmallTable.of(
+        "Verdicts and extremes by grid and pair of variants",
+        "grid",
+        columns,
+        [cells for grid in pairs.grids for pair in pairs.shown if (cells := pairs.of(pair, grid))],
+        lambda cells: Row(cells[0].grid.name, mark=programs.marks[cells[0].pair.over.id]),
+    )
 
 
-def _end(cell: GridCell) -> Datum:
+def _end(cells: Sequence[GridCell], place: int) -> Datum:
+    """The lowest (0) or the highest (-1) ratio of cells, and where it is."""
+    ranked = with_ratio(cells)
+    if not ranked:
+        return Datum()
+    cell = ranked[place]
     where = cell.grid.short_place(cell.row, cell.column)
     text = f"{short_ratio(cell.verdict.ratio)} ({where})"
     return Datum(text, numbers.raw(cell.verdict.ratio), word_of(cell.verdict))
 
 
-def extremes(findings: Findings) -> tuple[tuple[str, tuple[Row, ...]], ...]:
-    """The cells with the lowest and the highest ratios to the baseline, for `EXTREME_HEADS`."""
+def extremes(findings: Findings) -> tuple[SmallTable, ...]:
+    """The cells with the lowest and the highest ratios to the baseline."""
     ranked = with_ratio(grid_pairs_of(findings.kind).with_baseline())
     most = min(MOST_EXTREME, len(ranked) // 2 or len(ranked))
     last = ranked[::-1][:most] if len(ranked) > 1 else []
-    parts = (("Lowest", ranked[:most]), ("Highest", last))
+    columns: tuple[Column[GridCell], ...] = (
+        text_column("grid", lambda cell: cell.grid.name),
+        text_column("cell", lambda cell: cell.grid.place(cell.row, cell.column)),
+        Column("ratio of times", lambda cell: short_ratio_datum(cell.verdict.ratio)),
+        Column("95\u202f% interval", _interval),
+        Column("verdict", _verdict, is_text=True),
+        Column("bytes saved", _bytes_saved),
+    )
     return tuple(
-        (
+        SmallTable.of(
             f"{name} {len(cells)} ratios of times",
-            tuple(_extreme(findings.programs, cell) for cell in cells),
+            "pair",
+            columns,
+            cells,
+            partial(_extreme, findings.programs),
         )
-        for name, cells in parts
+        for name, cells in (("Lowest", ranked[:most]), ("Highest", last))
         if cells
     )
 
 
+def _interval(cell: GridCell) -> Datum:
+    return Datum(numbers.interval(cell.verdict.low, cell.verdict.high) or numbers.MISSING)
+
+
+def _verdict(cell: GridCell) -> Datum:
+    return replace(verdict_datum(cell.verdict), text=word_of(cell.verdict), raw=None)
+
+
+def _bytes_saved(cell: GridCell) -> Datum:
+    if numbers.is_missing(cell.saved):
+        return Datum(title="DRAM bytes were not collected", css="none")
+    return short_ratio_datum(cell.saved)
+
+
 def _extreme(programs: Programs, cell: GridCell) -> Row:
-    verdict = cell.verdict
-    saved = (
-        Datum(title="DRAM bytes were not collected", css="none")
-        if numbers.is_missing(cell.saved)
-        else Datum(short_ratio(cell.saved), numbers.raw(cell.saved))
-    )
-    data = (
-        Datum(cell.grid.name, css="words"),
-        Datum(cell.grid.place(cell.row, cell.column), css="words"),
-        Datum(short_ratio(verdict.ratio), numbers.raw(verdict.ratio)),
-        Datum(numbers.interval(verdict.low, verdict.high) or numbers.MISSING),
-        replace(verdict_datum(verdict), text=word_of(verdict), raw=None),
-        saved,
-    )
     over, under = (
         None if compared is None else programs.cell_numbers[compared.id]
         for compared in (cell.over, cell.under)
     )
-    return Row(cell.pair.name, data, programs.marks[cell.pair.over.id], cell=over, beside=under)
+    return Row(cell.pair.name, mark=programs.marks[cell.pair.over.id], cell=over, beside=under)

@@ -14,7 +14,7 @@ from profiler.planning.problem_names import is_number
 from profiler.render.figures import palette, svg
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.axes import POINTS, Axes, Handle, decade_ticks, legend, places
-from profiler.render.figures.charts import MOST_PANELS, Chart, ChartWithTable, make_chart
+from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
 from profiler.render.figures.drawing import (
     ROOM,
     Axis,
@@ -25,9 +25,8 @@ from profiler.render.figures.drawing import (
     symbol_style,
 )
 from profiler.render.figures.palette import MARKERS, colour_of
-from profiler.render.tables.grids import short_ratio
-from profiler.render.tables.rows import Datum, Row
-from profiler.render.words import numbers
+from profiler.render.tables.grids import short_ratio_datum
+from profiler.render.tables.rows import Column, FrameRow, Row, SmallTable, frame_text
 from profiler.render.words.names import shorten
 
 # ---- figures -------------------------------------------------------------------------------------
@@ -56,34 +55,33 @@ def saved_table(findings: Findings, grid: Grid) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["name", "role", "mark", "bytes", "speed", "place"])
 
 
-def saved_chart(findings: Findings, grid: Grid, number: int) -> ChartWithTable | None:
+def saved_chart(findings: Findings, grid: Grid, number: int) -> Chart | None:
     """Speed-up against bytes saved; None where DRAM bytes were not measured."""
     table = saved_table(findings, grid)
     if table.empty:
         return None
     baseline = grid_pairs_of(findings.kind).against_baseline[0].under.label
-    chart = make_chart(
+    title = f"{grid.name}: {baseline} / variant, speed-up against DRAM bytes saved"
+    columns: tuple[Column[FrameRow], ...] = (
+        frame_text("cell", "place"),
+        Column("bytes saved", lambda row: short_ratio_datum(row["bytes"])),
+        Column("speed-up", lambda row: short_ratio_datum(row["speed"])),
+    )
+    return make_chart(
         f"saved-{number}",
-        f"{grid.name}: {baseline} / variant, speed-up against DRAM bytes saved",
+        title,
         "A mark for each cell; above the horizontal line less time is taken, right of the "
         "vertical one fewer bytes are moved. Marks far below the dashed line save bytes that did "
         "not cost the time.",
         saved_figure(table, baseline),
+        table=SmallTable.of(
+            title,
+            "variant",
+            columns,
+            table.to_dict("records"),
+            lambda row: Row(row["name"], mark=row["mark"]),
+        ),
     )
-    columns = [table[name].tolist() for name in ("name", "mark", "place", "bytes", "speed")]
-    rows = tuple(
-        Row(
-            name,
-            (
-                Datum(place, css="words"),
-                Datum(short_ratio(saved), numbers.raw(saved)),
-                Datum(short_ratio(speed), numbers.raw(speed)),
-            ),
-            mark,
-        )
-        for name, mark, place, saved, speed in zip(*columns, strict=True)
-    )
-    return ChartWithTable(chart, rows)
 
 
 def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataFrame, int]:

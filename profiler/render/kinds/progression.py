@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pandas as pd
 
@@ -17,12 +19,14 @@ from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.metrics.labels import Label, labels
 from profiler.model import Problem
 from profiler.render.figures import ladder_figures
-from profiler.render.figures.charts import ChartWithTable, make_chart
+from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.kinds.versions import View, metric_parts, problem_parts
 from profiler.render.tables.main_table import BAR_STEPS
 from profiler.render.tables.rows import (
+    Column,
     Datum,
     Row,
+    SmallTable,
     counts_datum,
     move_datum,
     verdict_datum,
@@ -50,46 +54,22 @@ _MOST_STALLS = 2
 """Stall reasons that are shown: there are many, and one rises as another falls."""
 
 
-@dataclass(frozen=True)
-class LedgerLine:
-    """One line of the ledger."""
-
-    number: int
-    version: str
-    """Number and full name: its note stands beside it."""
-    row: Row
-    """Its note is that of the version."""
-    moved: tuple[tuple[str, str, str], ...]
-    """The counters that moved most with its step, as `counter_bars` gives them."""
-    counters: str
-    """Why there are none; empty where there are."""
-
-
-LEDGER_HEADS = (
-    *("step", "step verdict", "step there"),
-    *("cumulative", "cumulative verdict", "÷ reference"),
-)
-
-
 def progression_view(findings: Findings) -> View:
     """Times of the reference, the ladder, small multiples and the ledger."""
     ladder = findings.kind.ladder
     problem = findings.ranking.largest_problem
     ratios, steps = _ratios(findings, ladder), _ladder(findings, ladder)
-    drawn_first = ratios or steps
     parts = {
         "ratios": ratios,
         "ladder": steps,
         "multiples": None if problem is None else _multiples(findings, ladder, problem),
         "ledger": ledger(findings, ladder),
-        "ledger_heads": LEDGER_HEADS,
         "noted": any(rung.variant.remark for rung in ladder),
         "ledger_problem": problem,
         **problem_parts(findings),
         **metric_parts(findings),
     }
-    first = drawn_first.chart if drawn_first else None
-    return View("progression.html", "From version to version", parts, first=first)
+    return View("progression.html", "From version to version", parts, first=ratios or steps)
 
 
 def rung_name(rung: Rung) -> str:
@@ -104,7 +84,7 @@ def rung_number(rung: Rung) -> str:
     return numbered.group(1) if numbered else str(rung.number)
 
 
-def _ratios(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None:
+def _ratios(findings: Findings, ladder: Sequence[Rung]) -> Chart | None:
     if findings.programs.baseline is None or not any(math.isfinite(rung.ratio) for rung in ladder):
         return None
     means = pd.DataFrame(
@@ -125,16 +105,22 @@ def _ratios(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None
     figure = ladder_figures.ratio_lines(
         means, ratio_table(findings.programs, ladder), findings.programs.baseline.label, title
     )
-    heads = ("geometric mean", *(problem.name for problem in findings.programs.problems))
-    rows = tuple(
-        _rung_row(
-            findings.programs,
-            rung,
-            [_ratio(rung.ratio, _mean_title(rung)), *map(_ratio, rung.ratios)],
-        )
-        for rung in ladder
-    )
-    return ChartWithTable(make_chart("first", title, reading, figure), rows, heads)
+    columns: list[Column[Rung]] = [Column("geometric mean", _mean_ratio)]
+    columns += [
+        _ratio_at(problem, place) for place, problem in enumerate(findings.programs.problems)
+    ]
+    table = _version_table(findings.programs, title, columns, ladder)
+    return make_chart("first", title, reading, figure, table=table)
+
+
+def _version_table(
+    programs: Programs, caption: str, columns: Sequence[Column[Rung]], ladder: Iterable[Rung]
+) -> SmallTable:
+    return SmallTable.of(caption, "version", columns, ladder, partial(_rung_row, programs))
+
+
+def _ratio_at(problem: Problem, place: int) -> Column[Rung]:
+    return Column(problem.name, lambda rung: _ratio(rung.ratios[place]))
 
 
 def ratio_table(programs: Programs, ladder: Sequence[Rung]) -> pd.DataFrame:
@@ -149,22 +135,21 @@ def ratio_table(programs: Programs, ladder: Sequence[Rung]) -> pd.DataFrame:
     )
 
 
-def _mean_title(rung: Rung) -> str:
+def _mean_ratio(rung: Rung) -> Datum:
     present = sum(math.isfinite(ratio) for ratio in rung.ratios)
-    return f"geometric mean over {present} of {len(rung.ratios)} problems"
+    return _ratio(rung.ratio, f"geometric mean over {present} of {len(rung.ratios)} problems")
 
 
-def _rung_row(programs: Programs, rung: Rung, data: Sequence[Datum]) -> Row:
+def _rung_row(programs: Programs, rung: Rung) -> Row:
     return Row(
         name=rung_name(rung),
         mark=programs.marks[rung.variant.id],
-        data=tuple(data),
         note=rung.variant.remark,
         also=programs.aliases.get(rung.variant.id, ()),
     )
 
 
-def _ladder(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None:
+def _ladder(findings: Findings, ladder: Sequence[Rung]) -> Chart | None:
     table = ladder_table(findings.ranking, ladder)
     if len(table) < 2:
         return None
@@ -176,31 +161,38 @@ def _ladder(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None
         "before, with its verdict where all problems agree."
     )
     figure = ladder_figures.ladder(table, f"{metric} \u00f7 that of the first")
-    heads = ("cumulative", "lowest", "highest", "cumulative verdict", "step", "verdict")
-    rows = tuple(
-        _rung_row(
-            findings.programs,
-            rung,
-            [
-                *_extremes(rung.cumulative.overall),
-                counts_datum(rung.cumulative.verdicts),
-                _ratio(rung.step.overall.ratio if rung.step else NAN),
-                counts_datum(rung.step.verdicts if rung.step else ()),
-            ],
-        )
-        for rung in ladder
-        if rung.cumulative is not None and rung.cumulative.overall.pairs
+    columns: tuple[Column[Rung], ...] = (
+        Column("cumulative", lambda rung: _overall(rung.cumulative, "ratio")),
+        Column("lowest", lambda rung: _overall(rung.cumulative, "smallest")),
+        Column("highest", lambda rung: _overall(rung.cumulative, "largest")),
+        Column("cumulative verdict", lambda rung: _verdicts(rung.cumulative), is_text=True),
+        Column("step", lambda rung: _overall(rung.step, "ratio")),
+        Column("verdict", lambda rung: _verdicts(rung.step), is_text=True),
     )
-    return ChartWithTable(make_chart("ladder", title, reading, figure), rows, heads)
+    shown = [rung for rung, _ in _with_tread(ladder)]
+    rows = _version_table(findings.programs, title, columns, shown)
+    return make_chart("ladder", title, reading, figure, table=rows)
+
+
+def _with_tread(ladder: Sequence[Rung]) -> list[tuple[Rung, Effect]]:
+    """Versions with a correct result, and how they differ from the first one over all problems."""
+    wholes = [(rung, rung.cumulative.overall) for rung in ladder if rung.cumulative]
+    return [(rung, overall) for rung, overall in wholes if overall.pairs]
+
+
+def _overall(step: StepEffect | None, which: str) -> Datum:
+    """Mean, smallest or largest effect over all problems."""
+    return _ratio(getattr(step.overall, which) if step else NAN)
+
+
+def _verdicts(step: StepEffect | None) -> Datum:
+    return counts_datum(step.verdicts if step else ())
 
 
 def ladder_table(ranking: Ranking, ladder: Sequence[Rung]) -> pd.DataFrame:
     """Rows for `ladder_figures.ladder`: versions with a correct result."""
     rows = []
-    for rung in ladder:
-        if rung.cumulative is None or not rung.cumulative.overall.pairs:
-            continue
-        overall = rung.cumulative.overall
+    for rung, overall in _with_tread(ladder):
         ends = (overall.ratio, overall.smallest, overall.largest)
         mark = ranking.programs.marks[rung.variant.id]
         role = ranking.role(rung.variant)
@@ -217,10 +209,6 @@ def _step_text(rung: Rung) -> str:
 
 def _ratio(value: float, title: str = "") -> Datum:
     return Datum.times(value, "nothing to compare with", title)
-
-
-def _extremes(overall: Effect) -> list[Datum]:
-    return [_ratio(value) for value in (overall.ratio, overall.smallest, overall.largest)]
 
 
 @dataclass(frozen=True)
@@ -252,9 +240,7 @@ def panels_of(numbers: CellNumbers) -> tuple[StepPanel, ...]:
     return tuple(StepPanel(labels(names)) for names in wanted if present.issuperset(names))
 
 
-def _multiples(
-    findings: Findings, ladder: Sequence[Rung], problem: Problem
-) -> ChartWithTable | None:
+def _multiples(findings: Findings, ladder: Sequence[Rung], problem: Problem) -> Chart | None:
     panels = panels_of(findings.numbers)
     table = multiples_table(findings, ladder, problem, panels)
     shown = [panel for panel in panels if panel.label in set(table["panel"])]
@@ -262,16 +248,10 @@ def _multiples(
         return None
     reading = "Versions by their number, in the same order in every panel."
     figure = ladder_figures.multiples(table)
-    chart = make_chart("multiples", f"Counters at {problem.name}", reading, figure)
-    rows = tuple(
-        _rung_row(
-            findings.programs,
-            rung,
-            [_median(findings.numbers, rung, problem, panel) for panel in shown],
-        )
-        for rung in ladder
-    )
-    return ChartWithTable(chart, rows, tuple(panel.head for panel in shown))
+    title = f"Counters at {problem.name}"
+    columns = [_median_column(findings.numbers, problem, panel) for panel in shown]
+    rows = _version_table(findings.programs, title, columns, ladder)
+    return make_chart("multiples", title, reading, figure, table=rows)
 
 
 def multiples_table(
@@ -303,32 +283,40 @@ def _value(numbers: CellNumbers, rung: Rung, problem: Problem, panel: StepPanel)
     return sum(values) if correct else NAN
 
 
+def _median_column(numbers: CellNumbers, problem: Problem, panel: StepPanel) -> Column[Rung]:
+    return Column(panel.head, lambda rung: _median(numbers, rung, problem, panel))
+
+
 def _median(numbers: CellNumbers, rung: Rung, problem: Problem, panel: StepPanel) -> Datum:
     value = _value(numbers, rung, problem, panel)
     cell = numbers.programs.by_place.get((rung.variant.id, problem.id))
     return Datum.quantity(value, panel.unit, why_missing(numbers, cell, panel.metrics[0].name))
 
 
-def ledger(findings: Findings, ladder: Sequence[Rung]) -> tuple[LedgerLine, ...]:
-    """Each version with its note, its time at the largest problem, its step and its counters."""
+def ledger(findings: Findings, ladder: Sequence[Rung]) -> dict[str, Any] | None:
+    """Columns of the ledger and a line for each version; None without a correct result.
+
+    A line has the number and the full `version`, its `row`, whose note is that of the version, the
+    counters that `moved` most as `counter_bars` gives them, or the reason `why_none` did.
+    """
     problem = findings.ranking.largest_problem
     if problem is None:
-        return ()
-    medians = medians_of(findings.numbers, counters(findings.numbers))
-    return tuple(_ledger_line(findings.numbers, rung, problem, medians) for rung in ladder)
-
-
-def _ledger_line(
-    numbers: CellNumbers, rung: Rung, problem: Problem, medians: Mapping[Label, Medians]
-) -> LedgerLine:
-    moved = counter_bars(rung, problem, medians)
-    return LedgerLine(
-        number=rung.number,
-        version=_version(rung),
-        row=_rung_row(numbers.programs, rung, _ledger_data(numbers, rung, problem)),
-        moved=moved,
-        counters="" if moved else _why_nothing(numbers.programs, rung, problem),
-    )
+        return None
+    programs, medians = findings.programs, medians_of(findings.numbers, counters(findings.numbers))
+    table = _version_table(programs, "", _ledger_columns(findings.numbers, problem), ladder)
+    return {
+        "columns": table.columns,
+        "lines": [
+            {
+                "number": rung.number,
+                "version": _version(rung),
+                "row": row,
+                "moved": counter_bars(rung, problem, medians),
+                "why_none": _why_nothing(programs, rung, problem),
+            }
+            for rung, row in zip(ladder, table.lines, strict=True)
+        ],
+    }
 
 
 def _version(rung: Rung) -> str:
@@ -336,16 +324,17 @@ def _version(rung: Rung) -> str:
     return name if _NUMBERED.match(rung.variant.label) else f"{rung.number}\u2002{name}"
 
 
-def _ledger_data(numbers: CellNumbers, rung: Rung, problem: Problem) -> list[Datum]:
-    place = numbers.programs.problem_numbers[problem.id]
+def _ledger_columns(numbers: CellNumbers, problem: Problem) -> list[Column[Rung]]:
+    place, primary = numbers.programs.problem_numbers[problem.id], numbers.primary
+    time = StepPanel((primary,))
     return [
-        _median(numbers, rung, problem, StepPanel((numbers.primary,))),
-        _step(rung.step),
-        counts_datum(rung.step.verdicts if rung.step else ()),
-        _step_there(rung.step, place),
-        _ratio(rung.cumulative.overall.ratio if rung.cumulative else NAN),
-        counts_datum(rung.cumulative.verdicts if rung.cumulative else ()),
-        _ratio(rung.ratio, _mean_title(rung)),
+        Column(primary.label, lambda rung: _median(numbers, rung, problem, time), primary.hint),
+        Column("step", lambda rung: _step(rung.step)),
+        Column("step verdict", lambda rung: _verdicts(rung.step), is_text=True),
+        Column("step there", lambda rung: _step_there(rung.step, place)),
+        Column("cumulative", lambda rung: _overall(rung.cumulative, "ratio")),
+        Column("cumulative verdict", lambda rung: _verdicts(rung.cumulative), is_text=True),
+        Column("÷ reference", _mean_ratio),
     ]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from profiler.findings.counters import Medians, counters, medians_of
+from profiler.findings.counters import counters, medians_of
 from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.kinds.steps import Effect, StepEffect
 from profiler.findings.method import run_funnel
@@ -25,11 +25,18 @@ from profiler.render.kinds.ratios import (
 from profiler.render.searches import course_chart
 from profiler.render.tables import effects, heats
 from profiler.render.tables.effects import effect_heat, parameter_effects, problem_effect_table
-from profiler.render.tables.heats import Heat, moved_table
-from profiler.render.tables.rows import Datum, Row, counts_datum, shown_metrics, verdict_datum
+from profiler.render.tables.heats import moved_table
+from profiler.render.tables.rows import (
+    Column,
+    Datum,
+    Row,
+    SmallTable,
+    counts_datum,
+    shown_metrics,
+    verdict_datum,
+)
 from profiler.render.tables.slowdowns import (
-    SINGLE_CHOICE_HEADS,
-    single_choice_rows,
+    single_choice_table,
     slowdown_heats,
     slowdown_legend,
 )
@@ -108,8 +115,7 @@ def autotune_view(findings: Findings) -> View:
     parts: dict[str, Any] = {
         "heats": slowdown_heats(findings),
         "heat_legend": slowdown_legend(),
-        "single_choice_heads": SINGLE_CHOICE_HEADS,
-        "single_choice": single_choice_rows(findings.ranking),
+        "single_choice": single_choice_table(findings.ranking),
         "effects": parameter_effects(findings),
         "funnel": run_funnel(report),
         **problem_parts(findings),
@@ -125,21 +131,6 @@ def autotune_view(findings: Findings) -> View:
 
 
 MOST_STEPS = 12
-EFFECT_HEADS = ("after \u00f7 before", "low", "high", "verdict", "pairs", "lowest", "highest")
-
-
-@dataclass(frozen=True)
-class Ablation:
-    """One step: its effect by problem as figure and table, and the counters that moved with it."""
-
-    name: str
-    summary: str
-    verdict: Datum
-    """How often each verdict was given over the problems; the worst case on hover."""
-    chart: Chart
-    rows: tuple[Row, ...]
-    """For `EFFECT_HEADS`."""
-    moved: Heat | None
 
 
 def ablation_view(findings: Findings) -> View:
@@ -147,67 +138,68 @@ def ablation_view(findings: Findings) -> View:
     step_effects = findings.kind.parameter_steps
     medians = medians_of(findings.numbers, counters(findings.numbers))
     blocks = [
-        _ablation(findings.numbers, number, step_effect, medians)
+        {
+            "name": step_name(step_effect.step),
+            "summary": step_summary(findings.numbers, step_effect),
+            "verdict": counts_datum(step_effect.verdicts),
+            "chart": _effect_chart(findings.numbers, number, step_effect),
+            "moved": moved_table(findings.programs, step_effect.step, medians),
+        }
         for number, step_effect in enumerate(step_effects[:MOST_STEPS])
     ]
     parts = {
         "steps": effect_heat(findings, step_effects) if step_effects else None,
-        "ablations": tuple(blocks),
+        "ablations": blocks,
         "left_out_steps": len(step_effects) - len(blocks),
-        "effect_heads": EFFECT_HEADS,
         **metric_parts(findings),
     }
     return View("ablation.html", "What each step changes", parts, first=steps_chart(findings))
 
 
-def _ablation(
-    numbers: CellNumbers, number: int, step_effect: StepEffect, medians: Mapping[Label, Medians]
-) -> Ablation:
-    step = step_effect.step
-    name, metric = step_name(step), numbers.primary.label
+def _effect_chart(numbers: CellNumbers, number: int, step_effect: StepEffect) -> Chart:
+    """Effect of a step by problem, as a figure and a table."""
+    name, metric = step_name(step_effect.step), numbers.primary.label
+    title = f"{name}: {metric.lower()} by problem"
     reading = (
         f"{metric} after \u00f7 before, of variants that differ in nothing else, paired block by "
         "block. Dot: geometric mean of the pairs. Bar: its 95\u202f% interval, where it is seen."
     )
-    table = problem_effect_table(numbers.programs.problems, step_effect)
-    figure = effects.effect_dots(table, f"{metric}, after \u00f7 before")
-    return Ablation(
-        name=name,
-        summary=step_summary(numbers, step_effect),
-        verdict=counts_datum(step_effect.verdicts),
-        chart=make_chart(
-            f"ablation-{number}", f"{name}: {metric.lower()} by problem", reading, figure
-        ),
-        rows=tuple(_rows(numbers.programs.problems, step_effect)),
-        moved=moved_table(numbers.programs, step, medians),
+    problems = numbers.programs.problems
+    figure = effects.effect_dots(
+        problem_effect_table(problems, step_effect), f"{metric}, after \u00f7 before"
     )
-
-
-def _rows(problems: Sequence[Problem], step_effect: StepEffect) -> list[Row]:
     rows = zip(problems, step_effect.effects, step_effect.verdicts, strict=True)
-    return [Row(problem.name, _data(effect, pair)) for problem, effect, pair in rows]
+    table = SmallTable.of(title, "problem", _EFFECT_COLUMNS, rows, lambda row: Row(row[0].name))
+    return make_chart(f"ablation-{number}", title, reading, figure, table=table)
 
 
-def _data(effect: Effect, pair: PairVerdict) -> tuple[Datum, ...]:
-    without = "no interval" if effect.pairs else "no pair"
+def _effect_column(head: str, name: str) -> Column[_EffectRow]:
+    def ratio(row: _EffectRow) -> Datum:
+        effect = row[1]
+        without = "no interval" if effect.pairs else "no pair"
+        return Datum.times(getattr(effect, name), without)
 
-    def ratio(value: float) -> Datum:
-        return Datum.times(value, without)
-
-    return (
-        ratio(effect.ratio),
-        ratio(effect.low),
-        ratio(effect.high),
-        verdict_datum(pair) if pair.verdict else _certainty(effect),
-        Datum(str(effect.pairs)),
-        ratio(effect.smallest),
-        ratio(effect.largest),
-    )
+    return Column(head, ratio)
 
 
-def _certainty(effect: Effect) -> Datum:
-    """Whether the interval of a metric without verdicts includes 1, as text."""
+def _effect_verdict(row: _EffectRow) -> Datum:
+    """The verdict; of a metric without any, whether its interval includes 1."""
+    _, effect, pair = row
+    if pair.verdict:
+        return verdict_datum(pair)
     if numbers.is_missing(effect.low):
         return Datum(title="no interval", css="none")
     verb = "excludes" if effect_excludes_one(effect) else "includes"
     return Datum(f"interval {verb} 1", title="no verdict is given on this metric", css="words")
+
+
+_EffectRow = tuple[Problem, Effect, PairVerdict]
+_EFFECT_COLUMNS: tuple[Column[_EffectRow], ...] = (
+    _effect_column("after \u00f7 before", "ratio"),
+    _effect_column("low", "low"),
+    _effect_column("high", "high"),
+    Column("verdict", _effect_verdict, is_text=True),
+    Column("pairs", lambda row: Datum(str(row[1].pairs))),
+    _effect_column("lowest", "smallest"),
+    _effect_column("highest", "largest"),
+)

@@ -38,19 +38,11 @@ from profiler.render.figures.drawing import (
 )
 from profiler.render.figures.palette import colour_of
 from profiler.render.kinds.versions import View, metric_parts
-from profiler.render.tables.rows import Datum, Row
+from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable, text_column
 from profiler.render.words import answer, numbers
 from profiler.render.words.sentences import Sentence, sentence_of, strong
 
 _PER_SM = f"{RULE_BLOCKS_PER_SM:g} blocks per SM"
-GRID_HEADS = (
-    *("waves", "blocks", "blocks per SM", "time", "ideal time", "tail efficiency"),
-    "achieved occupancy",
-)
-NEED_HEADS = (
-    *("waves needed", "blocks per SM needed", "measured up to waves"),
-    *(f"grids of {_PER_SM} and more", "their least rate", "at waves", "the rule"),
-)
 _MOST_SENTENCES = 4
 
 
@@ -62,10 +54,8 @@ def waves_view(findings: Findings) -> View:
         "wave_left_out": max(0, table["name"].nunique() - MOST_PANELS),
         "wave_good": numbers.show(100 * GOOD, "%"),
         "wave_rule": _PER_SM,
-        "wave_needs": need_rows(findings),
-        "wave_need_heads": NEED_HEADS,
-        "wave_grids": _grid_rows(table),
-        "wave_grid_heads": GRID_HEADS,
+        "wave_needs": need_table(findings),
+        "wave_grids": _grid_table(table),
         **metric_parts(findings),
     }
     return View(
@@ -83,10 +73,28 @@ def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
     return (*sentences, answer.coverage_sentence(findings.programs)) if sentences else ()
 
 
-def need_rows(findings: Findings) -> tuple[Row, ...]:
-    """Row of each variant's needs, in the columns of `NEED_HEADS`."""
-    needs = findings.kind.waves.needs if findings.kind.waves else ()
-    return tuple(_need_row(findings.programs, need) for need in needs)
+def need_table(findings: Findings) -> SmallTable:
+    """A row of each variant's needs."""
+    labels = {variant.id: variant.label for variant in findings.programs.variants}
+    columns: tuple[Column[Steady], ...] = (
+        Column("waves needed", lambda need: _plain(need.waves)),
+        Column("blocks per SM needed", lambda need: _plain(need.blocks_per_sm)),
+        Column("measured up to waves", lambda need: _plain(need.largest_waves)),
+        Column(f"grids of {_PER_SM} and more", lambda need: _plain(float(need.rule_grids))),
+        Column("their least rate", lambda need: _percent(100 * need.rule_least)),
+        Column("at waves", lambda need: _plain(need.rule_least_at)),
+        text_column("the rule", lambda need: _RULE[need.rule_holds]),
+    )
+    return SmallTable.of(
+        "What each variant needs",
+        "variant",
+        columns,
+        findings.kind.waves.needs if findings.kind.waves else (),
+        lambda need: Row(labels[need.variant], mark=findings.programs.marks[need.variant]),
+    )
+
+
+_RULE = {None: "not measured", True: "holds", False: "does not hold"}
 
 
 def wave_table(findings: Findings) -> pd.DataFrame:
@@ -136,34 +144,28 @@ def _efficiencies(table: pd.DataFrame, needs: Sequence[Steady]) -> Chart | None:
     )
 
 
-def _need_row(programs: Programs, steady: Steady) -> Row:
-    rule = {None: "not measured", True: "holds", False: "does not hold"}[steady.rule_holds]
-    data = (
-        *map(_plain, (steady.waves, steady.blocks_per_sm, steady.largest_waves)),
-        Datum(str(steady.rule_grids), str(steady.rule_grids)),
-        _percent(100 * steady.rule_least),
-        _plain(steady.rule_least_at),
-        Datum(rule, css="words"),
+def _grid_table(table: pd.DataFrame) -> SmallTable:
+    columns: tuple[Column[FrameRow], ...] = (
+        *(_plain_column(head, key) for head, key in _SIZES.items()),
+        Column("time", lambda row: _time(row["time_ns"])),
+        Column("ideal time", lambda row: _time(row["ideal_ns"])),
+        Column("tail efficiency", lambda row: _percent(100 * row["efficiency"])),
+        Column("achieved occupancy", lambda row: _percent(row["occupancy"])),
     )
-    return Row(_name(programs, steady.variant), data, programs.marks[steady.variant])
+    return SmallTable.of(
+        "Every grid with its time and its tail efficiency",
+        "variant",
+        columns,
+        table.sort_values(["mark", "waves"], kind="stable").to_dict("records"),
+        lambda row: Row(row["name"], mark=row["mark"]),
+    )
 
 
-def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
-    ordered = table.sort_values(["mark", "waves"], kind="stable")
-    return tuple(
-        Row(
-            row["name"],
-            (
-                *map(_plain, (row["waves"], row["blocks"], row["blocks_per_sm"])),
-                _time(row["time_ns"]),
-                _time(row["ideal_ns"]),
-                _percent(100 * row["efficiency"]),
-                _percent(row["occupancy"]),
-            ),
-            row["mark"],
-        )
-        for row in ordered.to_dict("records")
-    )
+_SIZES = {"waves": "waves", "blocks": "blocks", "blocks per SM": "blocks_per_sm"}
+
+
+def _plain_column(head: str, key: str) -> Column[FrameRow]:
+    return Column(head, lambda row: _plain(row[key]))
 
 
 def _sentence(programs: Programs, steady: Steady) -> Sentence:
@@ -303,8 +305,9 @@ def waves_tables(findings: Findings) -> list[RenderableType]:
     """How many waves and blocks each variant needs: the question is not about a winner."""
     rich_table = TextTable("How many blocks fill the GPU")
     rich_table.add_columns("variant", name=True)
-    rich_table.add_columns(*NEED_HEADS[:-1], right=True)
-    rich_table.add_columns(NEED_HEADS[-1])
-    for row in need_rows(findings):
+    table = need_table(findings)
+    for column in table.columns:
+        rich_table.add_columns(column.head, right=not column.is_text)
+    for row in table.lines:
         rich_table.add_row(row.name, *(datum.text for datum in row.data))
     return [rich_table]

@@ -51,6 +51,11 @@ def short_ratio(ratio: float) -> str:
     return numbers.short_ratio(ratio) + numbers.TIMES
 
 
+def short_ratio_datum(ratio: float) -> Datum:
+    """A ratio in a narrow cell of a table."""
+    return Datum(short_ratio(ratio), numbers.raw(ratio))
+
+
 def pair_heat(
     programs: Programs, pairs: GridPairs, pair: VariantPair, grid: Grid, scale: RatioScale
 ) -> GridHeat | None:

@@ -96,40 +96,36 @@ class Column(Generic[T]):
 PAGE_ONLY = -1
 
 
-def text_column(
+def text_column(  # noqa: PLR0913 - what a column is to a reader
     head: str,
     of: Callable[[T], str],
     hint: str = "",
     *,
     drop: int | None = None,
     css: str = "words",
+    without: str = numbers.MISSING,
 ) -> Column[T]:
-    """A column of texts."""
-    return Column(
-        head, lambda row: Datum(of(row) or numbers.MISSING, css=css), hint, is_text=True, drop=drop
-    )
+    """A column of texts; `without` stands where one is empty."""
+    return Column(head, lambda row: Datum(of(row) or without, css=css), hint, True, drop)
 
 
 @dataclass(frozen=True)
 class SmallTable:
-    """A table with its heads: pairs of words and what they mean."""
+    """A table: its columns, and a row for each thing that it lists."""
 
     caption: str
     first: str
-    heads: tuple[tuple[str, str], ...]
+    """Head of the names of the rows."""
+    columns: tuple[Column[Any], ...]
     lines: tuple[Row, ...]
     left_out: int = 0
     """Further rows, for which there is no room."""
-    text_heads: tuple[str, ...] = ()
-    """Heads of columns that hold text."""
     long_names: bool = False
     """Whether the names of its rows need several lines."""
     reading: str = ""
     """What the numbers are, in front of the table."""
     elsewhere: str = ""
     """Where the rows without room are, as a clause."""
-    drops: tuple[tuple[str, int], ...] = ()
-    """`Column.drop` of the heads that have one."""
 
     @classmethod
     def of(
@@ -142,15 +138,8 @@ class SmallTable:
         **settings: Any,
     ) -> Self:
         """Table of any rows; `named` gives the row of one without its values."""
-        return cls(
-            caption,
-            first,
-            tuple((column.head, column.hint) for column in columns),
-            tuple(replace(named(r), data=tuple(c.value(r) for c in columns)) for r in rows),
-            text_heads=tuple(column.head for column in columns if column.is_text),
-            drops=tuple((c.head, c.drop) for c in columns if c.drop is not None),
-            **settings,
-        )
+        lines = (replace(named(row), data=tuple(c.value(row) for c in columns)) for row in rows)
+        return cls(caption, first, tuple(columns), tuple(lines), **settings)
 
 
 # ---- tables of frames ----------------------------------------------------------------------------
@@ -179,6 +168,11 @@ def frame_text(head: str, key: str, hint: str = "") -> Column[FrameRow]:
         return row[key] if isinstance(row[key], str) else ""
 
     return text_column(head, text, hint)
+
+
+def frame_times(key: str, without: str) -> Column[FrameRow]:
+    """A column of ratios, called as it is in the frame; `without`: why there is none."""
+    return Column(key, lambda row: Datum.times(row[key], without))
 
 
 def frame_table(  # noqa: PLR0913 - what a table is
@@ -214,7 +208,7 @@ def quantity(value: Any, unit: str, without: str) -> Datum:
 # ---- rows and columns of variants ----------------------------------------------------------------
 
 
-def variant_row(ranking: Ranking, variant: Variant, data: Iterable[Datum]) -> Row:
+def variant_row(ranking: Ranking, variant: Variant, data: Iterable[Datum] = ()) -> Row:
     """Row of a variant, with its role, its remark and its further names."""
     programs = ranking.programs
     return Row(

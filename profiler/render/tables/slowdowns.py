@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 from profiler.findings.findings import CellNumbers, Findings, Ranking
-from profiler.findings.ranking import VariantRank
+from profiler.findings.ranking import Regret, VariantRank
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Problem, Variant, Verdict
 from profiler.planning.problem_names import varying
 from profiler.render.tables.heats import Heat, heat_heads, lacking_datum
-from profiler.render.tables.rows import Datum, Row, variant_row
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable, variant_row
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import of_the_best
 from profiler.render.words.verdicts import reason_and_blocks, word_of
@@ -155,33 +155,33 @@ def slowdown_legend() -> tuple[str, ...]:
     )
 
 
-SINGLE_CHOICE_HEADS = (
-    "worst case",
-    "at",
-    "mean",
-    "not shown slower at",
-    "ratio to the baseline",
-)
-
-
-def single_choice_rows(ranking: Ranking) -> tuple[Row, ...]:
-    """Each configuration as the only one, smallest worst slowdown first: `SINGLE_CHOICE_HEADS`."""
+def single_choice_table(ranking: Ranking) -> SmallTable:
+    """Each configuration as the only one, the smallest worst slowdown first."""
     names = {problem.id: problem.name for problem in ranking.programs.problems}
-    rows = []
-    for rank in ranking.ranks:
-        regret, variant = rank.regret, rank.variant
-        if regret is None:
-            continue
-        first = len(ranking.contenders.get(variant.id, ()))
-        mean = rank.geometric_mean
+
+    def worst_problem(rank: VariantRank, regret: Regret) -> Datum:
         missing = len(rank.planned.intersection(regret.missing))
         lacking = f" ({missing} missing)" if missing else ""
-        data = (
-            Datum.times(regret.worst, ""),
-            Datum(names[regret.worst_problem] + lacking, css="words"),
-            Datum.times(regret.mean, ""),
-            Datum(f"{first} of {len(rank.planned)}", str(first)),
-            Datum.times(mean, "no baseline", "geometric mean"),
-        )
-        rows.append(variant_row(ranking, variant, data))
-    return tuple(rows)
+        return Datum(names[regret.worst_problem] + lacking, css="words")
+
+    def not_slower(rank: VariantRank) -> Datum:
+        count = len(ranking.contenders.get(rank.variant.id, ()))
+        return Datum(f"{count} of {len(rank.planned)}", str(count))
+
+    columns: tuple[Column[tuple[VariantRank, Regret]], ...] = (
+        Column("worst case", lambda row: Datum.times(row[1].worst, "")),
+        Column("at", lambda row: worst_problem(*row), is_text=True),
+        Column("mean", lambda row: Datum.times(row[1].mean, "")),
+        Column("not shown slower at", lambda row: not_slower(row[0])),
+        Column(
+            "ratio to the baseline",
+            lambda row: Datum.times(row[0].geometric_mean, "no baseline", "geometric mean"),
+        ),
+    )
+    return SmallTable.of(
+        "Each variant used for every problem",
+        "variant",
+        columns,
+        [(rank, rank.regret) for rank in ranking.ranks if rank.regret is not None],
+        lambda row: variant_row(ranking, row[0].variant),
+    )

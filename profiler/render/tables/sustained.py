@@ -1,60 +1,83 @@
-"""Table and sentence of cells that were measured once on an idle GPU and back to back."""
+"""Tables and sentences of kernels in use: launched back to back, and in a captured step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from profiler.findings.findings import Findings
+from profiler.findings.kinds.captured_step import StepTime
 from profiler.findings.kinds.sustained import SustainedCell, SustainedFindings
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.findings.verdicts import PairVerdict
-from profiler.render.tables.rows import Datum, Row, verdict_datum
+from profiler.model import Problem
+from profiler.render.tables.rows import (
+    Column,
+    Datum,
+    Row,
+    SmallTable,
+    text_column,
+    variant_row,
+    verdict_datum,
+)
 from profiler.render.words import numbers
 from profiler.render.words.sentences import Sentence, sentence_of, strong
 from profiler.render.words.verdict_words import word
 
-HEADS = (
-    *("one launch", "verdict", "back to back", "verdict", "one \u00f7 back to back"),
-    *("longer by clock", "by cycles"),
-    *("clock of one", "clock", "power", "at the power limit", "energy", "GFLOP/J", "GB/J"),
-)
 _MOST_NAMED = 2
 
 
-def sustained_rows(findings: Findings) -> tuple[Row, ...]:
-    """A row for each cell that was measured both ways, for HEADS; none without any."""
+def sustained_table(findings: Findings) -> SmallTable | None:
+    """A row for each cell that was measured both ways; None without any."""
     found, programs = findings.sustained, findings.programs
-    return tuple(
-        Row(
+    if found is None or not found.cells:
+        return None
+    columns: tuple[Column[SustainedCell], ...] = (
+        text_column("variant", lambda of: of.cell.variant.label),
+        Column("one launch", lambda of: _known(of.cold_ns, "ns")),
+        Column("verdict", lambda of: verdict_datum(of.cold_verdict, "the baseline"), is_text=True),
+        Column("back to back", lambda of: _known(of.sustained_ns, "ns")),
+        Column("verdict", lambda of: verdict_datum(of.verdict, "the baseline"), is_text=True),
+        Column("one \u00f7 back to back", lambda of: Datum.times(of.cold_share, _NOT_MEASURED)),
+        Column("longer by clock", lambda of: _part(of.clock_ns, _LIMITS[of.is_power_limited])),
+        Column("by cycles", lambda of: _part(of.cycles_ns)),
+        Column(
+            "clock of one",
+            lambda of: Datum.quantity(of.cold_clock_ghz, "GHz", "cycles were not counted"),
+        ),
+        *(_median_column(*column) for column in _MEDIANS),
+    )
+    return SmallTable.of(
+        "Each cell once and back to back",
+        "problem",
+        columns,
+        found.cells,
+        lambda of: Row(
             of.cell.problem.name,
-            (Datum(of.cell.variant.label, css="words"), *_data(of)),
-            programs.marks[of.cell.variant.id],
+            mark=programs.marks[of.cell.variant.id],
             cell=programs.cell_numbers[of.cell.id],
-        )
-        for of in (found.cells if found else ())
+        ),
     )
 
 
-def _data(of: SustainedCell) -> tuple[Datum, ...]:
-    def quantity(metric: str, unit: str) -> Datum:
-        return Datum.quantity(of.median(metric), unit, "not measured")
+_NOT_MEASURED = "not measured"
+_LIMITS = {True: "the power limit", False: "not the power limit"}
+_MEDIANS = (
+    ("clock", "sustained_clock_ghz", "GHz"),
+    ("power", "power_w", "W"),
+    ("at the power limit", "power_limited_pct", "%"),
+    ("energy", "energy_j", "J"),
+    ("GFLOP/J", "gflop_per_j", "GFLOP/J"),
+    ("GB/J", "gb_per_j", "GB/J"),
+)
+"""Head, metric and its unit."""
 
-    return (
-        Datum.quantity(of.cold_ns, "ns", "not measured"),
-        verdict_datum(of.cold_verdict, "the baseline"),
-        Datum.quantity(of.sustained_ns, "ns", "not measured"),
-        verdict_datum(of.verdict, "the baseline"),
-        Datum.times(of.cold_share, "not measured"),
-        _part(of.clock_ns, "the power limit" if of.is_power_limited else "not the power limit"),
-        _part(of.cycles_ns),
-        Datum.quantity(of.cold_clock_ghz, "GHz", "cycles were not counted"),
-        quantity("sustained_clock_ghz", "GHz"),
-        quantity("power_w", "W"),
-        quantity("power_limited_pct", "%"),
-        quantity("energy_j", "J"),
-        quantity("gflop_per_j", "GFLOP/J"),
-        quantity("gb_per_j", "GB/J"),
-    )
+
+def _median_column(head: str, metric: str, unit: str) -> Column[SustainedCell]:
+    return Column(head, lambda of: _known(of.median(metric), unit))
+
+
+def _known(value: float | None, unit: str) -> Datum:
+    return Datum.quantity(value, unit, _NOT_MEASURED)
 
 
 def _part(ns: float, title: str = "") -> Datum:
@@ -126,3 +149,112 @@ def _all_alike(found: SustainedFindings) -> str:
         f"{same}: a launch takes {ends} as long as one on an idle GPU by "
         f"{TimerComparison.title(found.reference)}{held}."
     )
+
+
+# ---- a captured step -----------------------------------------------------------------------------
+
+
+_NO_STEP = "the whole step was not measured without capturing, or took less than this alone"
+
+
+def captured_step_table(findings: Findings) -> SmallTable | None:
+    """A row for the baseline and for each variant; None without weights."""
+    step = findings.captured_step
+    if step is None:
+        return None
+    of_baseline = StepTime(step.baseline, step.baseline_ns, 1.0, 1.0, 1.0, step.problems)
+    columns: tuple[Column[StepTime], ...] = (
+        Column("calls by duration", lambda time: _known(time.ns, "ns")),
+        Column("÷ baseline", lambda time: Datum.times(time.ratio, _NOT_MEASURED)),
+        Column(
+            "95 % interval",
+            lambda time: Datum(
+                "" if time is of_baseline else numbers.interval(time.low, time.high)
+            ),
+        ),
+        Column("the step", lambda time: Datum.quantity(step.step_with(time.ratio), "ns", _NO_STEP)),
+        Column("problems", lambda time: Datum(f"{time.problems} of {step.problems}")),
+    )
+    return SmallTable.of(
+        "Time of the captured step with each variant",
+        "variant",
+        columns,
+        (of_baseline, *step.times),
+        lambda time: variant_row(findings.ranking, time.variant),
+    )
+
+
+def step_note(findings: Findings) -> str:
+    """What the capture said of the step; empty without any."""
+    weights = findings.report.settings.weights
+    return "" if weights is None else weights.note
+
+
+def captured_sentences(findings: Findings) -> tuple[Sentence, ...]:
+    """What the captured step would take, and whether its indices decide who wins; may be none."""
+    if findings.captured_step is None:
+        return ()
+    made = (captured_step_sentence(findings), indices_sentence(findings))
+    return tuple(sentence for sentence in made if sentence)
+
+
+def captured_step_sentence(findings: Findings) -> Sentence:
+    """What of the step is the operator, and what it would take with the best other variant."""
+    step = findings.captured_step
+    if step is None:
+        return ()
+    step_ns = step.step_with(1.0)
+    of_step = "" if step_ns is None else f" of {numbers.show(step_ns, 'ns')}"
+    baseline = (
+        f"In the captured step {strong(step.baseline.label)} takes "
+        f"{numbers.show(step.baseline_ns, 'ns')}{of_step} (calls by duration)"
+    )
+    if not step.times:
+        return sentence_of(f"{baseline}.")
+    best = step.times[0]
+    ends = [step.step_with(ratio) for ratio in (best.ratio, best.low, best.high)]
+    shown = [numbers.show(end, "ns") for end in ends if end is not None]
+    becomes = "; the step would take {} ({} to {})".format(*shown) if shown else ""
+    return sentence_of(
+        f"{baseline}, and {strong(best.variant.label)} {strong(numbers.ratio(best.ratio))} of that "
+        f"({numbers.interval(best.low, best.high)}){becomes}."
+    )
+
+
+def indices_sentence(findings: Findings) -> Sentence:
+    """Whether uniform indices in place of the captured ones have another winner; else empty."""
+    pairs = [
+        (captured, uniform)
+        for captured, uniform in _with_uniform_indices(findings.programs.problems)
+        if {captured.id, uniform.id} <= findings.ranking.deciding_winners.keys()
+    ]
+    if not pairs:
+        return ()
+    winners = findings.ranking.deciding_winners
+    changed = [
+        (winners[captured.id], winners[uniform.id])
+        for captured, uniform in pairs
+        if winners[captured.id].contenders.isdisjoint(winners[uniform.id].contenders)
+    ]
+    where = f"{len(pairs)} signature{'s' if len(pairs) > 1 else ''}"
+    if not changed:
+        return sentence_of(
+            f"With uniform indices in place of the captured ones no other variant wins ({where})."
+        )
+    captured, uniform = (winner.cell.variant.label for winner in changed[0])
+    return sentence_of(
+        f"The winner is another by the indices at {len(changed)} of {where}: with the captured "
+        f"ones {strong(captured)}, with uniform ones {strong(uniform)}."
+    )
+
+
+def _with_uniform_indices(problems: Iterable[Problem]) -> list[tuple[Problem, Problem]]:
+    """Problems of one call, with the indices that were captured and with uniform ones."""
+    by_indices = {
+        (problem.params.get("indices"), problem.params.get("call")): problem for problem in problems
+    }
+    return [
+        (problem, by_indices["uniform", call])
+        for (indices, call), problem in by_indices.items()
+        if indices == "captured" and ("uniform", call) in by_indices
+    ]

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-import pandas as pd
+from functools import partial
+from typing import Any
 
 from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.timers import TimerComparison, TimerError
 from profiler.findings.values import NAN
-from profiler.model import Cell
-from profiler.render.tables.rows import Datum, Row
+from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable, T, text_column
 from profiler.render.words import numbers
 from profiler.render.words.counters import leader_roof_words
 from profiler.render.words.sentences import Card
-
-WALL_CLOCK_HEADS = (
-    *("wall clock", "kernels by nsys", "ncu", "error"),
-    *("host time", "caches, clocks, recording", "wall clock \u00f7 ncu"),
-)
 
 
 @dataclass(frozen=True)
 class Furthest:
     """Where a timer is furthest from ncu, in words."""
 
+    reference: str
     timer: str
     ratio: str
     """Its time by that of ncu, there."""
@@ -42,65 +37,116 @@ class Furthest:
     """Both parts by themselves."""
 
 
-@dataclass(frozen=True)
-class TimerTable:
-    """Contents of the section of timers."""
-
-    reference: str
-    timers: tuple[str, ...]
-    rows: tuple[Row, ...]
-    """A row a cell: variant, time of the reference, then time and ratio of each other timer."""
-    overall: tuple[Row, ...]
-    """A row a timer: geometric mean of its ratios, least and most with their cells, how many."""
-    wall_clock: tuple[Row, ...]
-    """Error of the wall clock and its parts, for `WALL_CLOCK_HEADS`; empty where not known."""
-    furthest: Furthest | None
-    """None where nothing was timed beside ncu."""
-
-
-def timer_table(findings: Findings) -> TimerTable | None:
-    """Compare the timers of a run; None where there are not two of them."""
-    programs = findings.programs
-    timers = findings.timers
+def timer_parts(findings: Findings) -> dict[str, Any] | None:
+    """Parts of the section of timers; None where there are not two of them."""
+    programs, timers = findings.programs, findings.timers
     if timers is None:
         return None
-    return TimerTable(
-        reference=timers.title(timers.reference),
-        timers=tuple(map(timers.title, timers.collectors)),
-        rows=_rows(programs, timers.medians, timers.collectors),
-        overall=_overall(programs, timers),
-        wall_clock=_wall_clock_rows(programs, timers.wall_clock),
-        furthest=None if timers.furthest is None else _furthest(programs, timers, timers.furthest),
-    )
-
-
-def _rows(programs: Programs, compared: pd.DataFrame, timers: Sequence[str]) -> tuple[Row, ...]:
-    times = {
-        (row["cell"], row["collector"]): (row["median"], row["reference"], row["ratio"])
-        for row in compared.to_dict("records")
+    return {
+        "reference": timers.title(timers.reference),
+        "count": len(timers.collectors) + 1,
+        "overall": overall_table(programs, timers),
+        "wall_clock": _wall_clock_table(programs, timers),
+        "cells": _cell_table(programs, timers),
     }
-    cells = set(compared["cell"])
-    return tuple(
-        _row(programs, cell, [times.get((cell.id, timer), (NAN, NAN, NAN)) for timer in timers])
-        for cell in programs.cells
-        if cell.id in cells
+
+
+def overall_table(programs: Programs, timers: TimerComparison) -> SmallTable:
+    """Geometric mean of the ratios of each timer, least and most with their cells, how many."""
+    names = {cell.id: f"{cell.variant.label} at {cell.problem.name}" for cell in programs.cells}
+    columns: tuple[Column[FrameRow], ...] = (
+        Column("geometric mean", lambda row: Datum(numbers.ratio(row["mean"]))),
+        Column("least", lambda row: Datum(numbers.ratio(row["least"]))),
+        text_column("least at", lambda row: names[row["least_at"]]),
+        Column("most", lambda row: Datum(numbers.ratio(row["most"]))),
+        text_column("most at", lambda row: names[row["most_at"]]),
+        Column("cells", lambda row: Datum(str(row["cells"]))),
+    )
+    return SmallTable.of(
+        "Each timer over all cells",
+        f"timer \u00f7 {timers.title(timers.reference)}",
+        columns,
+        timers.overall.to_dict("records"),
+        lambda row: Row(timers.title(row["collector"])),
     )
 
 
-def _row(programs: Programs, cell: Cell, values: Sequence[tuple[float, float, float]]) -> Row:
-    references = (reference for _, reference, _ in values if not numbers.is_missing(reference))
-    data = [_time(next(references, NAN))]
-    for median, _, ratio in values:
-        data += [_time(median), _ratio(ratio)]
-    return _timer_row(programs, cell, data)
+def _cell_table(programs: Programs, timers: TimerComparison) -> SmallTable:
+    """Each cell: time of the reference, then time and ratio of each other timer."""
+    reference = timers.title(timers.reference)
+    times: dict[str, dict[str, FrameRow]] = {}
+    for row in timers.medians.to_dict("records"):
+        times.setdefault(row["cell"], {})[row["collector"]] = row
+
+    def of_reference(cell: str) -> Datum:
+        known = (row["reference"] for row in times[cell].values())
+        return _time(next((time for time in known if not numbers.is_missing(time)), NAN))
+
+    columns: list[Column[str]] = [Column(reference, of_reference)]
+    for timer in timers.collectors:
+        title = timers.title(timer)
+        columns += [
+            Column(title, partial(_by_timer, times, timer, "median", _time)),
+            Column(
+                f"{title} \u00f7 {reference}", partial(_by_timer, times, timer, "ratio", _ratio)
+            ),
+        ]
+    measured = [cell.id for cell in programs.cells if cell.id in times]
+    return _table_of_cells(programs, "Each cell by every timer", columns, measured, lambda id_: id_)
 
 
-def _timer_row(programs: Programs, cell: Cell, data: Iterable[Datum]) -> Row:
-    return Row(
-        cell.problem.name,
-        (Datum(cell.variant.label, css="words"), *data),
-        programs.marks[cell.variant.id],
-        cell=programs.cell_numbers[cell.id],
+def _by_timer(
+    times: Mapping[str, Mapping[str, FrameRow]],
+    timer: str,
+    what: str,
+    datum: Callable[[float], Datum],
+    cell: str,
+) -> Datum:
+    row = times[cell].get(timer)
+    return datum(NAN if row is None else row[what])
+
+
+def _table_of_cells(
+    programs: Programs,
+    caption: str,
+    columns: Sequence[Column[T]],
+    rows: Iterable[T],
+    cell_of: Callable[[T], str],
+) -> SmallTable:
+    """Table with the problem and the variant of each row in front; `cell_of` gives their cell."""
+    cells = {cell.id: cell for cell in programs.cells}
+
+    def named(row: T) -> Row:
+        cell = cells[cell_of(row)]
+        return Row(
+            cell.problem.name,
+            mark=programs.marks[cell.variant.id],
+            cell=programs.cell_numbers[cell.id],
+        )
+
+    variant: Column[T] = text_column("variant", lambda row: cells[cell_of(row)].variant.label)
+    return SmallTable.of(caption, "problem", (variant, *columns), rows, named)
+
+
+def _wall_clock_table(programs: Programs, timers: TimerComparison) -> SmallTable | None:
+    """Error of the wall clock and its parts; None where these are not known."""
+    if timers.wall_clock.empty:
+        return None
+    columns: tuple[Column[FrameRow], ...] = (
+        Column("wall clock", lambda row: _time(row["wall_clock"])),
+        Column("kernels by nsys", lambda row: _time(row["traced"])),
+        Column("ncu", lambda row: _time(row["reference"])),
+        Column("error", lambda row: _signed(row["wall_clock"] - row["reference"])),
+        Column("host time", lambda row: _signed(row["host"])),
+        Column("caches, clocks, recording", lambda row: _signed(row["caches"])),
+        Column("wall clock \u00f7 ncu", lambda row: _ratio(row["ratio"])),
+    )
+    return _table_of_cells(
+        programs,
+        "The error of the wall clock and its parts",
+        columns,
+        timers.wall_clock.to_dict("records"),
+        lambda row: row["cell"],
     )
 
 
@@ -112,21 +158,16 @@ def _ratio(value: float) -> Datum:
     return Datum.times(value, "not measured")
 
 
-def _wall_clock_rows(programs: Programs, errors: pd.DataFrame) -> tuple[Row, ...]:
-    cells = {cell.id: cell for cell in programs.cells}
-    rows = []
-    for row in errors.to_dict("records"):
-        cell = cells[row["cell"]]
-        error = row["wall_clock"] - row["reference"]
-        times = (row["wall_clock"], row["traced"], row["reference"])
-        parts = (error, row["host"], row["caches"])
-        data = (
-            *map(_time, times),
-            *(Datum(numbers.signed_time(part), numbers.raw(part)) for part in parts),
-            _ratio(row["ratio"]),
-        )
-        rows.append(_timer_row(programs, cell, data))
-    return tuple(rows)
+def _signed(ns: float) -> Datum:
+    return Datum(numbers.signed_time(ns), numbers.raw(ns))
+
+
+def furthest_of(findings: Findings) -> Furthest | None:
+    """Where a timer is furthest from ncu; None where nothing was timed beside ncu."""
+    timers = findings.timers
+    if timers is None or timers.furthest is None:
+        return None
+    return _furthest(findings.programs, timers, timers.furthest)
 
 
 def _furthest(programs: Programs, timers: TimerComparison, error: TimerError) -> Furthest:
@@ -136,6 +177,7 @@ def _furthest(programs: Programs, timers: TimerComparison, error: TimerError) ->
         host = f"{numbers.signed_time(error.host)} is host time"
         caches = f"{numbers.signed_time(error.caches)} is due to caches, clocks and recording"
     return Furthest(
+        reference=timers.title(timers.reference),
         timer=timers.title(error.collector),
         ratio=numbers.ratio(error.ratio),
         where=f"{cell.variant.label} at {cell.problem.name}",
@@ -147,31 +189,12 @@ def _furthest(programs: Programs, timers: TimerComparison, error: TimerError) ->
     )
 
 
-def _overall(programs: Programs, timers: TimerComparison) -> tuple[Row, ...]:
-    names = {cell.id: f"{cell.variant.label} at {cell.problem.name}" for cell in programs.cells}
-    return tuple(
-        Row(
-            timers.title(row["collector"]),
-            (
-                Datum(numbers.ratio(row["mean"])),
-                Datum(numbers.ratio(row["least"])),
-                Datum(names[row["least_at"]], css="words"),
-                Datum(numbers.ratio(row["most"])),
-                Datum(names[row["most_at"]], css="words"),
-                Datum(str(row["cells"])),
-            ),
-        )
-        for row in timers.overall.to_dict("records")
-    )
-
-
 # ---- the four cards where timers are what a run compares -----------------------------------------
 
 
 def timer_cards(findings: Findings, timers: TimerComparison, evidence: Card) -> tuple[Card, ...]:
     """Which timer is nearest to the primary one, how far others are, on what evidence, and why."""
-    table = timer_table(findings)
-    furthest = table.furthest if table else None
+    furthest = furthest_of(findings)
     return (
         _nearest_card(timers),
         _furthest_card(timers, furthest),

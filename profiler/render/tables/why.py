@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -14,15 +14,16 @@ from profiler.findings.counters import (
     counter_pairs,
     largest_stalls,
 )
-from profiler.findings.findings import Findings, Ranking
+from profiler.findings.findings import Findings
 from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.model import Problem
 from profiler.render.figures import version_figures as figures
-from profiler.render.figures.charts import Chart, ChartWithTable, colours, make_chart
-from profiler.render.figures.drawing import Axis
+from profiler.render.figures.charts import colours, make_chart
+from profiler.render.figures.drawing import Axis, Drawing
 from profiler.render.figures.roofline import roofline
-from profiler.render.tables.rows import Datum, Row, change_datum, with_unit
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable, change_datum, with_unit
 from profiler.render.words import numbers
+from profiler.render.words.comparisons import best_word
 
 MOST_MOVED = 12
 MOST_STALLS = 8
@@ -38,28 +39,11 @@ PEAKS = (
 )
 
 
-@dataclass(frozen=True)
-class Why:
-    """Contents of the section; charts are None where their metrics were not collected.
+def why(findings: Findings) -> dict[str, Any] | None:
+    """Parts that compare the best variant with the baseline at the largest problem that both have.
 
-    Rows are counters: of the best variant, of the baseline, and the change.
-    """
-
-    problem: str
-    best: str
-    baseline: str
-    peaks: Chart | None
-    peak_rows: tuple[Row, ...]
-    roofline: ChartWithTable | None
-    stalls: Chart | None
-    stall_rows: tuple[Row, ...]
-    moved: tuple[Row, ...]
-
-
-def why(findings: Findings) -> Why | None:
-    """Compare the best variant with the baseline at the largest problem that both have.
-
-    None without either, and without such a problem.
+    None without either, and without such a problem; charts are None where their metrics were not
+    collected.
     """
     best, baseline = findings.ranking.best, findings.programs.baseline
     if best is None or baseline is None:
@@ -67,46 +51,49 @@ def why(findings: Findings) -> Why | None:
     problem = findings.ranking.largest_of(best, baseline)
     if problem is None:
         return None
+    called = best_word(findings.ranking)
+    names = (best.label, baseline.label)
     collected = {metric.name: metric for metric in findings.numbers.metrics}
     peaks = counter_pairs(
         findings, [collected[name] for name in PEAKS if name in collected], problem
     )
     stalls = largest_stalls(findings, problem, MOST_STALLS)
-    return Why(
-        problem=problem.name,
-        best=best.label,
-        baseline=baseline.label,
-        peaks=_pair_chart(
-            findings.ranking,
-            peaks,
+    what = "Percent of peak, occupancy and hit rates"
+    quotient = f"{called} ÷ baseline"
+    return {
+        "problem": problem.name,
+        "best": best.label,
+        "baseline": baseline.label,
+        "peaks": make_chart(
             "peaks",
-            f"Percent of peak, occupancy and hit rates at {problem.name}",
-        ),
-        peak_rows=tuple(map(_moved, peaks)),
-        roofline=roofline(findings, problem),
-        stalls=_pair_chart(
-            findings.ranking,
-            stalls,
+            f"{what} at {problem.name}",
+            colours(findings.ranking),
+            _pair_bars(peaks, names),
+            table=_table(what, names, f"{called} {numbers.MINUS} baseline", peaks),
+        )
+        if peaks
+        else None,
+        "roofline": roofline(findings, problem),
+        "stalls": make_chart(
             "stalls",
             f"What warps wait on at {problem.name}",
-            "Warps that wait for each reason, per instruction issued.",
+            f"{colours(findings.ranking)} Warps that wait for each reason, per instruction issued.",
+            _pair_bars(stalls, names),
+            table=_table("Stall reasons", names, quotient, stalls),
+        )
+        if stalls
+        else None,
+        "moved": _table(
+            f"Counters of {best.label} and of the baseline",
+            names,
+            quotient,
+            _most_moved(findings, problem),
         ),
-        stall_rows=tuple(map(_moved, stalls)),
-        moved=_most_moved(findings, problem),
-    )
+    }
 
 
-def _pair_chart(
-    ranking: Ranking, pairs: Sequence[CounterPair], identifier: str, title: str, reading: str = ""
-) -> Chart | None:
-    """Several metrics of the best variant and of the baseline, in one figure; None without any."""
-    best, baseline = ranking.best, ranking.programs.baseline
-    if best is None or baseline is None or not pairs:
-        return None
-    drawing = figures.pairs(
-        pair_table(pairs), Axis("", pairs[0].metric.unit), (best.label, baseline.label)
-    )
-    return make_chart(identifier, title, f"{colours(ranking)} {reading}".strip(), drawing)
+def _pair_bars(pairs: Sequence[CounterPair], names: tuple[str, str]) -> Drawing:
+    return figures.pairs(pair_table(pairs), Axis("", pairs[0].metric.unit), names)
 
 
 def pair_table(pairs: Sequence[CounterPair]) -> pd.DataFrame:
@@ -115,7 +102,7 @@ def pair_table(pairs: Sequence[CounterPair]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["name", "best", "baseline"])
 
 
-def _most_moved(findings: Findings, problem: Problem) -> tuple[Row, ...]:
+def _most_moved(findings: Findings, problem: Problem) -> list[CounterPair]:
     """Counters that stand in no figure, by how far they moved; from or to 0 counts most."""
     metrics = [
         metric
@@ -126,14 +113,27 @@ def _most_moved(findings: Findings, problem: Problem) -> tuple[Row, ...]:
     ]
     pairs = counter_pairs(findings, metrics, problem)
     moved = sorted((pair for pair in pairs if pair.size > STILL_UNDER), key=lambda pair: -pair.size)
-    return tuple(map(_moved, moved[:MOST_MOVED]))
+    return moved[:MOST_MOVED]
 
 
-def _moved(pair: CounterPair) -> Row:
+def _table(
+    caption: str, names: tuple[str, str], change: str, pairs: Sequence[CounterPair]
+) -> SmallTable:
+    """Counters of the best variant, of the baseline, and the change, whose head is `change`."""
+    columns: tuple[Column[CounterPair], ...] = (
+        Column(names[0], lambda pair: _amount(pair, pair.best)),
+        Column(names[1], lambda pair: _amount(pair, pair.baseline)),
+        Column(change, lambda pair: change_datum(pair.best, pair.baseline, pair.metric)),
+    )
+    return SmallTable.of(caption, "metric", columns, pairs, _metric_row)
+
+
+def _amount(pair: CounterPair, value: float) -> Datum:
+    return Datum.quantity(value, pair.metric.unit, "not collected")
+
+
+def _metric_row(pair: CounterPair) -> Row:
     """Row of a counter; its name has the unit where the values have none."""
     metric = pair.metric
     name = metric.label if numbers.says_unit(metric.unit) else with_unit(metric, metric.unit)
-    both = (
-        Datum.quantity(value, metric.unit, "not collected") for value in (pair.best, pair.baseline)
-    )
-    return Row(name, (*both, change_datum(pair.best, pair.baseline, metric)), note=metric.hint)
+    return Row(name, note=metric.hint)

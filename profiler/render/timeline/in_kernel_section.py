@@ -11,12 +11,12 @@ import pandas as pd
 from markupsafe import Markup
 
 from profiler.findings.findings import Findings
-from profiler.findings.timelines.in_kernel import WAIT, InKernelFindings
+from profiler.findings.timelines.in_kernel import WAIT, ActivityShare, InKernelFindings
 from profiler.findings.values import NAN
 from profiler.render.embed import pack
 from profiler.render.figures.axes import symbol_handle
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.tables.rows import Datum, Row, SmallTable
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
 from profiler.render.timeline.picture import GPU, PictureRow, bars_within, joined_bars
 from profiler.render.timeline.still_figure import (
     PHASE_NAMES,
@@ -36,7 +36,6 @@ _PIXELS = 1400
 _LOW_ROW_IN = 0.18
 """Height of a row of the first screen, which has two panels."""
 _GREY = -1
-_WARPGROUPS = "Warpgroups of the block at once, by whether operations of theirs were under way"
 
 
 @dataclass(frozen=True)
@@ -300,32 +299,36 @@ def _bars(
 
 
 def _activity_table(name: str, inside: InKernelFindings) -> SmallTable:
-    return SmallTable(
-        caption=f"{name}: activities of each warpgroup",
-        first="activity",
-        heads=(
-            ("warpgroup", ""),
-            ("times", "In the blocks that were recorded"),
-            ("median", ""),
-            ("share of time", "Of the time in which all warpgroups of the block were recorded"),
-            ("own under way", "Share of its time with an operation of this warpgroup under way"),
-            ("others' under way", "The same, of another warpgroup of the block"),
+    columns: tuple[Column[ActivityShare], ...] = (
+        text_column("warpgroup", lambda share: inside.stamps.groups[share.group]),
+        Column(
+            "times",
+            lambda share: Datum(str(share.count), str(share.count)),
+            "In the blocks that were recorded",
         ),
-        lines=tuple(
-            Row(
-                words(share.activity),
-                (
-                    Datum(inside.stamps.groups[share.group], css="words"),
-                    Datum(str(share.count), str(share.count)),
-                    Datum(numbers.show(share.median_ns, "ns"), numbers.raw(share.median_ns)),
-                    _share_datum(share.time_share),
-                    _share_datum(share.with_own),
-                    _share_datum(share.with_others),
-                ),
-            )
-            for share in inside.activity_shares
+        Column("median", lambda share: Datum.quantity(share.median_ns, "ns", "")),
+        Column(
+            "share of time",
+            lambda share: _share_datum(share.time_share),
+            "Of the time in which all warpgroups of the block were recorded",
         ),
-        text_heads=("warpgroup",),
+        Column(
+            "own under way",
+            lambda share: _share_datum(share.with_own),
+            "Share of its time with an operation of this warpgroup under way",
+        ),
+        Column(
+            "others' under way",
+            lambda share: _share_datum(share.with_others),
+            "The same, of another warpgroup of the block",
+        ),
+    )
+    return SmallTable.of(
+        f"{name}: activities of each warpgroup",
+        "activity",
+        columns,
+        inside.activity_shares,
+        lambda share: Row(words(share.activity)),
     )
 
 
@@ -336,26 +339,21 @@ def _overlap_table(
     most = max(len(inside.operation_shares) for inside in recorded)
     if not most:
         return None
-    heads = [f"of {count}" if count else "of none" for count in range(most)]
-    lines = tuple(
-        Row(
-            names[inside.cell],
-            tuple(map(_share_datum, _padded(inside.operation_shares, most))),
-            mark=marks[inside.cell],
-        )
-        for inside in recorded
-        if inside.operation_shares
-    )
-    return SmallTable(
-        caption=_WARPGROUPS,
-        first="variant",
-        heads=tuple((head, "") for head in heads),
-        lines=lines,
+    return SmallTable.of(
+        "Warpgroups of the block at once, by whether operations of theirs were under way",
+        "variant",
+        list(map(_overlap_column, range(most))),
+        [inside for inside in recorded if inside.operation_shares],
+        lambda inside: Row(names[inside.cell], mark=marks[inside.cell]),
     )
 
 
-def _padded(shares: tuple[float, ...], count: int) -> tuple[float, ...]:
-    return (*shares, *[NAN] * (count - len(shares)))
+def _overlap_column(count: int) -> Column[InKernelFindings]:
+    def share(inside: InKernelFindings) -> Datum:
+        shares = inside.operation_shares
+        return _share_datum(shares[count] if count < len(shares) else NAN)
+
+    return Column(f"of {count}" if count else "of none", share)
 
 
 def _share_datum(share: float) -> Datum:

@@ -13,7 +13,7 @@ from profiler.findings.timelines.bars import UnitWindow, bar_paths
 from profiler.findings.timelines.cells import CellTimelineFindings
 from profiler.render import embed
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.tables.rows import Datum, Row, SmallTable
+from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable, text_column
 from profiler.render.timeline.picture import (
     API,
     GPU,
@@ -318,30 +318,27 @@ def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTab
     duration = bars["end_ns"] - bars["start_ns"]
     longest = bars.loc[duration.nlargest(MOST_TWIN_ROWS).index]
     longest = longest.sort_values("start_ns", kind="stable")
-    lines = tuple(
-        Row(
-            str(row["name"]),
-            (
-                Datum(cell.timeline.device if row["kind"] == GPU else "range", css="words"),
-                _shown_time(row["start_ns"] - origin),
-                _shown_time(row["end_ns"] - row["start_ns"]),
-                Datum(" / ".join(paths[row["inside"]] if row["inside"] >= 0 else ()), css="words"),
-            ),
-        )
-        for row in longest.to_dict("records")
-    )
-    return SmallTable(
-        caption=f"{cell.name}: ranges and operations of {_unit_name(window)}",
-        first="what",
-        heads=(
-            ("where", ""),
-            ("begins", "After the beginning of the figure"),
-            ("takes", ""),
-            ("in", ""),
+    columns: tuple[Column[FrameRow], ...] = (
+        text_column("where", lambda row: cell.timeline.device if row["kind"] == GPU else "range"),
+        Column(
+            "begins",
+            lambda row: _shown_time(row["start_ns"] - origin),
+            "After the beginning of the figure",
         ),
-        lines=lines,
+        Column("takes", lambda row: _shown_time(row["end_ns"] - row["start_ns"])),
+        text_column(
+            "in",
+            lambda row: " / ".join(paths[row["inside"]] if row["inside"] >= 0 else ()),
+            without="",
+        ),
+    )
+    return SmallTable.of(
+        f"{cell.name}: ranges and operations of {_unit_name(window)}",
+        "what",
+        columns,
+        longest.to_dict("records"),
+        lambda row: Row(str(row["name"])),
         left_out=len(bars) - len(longest),
-        text_heads=("where", "in"),
         long_names=True,
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -26,6 +27,7 @@ from profiler.render.tables.rows import (
     frame_table,
     name_of,
     quantity,
+    text_column,
 )
 from profiler.render.words import numbers
 from profiler.runner.protocol import NVTX_DOMAIN
@@ -139,53 +141,68 @@ def percent(share: float) -> str:
 
 def phase_table(named: NamedTimelines) -> SmallTable:
     """Host and GPU time of every phase of every cell: medians over units."""
-    lines = tuple(line for cell in named.cells for line in _phase_lines(cell))
     device = named.timelines.device
-    return SmallTable(
+    busy = (
+        "Time in which an operation of it ran, of the time from its first to its last; of the "
+        "whole, since the last of the unit before"
+    )
+    columns: tuple[Column[tuple[NamedTimeline, Phase]], ...] = (
+        text_column("problem", lambda row: row[0].problem, without=""),
+        text_column("phase", _phase_words, "Ranges right inside what repeats"),
+        text_column(
+            "of",
+            lambda row: _counted(row[1].units, row[0].timeline.unit),
+            "What repeats, and how often it was seen",
+        ),
+        Column(
+            "operations",
+            lambda row: _number(row[1].operations),
+            "Kernels, copies and memsets in each",
+        ),
+        Column(
+            f"{device} time",
+            lambda row: _time(row[1].gpu_ns),
+            "Sum of the durations of its operations",
+        ),
+        Column(
+            "lowest to highest",
+            lambda row: _span(row[1].gpu_ns_low, row[1].gpu_ns_high),
+            is_text=True,
+        ),
+        Column("busy share", lambda row: _percent(row[1].busy_share), busy),
+        Column(
+            "lowest to highest ",
+            lambda row: _span(100 * row[1].busy_share_low, 100 * row[1].busy_share_high, "%"),
+            is_text=True,
+        ),
+        Column(
+            "idle",
+            lambda row: _time(row[1].idle_ns),
+            "The rest of that time: nothing of it ran; of a phase, nothing at all",
+        ),
+        Column(
+            f"of the {device}'s time",
+            lambda row: _percent(row[1].share_of_gpu),
+            "Busy time of the phase, of that of all",
+        ),
+        Column(
+            "host time",
+            lambda row: _time(row[1].host_ns, "no range of its own"),
+            "How long its ranges were open on the host",
+        ),
+    )
+    return SmallTable.of(
         "Phases: medians, from the lowest to the highest over units",
         "variant",
-        (
-            ("problem", ""),
-            ("phase", "Ranges right inside what repeats"),
-            ("of", "What repeats, and how often it was seen"),
-            ("operations", "Kernels, copies and memsets in each"),
-            (f"{device} time", "Sum of the durations of its operations"),
-            ("lowest to highest", ""),
-            (
-                "busy share",
-                "Time in which an operation of it ran, of the time from its first to its last; of "
-                "the whole, since the last of the unit before",
-            ),
-            ("lowest to highest ", ""),
-            (
-                "idle",
-                "The rest of that time: nothing of it ran; of a phase, nothing at all",
-            ),
-            (f"of the {device}'s time", "Busy time of the phase, of that of all"),
-            ("host time", "How long its ranges were open on the host"),
-        ),
-        lines,
-        text_heads=("problem", "phase", "of", "lowest to highest", "lowest to highest "),
+        columns,
+        [(cell, phase) for cell in named.cells for phase in cell.timeline.phases],
+        lambda row: Row(row[0].variant, mark=row[0].mark),
     )
 
 
-def _phase_lines(cell: NamedTimeline) -> Iterator[Row]:
-    unit = cell.timeline.unit
-    for phase in cell.timeline.phases:
-        data = (
-            _text_datum(cell.problem),
-            _text_datum(_phase_name(phase.part, phase.name, f"whole {unit}".rstrip())),
-            _text_datum(_counted(phase.units, unit)),
-            _number(phase.operations),
-            _time(phase.gpu_ns),
-            _span(phase.gpu_ns_low, phase.gpu_ns_high),
-            _percent(phase.busy_share),
-            _span(100 * phase.busy_share_low, 100 * phase.busy_share_high, "%"),
-            _time(phase.idle_ns),
-            _percent(phase.share_of_gpu),
-            _time(phase.host_ns, "no range of its own"),
-        )
-        yield Row(cell.variant, data, mark=cell.mark)
+def _phase_words(row: tuple[NamedTimeline, Phase]) -> str:
+    cell, phase = row
+    return _phase_name(phase.part, phase.name, f"whole {cell.timeline.unit}".rstrip())
 
 
 def call_table(named: NamedTimelines) -> SmallTable | None:
@@ -193,39 +210,31 @@ def call_table(named: NamedTimelines) -> SmallTable | None:
     names = named.timelines.call_names
     if not names:
         return None
-    heads = [("all calls", "Calls per launch"), ("all calls: time", "Sum of those of the calls")]
-    heads += [
-        head
-        for name in names
-        for head in ((name, "Calls per launch"), (f"{name}: time", _CALL_HINT))
+    calls, times = "Calls per launch", "Host time per launch, median"
+    columns: list[Column[NamedTimeline]] = [
+        text_column("problem", lambda cell: cell.problem, without=""),
+        Column("all calls", lambda cell: _call_totals(cell)[0], calls),
+        Column("all calls: time", lambda cell: _call_totals(cell)[1], "Sum of those of the calls"),
     ]
-    lines = tuple(
-        Row(
-            cell.variant,
-            (_text_datum(cell.problem), *_calls_of(cell.timeline.calls, names)),
-            mark=cell.mark,
-        )
-        for cell in named.cells
-        if not cell.timeline.on_cpu
-    )
-    return SmallTable(
+    for name in names:
+        columns += [
+            Column(name, partial(_call_datum, name, 0), calls),
+            Column(f"{name}: time", partial(_call_datum, name, 1), times),
+        ]
+    return SmallTable.of(
         "CUDA calls per launch: how many, and how long on the host",
         "variant",
-        (("problem", ""), *heads),
-        lines,
-        text_heads=("problem",),
+        columns,
+        [cell for cell in named.cells if not cell.timeline.on_cpu],
+        lambda cell: Row(cell.variant, mark=cell.mark),
     )
 
 
-_CALL_HINT = "Host time per launch, median"
-
-
-def _calls_of(table: pd.DataFrame, names: Sequence[str]) -> Iterator[Datum]:
-    """Number and host time of all calls of a cell, then of each name."""
-    yield from _call_totals(table)
-    by_name = {str(row["name"]): row for row in table.to_dict("records")}
-    for name in names:
-        yield from _call_data(by_name.get(name))
+def _call_datum(name: str, place: int, cell: NamedTimeline) -> Datum:
+    """Number (0) or host time (1) of the calls of a name in a cell."""
+    table = cell.timeline.calls
+    rows = table[table["name"] == name].to_dict("records")
+    return _call_data(rows[0] if rows else None)[place]
 
 
 def _call_data(row: Mapping[Any, Any] | None) -> tuple[Datum, Datum]:
@@ -235,7 +244,8 @@ def _call_data(row: Mapping[Any, Any] | None) -> tuple[Datum, Datum]:
     return _number(row["calls"]), Datum.quantity(row["host_ns"], "ns", "", title)
 
 
-def _call_totals(table: pd.DataFrame) -> tuple[Datum, Datum]:
+def _call_totals(cell: NamedTimeline) -> tuple[Datum, Datum]:
+    table = cell.timeline.calls
     if table.empty:
         return Datum("0", "0"), Datum(title="no calls were recorded", css="none")
     return _number(table["calls"].sum()), _time(table["host_ns"].sum())

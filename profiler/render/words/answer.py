@@ -19,9 +19,8 @@ from profiler.findings.winners import Winner
 from profiler.model import Problem, Verdict
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import is_number, telling
-from profiler.render.tables.captured_step import captured_sentences
-from profiler.render.tables.sustained import sustained_sentence
-from profiler.render.tables.timers import timer_table
+from profiler.render.tables.sustained import captured_sentences, sustained_sentence
+from profiler.render.tables.timers import furthest_of
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import (
     contender_words,
@@ -296,13 +295,12 @@ def where(row: VariantRank) -> str:
 
 def _timer_sentence(findings: Findings) -> Sentence:
     """Largest error of a timer against ncu; empty without a second timer."""
-    table = timer_table(findings)
-    if table is None or table.furthest is None:
+    furthest = furthest_of(findings)
+    if furthest is None:
         return ()
-    furthest = table.furthest
     parts = f"; {furthest.parts}" if furthest.parts else ""
     return sentence_of(
-        f"Of the timers, {furthest.timer} differs most from {table.reference}: "
+        f"Of the timers, {furthest.timer} differs most from {furthest.reference}: "
         f"{strong(furthest.ratio)} at {furthest.where} ({furthest.times}{parts})."
     )
 

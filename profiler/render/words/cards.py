@@ -26,8 +26,7 @@ from profiler.findings.why.cells import NEAR_ROOF
 from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import standing_of
 from profiler.model import Problem, Variant, Verdict
-from profiler.render.tables.captured_step import captured_sentences
-from profiler.render.tables.sustained import sustained_sentence
+from profiler.render.tables.sustained import captured_sentences, sustained_sentence
 from profiler.render.tables.timers import timer_cards
 from profiler.render.words import numbers
 from profiler.render.words.answer import coverage_sentence, problem_of

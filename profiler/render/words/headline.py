@@ -17,7 +17,7 @@ from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import Winner
 from profiler.model import Problem, Variant, Verdict
 from profiler.planning.page_kinds import LADDER, PARAMETERS, TIMELINES, WAVES
-from profiler.render.tables.timers import timer_table
+from profiler.render.tables.timers import furthest_of
 from profiler.render.words import numbers
 from profiler.render.words.answer import NOTHING_MEASURED
 from profiler.render.words.comparisons import noun, step_name, ties_words, value_name
@@ -369,14 +369,13 @@ def blocks_that_fill(needs: Sequence[Steady]) -> tuple[str, str]:
 
 
 def _timers(findings: Findings) -> Sentence:
-    table = timer_table(findings)
-    if table is None or table.furthest is None:
+    timers, furthest = findings.timers, furthest_of(findings)
+    if timers is None or furthest is None:
         return ()
-    furthest = table.furthest
     return sentence_of(
-        f"Of {len(table.timers)} timers, {strong(furthest.timer)} differs most from "
-        f"{table.reference}: {strong(furthest.ratio)} at {furthest.where} ({furthest.times})"
-        f"{_versions(findings, table.reference)}."
+        f"Of {len(timers.collectors)} timers, {strong(furthest.timer)} differs most from "
+        f"{furthest.reference}: {strong(furthest.ratio)} at {furthest.where} ({furthest.times})"
+        f"{_versions(findings, furthest.reference)}."
     )
 
 

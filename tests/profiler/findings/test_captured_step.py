@@ -8,7 +8,7 @@ from run_folders import SPEC, Workplace, measured
 from profiler.findings.document import summary_document
 from profiler.findings.find import find
 from profiler.render.page import render_page
-from profiler.render.tables.captured_step import captured_step_rows, captured_step_sentence
+from profiler.render.tables.sustained import captured_step_sentence, captured_step_table
 from profiler.render.words.cards import first_answer
 from profiler.render.words.sentences import spoken
 from profiler.run_folder.load.assemble import assemble
@@ -58,7 +58,7 @@ def test_calls_by_duration_are_added_up(findings):
 
 
 def test_the_step_is_shown_and_said(findings):
-    rows = captured_step_rows(findings)
+    rows = captured_step_table(findings).lines
     assert [row.name for row in rows] == ["plain", "tree", "loop"]
     shown = [datum.text.replace("\u202f", " ") for datum in rows[0].data]
     assert shown == ["700.0 µs", "1.000\u00d7", "", "2.000 ms", "2 of 2"]
@@ -73,7 +73,7 @@ def test_the_step_is_shown_and_said(findings):
 def test_without_weights_there_is_no_step(tmp_path):
     findings = findings_of(tmp_path, "")
     assert findings.captured_step is None
-    assert captured_step_rows(findings) == ()
+    assert captured_step_table(findings) is None
     assert captured_step_sentence(findings) == ()
 
 

@@ -15,7 +15,7 @@ from profiler.model import Verdict
 from profiler.notices import NoticeKind, text
 from profiler.render.page import render_page
 from profiler.render.tables.rows import shown_metrics
-from profiler.render.tables.sustained import HEADS, sustained_rows, sustained_sentence
+from profiler.render.tables.sustained import sustained_sentence, sustained_table
 from profiler.render.words.sentences import spoken
 from profiler.run_folder.load.assemble import assemble
 
@@ -84,9 +84,9 @@ def test_a_sentence_says_where_they_differ(findings):
 
 
 def test_the_page_has_a_table_and_energy_as_metrics(findings):
-    rows = sustained_rows(findings)
-    assert len(rows) == 6
-    assert all(len(row.data) == 1 + len(HEADS) for row in rows)
+    table = sustained_table(findings)
+    assert len(table.lines) == 6
+    assert all(len(row.data) == len(table.columns) for row in table.lines)
     page = render_page(findings)
     assert 'id="sustained"' in page
     names = [metric.name for metric in shown_metrics(findings)]

@@ -362,7 +362,7 @@ class TestTraces:
         one = part(made.write())
         assert "without a GPU" in one.sentence
         assert [table.caption for table in one.tables] == ["Operators on the CPU", "Ranges"]
-        heads = [head for head, _ in one.tables[1].heads]
+        heads = [column.head for column in one.tables[1].columns]
         assert "own CPU" in heads
         assert not [head for head in heads if "GPU" in head]
 
@@ -373,7 +373,7 @@ class TestTraces:
         made.add("cpu_op", "aten::relu", 60, 70)
         file = made.write()
         gaps = next(table for table in part(file).tables if table.caption == "Idle gaps")
-        assert [head for head, _ in gaps.heads] == ["range", "idle", "at", "device"]
+        assert [column.head for column in gaps.columns] == ["range", "idle", "at", "device"]
         found = timeline(file)
         assert (found["launch_latency"], found["api"]) == ([], [])
         assert [gap["host_late"] for gap in found["idle_gaps"]["longest"]] == [None]

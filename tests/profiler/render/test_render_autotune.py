@@ -13,7 +13,7 @@ from profiler.render.kinds.versions import autotune_view
 from profiler.render.tables.effects import effect_table, parameter_effects
 from profiler.render.tables.slowdowns import (
     SLOWDOWN_EDGES,
-    single_choice_rows,
+    single_choice_table,
     slowdown_heats,
     slowdown_legend,
 )
@@ -100,7 +100,7 @@ def test_a_reference_is_never_best_and_may_be_ahead(tuned, tuning):
     assert ahead
     assert all(float(datum.text) < 1 for datum in ahead)
     assert all("\u00d7 the best time" in datum.title for datum in ahead)
-    assert best.name not in [row.name for row in single_choice_rows(apart.ranking)]
+    assert best.name not in [row.name for row in single_choice_table(apart.ranking).lines]
 
 
 def test_classes_have_a_word_each():

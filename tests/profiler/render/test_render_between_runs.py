@@ -223,7 +223,7 @@ def test_the_table_is_searched_and_sorted_in_a_browser(page, tmp_path):
 
 def test_a_history_has_all_runs_oldest_first(history):
     table = runs_table(history)
-    assert [head.partition(" ")[0] for head, _ in table.heads] == ["1", "2", "3"]
+    assert [column.head.partition(" ")[0] for column in table.columns] == ["1", "2", "3"]
     said = {row.name: [datum.text for datum in row.data] for row in table.lines}
     assert said["Blocks"][0] == "8"
     assert (said["Commit"][1], said["Driver"][1]) == ("aaaabbbbcccc", HOSTILE)

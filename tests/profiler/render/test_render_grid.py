@@ -252,7 +252,7 @@ def test_slices_hold_every_variant_and_no_failed_cell(findings, pairs):
 
 
 def test_the_overview_counts_verdicts(findings, pairs):
-    lines = overview(findings)
+    lines = overview(findings).lines
     assert len(lines) == 2 * 3
     assert "FASTER at 13" in lines[0].data[1].text
     assert "NO DATA at 3 of 16 problems" in lines[0].data[1].text
@@ -265,7 +265,7 @@ def test_what_nobody_measured_is_not_counted_as_no_data(run, pairs):
     first = next(one for one in pairs.of(pairs.shown[0], pairs.grids[0]) if one.verdict.ratio > 0)
     status = CellStatus(first.over.id, Outcome.NOT_MEASURED)
     statuses = {**run.statuses, first.over.id: status}
-    said = overview(find(dataclasses.replace(run, statuses=statuses)))[0].data[1].text
+    said = overview(find(dataclasses.replace(run, statuses=statuses))).lines[0].data[1].text
     assert "NO DATA at 3 of 15 problems" in said
 
 

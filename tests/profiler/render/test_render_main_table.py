@@ -172,6 +172,6 @@ def test_where_the_leader_lacks_the_largest_problem_another_one_says_why():
     part = find(lacking(whole, best.id, {largest.id}))
     assert part.ranking.best == best
     found = why(part)
-    assert found.problem != largest.name
-    assert found.moved, "both have counters there"
-    assert why(findings).problem == largest.name
+    assert found["problem"] != largest.name
+    assert found["moved"].lines, "both have counters there"
+    assert why(findings)["problem"] == largest.name

@@ -15,7 +15,6 @@ from profiler.findings.kinds.steps import steps_up_and_down
 from profiler.metrics.labels import label
 from profiler.render.figures import ladder_figures, svg
 from profiler.render.kinds.progression import (
-    LEDGER_HEADS,
     StepPanel,
     counter_bars,
     ladder_table,
@@ -81,14 +80,16 @@ def test_the_ladder_has_no_tread_without_a_result(climbing, ladder):
 
 
 def test_every_version_has_a_line_in_the_ledger(climbing, ladder):
-    lines = ledger(climbing, ladder)
-    assert [one.number for one in lines] == [one.number for one in ladder]
-    assert lines[0].counters == "the first version"
-    assert "compile failed" in [one.counters for one in lines]
-    assert "the version before has no result here" in [one.counters for one in lines]
-    assert all(len(one.row.data) == len(LEDGER_HEADS) + 1 for one in lines)
-    assert "[" in lines[1].row.data[3].text
-    assert lines[1].row.data[3].css.startswith("verdict is-")
+    table = ledger(climbing, ladder)
+    lines = table["lines"]
+    assert [one["number"] for one in lines] == [one.number for one in ladder]
+    reasons = [one["why_none"] for one in lines if not one["moved"]]
+    assert reasons[0] == "the first version"
+    assert "compile failed" in reasons
+    assert "the version before has no result here" in reasons
+    assert all(len(one["row"].data) == len(table["columns"]) for one in lines)
+    assert "[" in lines[1]["row"].data[3].text
+    assert lines[1]["row"].data[3].css.startswith("verdict is-")
 
 
 def test_counters_that_moved_are_few_stalls_and_have_bars(climbing, ladder):

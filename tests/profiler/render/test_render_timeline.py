@@ -131,14 +131,14 @@ def test_counters_join_by_path_and_add_up_under_a_star():
         }
     )
     table = tree_table(findings(timeline, counters=counters))
-    assert table.heads[-1][0] == "DRAM read, ncu, one launch", (
+    assert table.columns[-1].head == "DRAM read, ncu, one launch", (
         "instructions were not collected here"
     )
     (forward,) = texts(table, "forward")
     assert forward[-1] == "3.000\u202fMB"
     (step,) = texts(table, "step_*")
     assert step[-1] == "\u2013", "part of a sum is no sum"
-    assert tree_table(findings(timeline)).heads[-1][0] == "idle inside"
+    assert tree_table(findings(timeline)).columns[-1].head == "idle inside"
 
 
 def test_a_path_that_was_merged_for_ncu_too_is_taken_as_it_is():
@@ -174,7 +174,7 @@ def test_calls_of_each_form_per_launch():
     eager, graph = mlp("a", steps=2, layers=4), mlp("b", graph=True)
     report = timeline_report([eager, graph], count=2)
     table = call_table(named_timelines(find(report)))
-    heads = [name for name, _ in table.heads]
+    heads = [column.head for column in table.columns]
     by_cell = [
         dict(zip(heads, (datum.text for datum in line.data), strict=True)) for line in table.lines
     ]
@@ -190,7 +190,7 @@ def test_on_a_cpu_operations_are_operators_and_no_calls():
     report = timeline_report([on_cpu(mlp("c", launches=4, layers=3))], count=2)
     named = named_timelines(find(report))
     assert call_table(named) is None
-    assert "CPU time" in [head for head, _ in phase_table(named).heads]
+    assert "CPU time" in [column.head for column in phase_table(named).columns]
     section = section_of(report)
     assert section["device"] == "CPU"
     cell = section["cells"][0]

@@ -11,7 +11,7 @@ from profiler.findings.kinds.timers import timer_medians
 from profiler.model import Outcome
 from profiler.render.page import render_page
 from profiler.render.tables.rows import shown_metrics
-from profiler.render.tables.timers import timer_table
+from profiler.render.tables.timers import furthest_of, timer_parts
 
 
 def with_timers(**factors):
@@ -40,22 +40,22 @@ def test_a_run_with_one_timer_has_no_such_section():
     report = make_report(variant_count=3, problem_list=problems()[:2])
     findings = find(with_metrics(report, "duration_ns"))
     assert findings.timers is None
-    assert timer_table(findings) is None
+    assert timer_parts(findings) is None
     assert 'id="timers"' not in render_page(findings)
 
 
 def test_each_cell_has_every_timer_and_its_ratio():
     report = with_timers(timer=1.5, wall_clock=4.0)
     findings = find(report)
-    table = timer_table(findings)
-    assert (table.reference, table.timers) == ("ncu", ("CUDA events", "wall clock"))
+    table = timer_parts(findings)
+    assert table["reference"] == "ncu"
     correct = [cell for cell in report.plan.cells if findings.programs.correct(cell)]
-    assert [(row.name, row.data[0].text) for row in table.rows] == [
+    assert [(row.name, row.data[0].text) for row in table["cells"].lines] == [
         (cell.problem.name, cell.variant.name) for cell in correct
     ]
-    for row in table.rows:
+    for row in table["cells"].lines:
         assert [row.data[3].text, row.data[5].text] == ["1.500\u00d7", "4.000\u00d7"]
-    assert [(one.name, one.data[0].text, one.data[5].text) for one in table.overall] == [
+    assert [(one.name, one.data[0].text, one.data[5].text) for one in table["overall"].lines] == [
         ("CUDA events", "1.500\u00d7", str(len(correct))),
         ("wall clock", "4.000\u00d7", str(len(correct))),
     ]
@@ -65,9 +65,9 @@ def test_cells_that_are_wrong_are_left_out():
     report = with_timers(wall_clock=2.0)
     cell = report.plan.cells[0].id
     wrong = replace(report.statuses[cell], outcome=Outcome.WRONG_RESULT)
-    table = timer_table(find(replace(report, statuses={**report.statuses, cell: wrong})))
-    before = timer_table(find(report))
-    assert len(table.rows) == len(before.rows) - 1
+    table = timer_parts(find(replace(report, statuses={**report.statuses, cell: wrong})))
+    before = timer_parts(find(report))
+    assert len(table["cells"].lines) == len(before["cells"].lines) - 1
 
 
 def test_the_page_says_which_timer_its_verdicts_are_of():
@@ -81,11 +81,11 @@ def test_the_page_says_which_timer_its_verdicts_are_of():
 def test_the_error_of_the_wall_clock_has_two_parts():
     report = with_timers(wall_clock=4.0, nsys=0.75)
     findings = find(report)
-    table = timer_table(findings)
-    assert len(table.wall_clock) == len(table.rows)
+    table = timer_parts(findings)
+    assert len(table["wall_clock"].lines) == len(table["cells"].lines)
     cell = next(one for one in report.plan.cells if findings.programs.correct(one))
     time = findings.numbers.value(cell, "duration_ns").median
-    row = table.wall_clock[0]
+    row = table["wall_clock"].lines[0]
     assert (row.name, row.data[0].text) == (cell.problem.name, cell.variant.name)
     raw = [float(one.raw) for one in row.data[1:]]
     assert raw == pytest.approx(
@@ -97,9 +97,10 @@ def test_the_error_of_the_wall_clock_has_two_parts():
 
 def test_without_nsys_the_parts_are_not_known():
     findings = find(with_timers(wall_clock=4.0))
-    table = timer_table(findings)
-    assert table.wall_clock == ()
-    assert (table.furthest.ratio, table.furthest.parts) == ("4.000\u00d7", "")
+    table = timer_parts(findings)
+    assert table["wall_clock"] is None
+    furthest = furthest_of(findings)
+    assert (furthest.ratio, furthest.parts) == ("4.000\u00d7", "")
     assert "Error of the wall clock" not in render_page(findings)
 
 
@@ -136,8 +137,8 @@ def test_without_ncu_nothing_is_said_of_an_error():
     report = with_timers(wall_clock=4.0, nsys=0.75)
     samples = report.measured.samples.assign(collector="timer")
     findings = find(without(report, samples=samples))
-    table = timer_table(findings)
-    assert (table.wall_clock, table.furthest) == ((), None)
+    table = timer_parts(findings)
+    assert (table["wall_clock"], furthest_of(findings)) == (None, None)
     assert findings.timers.furthest is None
     assert findings.timers.wall_clock.empty
 

@@ -25,7 +25,7 @@ from profiler.findings.winners import leader_of
 from profiler.model import Outcome, SessionKind, Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.console import tables as console
-from profiler.render.kinds.versions import EFFECT_HEADS
+from profiler.render.kinds.versions import ablation_view
 from profiler.render.page import render_page
 from profiler.render.tables import heats
 from profiler.render.tables.rows import counts_datum, verdict_datum
@@ -465,7 +465,8 @@ def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report):
         assert pair.ratio == pytest.approx(effect.ratio)
         assert pair.blocks == 8
         assert not pair.final
-    assert "verdict" in EFFECT_HEADS
+    (block,) = ablation_view(findings).parts["ablations"]
+    assert "verdict" in [column.head for column in block["chart"].table.columns]
     said = counts_datum(found.verdicts)
     assert "worst: " in said.title
     worst = max(pair.ratio for pair in found.verdicts)

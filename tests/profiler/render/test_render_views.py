@@ -230,15 +230,16 @@ def test_missing_values_say_why(findings):
 
 def test_why_compares_best_and_baseline_at_the_largest_problem(findings):
     found = why(findings)
-    assert found.problem == "fp32 65536\u00d716384"
-    names = [row.name for row in found.moved]
+    assert found["problem"] == "fp32 65536\u00d716384"
+    moved = found["moved"].lines
+    names = [row.name for row in moved]
     assert names[0].startswith(label("bank_conflicts").label)
-    assert found.moved[0].data[-1].text == "from 0"
+    assert moved[0].data[-1].text == "from 0"
     assert label("duration_ns").label not in names
     assert [name for name in names if "Registers" in name] in ([], ["Registers (register/thread)"])
-    points = {row.name: row.data[-1].text for row in found.peak_rows}
+    points = {row.name: row.data[-1].text for row in found["peaks"].table.lines}
     assert points[label("memory_throughput_pct").label].endswith("points")
-    stalls = " ".join(row.name for row in found.stall_rows)
+    stalls = " ".join(row.name for row in found["stalls"].table.lines)
     assert label("stall_not_selected").label not in stalls
     assert label("stall_long_scoreboard").label in stalls
 
@@ -247,14 +248,16 @@ def test_roofline_shows_every_correct_variant_under_the_memory_roof(findings):
     problem = findings.ranking.largest_problem
     assert problem is not None
     found = roofline(findings, problem)
-    assert len(found.rows) == 31, "one failed to compile, one is wrong, one is another's name"
-    raw = [float(datum.raw or "nan") for datum in found.rows[0].data]
+    assert len(found.table.lines) == 31, (
+        "one failed to compile, one is wrong, one is another's name"
+    )
+    raw = [float(datum.raw or "nan") for datum in found.table.lines[0].data]
     intensity, rate, counted, allowed, share, *roof = raw
     assert all(map(math.isnan, roof)), "no roof was counted"
     assert math.isnan(counted)
     assert allowed == pytest.approx(intensity * 4.8, rel=1e-4)
     assert share == pytest.approx(100 * rate / allowed, rel=1e-4)
-    assert "not drawn" in found.chart.reading
+    assert "not drawn" in found.reading
 
 
 ROOFLINE = {
@@ -315,8 +318,8 @@ def test_roofline_has_three_levels_of_memory_and_the_arithmetic_that_is_used(fin
         "L1 30.4 TB/s",
         "tensor cores BF16 973 TFLOP/s (product 681)",
     ):
-        assert text in drawn.chart.drawing
-    assert "FP32 arithmetic: out of memory" in drawn.chart.reading
+        assert text in drawn.drawing
+    assert "FP32 arithmetic: out of memory" in drawn.reading
 
 
 def test_a_roof_below_all_dots_is_named_and_not_drawn():
@@ -355,7 +358,7 @@ def test_a_level_that_copies_go_past_has_no_dots(findings):
         "l2",
     }
     drawn = roofline(counted, problem)
-    assert "triangles" not in drawn.chart.reading
+    assert "triangles" not in drawn.reading
 
 
 def at_clock(report, cell, share):
@@ -373,8 +376,8 @@ def test_a_variant_at_another_clock_has_a_roof_of_its_own(findings):
     counted = find(report)
     problem, best = counted.ranking.largest_problem, counted.ranking.best
     drawn = roofline(counted, problem)
-    assert "Ticks" not in drawn.chart.reading
-    assert "Bands" not in drawn.chart.reading
+    assert "Ticks" not in drawn.reading
+    assert "Bands" not in drawn.reading
     moved = find(at_clock(report, counted.programs.by_place[(best.id, problem.id)].id, 0.88))
     lines = roof_lines(moved, problem)
     (line,) = (line for line in lines if line.name == "tensor_bf16")
@@ -384,14 +387,14 @@ def test_a_variant_at_another_clock_has_a_roof_of_its_own(findings):
     assert set(ticks["mark"]) == {moved.programs.marks[best.id]}
     assert ticks["own"].tolist() == pytest.approx([0.88 * line.ceiling / 1e12])
     found = roofline(moved, problem)
-    assert "Ticks: the roof at the clock of a named variant" in found.chart.reading
-    assert "Bands" in found.chart.reading
-    (row,) = (row for row in found.rows if row.mark == moved.programs.marks[best.id])
+    assert "Ticks: the roof at the clock of a named variant" in found.reading
+    assert "Bands" in found.reading
+    (row,) = (row for row in found.table.lines if row.mark == moved.programs.marks[best.id])
     name, ceiling, share = row.data[5:]
     assert (name.text, ceiling.raw) == ("tensor cores (BF16)", "856.424")
     assert float(share.raw or "nan") == 90
     hover = f'{share.text} of its roof: tensor cores (BF16), {ceiling.text}"'
-    assert hover in found.chart.drawing
+    assert hover in found.drawing
 
 
 def test_no_roofline_without_operations_or_peak(findings):
