@@ -7,9 +7,11 @@ needs is imported when it runs, so that `--help` answers at once.
 from __future__ import annotations
 
 import atexit
+import codecs
 import errno
 import gc
 import inspect
+import io
 import os
 import shlex
 import sys
@@ -19,7 +21,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -27,7 +29,6 @@ from typer.main import get_command
 
 from profiler import __version__
 from profiler.commands import requests
-from profiler.commands.streams import prepare_streams
 from profiler.errors import (
     EnvironmentUnusable,
     ExitCode,
@@ -131,8 +132,8 @@ _COMMANDS: Mapping[str, tuple[type, str]] = {
     "export": (requests.ExportRequest, "exporting:export"),
     "doctor": (requests.DoctorRequest, "new:show_doctor"),
     "list": (requests.ListRequest, "index:list_runs"),
-    "gate": (requests.GateRequest, "over_time.gate:gate"),
-    "history": (requests.HistoryRequest, "over_time.history:show_history"),
+    "gate": (requests.GateRequest, "gate:gate"),
+    "history": (requests.HistoryRequest, "history:show_history"),
     "record": (requests.RecordRequest, "report:make_recording"),
     "figures": (requests.FiguresRequest, "exporting:write_figures"),
     "gallery": (requests.GalleryRequest, "gallery:make_gallery"),
@@ -242,6 +243,81 @@ def _own_fault() -> NoReturn:
     sys.exit(int(ExitCode.OWN_FAULT))
 
 
+# ---- the process's own streams ------------------------------------------------------------------
+
+_PLAINER = "profiler-plainer"
+"""Error handler of codecs: letters that an encoding lacks become plainer ones."""
+
+_FIRST_ESCAPED, _LAST_BYTE = 0x80, 0xFF
+_PLAIN = str.maketrans(
+    {
+        "\u202f": " ",
+        "\u00a0": " ",
+        "\u2011": "-",
+        "\u2013": "-",
+        "\u2014": "-",
+        "\u2018": "'",
+        "\u2019": "'",
+        "\u201c": '"',
+        "\u201d": '"',
+        "\u2026": "...",
+        "\u2192": "->",
+        "\u00d7": "x",
+        "\u00b1": "+/-",
+        "\u00b7": "*",
+        "\u00b5": "u",
+        "\u2264": "<=",
+        "\u2265": ">=",
+        "\u2588": "#",
+    }
+)
+
+
+def _prepare_streams() -> None:
+    """Make stdin, stdout and stderr usable, whatever the caller left of them.
+
+    One may be closed, and its encoding may lack what a page or a table says. What was measured is
+    worth more than how it is printed: it is printed in plainer letters, or nowhere.
+    """
+    codecs.register_error(_PLAINER, _plainer)
+    _fill_descriptors()
+    sys.stdout = _usable(sys.stdout, 1)
+    sys.stderr = _usable(sys.stderr, 2)
+
+
+def _fill_descriptors() -> None:
+    """Open what is closed of 0 to 2: else the next file would get that number, and our output."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+
+
+def _usable(stream: TextIO | None, number: int) -> TextIO:
+    if stream is None:  # it was closed when Python started
+        return open(number, "w", encoding="utf-8", errors=_PLAINER, closefd=False)
+    if isinstance(stream, io.TextIOWrapper):  # a test's stand-in takes any letter
+        stream.reconfigure(errors=_PLAINER)
+    return stream
+
+
+def _plainer(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    plain = "".join(_byte(letter) or letter.translate(_PLAIN) for letter in letters)
+    return "".join(letter if letter.isascii() else "?" for letter in plain), error.end
+
+
+def _byte(letter: str) -> str:
+    """The byte of a file's name that is no UTF-8, as it is typed in a shell; else empty."""
+    code = ord(letter) - 0xDC00
+    return f"\\x{code:02x}" if _FIRST_ESCAPED <= code <= _LAST_BYTE else ""
+
+
+# ---- the entry point -----------------------------------------------------------------------------
+
 _COLLECT_AFTER = 1_000_000
 """Objects between two looks for garbage: a process that ends after one command makes little. With
 Python's own 700 the looks take a tenth of the time of a large report, with 100,000 a fiftieth."""
@@ -259,7 +335,7 @@ def main() -> None:
     # What is left at the end goes with the process: looking through it takes a quarter of a second.
     atexit.register(gc.freeze)
     os.environ.pop("MPLBACKEND", None)  # no command opens a window, and matplotlib refuses odd ones
-    prepare_streams()
+    _prepare_streams()
     heed_signals()
     arguments = sys.argv[1:]
     try:

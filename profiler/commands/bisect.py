@@ -26,7 +26,7 @@ from profiler.sessions.progress import ProgressReporter
 
 def bisect_command(request: BisectRequest) -> ExitCode:
     """Bisect, print what was found, and write it; SOME_CELLS_FAILED where it stays open."""
-    from profiler.commands.over_time.axes import AXES, bisect_axis, environments_of
+    from profiler.commands.bisect_axes import AXES, bisect_axis, environments_of
 
     if request.revisions in AXES or environments_of(request.revisions) is not None:
         return bisect_axis(request)

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from profiler.commands.ahead import begun_ahead
-from profiler.commands.output import write_json_target
-from profiler.commands.requests import CheckRequest, RunRequest
-from profiler.commands.targets import write_stdout
+from profiler.commands.output import write_json_target, write_stdout
+from profiler.commands.requests import CheckRequest, run_request
 from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.findings.gates import parse_run_gate
 from profiler.run_folder.folder import PAGE_FILE
@@ -19,11 +18,6 @@ if TYPE_CHECKING:
     from profiler.sessions.progress import ProgressReporter
 
 _SPECS = (".py", ".yaml", ".yml")
-_SHARED = (
-    *("budget_s", "only", "blocks", "settings", "timer", "fast", "device", "referee"),
-    *("out", "color"),
-)
-"""Fields that a request to run has, too."""
 
 
 def check(request: CheckRequest) -> ExitCode:
@@ -76,12 +70,7 @@ def _reporter(request: CheckRequest) -> ProgressReporter:
 
 def _measured(request: CheckRequest) -> Checked:
     """Run the experiment, or what is missing of it."""
-    to_run = RunRequest(
-        request.target,
-        baseline=request.against,
-        **{name: getattr(request, name) for name in _SHARED},
-        quiet=True,
-    )
+    to_run = run_request(request, spec=request.target, baseline=request.against, quiet=True)
     with begun_ahead(to_run) as begun:
         from profiler.commands.run import left_out_words, written_run
 

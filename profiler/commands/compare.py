@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.commands.output import print_notices, write_json_target
+from profiler.commands.output import print_notices, write_json_target, write_page
 from profiler.commands.requests import CompareRequest
-from profiler.commands.targets import write_page
 from profiler.errors import ExitCode, UsageError
 from profiler.machine.console import make_console
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from profiler.commands.output import print_notices, write_json_target
+from profiler.commands.output import print_notices, write_json_target, write_stdout
 from profiler.commands.report import read_run
 from profiler.commands.requests import ExplainRequest
-from profiler.commands.targets import write_stdout
 from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find

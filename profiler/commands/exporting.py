@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from profiler.commands.output import write_stdout, write_target
 from profiler.commands.requests import ExportFormat, ExportRequest, FiguresRequest
-from profiler.commands.targets import write_stdout, write_target
 from profiler.errors import ExitCode, UsageError, naming
 from profiler.machine.console import make_console
 from profiler.run_folder.folder import write_bytes
@@ -58,7 +58,7 @@ def export(request: ExportRequest) -> ExitCode:
         return write(request)
     if request.problem is not None:
         raise UsageError("--problem: only with --format t4.")
-    from profiler.commands.over_time.answers import answers_of_findings
+    from profiler.commands.answers import answers_of_findings
     from profiler.findings.find import find
 
     report, run = _read(request)

@@ -11,9 +11,9 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
+from profiler.commands.output import is_own_page
 from profiler.commands.report import read_run
 from profiler.commands.requests import GalleryRequest
-from profiler.commands.targets import is_own_page
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings

@@ -5,13 +5,20 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.commands.output import Stages, csv_parts, write_json_target
+from profiler.commands.output import (
+    Stages,
+    csv_parts,
+    is_own_page,
+    is_table,
+    write_json_target,
+    write_page,
+    write_table,
+)
 from profiler.commands.requests import ImportRequest
-from profiler.commands.targets import is_own_page, is_table, write_page, write_table
 from profiler.errors import ExitCode, UsageError
 from profiler.machine.console import make_console
 from profiler.notices import Notice, NoticeKind, remedy, text
@@ -31,22 +38,14 @@ _NAMED = 5
 """Files of a folder that are not read, by name."""
 
 
-class _Import(ImportRequest):
-    """A request whose files were found."""
+def _names(request: ImportRequest) -> list[str]:
+    """Names of the files, without their folders."""
+    return [safe(file.name) for file in request.files]
 
-    @cached_property
-    def stages(self) -> Stages:
-        """Messages on reading and writing, where these take long."""
-        return Stages(self.color)
 
-    @property
-    def names(self) -> list[str]:
-        """Names of the files, without their folders."""
-        return [safe(file.name) for file in self.files]
-
-    def console(self) -> Console:
-        """Console for what is said about the files: stderr where stdout is for JSON."""
-        return make_console(self.color, stderr=self.json_target == "-")
+def _console(request: ImportRequest) -> Console:
+    """Console for what is said about the files: stderr where stdout is for JSON."""
+    return make_console(request.color, stderr=request.json_target == "-")
 
 
 def import_files(asked: ImportRequest) -> ExitCode:
@@ -56,8 +55,8 @@ def import_files(asked: ImportRequest) -> ExitCode:
     from profiler.importers.registry import read_files
 
     files, passed_over = _files_named(asked.files)
-    request = _Import(**(vars(asked) | {"files": files}))
-    with request.stages.stage(f"Reading {', '.join(request.names)}"):
+    request, stages = replace(asked, files=files), Stages(asked.color)
+    with stages.stage(f"Reading {', '.join(_names(request))}"):
         if request.compare:
             imported, notices, pair = _compared(request)
         else:
@@ -76,9 +75,12 @@ def import_files(asked: ImportRequest) -> ExitCode:
         return ExitCode.COMPLETE
     _print_notices((*passed_over, *notices), request)
     if isinstance(imported, ImportedLaunches):
-        _show_launches(imported, request, pair)
+        _show_launches(imported, request, stages, pair)
     else:
-        _show(_other_page(imported), request, imported.notices)
+        shown = _other_page(imported)
+        _print(shown, request, imported.notices)
+        with stages.stage("Writing the page"):
+            _write_page(shown, request, imported.notices)
     return ExitCode.COMPLETE
 
 
@@ -118,7 +120,7 @@ def _files_of(folder: Path) -> tuple[list[Path], list[Notice]]:
     return known, [notice] if others else []
 
 
-def _compared(request: _Import) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
+def _compared(request: ImportRequest) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
     """Launches of two files, what is said of them, and what they differ by.
 
     Raises UsageError where they are no such files.
@@ -134,7 +136,7 @@ def _compared(request: _Import) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
             "--compare takes two files with launches of ncu.",
             remedy="Runs are compared by `profiler compare`.",
         )
-    names = request.names
+    names = _names(request)
     if names[0] == names[1]:
         names = [safe(f"{file.resolve().parent.name}/{file.name}") for file in request.files]
     pair = files_why(names, [side.launches for side in sides])
@@ -142,21 +144,24 @@ def _compared(request: _Import) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
     return ImportedLaunches.joined(sides), notices, pair
 
 
-def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy | None) -> None:
+def _show_launches(
+    imported: ImportedLaunches, request: ImportRequest, stages: Stages, pair: PairWhy | None
+) -> None:
     from profiler.render.console.explain import COLUMNS, files_text
     from profiler.render.imported_launches import group_launches, launches_page
 
     groups = group_launches(imported.launches)
     shown = launches_page(imported.launches, groups, imported.kernels)
-    console = request.console()
-    accounts = ["", ""]
-    if pair is not None:
-        accounts = [files_text(pair, min(COLUMNS, console.width)), files_text(pair)]
+    console = _console(request)
+    account = "" if pair is None else files_text(pair, min(COLUMNS, console.width))
+    _print(shown, request, imported.notices, account)
     table = None if groups.whole_on_page else _table_target(request)
     csv = "" if table is None else table.name
-    _show(shown, request, imported.notices, accounts, csv)
+    with stages.stage("Writing the page"):
+        whole = "" if pair is None else files_text(pair)
+        _write_page(shown, request, imported.notices, whole, csv)
     if table is not None:
-        with request.stages.stage("Writing the table"):
+        with stages.stage("Writing the table"):
             write_table(table, csv_parts(groups.table))
         text = f"All {len(groups)} kinds: {table}"
         console.print(text, markup=False, soft_wrap=True)
@@ -183,44 +188,43 @@ def _other_page(imported: Imported) -> ImportedPage:
     raise TypeError(imported)
 
 
-def _show(
-    shown: ImportedPage,
-    request: _Import,
-    notices: Sequence[Notice],
-    accounts: Sequence[str] = ("", ""),
-    csv: str = "",
+def _print(
+    shown: ImportedPage, request: ImportRequest, notices: Sequence[Notice], account: str = ""
 ) -> None:
-    """Print tables, where stdout is not for JSON, and write the page.
-
-    `accounts`: text on what two files differ by, for the console and for the page.
-    """
-    from profiler.render.imported import imported_text, render_imported
+    """Print tables, where stdout is not for JSON; `account`: what two files differ by."""
+    from profiler.render.imported import imported_text
 
     if request.json_target != "-":
-        console = request.console()
+        console = _console(request)
         console.print(imported_text(shown))
-        if accounts[0]:
-            console.print(accounts[0], markup=False, highlight=False, soft_wrap=True)
+        if account:
+            console.print(account, markup=False, highlight=False, soft_wrap=True)
     _print_notices(notices, request)
-    with request.stages.stage("Writing the page"):
-        html = render_imported(shown, request.names, notices, account=accounts[1], csv=csv)
-    _write_page(html, request)
 
 
-def _print_notices(notices: Sequence[Notice], request: _Import) -> None:
+def _print_notices(notices: Sequence[Notice], request: ImportRequest) -> None:
     console = make_console(request.color, stderr=True)
     for notice in notices:
         line = f"{text(notice)} {remedy(notice)}".strip()
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _write_page(html: str, request: _Import) -> None:
+def _write_page(
+    shown: ImportedPage,
+    request: ImportRequest,
+    notices: Sequence[Notice],
+    account: str = "",
+    csv: str = "",
+) -> None:
+    from profiler.render.imported import render_imported
+
+    html = render_imported(shown, _names(request), notices, account=account, csv=csv)
     target = _page_target(request)
     write_page(target, html)
-    request.console().print(f"Page: {target}", markup=False, soft_wrap=True)
+    _console(request).print(f"Page: {target}", markup=False, soft_wrap=True)
 
 
-def _table_target(request: _Import) -> Path | None:
+def _table_target(request: ImportRequest) -> Path | None:
     """Where the table of all kinds of launches goes, beside the page; None where that is no file.
 
     Raises UsageError where something else stands there.
@@ -239,7 +243,7 @@ def _table_target(request: _Import) -> Path | None:
     return table
 
 
-def _page_target(request: _Import) -> Path:
+def _page_target(request: ImportRequest) -> Path:
     """Where the page goes: by default the current folder, as the files' may be somebody else's.
 
     Raises UsageError where something stands there that is no page of this program.

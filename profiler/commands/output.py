@@ -1,12 +1,21 @@
-"""Writes the results of a run (page, CSV and JSON), and prints what a command says beside them."""
+"""Writes the results of a run (page, CSV and JSON), and prints what a command says beside them.
+
+In files that the user names (`--json FILE`, `--markdown FILE`, `--out PAGE`) a regular file is
+replaced in one step. Anything else (a device, a FIFO, `>(jq .)`, a link) is opened and written to,
+as a shell's `>` does: it would be lost if a file took its place.
+"""
 
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import math
+import os
 import re
+import stat
+import sys
 import threading
 import time
 import webbrowser
@@ -15,10 +24,9 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from profiler.commands.targets import write_for_flag
-from profiler.errors import UsageError
+from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.console import make_console
 from profiler.notices import Notice, fold, in_one_line
 from profiler.outside_text import safe
@@ -111,15 +119,7 @@ def _fielder(types: set[type]) -> Callable[[Any], str]:
     if types == {float}:
         return str
     is_repeated = len(types) == 1 and types <= {str, int, bool}  # not together: 1 equals True
-    return _Fields().__getitem__ if is_repeated else _field
-
-
-class _Fields(dict[Any, str]):
-    """Text in CSV of each value that was asked for."""
-
-    def __missing__(self, value: Any) -> str:
-        field = self[value] = _field(value)
-        return field
+    return cache(_field) if is_repeated else _field
 
 
 def _field(value: Any) -> str:
@@ -312,3 +312,124 @@ class Stages:
 
     def _say(self, text: str) -> None:
         self._console.print(f"{text} …", markup=False, highlight=False, soft_wrap=True)
+
+
+# ---- files that the user names -------------------------------------------------------------------
+
+PAGE_MARKER = b'<meta name="generator" content="kernel-profiler">'
+"""Stands in the head of every page (`render/templates/base.html`)."""
+_HEAD_BYTES = 4096
+_OTHER_PAGE = "Choose another path with --out."
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+def write_for_flag(flag: str, target: str, parts: Iterable[str]) -> None:
+    """Write where `--json` or `--markdown` points: a path, or `-` for stdout.
+
+    Raises UsageError where the target cannot be opened, EnvironmentUnusable where it is full.
+    """
+    if target == "-":
+        write_stdout(parts)
+    else:
+        _write(Path(target), parts, f"{flag} {target}", f"Choose another path with {flag}.")
+
+
+def write_page(target: Path, html: str) -> None:
+    """Write a page where `--out` points; raises as `write_for_flag`."""
+    _write(target, (html,), f"{target}: the page cannot be written", _OTHER_PAGE)
+
+
+def write_table(target: Path, parts: Iterable[str]) -> None:
+    """Write a table beside the page that `--out` points to; raises as `write_for_flag`."""
+    _write(target, parts, f"{target}: the table cannot be written", _OTHER_PAGE)
+
+
+def _write(target: Path, parts: Iterable[str], what: str, remedy: str) -> None:
+    try:
+        write_target(target, parts)
+    except OSError as error:
+        _raise_for(error, what, remedy)
+
+
+def _raise_for(error: OSError, what: str, remedy: str) -> NoReturn:
+    if isinstance(error, BrokenPipeError):
+        raise error  # the reader of our stdout left: the command line knows what that means
+    message = f"{what}: {error.strerror}"
+    if error.errno in _NO_SPACE:
+        raise EnvironmentUnusable(message, remedy=f"Make room. {remedy}") from error
+    raise UsageError(message, remedy=remedy) from error
+
+
+def write_stdout(parts: Iterable[str]) -> None:
+    """Write to stdout at once, so that a full device is met here and named."""
+    try:
+        _write_now(sys.stdout, parts)
+    except OSError as error:
+        _raise_for(error, "stdout", "Redirect it elsewhere.")
+
+
+def write_target(target: Path, parts: Iterable[str]) -> None:
+    """Write parts of a text to a file atomically, and straight into what is no regular file."""
+    stream = _own_stream(target)
+    if stream is not None:
+        _write_now(stream, parts)
+    elif _is_special(target):
+        _write_through(target, parts)
+    else:
+        write_atomic(target, parts)
+
+
+def _write_now(stream: TextIO, parts: Iterable[str]) -> None:
+    stream.writelines(parts)
+    stream.flush()
+
+
+def is_own_page(file: Path) -> bool:
+    """Whether a file is a page that this program wrote."""
+    return PAGE_MARKER in _head(file)
+
+
+def is_table(file: Path, columns: Iterable[str]) -> bool:
+    """Whether a file is a CSV whose first columns are these."""
+    return _head(file).startswith(",".join(columns).encode())
+
+
+def _head(file: Path) -> bytes:
+    """The beginning of a regular file; empty where there is none that can be read."""
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            return b""  # opening a FIFO would wait for its writer
+        with file.open("rb") as stream:
+            return stream.read(_HEAD_BYTES)
+    except OSError:
+        return b""
+
+
+def _own_stream(target: Path) -> TextIO | None:
+    """Return our stdout or stderr where the target is the same file.
+
+    A second opening of a redirected file would start at its beginning and overwrite the other.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if os.path.samestat(target.stat(), os.fstat(stream.fileno())):
+                return stream
+        except (OSError, ValueError, AttributeError):  # not there, closed, or no file at all
+            continue
+    return None
+
+
+def _is_special(target: Path) -> bool:
+    """Whether something other than a regular file is there: a device, a FIFO, a link, a folder."""
+    try:
+        return not stat.S_ISREG(target.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _write_through(target: Path, parts: Iterable[str]) -> None:
+    try:
+        with target.open("w", encoding="utf-8") as stream:
+            stream.writelines(parts)
+    except BrokenPipeError:
+        return  # the reader of a FIFO has seen enough: nothing is wrong

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from profiler.commands.answers import keep_answers
 from profiler.commands.index import write_index
 from profiler.commands.output import (
     Stages,
@@ -20,7 +21,6 @@ from profiler.commands.output import (
     write_markdown_target,
     write_results,
 )
-from profiler.commands.over_time.answers import keep_answers
 from profiler.commands.requests import RecordRequest, ReportRequest
 from profiler.comparison.find_run import find_run
 from profiler.comparison.runs import variant_id

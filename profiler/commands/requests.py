@@ -154,6 +154,44 @@ class FigureFormat(StrEnum):
     SVG = "svg"
 
 
+_SHORT_FORMS = {
+    "blocks": "collect.blocks",
+    "baseline": "baseline",
+    "timeout": "collect.time_limit_s",
+    "explains": "collect.explain",
+    "collector": "collect.collectors",
+    "device": "collect.device",
+}
+"""Field of the spec by the attribute of a request that is short for one."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExperimentFlags:
+    """Flags of all commands that measure an experiment: what is laid over its file."""
+
+    settings: Set = None
+    timer: Timer = False
+    fast: Fast = False
+    device: Device = None
+    color: Color = "auto"
+
+    @property
+    def collector(self) -> str | None:
+        """The collector that a flag names; raises UsageError for two."""
+        if self.timer and self.fast:
+            raise UsageError(
+                "--timer and --fast name different collectors.", remedy="Give one of them."
+            )
+        return "timer" if self.timer else "cupti" if self.fast else None
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """`key=value` texts of --set, and of the flags that are short for one."""
+        values = ((key, getattr(self, name, None)) for name, key in _SHORT_FORMS.items())
+        flags = (f"{key}={value}" for key, value in values if value is not None)
+        return (*(self.settings or ()), *flags)
+
+
 @dataclass(frozen=True, eq=False)
 class NewRequest:
     """Write a folder with an experiment that works, with comments, to be edited."""
@@ -172,13 +210,12 @@ def _now() -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class RunRequest:
+class RunRequest(ExperimentFlags):
     """Build, check and measure every kernel variant, and write the page."""
 
     spec: Spec
     only: Only = None
     blocks: Blocks = None
-    settings: Set = None
     baseline: Baseline = None
     fresh: Annotated[
         bool, Option("--fresh", help="Measure everything again; the default is to go on.")
@@ -197,9 +234,6 @@ class RunRequest:
     ] = None
     fail_on: RunFailOn = None
     budget_s: BudgetSeconds = None
-    timer: Timer = False
-    fast: Fast = False
-    device: Device = None
     timeline: Annotated[
         bool, Option("--timeline", help="Then record finalists and baseline under nsys; no replay.")
     ] = False
@@ -237,7 +271,6 @@ class RunRequest:
     tls_key: TlsKey = None
     quiet: Quiet = False
     verbose: Verbose = False
-    color: Color = "auto"
     inquiry: Inquiry | None = None
     """What the machine was asked already; None: it is asked when the experiment is planned."""
     referee: Path | None = None
@@ -249,10 +282,9 @@ class RunRequest:
     created: str = field(default_factory=_now)
 
     @property
-    def overrides(self) -> tuple[str, ...]:
-        """`key=value` texts of --set, and of the flags that are short for one."""
-        explain = True if self.explain else False if self.no_explain else None
-        return _overrides(self, timeout=self.timeout, explain=explain)
+    def explains(self) -> str | None:
+        """Whether why is told, where a flag says so."""
+        return "true" if self.explain else "false" if self.no_explain else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,48 +318,15 @@ class WorkerRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class PlanRequest:
+class PlanRequest(ExperimentFlags):
     """Show the cells, what is excluded and why, and the sessions; needs no GPU."""
 
     spec: Spec
     only: Only = None
     blocks: Blocks = None
-    settings: Set = None
     baseline: Baseline = None
-    timer: Timer = False
-    fast: Fast = False
-    device: Device = None
     out: Out = DEFAULT_OUT
     json_target: Json = None
-    color: Color = "auto"
-
-    @property
-    def overrides(self) -> tuple[str, ...]:
-        """`key=value` texts of --set, and of the flags that are short for one."""
-        return _overrides(self)
-
-
-def _overrides(
-    request: RunRequest | PlanRequest | BisectRequest,
-    *,
-    timeout: float | None = None,
-    explain: bool | None = None,
-) -> tuple[str, ...]:
-    """`key=value` texts; raises UsageError for two flags that say different things."""
-    if request.timer and request.fast:
-        raise UsageError(
-            "--timer and --fast name different collectors.", remedy="Give one of them."
-        )
-    short_forms = {
-        "collect.blocks": request.blocks,
-        "baseline": request.baseline,
-        "collect.time_limit_s": timeout,
-        "collect.explain": None if explain is None else str(explain).lower(),
-        "collect.collectors": "timer" if request.timer else "cupti" if request.fast else None,
-        "collect.device": request.device,
-    }
-    flags = (f"{key}={value}" for key, value in short_forms.items() if value is not None)
-    return (*(request.settings or ()), *flags)
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,7 +346,7 @@ class BuildRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class CheckRequest:
+class CheckRequest(ExperimentFlags):
     """Measure an experiment, or read a run, and print the answer in 4 kB, for programs."""
 
     target: Annotated[
@@ -364,15 +363,10 @@ class CheckRequest:
     budget_s: BudgetSeconds = None
     only: Only = None
     blocks: Blocks = None
-    settings: Set = None
-    timer: Timer = False
-    fast: Fast = False
-    device: Device = None
     fail_on: RunFailOn = None
     referee: Referee = None
     out: Out = DEFAULT_OUT
     json_target: Json = None
-    color: Color = "auto"
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,7 +419,7 @@ class ExplainRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class CompareRequest:
+class CompareRequest(ExperimentFlags):
     """Compare runs of other days, commits, drivers or GPUs, cell by cell; needs no GPU.
 
     Or measure git revisions of an experiment side by side (docs/revisions.md).
@@ -446,10 +440,6 @@ class CompareRequest:
         Option("--baseline", metavar="NAME", help="The variant that did not change."),
     ] = None
     blocks: Blocks = None
-    settings: Set = None
-    timer: Timer = False
-    fast: Fast = False
-    device: Device = None
     fail_on: FailOn = None
     json_target: Json = None
     page: PageOut = None
@@ -457,11 +447,10 @@ class CompareRequest:
     reports: Reports = DEFAULT_OUT
     no_report: NoReport = False
     quiet: Quiet = False
-    color: Color = "auto"
 
 
 @dataclass(frozen=True, eq=False)
-class BisectRequest:
+class BisectRequest(ExperimentFlags):
     """Find the commit that made a kernel slower: commits are measured side by side."""
 
     revisions: Annotated[
@@ -485,10 +474,6 @@ class BisectRequest:
         "duration_ns"
     )
     blocks: Blocks = None
-    settings: Set = None
-    timer: Timer = False
-    fast: Fast = False
-    device: Device = None
     commits: Annotated[
         int, Option("--commits", metavar="N", min=3, max=65, help="Commits in one session.")
     ] = 10
@@ -496,22 +481,13 @@ class BisectRequest:
     out: Out = DEFAULT_OUT
     json_target: Json = None
     quiet: Quiet = False
-    color: Color = "auto"
-    baseline: None = None
-
-    @property
-    def overrides(self) -> tuple[str, ...]:
-        """`key=value` texts of --set, and of the flags that are short for one."""
-        return _overrides(self)
 
 
 _OF_THE_COMMAND = ("fail_on", "markdown_target", "json_target")
 """Options of what a command prints about its runs, not of the runs."""
 
 
-def run_request(
-    request: CompareRequest | GateRequest | BisectRequest, **changes: Any
-) -> RunRequest:
+def run_request(request: ExperimentFlags, **changes: Any) -> RunRequest:
     """Request to run what another command measures: with the fields that both have."""
     own = {own.name for own in fields(request)}.difference(_OF_THE_COMMAND)
     shared = {f.name: getattr(request, f.name) for f in fields(RunRequest) if f.name in own}
@@ -726,7 +702,7 @@ class HistoryRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class GateRequest:
+class GateRequest(ExperimentFlags):
     """Measure this commit against the merge base, side by side; exit code 5 where it is slower."""
 
     spec: Spec
@@ -756,14 +732,9 @@ class GateRequest:
     ] = None
     budget_s: BudgetSeconds = None
     only: Only = None
-    settings: Set = None
-    timer: Timer = False
-    fast: Fast = False
-    device: Device = None
     out: Out = DEFAULT_OUT
     markdown_target: Markdown = None
     quiet: Quiet = False
-    color: Color = "auto"
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.cluster.request import ClusterRequest
-from profiler.commands.meanwhile import import_ahead, kept_from_collector, measuring_imported
+from profiler.commands.ahead import import_ahead, kept_from_collector, measuring_imported
 from profiler.commands.output import (
     notice_lines,
     require_one_stdout,
@@ -180,8 +180,8 @@ def _written(
     seconds: SecondsRecorder | None,
 ) -> WrittenRun:
     """Write what was found, and, of a run that measured, where its seconds went."""
+    from profiler.commands.answers import keep_answers
     from profiler.commands.index import write_index
-    from profiler.commands.over_time.answers import keep_answers
     from profiler.findings.find import find
 
     took = SecondsRecorder() if seconds is None else seconds

@@ -51,7 +51,8 @@ def served_tools(root: Path) -> MCPServer:
             "`profiler serve` needs the library mcp.",
             remedy="pip install mcp; in a checkout, pip install -e '.[serve]'",
         ) from error
-    served = _Served(root.resolve())
+    root = root.resolve()
+    answer = partial(_answer, root)
     server: MCPServer = MCPServer(
         "profiler", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
@@ -90,7 +91,7 @@ def served_tools(root: Path) -> MCPServer:
             "referee": referee,
         }
         async with measuring:
-            return await served.answer("check", [target], values, flags)
+            return await answer("check", [target], values, flags)
 
     @tool()
     async def explain(
@@ -98,30 +99,30 @@ def served_tools(root: Path) -> MCPServer:
     ) -> Any:
         """Why a variant takes as long as it does, or differs from another: counters and lines."""
         values = {"variant": variant, "against": against, "problem": problem}
-        return await served.answer("explain", [run], values)
+        return await answer("explain", [run], values)
 
     @tool()
     async def plan(target: str, only: str | None = None) -> Any:
         """What would be measured, and how long that takes; runs nothing on the GPU."""
-        return await served.answer("plan", [target], {"only": only})
+        return await answer("plan", [target], {"only": only})
 
     @tool()
     async def compare(
         runs: Annotated[list[str], Field(min_length=2)], only: str | None = None
     ) -> Any:
         """What became faster or slower between runs, the older one first."""
-        return await served.answer("compare", runs, {"only": only}, {"no-report": True})
+        return await answer("compare", runs, {"only": only}, {"no-report": True})
 
     @tool()
     async def runs() -> Any:
         """Runs and recordings of the served folder, with their answers."""
-        return await served.answer("list", [], {})
+        return await answer("list", [], {})
 
     @server.resource("profiler://page/{experiment}/{run}", mime_type=_PAGE_FORMAT)
     def page(experiment: str, run: str) -> str:
         """The page of a run."""
         try:
-            return served.file(Path("reports", experiment, run, "index.html"))
+            return _file(root, Path("reports", experiment, run, "index.html"))
         except UsageError as error:
             raise ResourceError(str(error)) from None
 
@@ -141,64 +142,60 @@ def _schemas() -> dict[str, Any]:
     return {"check": BriefDocument, "explain": ExplanationDocument, "compare": ComparisonDocument}
 
 
-class _Served:
-    """Commands in a folder, and files of it."""
+def _inside(root: Path, name: str) -> str:
+    """A file or the name of an experiment; UsageError for what lies outside of the folder."""
+    if name.startswith("-") or "\0" in name:
+        raise UsageError(f"{name!r}: a name begins with no hyphen and has no null byte")
+    file = name.partition(".py:")[0] + ".py" if ".py:" in name else name
+    if not (root / file).resolve().is_relative_to(root):
+        raise UsageError(f"{name}: lies outside of the folder that is served")
+    return name
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
 
-    def inside(self, name: str) -> str:
-        """A file or the name of an experiment; UsageError for what lies outside of the folder."""
-        if name.startswith("-") or "\0" in name:
-            raise UsageError(f"{name!r}: a name begins with no hyphen and has no null byte")
-        file = name.partition(".py:")[0] + ".py" if ".py:" in name else name
-        if not (self.root / file).resolve().is_relative_to(self.root):
-            raise UsageError(f"{name}: lies outside of the folder that is served")
-        return name
+def _file(root: Path, path: Path) -> str:
+    """Text of a file; UsageError where it lies outside of the folder, or is none."""
+    resolved = (root / _inside(root, str(path))).resolve()
+    if not resolved.is_file():
+        raise UsageError(f"{path}: there is no such page")
+    return resolved.read_text("utf-8")
 
-    def file(self, path: Path) -> str:
-        """Text of a file; UsageError where it lies outside of the folder, or is none."""
-        resolved = (self.root / self.inside(str(path))).resolve()
-        if not resolved.is_file():
-            raise UsageError(f"{path}: there is no such page")
-        return resolved.read_text("utf-8")
 
-    async def answer(
-        self,
-        command: str,
-        names: list[str],
-        values: dict[str, Any],
-        flags: dict[str, bool] | None = None,
-    ) -> CallToolResult:
-        """The JSON of a command; without any, its exit code and what it said on stderr.
+async def _answer(
+    root: Path,
+    command: str,
+    names: list[str],
+    values: dict[str, Any],
+    flags: dict[str, bool] | None = None,
+) -> CallToolResult:
+    """The JSON of a command; without any, its exit code and what it said on stderr.
 
-        It is the text that the command prints, no letter longer, and an error where nothing could
-        be read or measured. Raises mcp's ToolError, which its client is told, for a name outside
-        of the folder.
-        """
-        import anyio
-        from mcp.server.mcpserver.exceptions import ToolError
-        from mcp.types import CallToolResult, TextContent
+    It is the text that the command prints, no letter longer, and an error where nothing could
+    be read or measured. Raises mcp's ToolError, which its client is told, for a name outside
+    of the folder.
+    """
+    import anyio
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.types import CallToolResult, TextContent
 
-        try:
-            names = [self.inside(name) for name in names]
-            if values.get("referee") is not None:
-                self.inside(values["referee"])
-        except UsageError as error:
-            raise ToolError(str(error)) from None
-        given = [f"--{key}={value}" for key, value in values.items() if value is not None]
-        given += [f"--{key}" for key, is_set in (flags or {}).items() if is_set]
-        argv = [sys.executable, "-P", "-m", "profiler", command, *given, "--json=-", "--", *names]
-        done = await anyio.run_process(argv, check=False, cwd=self.root)
-        printed = done.stdout.decode("utf-8", errors="replace").strip()
-        try:
-            document: dict[str, Any] = json.loads(printed)
-        except json.JSONDecodeError:
-            said = done.stderr.decode("utf-8", errors="replace")[-_MOST_ERROR:]
-            document = {"exit_code": done.returncode, "error": said}
-            printed = json.dumps(document)
-        return CallToolResult(
-            content=[TextContent(type="text", text=printed)],
-            structured_content=document,
-            is_error=document.get("error") is not None,
-        )
+    try:
+        names = [_inside(root, name) for name in names]
+        if values.get("referee") is not None:
+            _inside(root, values["referee"])
+    except UsageError as error:
+        raise ToolError(str(error)) from None
+    given = [f"--{key}={value}" for key, value in values.items() if value is not None]
+    given += [f"--{key}" for key, is_set in (flags or {}).items() if is_set]
+    argv = [sys.executable, "-P", "-m", "profiler", command, *given, "--json=-", "--", *names]
+    done = await anyio.run_process(argv, check=False, cwd=root)
+    printed = done.stdout.decode("utf-8", errors="replace").strip()
+    try:
+        document: dict[str, Any] = json.loads(printed)
+    except json.JSONDecodeError:
+        said = done.stderr.decode("utf-8", errors="replace")[-_MOST_ERROR:]
+        document = {"exit_code": done.returncode, "error": said}
+        printed = json.dumps(document)
+    return CallToolResult(
+        content=[TextContent(type="text", text=printed)],
+        structured_content=document,
+        is_error=document.get("error") is not None,
+    )

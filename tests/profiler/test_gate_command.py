@@ -11,10 +11,9 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from profiler.commands import revisions
-from profiler.commands.over_time import answers
-from profiler.commands.over_time import gate as command
-from profiler.commands.over_time.gate import gate
+from profiler.commands import answers, revisions
+from profiler.commands import gate as command
+from profiler.commands.gate import gate
 from profiler.commands.requests import GateRequest
 from profiler.commands.revisions import MeasuredRevisions, RevisionComparison
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from profiler.commands.importing import ImportRequest, import_files
-from profiler.commands.targets import is_own_page, write_for_flag, write_page, write_target
+from profiler.commands.output import is_own_page, write_for_flag, write_page, write_target
 from profiler.errors import EnvironmentUnusable, UsageError
 
 LAUNCHES = '"ID","Kernel Name","gpu__time_duration.sum"\n"","","ns"\n"0","scale(float *)","1024"\n'

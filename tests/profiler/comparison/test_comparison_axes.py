@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from profiler.commands import bisect_axes as axes
+from profiler.commands.answers import read_answers
 from profiler.commands.bisect import bisect_command
-from profiler.commands.over_time import axes
-from profiler.commands.over_time.answers import read_answers
-from profiler.commands.over_time.axes import environments_of
+from profiler.commands.bisect_axes import environments_of
 from profiler.commands.requests import BisectRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.history.store import Store

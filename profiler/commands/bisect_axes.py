@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from profiler.commands.history import experiment_name
 from profiler.commands.output import write_json_target
-from profiler.commands.over_time.history import experiment_name
 from profiler.commands.requests import BisectRequest
 from profiler.errors import ExitCode, UsageError
 from profiler.history.answers import VERSION_FIELDS

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from profiler.commands.output import write_for_flag
 from profiler.commands.requests import GateRequest, run_request
-from profiler.commands.targets import write_for_flag
 from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.exports.comment import CommentSite, comment_site
 
@@ -100,7 +100,7 @@ def _history(measured: MeasuredRevisions, out: Path) -> History | None:
     None where there are none to read. The base becomes a run of the history: it is what the branch
     has. The head does not: nobody knows yet whether it will be.
     """
-    from profiler.commands.over_time.answers import answers_of_base
+    from profiler.commands.answers import answers_of_base
     from profiler.history.store import Store
     from profiler.history.trends import find_history
 

@@ -7,10 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from profiler.commands.output import Stages, write_json_target
-from profiler.commands.over_time.answers import answers_of_folder, read_answers
+from profiler.commands.answers import answers_of_folder, read_answers
+from profiler.commands.output import Stages, write_json_target, write_page
 from profiler.commands.requests import HistoryRequest
-from profiler.commands.targets import write_page
 from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.history.answers import RunAnswers
 from profiler.history.control import find_control
