@@ -103,7 +103,7 @@ def test_clients_measure_one_after_the_other(tmp_path, monkeypatch):
 
     running, most = 0, 0
 
-    async def answer(self, command, names, values, flags=None):
+    async def answer(root, command, names, values, flags=None):
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -111,7 +111,7 @@ def test_clients_measure_one_after_the_other(tmp_path, monkeypatch):
         running -= 1
         return {"command": command}
 
-    monkeypatch.setattr(serve._Served, "answer", answer)
+    monkeypatch.setattr(serve, "_answer", answer)
 
     async def ask():
         server = served_tools(tmp_path)

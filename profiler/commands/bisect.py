@@ -1,27 +1,41 @@
-"""`profiler bisect GOOD..BAD SPEC`: which commit made a kernel slower, by how much, and why."""
+"""`profiler bisect GOOD..BAD SPEC`: which commit made a kernel slower, by how much, and why.
+
+Commits are built and measured side by side, in sessions, and a journal is kept of the answers.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
-from profiler.commands.bisect_sessions import CommitSessions, finite
 from profiler.commands.output import write_json_target
-from profiler.commands.requests import BisectRequest
-from profiler.errors import ExitCode, UsageError
-from profiler.model import SCHEMA_VERSION, Verdict
+from profiler.commands.requests import BisectRequest, run_request
+from profiler.commands.revisions import MeasuredRevisions, measure_versions, pair_verdict
+from profiler.errors import EnvironmentUnusable, ExitCode, SpecError, UsageError
+from profiler.machine.environment import resolved_architecture
+from profiler.model import SCHEMA_VERSION, Outcome, Verdict
 from profiler.revisions.bisection import bisect
 from profiler.revisions.journal import Journal
-from profiler.revisions.report import Account, bisection_lines, cause_of
+from profiler.revisions.programs import build_programs
+from profiler.revisions.report import Account, bisection_lines, cause_of, skipped_line
 from profiler.revisions.repository import Commit, Repository
-from profiler.revisions.steps import Bisection, Change, Step
-from profiler.revisions.versions import FOLDER
+from profiler.revisions.steps import Bisection, Change, Step, Survey
+from profiler.revisions.versions import FOLDER, Version, Wanted, read_version
 from profiler.run_folder.folder import require_folder, write_json
+from profiler.sessions.execution import build_root
 from profiler.sessions.experiment_files import file_and_name
 from profiler.sessions.progress import ProgressReporter
+
+if TYPE_CHECKING:
+    from profiler.findings.findings import Findings
+    from profiler.model import Cell
+
+DURATION = "duration_ns"
 
 
 def bisect_command(request: BisectRequest) -> ExitCode:
@@ -31,7 +45,7 @@ def bisect_command(request: BisectRequest) -> ExitCode:
     if request.revisions in AXES or environments_of(request.revisions) is not None:
         return bisect_axis(request)
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
-    document, is_open = Bisecting.of(request, reporter).run()
+    document, is_open = _bisected(_commit_sessions(request, reporter))
     write_json_target(document, request.json_target)
     if request.json_target != "-":
         for line in document["answer"]:
@@ -39,136 +53,334 @@ def bisect_command(request: BisectRequest) -> ExitCode:
     return ExitCode.SOME_CELLS_FAILED if is_open else ExitCode.COMPLETE
 
 
+def _commit_sessions(request: BisectRequest, reporter: ProgressReporter) -> CommitSessions:
+    """Sessions of a bisection as it is asked for; raises UsageError for what does not exist."""
+    good, dots, bad = request.revisions.partition("..")
+    if not (good and dots and bad):
+        raise UsageError(
+            f"{request.revisions}: must look like GOOD..BAD, as in v1.0..HEAD",
+            remedy="GOOD is a commit at which the kernel was fast, BAD a later one; or name "
+            "what else changed: driver, torch, … (docs/revisions.md#other-axes).",
+        )
+    repository = Repository.of(request.spec)
+    history = repository.history(repository.commit(good), repository.commit(bad))
+    require_folder(request.out)
+    file, _ = file_and_name(request.spec)
+    settings = (request.spec.name, request.cell, request.metric, request.commits)
+    commits = tuple(commit.hash for commit in history)
+    content = file.read_bytes() if file.is_file() else b""
+    asked = repr((*settings, request.overrides, commits, content))
+    digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    name = f"bisect-{history[0].short}-{history[-1].short}-{digest}"
+    folder = request.out.resolve() / FOLDER / name
+    journal = Journal(folder / "journal.jsonl")
+    return CommitSessions(request, reporter, repository, history, journal, request.cell)
+
+
+def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
+    """Measure until the steps are found; what an earlier process measured is not again.
+
+    Returns what was found as JSON-ready data, and whether sessions or blocks were too few to tell.
+    """
+    request, history = sessions.request, sessions.history
+    if len(history) < 2:
+        raise UsageError(f"{request.revisions}: is one commit")
+    sessions.reporter.say(
+        f"{len(history) - 1} commits after {history[0].short}; journal: {sessions.journal.path}"
+    )
+    cell = _followed_cell(sessions)
+    if cell is None:
+        bisection = Bisection(Change(Verdict.SAME, 1.0, 1.0, 1.0), (), (), sessions=1)
+    else:
+        sessions.follow(cell)
+        bisection = bisect(
+            len(history),
+            sessions.prepare,
+            sessions.measure,
+            commits_a_session=request.commits,
+            most_sessions=request.sessions,
+        )
+    accounts = {step.after: _account(sessions, step) for step in bisection.steps}
+    reasons = {place: sessions.why_skipped(place) for place in bisection.skipped}
+    what = (cell, request.metric)
+    lines = list(bisection_lines(bisection, history, what, accounts, reasons))
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "range": request.revisions,
+        "cell": cell,
+        "metric": request.metric,
+        "sessions": bisection.sessions,
+        "whole": _finite(asdict(bisection.whole)),
+        "steps": [_step_document(history, step, accounts[step.after]) for step in bisection.steps],
+        "skipped": [
+            {"commit": history[place].hash, "reason": reason} for place, reason in reasons.items()
+        ],
+        "answer": lines,
+    }
+    write_json(sessions.journal.path.with_name("bisection.json"), document)
+    unclear = bisection.whole.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
+    still_open = any(step.change.is_open for step in bisection.steps)
+    return document, unclear or still_open or bisection.out_of_sessions
+
+
+# ---- which cell ----------------------------------------------------------------------------------
+
+
+def _followed_cell(sessions: CommitSessions) -> str | None:
+    """Id of the cell to follow: the only one, else the one that changed most."""
+    chosen = partial(_chosen_cell, sessions)
+    answer = sessions.journal.answer(("cell", sessions.request.cell), chosen)
+    return None if answer is None else str(answer)
+
+
+def _chosen_cell(sessions: CommitSessions) -> str | None:
+    ends = [sessions.version(0), sessions.version(len(sessions.history) - 1)]
+    common = [cell for cell in ends[1].cells if cell.id in {c.id for c in ends[0].cells}]
+    if len(common) == 1:
+        return common[0].id
+    measured = sessions.measured(ends, explained=False)
+    if measured.run is None:
+        return None
+    findings = measured.run.findings
+    changes = [(c, sessions.change(findings, c.new, c.old)) for c in measured.comparisons]
+    moved = [(compared, change) for compared, change in changes if change.differs]
+    if not moved:
+        return None
+    slower = [pair for pair in moved if pair[1].verdict is Verdict.SLOWER]
+    most, _ = max(slower or moved, key=lambda pair: abs(math.log(pair[1].ratio)))
+    sessions.reporter.say(f"Most changed: {most.variant} at {most.problem}; --cell names another.")
+    return next(
+        cell.id
+        for cell in common
+        if (cell.variant.name, cell.problem.name) == (most.variant, most.problem)
+    )
+
+
+# ---- what a step is ------------------------------------------------------------------------------
+
+
+def _account(sessions: CommitSessions, step: Step) -> Account:
+    """Cause, files and last session of a step."""
+    places = (step.before, step.after)
+    commits = (sessions.history[place] for place in places)
+    last = sessions.last_record(*places)
+    return Account(
+        cause=cause_of(*(str(sessions.program(place)) for place in places)),
+        files=sessions.repository.changed_files(*commits),
+        why=tuple(last.get("why", ())),
+        page=last.get("page"),
+    )
+
+
+def _step_document(history: Sequence[Commit], step: Step, account: Account) -> dict[str, Any]:
+    return {
+        "commit": history[step.after].hash,
+        "parent": history[step.before].hash,
+        "state": step.state.value,
+        **_finite(asdict(step.change)),
+        **asdict(account),
+    }
+
+
+# ---- sessions ------------------------------------------------------------------------------------
+
+
 @dataclass(eq=False)
-class Bisecting:
-    """A bisection of one cell of an experiment."""
+class CommitSessions:
+    """Builds and measures commits of a history by their places in it; the journal keeps answers."""
 
     request: BisectRequest
     reporter: ProgressReporter
+    repository: Repository
     history: tuple[Commit, ...]
-    folder: Path
-    sessions: CommitSessions
+    journal: Journal
+    only: str | None
+    _versions: dict[int, Version] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, request: BisectRequest, reporter: ProgressReporter) -> Bisecting:
-        """A bisection as it is asked for; raises UsageError for what does not exist."""
-        good, dots, bad = request.revisions.partition("..")
-        if not (good and dots and bad):
-            raise UsageError(
-                f"{request.revisions}: must look like GOOD..BAD, as in v1.0..HEAD",
-                remedy="GOOD is a commit at which the kernel was fast, BAD a later one; or name "
-                "what else changed: driver, torch, … (docs/revisions.md#other-axes).",
-            )
-        repository = Repository.of(request.spec)
-        history = repository.history(repository.commit(good), repository.commit(bad))
-        require_folder(request.out)
-        file, _ = file_and_name(request.spec)
-        settings = (request.spec.name, request.cell, request.metric, request.commits)
-        commits = tuple(commit.hash for commit in history)
-        content = file.read_bytes() if file.is_file() else b""
-        asked = repr((*settings, request.overrides, commits, content))
-        digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
-        name = f"bisect-{history[0].short}-{history[-1].short}-{digest}"
-        folder = request.out.resolve() / FOLDER / name
-        journal = Journal(folder / "journal.jsonl")
-        sessions = CommitSessions(request, reporter, repository, history, journal, request.cell)
-        return cls(request, reporter, history, folder, sessions)
+    def follow(self, cell: str) -> None:
+        """Look at one cell alone from now on."""
+        self.only = f"cell={cell}"
+        self._versions.clear()
 
-    def run(self) -> tuple[dict[str, Any], bool]:
-        """Measure until the steps are found; what an earlier process measured is not again.
+    def version(self, place: int) -> Version:
+        """The experiment as a commit has it."""
+        if place not in self._versions:
+            wanted = Wanted(self.request.spec, self.request.overrides, self.only)
+            commit = self.history[place]
+            self._versions[place] = read_version(self.repository, commit, wanted, self.request.out)
+        return self._versions[place]
 
-        Returns what was found as JSON-ready data, and whether sessions or blocks were too few to
-        tell.
-        """
-        if len(self.history) < 2:
-            raise UsageError(f"{self.request.revisions}: is one commit")
-        self.reporter.say(
-            f"{len(self.history) - 1} commits after {self.history[0].short}; "
-            f"journal: {self.folder / 'journal.jsonl'}"
+    def prepare(self, places: Sequence[int]) -> list[str | None]:
+        """Program of each commit, None where it cannot be built; builds those that are missing."""
+        missing = [place for place in places if self._question(place) not in self.journal]
+        programs: dict[int, tuple[str | None, str]] = {}
+        versions: dict[int, Version] = {}
+        for place in missing:
+            try:
+                versions[place] = self.version(place)
+            except (SpecError, UsageError) as error:
+                programs[place] = None, error.message
+        if versions:
+            arch = resolved_architecture(next(iter(versions.values())).loaded.experiment.build.arch)
+            root = build_root(self.request.out.resolve())
+            built = build_programs([*versions.values()], arch, root)
+            programs |= dict(zip(versions, built, strict=True))
+        for place, answer in programs.items():
+            self.journal.answer(self._question(place), partial(list, answer))
+            if answer[0] is None:
+                self.reporter.say(skipped_line(self.history[place], answer[1]))
+        return [self.program(place) for place in places]
+
+    def program(self, place: int) -> str | None:
+        """Program of a commit that was prepared; None where it cannot be built."""
+        name: str | None = self.journal.answer(self._question(place), list)[0]
+        return name
+
+    def last_record(self, before: int, after: int) -> dict[str, Any]:
+        """What the last session of two commits alone gave; empty where there was none."""
+        hashes = (self.history[before].hash, self.history[after].hash)
+        answer: dict[str, Any] = {}
+        attempt = 0
+        while ("survey", *hashes, attempt) in self.journal:
+            answer = self.journal.answer(("survey", *hashes, attempt), dict)
+            attempt += 1
+        return answer
+
+    def _question(self, place: int) -> tuple[str, str]:
+        return ("program", self.history[place].hash)
+
+    def why_skipped(self, place: int) -> str:
+        """Why a commit was not built, or gave no right result."""
+        _, build = self.journal.answer(self._question(place), lambda: [None, ""])
+        return str(build) or self._failure(place)
+
+    def _failure(self, place: int) -> str:
+        return str(self.journal.answer(("failed", self.history[place].hash), str))
+
+    def measure(self, places: Sequence[int], attempt: int) -> Survey:
+        """One session of commits; that of an earlier process is not made again."""
+        question = ("survey", *(self.history[place].hash for place in places), attempt)
+        record = self.journal.answer(question, partial(self._survey, places, attempt))
+        return Survey(
+            steps=tuple(_change(step) for step in record["steps"]),
+            whole=_change(record["whole"]),
+            failed=tuple(places[number] for number in record["failed"]),
         )
-        cell = self._cell()
-        if cell is None:
-            bisection = Bisection(Change(Verdict.SAME, 1.0, 1.0, 1.0), (), (), sessions=1)
-        else:
-            self.sessions.follow(cell)
-            bisection = bisect(
-                len(self.history),
-                self.sessions.prepare,
-                self.sessions.measure,
-                commits_a_session=self.request.commits,
-                most_sessions=self.request.sessions,
-            )
-        accounts = {step.after: self._account(step) for step in bisection.steps}
-        reasons = {place: self.sessions.why_skipped(place) for place in bisection.skipped}
-        what = (cell, self.request.metric)
-        lines = list(bisection_lines(bisection, self.history, what, accounts, reasons))
-        document = {
-            "schema_version": SCHEMA_VERSION,
-            "range": self.request.revisions,
-            "cell": cell,
-            "metric": self.request.metric,
-            "sessions": bisection.sessions,
-            "whole": finite(asdict(bisection.whole)),
-            "steps": [self._step_document(step, accounts[step.after]) for step in bisection.steps],
-            "skipped": [
-                {"commit": self.history[place].hash, "reason": reason}
-                for place, reason in reasons.items()
-            ],
-            "answer": lines,
-        }
-        write_json(self.folder / "bisection.json", document)
-        unclear = bisection.whole.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
-        still_open = any(step.change.is_open for step in bisection.steps)
-        return document, unclear or still_open or bisection.out_of_sessions
 
-    # ---- which cell ----
-
-    def _cell(self) -> str | None:
-        """Id of the cell to follow: the only one, else the one that changed most."""
-        answer = self.sessions.journal.answer(("cell", self.request.cell), self._chosen_cell)
-        return None if answer is None else str(answer)
-
-    def _chosen_cell(self) -> str | None:
-        ends = [self.sessions.version(0), self.sessions.version(len(self.history) - 1)]
-        common = [cell for cell in ends[1].cells if cell.id in {c.id for c in ends[0].cells}]
-        if len(common) == 1:
-            return common[0].id
-        measured = self.sessions.measured(ends, explained=False)
+    def _survey(self, places: Sequence[int], attempt: int) -> dict[str, Any]:
+        """One session, as the journal keeps it."""
+        names = ", ".join(self.history[place].short for place in places)
+        self.reporter.say(f"Session of {len(places)} commits: {names}")
+        versions = [self.version(place) for place in places]
+        pair = len(places) == 2
+        measured = self.measured(versions, explained=pair, attempt=attempt)
         if measured.run is None:
-            return None
+            raise EnvironmentUnusable("The commits of a session have the same sources.")
         findings = measured.run.findings
-        changes = [(c, self.sessions.change(findings, c.new, c.old)) for c in measured.comparisons]
-        moved = [(compared, change) for compared, change in changes if change.differs]
-        if not moved:
-            return None
-        slower = [pair for pair in moved if pair[1].verdict is Verdict.SLOWER]
-        most, _ = max(slower or moved, key=lambda pair: abs(math.log(pair[1].ratio)))
-        self.reporter.say(f"Most changed: {most.variant} at {most.problem}; --cell names another.")
-        return next(
-            cell.id
-            for cell in common
-            if (cell.variant.name, cell.problem.name) == (most.variant, most.problem)
-        )
-
-    # ---- what it is ----
-
-    def _account(self, step: Step) -> Account:
-        """Cause, files and last session of a step."""
-        places = (step.before, step.after)
-        commits = (self.history[place] for place in places)
-        last = self.sessions.last_record(*places)
-        return Account(
-            cause=cause_of(*(str(self.sessions.program(place)) for place in places)),
-            files=self.sessions.repository.changed_files(*commits),
-            why=tuple(last.get("why", ())),
-            page=last.get("page"),
-        )
-
-    def _step_document(self, step: Step, account: Account) -> dict[str, Any]:
+        programs = findings.programs
+        cells = {cell.variant.name: cell for cell in programs.plan.cells}
+        in_order = [cells.get(commit.short) for commit in measured.commits]
+        failed = [
+            number
+            for number, cell in enumerate(in_order)
+            if cell is None or not programs.correct(cell)
+        ]
+        for number in failed:
+            self._note_failure(places[number], findings, in_order[number])
+        if failed:
+            none = asdict(Change(Verdict.NO_DATA))
+            return {"steps": [], "whole": _finite(none), "failed": failed}
+        pairs = [*pairwise(in_order), (in_order[0], in_order[-1])]
+        changes = [self.change(findings, new, old) for old, new in pairs if old and new]
         return {
-            "commit": self.history[step.after].hash,
-            "parent": self.history[step.before].hash,
-            "state": step.state.value,
-            **finite(asdict(step.change)),
-            **asdict(account),
+            "steps": [_finite(asdict(change)) for change in changes[:-1]],
+            "whole": _finite(asdict(changes[-1])),
+            "failed": [],
+            "page": None if measured.run.page is None else str(measured.run.page),
+            "why": _why(findings) if pair and findings.report.details.profiles else [],
         }
+
+    def _note_failure(self, place: int, findings: Findings, cell: Cell | None) -> None:
+        """Keep why a commit gave no right result; raises where nobody knows."""
+        if cell is None:
+            reason = "its cell was not planned"
+        else:
+            status = findings.programs.status(cell)
+            if status.outcome is Outcome.NOT_MEASURED:
+                raise EnvironmentUnusable(
+                    f"The session ended before {self.history[place].short} was measured.",
+                    remedy="The same command goes on.",
+                )
+            reason = f"{status.outcome.value}: {status.cause}"
+        self.journal.answer(("failed", self.history[place].hash), lambda: reason)
+        self.reporter.say(skipped_line(self.history[place], reason))
+
+    def measured(
+        self, versions: Sequence[Version], *, explained: bool, attempt: int = 0
+    ) -> MeasuredRevisions:
+        """Measure versions; once more, with twice the blocks, where there was an attempt before."""
+        if attempt:
+            blocks = 2 * max(versions[-1].loaded.experiment.collect.blocks)
+            versions = [_with_blocks(version, blocks) for version in versions]
+        unseen = not explained
+        flags = {"fresh": attempt > 0, "live": True, "no_explain": unseen, "no_report": unseen}
+        asked = run_request(self.request, **flags)
+        return measure_versions(asked, self.repository, versions, self.reporter)
+
+    def change(self, findings: Findings, new: Cell, old: Cell) -> Change:
+        """The metric in one cell against another."""
+        if self.request.metric != DURATION:
+            return self._metric_change(findings, new, old)
+        pair = pair_verdict(findings, new, old)
+        return Change(pair.verdict or Verdict.NO_DATA, pair.ratio, pair.low, pair.high)
+
+    def _metric_change(self, findings: Findings, new: Cell, old: Cell) -> Change:
+        """Medians differ where they do by more than the margin, and their intervals do not meet.
+
+        More is called SLOWER.
+        """
+        names = [label.name for label in findings.numbers.metrics]
+        if self.request.metric not in names:
+            raise UsageError(
+                f"--metric {self.request.metric}: not measured; there are {', '.join(names)}"
+            )
+        after, before = (findings.numbers.value(c, self.request.metric) for c in (new, old))
+        if not (after.present and before.present and before.median):
+            return Change(Verdict.NO_DATA)
+        ratio = after.median / before.median
+        margin = self.version(0).loaded.experiment.margin_pct / 100
+        intervals_meet = after.low <= before.high and after.high >= before.low
+        differs = abs(ratio - 1) > margin and not intervals_meet
+        verdict = Verdict.SAME if not differs else Verdict.SLOWER if ratio > 1 else Verdict.FASTER
+        low, high = after.low / before.high, after.high / before.low
+        return Change(verdict, ratio, low, high)
+
+
+def _with_blocks(version: Version, blocks: int) -> Version:
+    """A version whose session has so many blocks."""
+    loaded = version.loaded
+    collect = loaded.experiment.collect.model_copy(update={"blocks": (blocks,)})
+    experiment = loaded.experiment.model_copy(update={"collect": collect})
+    return replace(version, loaded=replace(loaded, experiment=experiment))
+
+
+def _why(findings: Findings) -> list[str]:
+    """Why the later of a pair takes as long as it does, as its page says it first."""
+    from profiler.render.words.cards import first_answer
+    from profiler.render.words.sentences import spoken
+
+    sentences = map(spoken, first_answer(findings))
+    return [sentence for sentence in sentences if sentence.startswith("Why")]
+
+
+def _change(record: dict[str, Any]) -> Change:
+    numbers = (record[name] for name in ("ratio", "low", "high"))
+    return Change(Verdict(record["verdict"]), *(math.nan if n is None else n for n in numbers))
+
+
+def _finite(record: dict[str, Any]) -> dict[str, Any]:
+    """A record with None where a number is not known, as JSON has it."""
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in record.items()
+    }

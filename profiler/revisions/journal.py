@@ -17,7 +17,7 @@ class Journal:
     """Answers by question, in a file of JSON lines that only grows."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._answers: dict[str, Any] = {}
         for line in path.read_text("utf-8").splitlines() if path.exists() else ():
             try:
@@ -38,15 +38,15 @@ class Journal:
         return self._answers[text]
 
     def _append(self, record: dict[str, Any]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
             # A half line of a process that was killed ends here.
             file.write(("" if self._ends_line() else "\n") + json.dumps(record) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     def _ends_line(self) -> bool:
-        content = self._path.read_bytes()
+        content = self.path.read_bytes()
         return not content or content.endswith(b"\n")
 
 
