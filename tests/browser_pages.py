@@ -36,9 +36,6 @@ PAPER = {"width": 718, "height": 1047}
 MOUSE = "mouse"
 WAYS = (MOUSE, "touch", "key")
 """Ways to open the details of a cell."""
-SCRIPT = "script"
-"""A click that is told to the row: nothing is looked for and hit on the screen, a tenth of the time
-of a page."""
 ON_COLOURS = ("color-contrast", "link-in-text-block")
 """Rules of axe-core that another colour scheme can break and a narrow window cannot."""
 NEW_COLOURS = "[data-new-colours]"
@@ -162,9 +159,7 @@ def findings_of(opened, known, ways=(MOUSE,)):
     """What each check finds wrong with a page, by the check; the page is not usable afterwards.
 
     `known` are the looks and colours of elements that axe-core has already seen on other pages;
-    those of this page are added. None: axe-core does not judge this page, nor is it laid out on
-    paper, which takes as long as all else: another page of its kind is. `ways` are those in
-    which the details of a cell are opened.
+    those of this page are added. `ways` are those in which the details of a cell are opened.
     """
     page = opened.page
     found = {
@@ -186,15 +181,12 @@ def findings_of(opened, known, ways=(MOUSE,)):
     found["sideways scroll at 390 px"] = opened.ask("sidewaysScroll")
     found["figure cut at 390 px"] = opened.ask("cutFigures")
     found["out of reach of the keyboard"] += opened.ask("unreachableScrollers")
-    if known is not None:
-        size = {"width": PAPER["height"], "height": PAPER["width"]} if turned else PAPER
-        with _hidden(page):
-            page.emulate_media(media="print")
-            page.set_viewport_size(size)
-        found["key column in A4"] = opened.ask("clippedKeys")
+    size = {"width": PAPER["height"], "height": PAPER["width"]} if turned else PAPER
+    with _hidden(page):
+        page.emulate_media(media="print")
+        page.set_viewport_size(size)
+    found["key column in A4"] = opened.ask("clippedKeys")
     found |= {"console": [*opened.console], "request": [*opened.requests]}
-    if known is None:
-        return found
     # Before the window is wide again, which would lay out the whole page once more. The page's own
     # script may miss what is taken away: what it says of that is not asked for.
     known.update(json.loads(opened.ask("keepOneOfEveryLook", json.dumps([*known]))))
@@ -227,7 +219,6 @@ def _faults_of_details(opened, ways):
         MOUSE: lambda: first.click(position=name),
         "touch": lambda: first.tap(position=name),
         "key": lambda: first.press("Enter"),
-        SCRIPT: lambda: first.evaluate("(cell) => cell.click()"),
     }
     # What is above the row may change its height when it comes into view: nobody clicks meanwhile.
     # Only then has the table the widths of its columns, which other checks ask for.

@@ -2,12 +2,11 @@
 
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
 
 import pytest
-from whole_runs import TESTS
+from whole_runs import EVERYTHING, TESTS
 
 CLIENTS = TESTS.parent / "benchmarks/clients"
 WRONG = {
@@ -35,14 +34,15 @@ ALWAYS = {
     *("ctypes_library", "outputs_of_all_shapes", "small_integers", "functional_gradients"),
     *("argparse_script", "sparse_products", "pooled_workspace"),
 }
-"""Files that no other test stands for. `CLIENTS=all python -m pytest tests/test_clients.py` tries
-the others, too."""
+"""Files that no other test stands for; `TESTS=all` tries the others, too."""
 NEEDED = {"pybind_module": "pybind11", "numba_loops": "numba", "jax_jit": "jax"}
 """Packages beside torch and NumPy."""
 SHORT = ("collect.device=cpu", "collect.collectors=timer", "collect.blocks=1", "collect.repeats=1")
+LARGE = {"pooled_workspace": ("--only", "n=500")}
+"""What is measured of files whose largest problems take seconds on a CPU."""
 
 
-@pytest.mark.parametrize("name", WRONG if os.environ.get("CLIENTS") == "all" else sorted(ALWAYS))
+@pytest.mark.parametrize("name", WRONG if EVERYTHING else sorted(ALWAYS))
 def test_each_habit_is_measured_and_each_fault_found(profiler, name):
     package = NEEDED.get(name)
     if package is not None and importlib.util.find_spec(package) is None:
@@ -50,7 +50,8 @@ def test_each_habit_is_measured_and_each_fault_found(profiler, name):
     if name.startswith("triton"):  # runs on a CPU by the stand-in
         profiler.environment["PYTHONPATH"] += f":{TESTS / 'fake_triton'}"
     settings = (part for setting in SHORT for part in ("--set", setting))
-    done = profiler.measure(CLIENTS / f"{name}.py", *settings, "--json", "-")
+    only = LARGE.get(name, ())
+    done = profiler.measure(CLIENTS / f"{name}.py", *settings, *only, "--json", "-")
     outcomes = {(cell["variant"], cell["outcome"]) for cell in done.json["cells"]}
     wrong = {variant for variant, outcome in outcomes if outcome == "wrong_result"}
     assert wrong == WRONG[name]

@@ -6,9 +6,10 @@ from html import unescape
 
 import pytest
 import yaml
-from browser_pages import MOUSE, SCRIPT, WAYS, findings_of, new_window, open_in
+from browser_pages import MOUSE, WAYS, findings_of, new_window, open_in
 from lxml import html
 from recorded import RECORDINGS, findings_of_recording, rendered_page
+from whole_runs import EVERYTHING
 
 from profiler.commands import gallery as command
 from profiler.commands.gallery import CONTENTS_FILE, GalleryRequest, make_gallery
@@ -26,9 +27,8 @@ AS_ANOTHER = frozenset(
         *("softmax_forms", "timers", "timing_methods"),
     }
 )
-"""Pages of a kind of which another has its details opened, is printed, and judged by axe-core."""
-MOST_TUNED = "fusion_attention"
-"""The page whose details list what an autotuner tried."""
+"""Pages of a kind of which another is opened: they are where all is tried."""
+OPENED = [name for name in PAGES if EVERYTHING or name not in AS_ANOTHER]
 IN_ALL_WAYS = "transpose"
 """The page whose details are opened by touch and key, too: one script does it on all pages."""
 MOST_CELLS = "hopper_autotune"
@@ -141,17 +141,14 @@ def test_the_filter_of_the_index_leaves_rows_with_every_word(gallery, window):
     assert opened.page.locator(".tools output").inner_text() == f"1 of {len(PAGES) - 1}"
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", OPENED)
 def test_nothing_is_wrong_with_a_page(gallery, window, looks, name):
     opened = open_in(window, (gallery / f"{name}.html").as_uri())
-    if name in AS_ANOTHER:
-        found = findings_of(opened, None, (SCRIPT,) if name == MOST_TUNED else ())
-    else:
-        found = findings_of(opened, looks, WAYS if name == IN_ALL_WAYS else (MOUSE,))
+    found = findings_of(opened, looks, WAYS if name == IN_ALL_WAYS else (MOUSE,))
     assert {check: wrong for check, wrong in found.items() if wrong} == {}
 
 
-def test_a_page_of_every_kind_is_opened_in_all_ways():
+def test_a_page_of_every_kind_is_opened():
     kinds = {}
     for name in RUNS:
         page = yaml.safe_load(open_run(RECORDINGS / f"{name}.zip").spec_text()).get("page")
