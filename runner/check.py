@@ -100,8 +100,10 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.layout == torch.strided else tensor.to_dense()
 
 
-def poisoned_result(launch: Launch) -> Any:
+def poisoned_result(launch: Launch, first_launch: Callable[[Launch], Any] | None = None) -> Any:
     """Result of a launch on poisoned outputs: what it returned, or the outputs that it declares.
+
+    `first_launch` makes the launch whose result this is, in place of a call.
 
     A launch that declares its `outputs` has them poisoned. Otherwise the first launch shows what is
     allocated, and the second one is likely to get the same memory again, poisoned in between.
@@ -116,7 +118,7 @@ def poisoned_result(launch: Launch) -> Any:
     else:
         poison(as_tensors(declared, "`outputs`"))
     restore(launch)
-    result = launch()
+    result = launch() if first_launch is None else first_launch(launch)
     return declared if result is None else result
 
 

@@ -97,10 +97,12 @@ class Renewal:
         that stream says that the launch is over. A launch may carry `restart`, which sets what its
         calls change back to the start.
         """
-        self._write()
-        result = self._launch(launch)
-        what = "the result of the launch"
-        self._shuffle(launch, None if result is None else check.as_tensors(result, what))
+        outputs = getattr(launch, "outputs", None)
+        if outputs is None:  # only a launch shows where its results lie
+            self._write()
+            outputs = self._launch(launch)
+        if outputs is not None:
+            self._shuffle(check.as_tensors(outputs, "the result of the launch"))
         self._spoil()
         device.wait()
         device.delay()
@@ -127,13 +129,10 @@ class Renewal:
         for pair in self._pairs:
             pair.old.data.zero_()
 
-    def _shuffle(self, launch: Launch, results: Tensors | None) -> None:
+    def _shuffle(self, outputs: Tensors) -> None:
         """Values that look like results in every output, but in the wrong places."""
-        declared = getattr(launch, "outputs", None)
-        outputs = results if declared is None else check.as_tensors(declared, "`outputs`")
-        for tensor in results or outputs or ():
+        for tensor in outputs:
             self._place(tensor)  # now, because copying positions to a device waits for it
-        for tensor in outputs or ():
             if _storage(tensor) not in self._storages:
                 tensor.data.copy_(shuffled(tensor.data))
 

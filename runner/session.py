@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,7 @@ class Session:
         self._device.move_memory(job.session)
         with _refusals_of_device():
             visits = make_visits(job, self._device)
+            visits.remember(self._visits)
         return type(self)(
             job=job,
             workload=self._workload,
@@ -467,8 +469,10 @@ class Session:
         with self._phase(protocol.CHECK, [cell]) as findings:
             outputs = getattr(launch, "outputs", None)
             kept.forget(check.as_tensors(outputs, "`outputs`") if outputs is not None else ())
+            first_launch = partial(self._visits.first_launch, cell.id)
+            is_ready = cell.library and outputs is not None and not hasattr(launch, "restore")
             try:
-                result = check.poisoned_result(launch)
+                result = check.poisoned_result(launch, first_launch if is_ready else None)
                 got = check.as_tensors(result, "the result of the launch")
                 self._device.settle()  # a launch may have used a stream of its own
                 errors = self._compare(cell, result, got, inputs, reference)

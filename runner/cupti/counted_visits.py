@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 
@@ -23,6 +25,18 @@ MOST_KERNELS_TOGETHER = 256
 """Kernels for which room is made so that visits can be counted together."""
 MOST_KERNELS = 8192
 """Kernels of one visit, with what empties the caches and what restores inputs."""
+
+WARM_S = 0.002
+"""What a launch that takes longer finds cold, in memory that is new, it hardly notices."""
+
+
+class _Foreseen(NamedTuple):
+    """What a visit will be like, as a launch without counting told."""
+
+    kernels: int
+    facts: Mapping[str, float]
+    """VISIT_FACTS."""
+    seconds: float
 
 
 class CountedVisits(Visits):
@@ -44,20 +58,53 @@ class CountedVisits(Visits):
         )
         self._is_last = not job.jobs
         """Whether no other session of this process counts, perhaps the same."""
+        self._built = {cell.id for cell in job.cells if cell.library is not None}
+        """Cells whose launches compile nothing: each is like the first."""
+        self._foreseen: dict[str, _Foreseen] = {}
+        """By cell."""
+        self._warm: set[str] = set()
+        """Cells that need one warm-up less, the next time that they are warmed up."""
         self._kernels: dict[str, int] = {}
-        """Kernels that a visit makes, by cell."""
+        """Kernels that a visit makes, by cell that is warm."""
+
+    def first_launch(self, cell: str, launch: Launch) -> Any:
+        """What the launch gives, noted as a warm-up where its kernels can be counted."""
+        given: list[Any] = []
+        with suppress(CountersError):  # which the warm-up meets again, in a phase of its own
+            self._foreseen[cell] = self._foresee(lambda: given.append(launch()))
+            self._warm.add(cell)
+        return given[0]
+
+    def remember(self, earlier: Visits) -> None:
+        """Take over how visits of long launches of built libraries will be: they are warm."""
+        if isinstance(earlier, CountedVisits):
+            self._foreseen = {
+                cell: foreseen
+                for cell, foreseen in earlier._foreseen.items()
+                if cell in self._built and foreseen.seconds > WARM_S
+            }
+            self._warm = {*self._foreseen}
 
     def warm_up(self, cell: str, launch: Launch, times: int) -> Mapping[str, float]:
-        """Launch a cell so many times, once at least, and note the kernels of the last.
+        """Launch a cell so many times, and note the kernels of the last.
 
-        Gives its VISIT_FACTS. Raises CountersError where kernels cannot be counted.
+        One is left out, the only one perhaps, where an earlier launch told what a visit will be
+        like. Gives its VISIT_FACTS. Raises CountersError where kernels cannot be counted.
         """
         super().warm_up(cell, launch, times - 1)
-        kernels, copied = self._profiler.foreseen(launch)
+        if cell not in self._warm:
+            self._foreseen[cell] = self._foresee(launch)
+        self._warm.discard(cell)
+        kernels, facts, _ = self._foreseen[cell]
         if kernels > MOST_KERNELS:
             raise CountersError(f"{kernels} kernels are more than {MOST_KERNELS}")
         self._kernels[cell] = kernels
-        return copied
+        return facts
+
+    def _foresee(self, launch: Launch) -> _Foreseen:
+        began = time.monotonic()
+        kernels, facts = self._profiler.foreseen(launch)
+        return _Foreseen(kernels, facts, time.monotonic() - began)
 
     def make_all(
         self, visits: Sequence[JobVisit], attempt: VisitAttempt

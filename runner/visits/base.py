@@ -31,6 +31,17 @@ class Visits(ABC):
     counters: RangeProfiler | None = None
     """Counts in this process, where no tool outside of it does."""
 
+    def first_launch(self, cell: str, launch: Launch) -> Any:
+        """What a launch gives that is like all later ones: it compiles nothing, restores nothing.
+
+        It may stand for a warm-up.
+        """
+        del cell
+        return launch()
+
+    def remember(self, earlier: Visits) -> None:  # noqa: B027 - most find out nothing
+        """Take over what those of an earlier session of this process found out of their cells."""
+
     def warm_up(self, cell: str, launch: Launch, times: int) -> Mapping[str, float]:
         """Launch a cell so many times before its first visit; gives what was found out by that."""
         del cell

@@ -1,5 +1,6 @@
 """Visits that are counted together: which kernels are whose, and what becomes of one that fails."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ from profiler.runner.cupti.counted_visits import (
     CountedVisits,
 )
 from profiler.runner.device import CpuDevice
-from profiler.runner.protocol import Job, JobVisit
+from profiler.runner.protocol import Job, JobCell, JobVisit
 from profiler.runner.timing import restore
 
 
@@ -40,15 +41,20 @@ class Session:
         return True
 
 
+def stand_in(monkeypatch, library):
+    """Have a library stand in for CUPTI, and a GPU for the one that is not here."""
+    properties = SimpleNamespace(multi_processor_count=132, max_threads_per_multi_processor=64)
+    monkeypatch.setattr(counted_visits, "load_library", lambda _: library)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+
+
 @pytest.fixture
 def made(monkeypatch):
     """Makes the visits of cells whose launches are given, by a library that stands in."""
 
     def make(library, launches, blocks=2):
-        properties = SimpleNamespace(multi_processor_count=132, max_threads_per_multi_processor=64)
-        monkeypatch.setattr(counted_visits, "load_library", lambda _: library)
-        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+        stand_in(monkeypatch, library)
         job = Job("s", "w", "cupti", "cpu", 0, "", (), (), counters=METRICS, flush=True)
         visits = [JobVisit(cell, block) for block in range(blocks) for cell in launches]
         session = Session({cell: launch(library) for cell, launch in launches.items()})
@@ -120,6 +126,61 @@ def test_a_warm_up_says_what_a_launch_copies(made):
         "a": {"copies": 0, "copied_bytes": 0.0, "streams": 1},
         "b": {"copies": 2, "copied_bytes": 3072.0, "streams": 1},
     }
+
+
+@pytest.fixture
+def visits_of(monkeypatch):
+    """Visits of a session of cells by a library that stands in; `built`: by a built library."""
+
+    def make(library, *cells, built=True):
+        stand_in(monkeypatch, library)
+        of_job = [
+            JobCell(cell, cell, {}, "p", {}, library="k.so" if built else None) for cell in cells
+        ]
+        job = Job("s", "w", "cupti", "cpu", 0, "", of_job, (), counters=METRICS, flush=False)
+        return CountedVisits(job, CpuDevice())
+
+    return make
+
+
+class Kernel:
+    """Launches one kernel, which takes so long; says how often it was launched."""
+
+    def __init__(self, library, seconds=0.0):
+        self.library, self.seconds, self.launches = library, seconds, 0
+
+    def __call__(self):
+        self.launches += 1
+        time.sleep(self.seconds)
+        self.library.launch(("x",))
+        return "result"
+
+
+def test_a_first_launch_that_is_like_all_others_stands_for_one_warm_up(visits_of):
+    library = Library()
+    visits, kernel = visits_of(library, "a"), Kernel(library)
+    assert visits.first_launch("a", kernel) == "result"
+    facts = visits.warm_up("a", kernel, 1)
+    assert facts == {"copies": 0, "copied_bytes": 0.0, "streams": 1}
+    assert kernel.launches == 1
+    visits.warm_up("a", kernel, 1)
+    assert kernel.launches == 2, "moved inputs are cold again"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "built", "launches"),
+    [(2 * counted_visits.WARM_S, True, 1), (2 * counted_visits.WARM_S, False, 2), (0.0, True, 2)],
+)
+def test_a_later_session_warms_up_what_is_short_or_may_compile_anew(
+    visits_of, seconds, built, launches
+):
+    library = Library()
+    first, kernel = visits_of(library, "a", built=built), Kernel(library, seconds)
+    facts = first.warm_up("a", kernel, 1)
+    later = visits_of(library, "a", built=built)
+    later.remember(first)
+    assert later.warm_up("a", kernel, 1) == facts
+    assert kernel.launches == launches
 
 
 def test_each_pass_makes_the_same_launches_again(made):
