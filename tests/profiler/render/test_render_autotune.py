@@ -12,14 +12,11 @@ from profiler.findings.find import find
 from profiler.render.kinds.versions import autotune_view
 from profiler.render.tables.effects import effect_table, parameter_effects
 from profiler.render.tables.slowdowns import (
-    SLOWDOWN_EDGES,
     single_choice_table,
     slowdown_heats,
-    slowdown_legend,
 )
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards
-from profiler.render.words.comparisons import value_name
 
 
 @pytest.fixture(scope="module")
@@ -103,25 +100,12 @@ def test_a_reference_is_never_best_and_may_be_ahead(tuned, tuning):
     assert best.name not in [row.name for row in single_choice_table(apart.ranking).lines]
 
 
-def test_classes_have_a_word_each():
-    assert len(slowdown_legend()) == len(SLOWDOWN_EDGES) + 1
-
-
 def test_the_answer_says_first_which_to_use_everywhere(tuning):
     first, *_, last = ["".join(part.text for part in one) for one in sentences(tuning)]
     assert first.startswith(f"{tuning.ranking.best.name} has the lowest number at ")
     assert "used everywhere, at most" in first
     assert last.startswith("384 of 408 cells measured")
     assert "; at most" in cards(tuning)[0].detail
-
-
-def test_steps_of_parameters_are_named_in_words(tuning):
-    found = parameter_effects(tuning)
-    names = [row.name for row in found.table.rows]
-    assert "vec: 1 \u2192 4" in names
-    assert not any("torch" in name for name in names), "a reference is no configuration"
-    assert all(row.mark < 0 for row in found.table.rows)
-    assert [value_name(one) for one in (None, True, 0.5, "x")] == ["not set", "true", "0.5", "x"]
 
 
 def test_nothing_to_pair_is_no_section(report):

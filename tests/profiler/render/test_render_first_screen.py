@@ -13,17 +13,15 @@ from synthetic_grid import make_grid
 from synthetic_report import make_report, problems, without
 from synthetic_waves import make_waves
 
-from profiler.findings.answer import ReferenceLead
 from profiler.findings.find import find
 from profiler.findings.kinds.timers import OVERALL_COLUMNS, TIMER_COLUMNS, TimerComparison
-from profiler.model import Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.figures.ratio_rows import ratio_ticks
 from profiler.render.kinds.grid_figures import grid_pairs_of
 from profiler.render.kinds.maps import HeatMap, MapCell, columns_for, grid_chart
 from profiler.render.kinds.ratios import strip_tables, versions_chart
 from profiler.render.words.cards import cards
-from profiler.render.words.headline import headline, lead_words
+from profiler.render.words.headline import headline
 
 MOST_WORDS = 45
 
@@ -106,15 +104,6 @@ def test_waves_say_from_where_on_all_are_good():
     assert "A grid needs" not in never, "where none is good, the sentence is another"
 
 
-def test_a_reference_is_faster_only_where_verdicts_show_it(findings):
-    variant = findings.programs.variants[0]
-    shown = ReferenceLead(variant, 0.5, 3, {Verdict.FASTER.value: 3})
-    ratio = "takes 0.500\u00d7 the time of the best variant"
-    assert lead_words(findings.numbers, shown) == f"{ratio}, \u25bc FASTER"
-    unclear = ReferenceLead(variant, 0.5, 3, {Verdict.FASTER.value: 2, Verdict.UNCLEAR.value: 1})
-    assert lead_words(findings.numbers, unclear) == ratio
-
-
 # ---- timers --------------------------------------------------------------------------------------
 
 
@@ -125,13 +114,6 @@ def timers_of(means, cell="a"):
     )
     medians = pd.DataFrame(columns=list(TIMER_COLUMNS))
     return TimerComparison("ncu", tuple(means), medians, overall, pd.DataFrame(), None)
-
-
-def test_a_run_is_about_timers_from_three_beside_the_primary_one():
-    assert not timers_of({"nsys": 0.9, "timer": 1.2}).compared
-    timers = timers_of({"nsys": 0.9, "timer": 3.0, "wall_clock": 0.2})
-    assert timers.compared
-    assert timers.nearest == "nsys", "nearest as a factor, in either direction"
 
 
 def test_cards_of_timers_are_about_timers(findings):

@@ -23,7 +23,7 @@ from profiler.render.page import render_page
 from profiler.render.tables import grids as grid_tables
 from profiler.render.tables.grids import GridQuantity, Kernels, metric_heats, pair_heat
 from profiler.render.tables.heats import scale_of
-from profiler.render.words.verdicts import details, word_of
+from profiler.render.words.verdicts import details
 
 SCALE = scale_of([0.02, 1.0, 50.0])
 
@@ -53,56 +53,6 @@ def _problems(*rows):
 
 
 # ---- axes ----------------------------------------------------------------------------------------
-
-
-def test_the_two_numbers_with_most_values_are_the_axes():
-    rows = [
-        {"operator": op, "batch": b, "dim0": x, "dim1": y}
-        for op in ("a", "b", "c", "d", "e")
-        for b in (1, 2)
-        for x in (16, 32, 64)
-        for y in (1, 2, 4)
-    ]
-    found = grids(_problems(*rows))
-    assert len(found) == 10
-    assert {(one.rows, one.columns) for one in found} == {("dim0", "dim1")}
-    assert found[0].name == "a, batch = 1"
-    assert found[0].row_values == (16, 32, 64)
-    assert sum(len(one.problems) for one in found) == len(rows)
-
-
-def test_wanted_axes_and_split_come_first():
-    rows = [
-        {"op": op, "dtype": dtype, "m": m, "n": n}
-        for op in ("a", "b")
-        for dtype in ("fp16", "fp32")
-        for m in (1, 2)
-        for n in (1, 2, 3)
-    ]
-    found = grids(_problems(*rows), axes=("n", "m"), split=("dtype",))
-    assert (found[0].rows, found[0].columns) == ("n", "m")
-    assert [one.name for one in found] == ["fp16, a", "fp32, a", "fp16, b", "fp32, b"]
-
-
-def test_problems_with_other_parameters_have_axes_of_their_own():
-    rows = [
-        {"batch": b, "seq_len": s, "heads": h}
-        for h in (16, 32)
-        for b in (1, 2, 4)
-        for s in (8, 16, 32)
-    ]
-    rows += [{"seq_len": s, "embedding": e} for s in (8, 16) for e in (1, 2, 3)]
-    found = grids(_problems(*rows), axes=("batch", "seq_len"))
-    assert [(one.rows, one.columns) for one in found] == [
-        ("batch", "seq_len"),
-        ("batch", "seq_len"),
-        ("seq_len", "embedding"),
-    ]
-    assert [one.name for one in found] == [
-        "heads = 16",
-        "heads = 32",
-        "seq_len \N{MULTIPLICATION SIGN} embedding",
-    ]
 
 
 def test_one_number_is_the_columns_and_words_are_the_rows():
@@ -152,46 +102,10 @@ def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(find
     assert "FASTER [" in one.title
 
 
-def test_failures_are_crossed_with_their_words(findings, pairs):
-    both = pair_heat(findings.programs, pairs, pairs.shown[0], pairs.grids[0], SCALE)
-    rows = dict(both.rows)
-    wrong, fell, memory = rows["128"][0], rows["65536"][2], rows["65536"][3]
-    assert (wrong.text, wrong.css) == ("WRONG RESULT", "crossed")
-    assert (fell.text, fell.css) == ("FELL BACK", "crossed fell-back")
-    assert (memory.text, memory.css) == ("OUT OF MEMORY", "crossed no-memory")
-    assert "16.00 GiB" in memory.title
-    assert memory.raw is None
-    behind = pair_heat(findings.programs, pairs, pairs.shown[2], pairs.grids[0], SCALE)
-    assert dict(behind.rows)["65536"][3].text == "compile: OUT OF MEMORY"
-
-
-@pytest.mark.parametrize(
-    ("verdict", "mark"),
-    [(Verdict.UNCLEAR, "unclear"), (Verdict.SAME, "tied"), (Verdict.FASTER, "")],
-)
-def test_marks_of_verdicts(findings, pairs, verdict, mark):
-    softmax = pairs.of(pairs.shown[1], pairs.grids[1])
-    changed = tuple(
-        dataclasses.replace(one, verdict=dataclasses.replace(one.verdict, verdict=verdict))
-        for one in softmax
-    )
-    key = (pairs.shown[1].over.id, pairs.shown[1].under.id, pairs.grids[1].name)
-    own = dataclasses.replace(pairs, cells={**pairs.cells, key: changed})
-    both = pair_heat(findings.programs, own, pairs.shown[1], pairs.grids[1], SCALE)
-    assert {" ".join(d.css.split()[1:]) for _, row in both.rows for d in row} == {mark}
-
-
 def test_few_blocks_give_no_verdict():
     rows = with_ratio(grid_pairs_of(find(make_grid(blocks=3)).kind).with_baseline())
     assert {one.verdict.verdict for one in rows} == {Verdict.UNCLEAR}
     assert "3 blocks; a verdict needs 6" in details(rows[0].verdict)
-
-
-def test_same_says_within_which_margin(pairs):
-    even = [one.verdict for one in with_ratio(pairs.of(pairs.shown[1], pairs.grids[1]))]
-    words = [word_of(one) for one in even if one.verdict is Verdict.SAME]
-    assert words
-    assert all(one.startswith(("= SAME within \u00b11", "= SAME within \u00b12")) for one in words)
 
 
 def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
@@ -211,15 +125,6 @@ def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
     )
 
 
-def test_values_are_short():
-    assert grid_tables.short_value(4.0, "") == "4"
-    assert grid_tables.short_value(1523.0, "ns") == "1.52 \N{MICRO SIGN}s"
-    assert grid_tables.short_value(999.9, "ns") == "1.00 \N{MICRO SIGN}s"
-    assert grid_tables.short_value(0.0, "byte") == "0 B"
-    assert grid_tables.shade_class(0.0, (1.0, 2.0)) == "b0"
-    assert grid_tables.shade_class(5.0, (5.0, 5.0)) == "b0"
-
-
 # ---- what figures are given ----------------------------------------------------------------------
 
 
@@ -231,34 +136,7 @@ def test_scatter_has_only_cells_known_on_both_sides(findings, pairs):
     assert (table["speed"] > 1).all()
 
 
-def test_slices_hold_every_variant_and_no_failed_cell(findings, pairs):
-    grid = pairs.grids[0]
-    table, left_out = slice_table(findings, grid, along="dim1")
-    assert left_out == 0
-    assert list(dict.fromkeys(table["panel"])) == [f"dim0 = {one}" for one in grid.row_values]
-    assert len(table) == 16 * 3
-    lost = table[table["value"].isna()]
-    assert set(zip(lost["panel"], lost["x"], lost["name"], strict=True)) == {
-        ("dim0 = 128", 128.0, "compile"),
-        ("dim0 = 65536", 8192.0, "compile"),
-        ("dim0 = 65536", 65536.0, "compile"),
-    }
-    other, _ = slice_table(findings, grid, along="dim0")
-    assert other["panel"].iloc[0] == "dim1 = 128"
-    assert sorted(other["value"].dropna()) == sorted(table["value"].dropna())
-
-
 # ---- tables --------------------------------------------------------------------------------------
-
-
-def test_the_overview_counts_verdicts(findings, pairs):
-    lines = overview(findings).lines
-    assert len(lines) == 2 * 3
-    assert "FASTER at 13" in lines[0].data[1].text
-    assert "NO DATA at 3 of 16 problems" in lines[0].data[1].text
-    ends = [with_ratio(pairs.of(pairs.shown[0], pairs.grids[0]))[place] for place in (0, -1)]
-    for one, shown in zip(ends, lines[0].data[2:], strict=True):
-        assert shown.text.endswith(f"({one.row} \u00d7 {one.column})")
 
 
 def test_what_nobody_measured_is_not_counted_as_no_data(run, pairs):

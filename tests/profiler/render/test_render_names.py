@@ -1,7 +1,5 @@
 """Names on a page: chips and labels of variants, kernels as people wrote them."""
 
-import json
-
 import lxml.html
 import pytest
 from hypothesis import given
@@ -9,14 +7,13 @@ from hypothesis import strategies as st
 from synthetic_report import make_report, problems
 from synthetic_tiles import tile_report
 
-from profiler.commands.output import report_document
 from profiler.findings.find import find
 from profiler.render.figures import svg
 from profiler.render.figures.charts import bar_table, dot_table
 from profiler.render.figures.drawing import legend_columns
 from profiler.render.page import render_page
 from profiler.render.words.answer import sentences
-from profiler.render.words.names import kernel_list, key_to_names, plain_kernel, readable_kernel
+from profiler.render.words.names import kernel_list, key_to_names, readable_kernel
 
 
 @pytest.fixture(scope="module")
@@ -64,25 +61,6 @@ def test_no_two_marks_of_a_figure_have_the_same_name(findings):
         ):
             assert table["name"].is_unique
             assert table["name"].str.len().max() <= 48
-
-
-def test_files_have_full_names(findings, tree):
-    data = json.loads(tree.xpath("//script[@id='data']")[0].text)
-    pairs = [(variant["name"], variant["label"]) for variant in data["variants"]]
-    names = [findings.programs.names.of(variant) for variant in findings.programs.variants]
-    assert pairs == [(name.full, name.label) for name in names]
-    document = report_document(findings)
-    by_cell = {
-        cell.id: findings.programs.names.of(cell.variant) for cell in findings.programs.plan.cells
-    }
-    for cell in document["cells"]:
-        assert (cell["variant"], cell["label"]) == (
-            by_cell[cell["id"]].full,
-            by_cell[cell["id"]].label,
-        )
-    best = document["answer"]["best"]
-    assert best["variant"] == findings.ranking.best.name
-    assert best["label"] == findings.ranking.best.label
 
 
 def test_a_reference_that_is_ahead_is_named_first():
@@ -139,24 +117,3 @@ def test_a_column_of_names_is_a_text_or_a_list():
     )
     assert kernel_list(["a", "b"]) == ("a", "b")
     assert kernel_list("") == kernel_list(None) == kernel_list(float("nan")) == ()
-
-
-@pytest.mark.parametrize(
-    ("name", "plain"),
-    [
-        (
-            "void at::native::elementwise_kernel<(int)128, void f<T>(T &)::[lambda()]>(int, T3)",
-            "elementwise_kernel",
-        ),
-        (
-            "void at::native::<unnamed>::cunn_SoftMaxForward<(int)4, float>(T4 *, int)",
-            "cunn_SoftMaxForward",
-        ),
-        ("bias_gelu_vectorised", "bias_gelu_vectorised"),
-        ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
-        ("(anonymous)", "(anonymous)"),
-        ("", ""),
-    ],
-)
-def test_a_kernel_in_a_sentence_has_its_plain_name(name, plain):
-    assert plain_kernel(name) == plain

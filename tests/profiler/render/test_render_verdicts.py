@@ -37,7 +37,6 @@ from profiler.render.words.verdict_words import SYMBOLS, WORDS
 from profiler.render.words.verdicts import (
     counts,
     details,
-    reason_and_blocks,
     reason_words,
     symbol,
     why_no_verdict,
@@ -228,22 +227,6 @@ def test_without_a_final_every_number_is_of_the_blocks():
     assert {cell["id"] for cell in cells if cell["metrics"]} == set(findings.programs.correct_cells)
 
 
-def test_a_final_that_differs_from_the_timing_says_so():
-    pair = PairVerdict(
-        Verdict.UNCLEAR,
-        Reason.MORE_BLOCKS_NEEDED,
-        blocks=8,
-        margin=0.01,
-        noise_floor=0.002,
-        final=True,
-        before=Verdict.FASTER,
-    )
-    assert reason_and_blocks(pair).endswith("; confirmation (timing blocks: FASTER)")
-    assert reason_and_blocks(dataclasses.replace(pair, before=Verdict.UNCLEAR)).endswith(
-        "; confirmation"
-    )
-
-
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_has_words(reason):
     known = PairVerdict(
@@ -413,17 +396,6 @@ def test_the_ratio_of_cycles_stands_behind_a_verdict_and_clocks_that_differ_are_
 
 def limits_and_cycles(pair):
     return details(pair).partition("; ")[2]
-
-
-def test_the_other_side_of_a_ruling():
-    one = PairVerdict(Verdict.FASTER, ratio=0.8, low=0.5, high=1.0, blocks=8, before=Verdict.SLOWER)
-    other = one.reversed
-    assert (other.verdict, other.before) == (Verdict.SLOWER, Verdict.FASTER)
-    assert (other.ratio, other.low, other.high) == (1.25, 1.0, 2.0)
-    assert other.reversed == one
-    assert dataclasses.replace(one, cycles_ratio=0.8).reversed.cycles_ratio == 1.25
-    assert PairVerdict(Verdict.SAME).reversed.verdict is Verdict.SAME
-    assert NO_VERDICT.reversed.verdict is None
 
 
 # ---- heat maps, steps and ladders ----------------------------------------------------------------

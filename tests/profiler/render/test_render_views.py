@@ -3,20 +3,18 @@
 import dataclasses
 import math
 import re
-from collections import Counter
 
 import pandas as pd
 import pytest
 from synthetic_report import make_report, problems, unmeasured, without
 
 from profiler.analyse.verdicts import Reason
-from profiler.findings.counters import nearest_peak
 from profiler.findings.find import find
 from profiler.findings.roof_lines import level_bytes, roof_lines
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import label
 from profiler.model import CellStatus, Outcome, Problem, Verdict
-from profiler.planning.problem_names import distinct, problem_key, varying
+from profiler.planning.problem_names import problem_key
 from profiler.render import embed
 from profiler.render.figures import roofline_drawing, svg
 from profiler.render.figures.charts import colours
@@ -24,13 +22,10 @@ from profiler.render.figures.roofline import roofline, roofline_table
 from profiler.render.tables import details, heats, main_table
 from profiler.render.tables.details import CellSamples
 from profiler.render.tables.why import why
-from profiler.render.words import answer
 from profiler.render.words import cards as cards_module
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards, doubts
 from profiler.render.words.comparisons import best_word
-from profiler.render.words.method import method
-from profiler.render.words.outcomes import why_missing
 from profiler.render.words.verdicts import reason_and_blocks
 
 
@@ -217,15 +212,6 @@ def test_facets_cover_every_cell_and_offer_nothing_that_no_cell_has(findings):
         assert len(group.cells) == len(findings.programs.cells)
         assert all(0 <= index < len(group.values) for index in group.cells)
     assert set(groups[-1].cells) == set(range(len(groups[-1].values)))
-
-
-def test_missing_values_say_why(findings):
-    cell = findings.programs.by_place[
-        findings.programs.variants[3].id, findings.programs.problems[0].id
-    ]
-    assert "did not deliver" in why_missing(findings.numbers, cell, "bank_conflicts")
-    assert why_missing(findings.numbers, cell, "waves") == "not collected for this cell"
-    assert why_missing(findings.numbers, None, "waves") == "not in the plan"
 
 
 def test_why_compares_best_and_baseline_at_the_largest_problem(findings):
@@ -448,44 +434,6 @@ def test_a_confirmed_cell_has_its_timing_blocks_too(findings):
     )
 
 
-def test_a_cell_is_nearest_to_the_peak_that_it_reaches_most_of(findings):
-    cell = findings.ranking.winners[findings.programs.problems[0].id].cell
-    name = nearest_peak(findings.numbers, cell)
-    assert name is not None
-    shares = [
-        findings.numbers.value(cell, other).median
-        for other in ("compute_throughput_pct", "memory_throughput_pct", "peak_dram_pct")
-    ]
-    measured = [share for share in shares if math.isfinite(share)]
-    assert findings.numbers.value(cell, name).median >= max(measured)
-    failed = next(cell for cell in findings.programs.cells if not findings.programs.correct(cell))
-    assert nearest_peak(findings.numbers, failed) is None
-
-
-def test_funnel_goes_from_possible_to_measured(findings):
-    funnel = {stage.name: stage.cells for stage in method(findings)["funnel"]}
-    assert funnel["possible"] == 408 + 36
-    assert funnel["planned"] == 408
-    assert funnel["built"] == 396
-    assert funnel["distinct machine code"] == 384
-    assert funnel["measured"] == 372
-    assert list(funnel.values()) == sorted(funnel.values(), reverse=True)
-
-
-def test_environment_leaves_out_what_was_not_recorded(findings):
-    said = dict(method(findings)["environment"])
-    assert said["GPU"] == "NVIDIA H200"
-    assert said["Commit"].endswith("with uncommitted changes")
-    assert "nvcc" not in said
-
-
-def test_parameters_that_differ():
-    found = problems()
-    assert varying(found) == ("dtype", "rows", "columns")
-    assert distinct(found, "columns") == (1024, 4096, 16384)
-    assert distinct(found, "dtype") == ("fp16", "fp32")
-
-
 def named(*params):
     sizes = tuple(
         Problem(f"p{number}", ",".join(f"{key}={value}" for key, value in one.items()), one)
@@ -592,15 +540,6 @@ def test_keys_that_stay_are_those_that_differ():
     ]
 
 
-def test_winners_of_many_lost_problems_are_counted(findings, monkeypatch):
-    held = findings.ranking.contenders[findings.ranking.best_rank.variant.id]
-    lost = [one for one in findings.programs.problems if one.id not in held]
-    first = Counter(findings.ranking.winners[problem.id].cell.variant.label for problem in lost)
-    monkeypatch.setattr(answer, "_MOST_LOST", 0)
-    counted = ", ".join(f"{name} at {count}" for name, count in first.most_common())
-    assert f"(elsewhere: {counted})" in say(findings)
-
-
 def test_problems_that_nobody_measured_are_not_all():
     whole = make_report(variant_count=6)
     gone = whole.plan.cells[0].problem.id
@@ -651,11 +590,6 @@ def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason(
     assert f"UNCLEAR at 3, most often: {why_unclear}" in doubts([unclear, other, unclear, faster])
     assert doubts([unclear, unclear]) == why_unclear
     assert doubts([faster]) == ""
-
-
-def test_what_is_not_in_the_plan_did_not_fail(findings):
-    absent = heats.lacking_datum(findings.numbers, None)
-    assert (absent.text, absent.css, absent.title) == ("\u2013", "none", "not in the plan")
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -20,13 +20,11 @@ from profiler.findings.find import find
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import AnswerWhyDocument, why_of_answer
 from profiler.findings.why.find import FOUND, RunWhy, find_why
-from profiler.findings.why.planted import LEAST_STRENGTHS, PLANTED
-from profiler.metrics.catalogue import STALL_CAUSES, TENSOR_TYPES
+from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.model import Verdict
-from profiler.render.console.explain import COLUMNS, explain_text
+from profiler.render.console.explain import explain_text
 from profiler.render.page import render_page
 from profiler.render.tables.explained import explained
-from profiler.render.words import numbers
 from profiler.render.words import why as words
 from profiler.render.words.cards import cards
 
@@ -78,11 +76,6 @@ def test_every_roof_has_words(roof):
     assert words.roof_words(roof) != roof
 
 
-def test_roofs_of_tensor_cores_name_the_type():
-    for kind in TENSOR_TYPES:
-        assert words.roof_words(f"tensor_{kind}") == f"tensor cores ({kind.upper()})"
-
-
 def test_parts_are_called_by_their_sign():
     assert words.part_words(Part("instructions", 1.0)) == "more instructions"
     assert words.part_words(Part("instructions", -1.0)) == "fewer instructions"
@@ -91,42 +84,6 @@ def test_parts_are_called_by_their_sign():
     )
     assert words.part_words(Part("kernel:copy()", 1.0)) == "kernel copy"
     assert words.part_words(Part("kernel:copy()", -1.0)) == "no kernel copy"
-
-
-def test_the_sentence_names_the_largest_parts_and_what_is_left():
-    faster = account(
-        Part("instructions", -9e5),
-        Part("stall:barrier", -3e5),
-        Part("clock", 1e5),
-        Part("stall:wait", -1e5),
-        Part("stall:drain", -9e4),
-        Part("stall:misc", -1e3),
-    )
-    sentence = words.account_words(faster)
-    assert plain(sentence) == (
-        "fewer instructions (-900.0 µs), less waiting for other warps at barriers (-300.0 µs), "
-        "a lower clock (+100.0 µs), less waiting for fixed-latency dependencies (-100.0 µs), "
-        "all others (-91.00 µs)"
-    )
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_signs_are_the_same_in_the_sentence_and_in_the_tables(findings, pair):
-    """A minus once meant less time in the table, and in the sentence against the difference."""
-    text = plain(explain_text(findings, pair.cell, pair.first, pair))
-    (shown, *_) = explained(findings)["pairs"]
-    before, *steps, after = shown.parts
-    for part, row in zip(pair.account.parts, steps[:9], strict=False):
-        time, share = numbers.signed_time(part.ns), words.signed_share(part.ns, pair.account)
-        assert time[0] == share[0] == ("+" if part.ns >= 0 else "\u2212")
-        assert re.search(rf"{re.escape(plain(time))} +{re.escape(plain(share))} ", text)
-        assert (row.time.text, row.share.text) == (time, share)
-        raw = float(row.share.raw or "nan")
-        assert raw == pytest.approx(words.share_of_slower(part.ns, pair.account), rel=1e-4)
-    assert steps[-1].words.startswith("all ")
-    first, second, *parts = (float(row.time.raw) for row in (after, before, *steps))
-    assert sum(parts) == pytest.approx(first - second, abs=5), "raw numbers are rounded"
-    assert [before.words, after.words] == [pair.against.variant.label, pair.cell.variant.label]
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -140,37 +97,6 @@ def test_each_bar_of_a_waterfall_begins_where_the_one_before_ends(findings):
         assert start == pytest.approx(level)
         level = level_after
     assert after.begin_pct + after.width_pct == pytest.approx(level)
-
-
-def test_kernels_that_are_compared_together_are_named():
-    pooled = (("copy()",), ("add()", "add()", "exp()", "sum()", "max()", "div()"))
-    several = dataclasses.replace(account(Part("instructions", 1.0)), pooled=pooled)
-    assert words.pooled_words(several) == (
-        "Kernels without a counterpart are compared together: copy against "
-        f"2 {numbers.TIMES} add, exp, sum and 2 others."
-    )
-    assert words.pooled_words(account(Part("instructions", 1.0))) == ""
-
-
-def test_the_time_of_each_kernel_is_told_where_a_cell_has_several(pair):
-    (kernel,) = pair.first.kernels
-    other = dataclasses.replace(kernel.profile, name="void other(float*)")
-    kernels = (kernel, kernel, dataclasses.replace(kernel, profile=other))
-    several = dataclasses.replace(pair, first=CellWhy(pair.cell.id, kernels))
-    both, one = (numbers.show(n * kernel.duration_ns, "ns") for n in (2, 1))
-    assert words.kernel_times(several) == (
-        f"{pair.cell.variant.label} spends {both} in 2 {numbers.TIMES} softmax_vector, "
-        f"{one} in other."
-    )
-    assert words.kernel_times(pair) == ""
-
-
-def test_shares_are_of_the_time_of_the_slower_one():
-    slower = account(Part("instructions", 1e6), Part("clock", -2e5))
-    assert plain(words.signed_share(1e6, slower)) == "+50.0 %"
-    faster = account(Part("instructions", -2e6))
-    assert plain(words.signed_share(-2e6, faster)) == "-50.0 %"
-    assert plain(words.signed_share(-1e3, faster)) == "0.0 %", "nothing has no sign"
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -197,48 +123,6 @@ def test_a_launch_that_took_another_time_than_the_timed_ones_is_told(findings, p
     both = dataclasses.replace(pair, timed_ns=(first_ns / 2, 2 * second_ns))
     assert "The launches that were explained took" in words.why_sentence(both)
     assert "GHz, where torch is timed with" in words.why_sentence(both)
-
-
-def test_kernels_whose_caches_were_emptied_otherwise_where_they_were_timed(pair):
-    """The reason for which a chain of kernels takes another time where it is explained."""
-    (kernel,) = pair.second.kernels
-    several = CellWhy(pair.against.id, (kernel, kernel))
-    timed_ns = (pair.first.duration_ns, several.duration_ns / 2)
-    sentence = "Explained, each kernel begins with empty caches; timed, the later ones find what"
-    for flushed_per_launch in (True, False):
-        off = dataclasses.replace(
-            pair, second=several, timed_ns=timed_ns, flushed_per_launch=flushed_per_launch
-        )
-        assert (sentence in words.why_sentence(off)) == flushed_per_launch
-
-
-def test_under_a_roof_parts_that_are_next_to_nothing_are_left_out(pair):
-    assert 0 < abs(pair.roof_account.ceiling_ns) < 3
-    assert plain(words.roof_account_words(pair, pair.roof_account)) == (
-        "a higher share of the roof with less waiting at barriers (-47.61 µs), fewer bytes "
-        "(-1.665 µs). Both are limited by bandwidth of device memory: 1.048 GB at 78.0 % of its "
-        "roof against 1.053 GB at 66.6 %"
-    )
-
-
-def test_a_lower_share_of_a_roof_names_what_goes_with_it(pair):
-    """A barrier that was planted in a kernel that device memory limits was not named."""
-    slower = dataclasses.replace(pair.verdict, verdict=Verdict.SLOWER)
-    planted = dataclasses.replace(pair, verdict=slower, first=pair.second, second=pair.first)
-    largest, _ = words.roof_parts(planted, planted.roof_account)[0]
-    assert largest == "a lower share of the roof through waiting at barriers"
-    small = (dataclasses.replace(planted.causes[0], first_ns=20e3, second_ns=10e3),)
-    vars(planted)["causes"] = small
-    assert planted.cause_under_roof is None, "of 47 µs it makes 10"
-
-
-def test_nothing_of_a_roof_is_nothing_of_a_practical_one():
-    assert plain(words.practical_words("dram", 0.5)) == " (50.0 % of what a copy reached)"
-    assert (
-        plain(words.practical_words("dram", 1.063))
-        == " (1.06\N{MULTIPLICATION SIGN} what a copy reached)"
-    )
-    assert words.practical_words("dram", 0.0001) == words.practical_words("dram", math.nan) == ""
 
 
 def test_the_card_has_the_largest_part_and_whose_it_is(findings, pair):
@@ -316,59 +200,6 @@ def test_nothing_is_claimed_where_no_difference_is_shown(pair, verdict, expected
     assert expected in words.why_sentence(with_verdict(pair, verdict))
 
 
-def test_an_account_that_does_not_close_says_by_how_much(pair):
-    (kernel,) = pair.first.kernels
-    values = {**kernel.profile.values, "smsp__inst_issued.sum": 0.0}
-    issued = kernel.profile.value("smsp__inst_issued.sum")
-    # More instructions than the durations know of: counted in another pass, say.
-    values["smsp__inst_issued.sum"] = 1.1 * issued
-    profile = dataclasses.replace(kernel.profile, values=values)
-    stalls = {name for name in values if "average_warp_latency_issue_stalled" in name}
-    profile = dataclasses.replace(
-        profile, values={name: value for name, value in values.items() if name not in stalls}
-    )
-    other = dataclasses.replace(kernel, profile=profile)
-    off = dataclasses.replace(pair, first=CellWhy(pair.cell.id, (other,)))
-    assert not off.account.closes
-    only = rf"The factors are \d+\.\d\s% off the duration of {pair.cell.variant.label}: they are"
-    assert re.search(only, words.why_sentence(off))
-    assert "off the duration" not in words.why_sentence(pair)
-
-
-def test_causes_that_may_cost_the_same_share_a_row():
-    """Those that only a roof bounds cost what it leaves; two limits may be of as many warps."""
-    costs = {"dispatch_stalls": 39.86, "a_b": 39.8, "uneven_l2_slices": 39.861, "x_y": 20.0}
-    rows = words.cause_rows((name, ((share, "%"), (0.0, "%"))) for name, share in costs.items())
-    assert [row for row, _ in rows] == [
-        f"{words.cause_words('dispatch_stalls')}; {words.cause_words('uneven_l2_slices')} (tied)"
-        f" [planted in only {PLANTED['uneven_l2_slices'][2]}]",
-        "a b [never planted]",
-        "x y [never planted]",
-    ]
-    assert [shares for _, ((shares, _), _) in rows] == [39.86, 39.8, 20.0]
-    limits = ("occupancy_registers", "occupancy_shared_memory", "barrier_waits")
-    ((row, _),) = words.cause_rows((name, ((10.0, "%"),)) for name in limits)
-    assert row == (
-        "few warps in flight, limited by registers and by shared memory; waiting at barriers (tied)"
-        f" {words.planted_words(limits)}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("pairs", "amount", "bracket"),
-    [
-        (LEAST_STRENGTHS, "32.00 µs", f"[0.90 to 1.10{numbers.TIMES} in {LEAST_STRENGTHS}]"),
-        (LEAST_STRENGTHS - 1, "8.0 %", f"[planted in only {LEAST_STRENGTHS - 1}]"),
-    ],
-)
-def test_a_cause_has_a_time_from_four_planted_strengths_on(monkeypatch, pairs, amount, bracket):
-    monkeypatch.setitem(PLANTED, "barrier_waits", (0.9, 1.1, pairs))
-    given = words.cause_amount("barrier_waits", 32_000.0, 0.08)
-    ((row, (shown,)),) = words.cause_rows([("barrier_waits", (given,))])
-    assert plain(words.amount_words(shown)) == amount
-    assert row.endswith(bracket)
-
-
 def test_a_roof_limits_from_its_share_on_and_else_latency(pair):
     (kernel,) = pair.first.kernels
     assert words.limit_words(kernel).startswith("bandwidth of device memory, 78.0")
@@ -387,33 +218,6 @@ def test_a_roof_limits_from_its_share_on_and_else_latency(pair):
 
 
 # ---- the console ---------------------------------------------------------------------------------
-
-
-def test_the_text_has_the_answer_the_account_and_the_tree(findings, pair):
-    text = explain_text(findings, pair.cell, pair.first, pair)
-    assert "0.839\u00d7 [0.836, 0.844]" in text
-    assert "▼ FASTER" in text
-    assert "(one launch each under ncu; shares are of the slower one's time)" in text
-    assert "together" in text
-    assert "What limits vector-b256-r1-v4" in text
-    assert "64.7\u202f%  vector.cu:35  [for the load in line 32]  value[k][i] = " in text
-    assert "ncu's rule FPInstructions: estimated speedup 49.6\u202f% (local)" in text
-    assert max(map(len, text.splitlines())) <= COLUMNS
-
-
-def test_long_names_are_wrapped_and_only_source_text_is_cut(findings, pair):
-    name = "a" * 90
-    cells = [
-        dataclasses.replace(cell, variant=dataclasses.replace(cell.variant, label=name))
-        for cell in (pair.cell, pair.against)
-    ]
-    renamed = dataclasses.replace(pair, cell=cells[0], against=cells[1])
-    text = explain_text(findings, renamed.cell, renamed.first, renamed)
-    lines = text.splitlines()
-    assert len(lines) <= 60
-    assert max(map(len, lines)) <= COLUMNS
-    assert all("[for " in line for line in lines if line.endswith("…"))
-    assert re.search("\u202fµs here", text)
 
 
 def test_a_rule_of_ncu_without_an_estimate_says_so(findings, pair):
