@@ -28,9 +28,14 @@ from profiler.runner import protocol
 from profiler.runner.garbage import no_garbage_collection
 from profiler.runner.journal import Journal, LeavingError, open_journal
 from profiler.runner.opened import OpenedFiles
+from profiler.runner.orders import (
+    PREPARE,
+    ContextAtImportError,
+    NotWantedError,
+    Turn,
+    follow_orders,
+)
 from profiler.runner.protocol import Job
-from profiler.runner.standing.orders import follow_lines
-from profiler.runner.turn import ContextAtImportError, NotWantedError, Turn
 
 if TYPE_CHECKING:  # it imports torch
     from profiler.runner.session import Session
@@ -55,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for signum, code in _SIGNALS.items():
         signal.signal(signum, partial(_leave_for, code))
     try:
-        path = options.job or _job_after_torch(options.jobs[0], options.jobs[1], stamps)
+        path = options.job or _job_after_torch(options.orders[0], options.orders[1], stamps)
         job = protocol.read_job(path)
     except (OSError, ValueError) as error:
         _tell(f"cannot read the job: {error}")
@@ -63,9 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (LeavingError, _RefusedError) as leaving:
         _tell(str(leaving))
         return leaving.code
+    except NotWantedError:
+        return 0
     os.environ.update(job.environment)
     os.environ[protocol.RUNNER_VARIABLE] = str(os.getpid())
-    turn = Turn(path, job.waits, stamps)
+    turn = Turn(Path(job.orders) if job.orders else None, stamps)
     opened = OpenedFiles(job.watched, job.unwatched)
     opened.install()
     return _run(job, opened, turn)
@@ -76,26 +83,31 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("job", nargs="?", type=Path, help="a job as JSON; see runner/protocol.py")
     what.add_argument(
-        "--jobs",
+        "--orders",
         nargs=2,
         type=Path,
-        metavar=("PATHS", "JOURNAL"),
-        help="import torch, then run the job whose path is appended to PATHS; JOURNAL names this "
-        "process meanwhile",
+        metavar=("ORDERS", "JOURNAL"),
+        help="import torch, then run the job that ORDERS will name (runner/orders.py); JOURNAL "
+        "names this process meanwhile",
     )
     return parser
 
 
-def _job_after_torch(paths: Path, journal: Path, stamps: dict[str, float]) -> Path:
-    """Path of a job that comes later; torch is imported before it is waited for."""
+def _job_after_torch(orders: Path, journal: Path, stamps: dict[str, float]) -> Path:
+    """Path of a job that comes later; torch is imported before it is waited for.
+
+    Raises NotWantedError where none comes.
+    """
     with open_journal(journal) as stream:
         Journal(stream).write(protocol.PRELOADING, pid=os.getpid())
     with no_garbage_collection():
         _import_torch()
     stamps[protocol.TORCH_IMPORTED] = time.monotonic()
-    path = Path(os.fsdecode(next(follow_lines(paths))))
-    _print_beside(path)
-    return path
+    for order, path in follow_orders(orders):
+        if order == PREPARE:
+            _print_beside(Path(path))
+            return Path(path)
+    raise NotWantedError(PREPARE)
 
 
 def _import_torch() -> None:
@@ -135,12 +147,9 @@ def _run(job: Job, opened: OpenedFiles, turn: Turn) -> int:
 def _run_session(job: Job, journal: Journal, turn: Turn) -> int:
     """Run the session of a job, and those of the jobs that follow it in this process."""
     code, session = _run_to_its_end(partial(_opened_session, job, journal, turn), journal)
-    if code or session is None or not session.job.jobs:
+    if code or session is None:
         return code
-    for line in follow_lines(Path(session.job.jobs)):
-        if not line:
-            break
-        path = Path(os.fsdecode(line))
+    for path in turn.following_jobs():
         _print_beside(path)
         following = protocol.read_job(path)
         with open_journal(Path(following.journal)) as stream:
@@ -148,7 +157,7 @@ def _run_session(job: Job, journal: Journal, turn: Turn) -> int:
             code, session = _run_to_its_end(
                 partial(_following_session, session, following, journal), journal
             )
-        if code or session is None or not session.job.jobs:
+        if code or session is None:
             return code
     return 0
 
@@ -203,9 +212,9 @@ def _opened_session(job: Job, journal: Journal, turn: Turn) -> Session:
         session,
         workload,
     )
-    from profiler.runner.standing.session import StandingSession  # noqa: PLC0415
+    from profiler.runner.standing_session import StandingSession  # noqa: PLC0415
 
-    kind = StandingSession if job.orders else session.Session
+    kind = StandingSession if job.searches else session.Session
     try:
         return session.open_session(job, journal, turn, kind)
     except (workload.WorkloadError, ValueError) as error:

@@ -54,21 +54,6 @@ EXIT_TERMINATED = 143
 
 OUTPUT = ("stdout.txt", "stderr.txt")
 """Files beside a job for what the process prints."""
-GATES_FOLDER = "gates"
-"""Beside the job of a session that waits. Each gate is a file in it, which the orchestrator holds
-locked (flock). It is open when the lock is gone and the file says GATE_OPEN; where the lock alone
-is gone, the orchestrator is, or nobody wants the session any more."""
-IMPORT_GATE = "import"
-"""Before the workload is imported: a session of the run has told that this creates no context."""
-MODULES_GATE = "modules"
-"""Before a session waits for the device: a session of the run has told what its first launches
-imported (IMPORTED), by names behind GATE_OPEN, a line each; none where it did not."""
-DEVICE_GATE = "device"
-"""Before a context is created: the last launch of the session before is done."""
-VISITS_GATE = "visits"
-"""Before the first visit: the job has been written anew, with its cells and visits."""
-GATES = (IMPORT_GATE, MODULES_GATE, DEVICE_GATE, VISITS_GATE)
-GATE_OPEN = b"open"
 
 Params = Mapping[str, str | int | float | bool | None]
 
@@ -165,17 +150,14 @@ class Job:
     description: Mapping[str, Any] | None = None
     """What the function `described` of the workload makes a workload of, or EXPERIMENT alone; None
     where the module is the workload."""
-    waits: bool = False
-    """Whether the session is started before its turn: it stops at each of GATES. Its cells and
-    visits are in the job that stands in the same file when VISITS_GATE is open."""
-    jobs: str = ""
-    """File of jobs that this process does after this one: the path of each, a line as it comes; an
-    empty line ends the process. Their output goes to OUTPUT beside each. Empty: none follows."""
+    orders: str = ""
+    """File of orders (`runner/orders.py`) by which the session comes to its first visit, and by
+    which others follow it in its process; `cells` and `visits` are those of the job that is ordered
+    then. Empty: it takes every step at once, and none follows."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that a process sets which was started before its job was known."""
-    orders: str = ""
-    """File of orders (`runner/standing/orders.py`) that a standing session follows; it has no
-    visits of its own then. Empty: none."""
+    searches: bool = False
+    """Whether the session measures what a search orders; it has no visits of its own then."""
     version: int = PROTOCOL_VERSION
 
 

@@ -26,6 +26,7 @@ from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
 from profiler.runner.import_path import ImportLog, import_ahead
 from profiler.runner.journal import Journal, LeavingError
 from profiler.runner.kept_inputs import InputSums, KeptInputs
+from profiler.runner.orders import Turn
 from profiler.runner.protocol import Job, JobCell, JobVisit, Tolerance
 from profiler.runner.renewal import (
     NotRenewableError,
@@ -40,7 +41,6 @@ from profiler.runner.renewal import (
 from profiler.runner.rounding import Rounding, rounding_in
 from profiler.runner.seal import ImplausibleError, Seal, refuse_replaced
 from profiler.runner.timing import Launch, restore
-from profiler.runner.turn import Turn
 from profiler.runner.visits.base import MakeVisit, Visits
 from profiler.runner.visits.bursts import LaunchInTurn
 from profiler.runner.visits.kinds import make_visits
@@ -745,7 +745,7 @@ def open_session(job: Job, journal: Journal, turn: Turn, kind: type[Session] = S
     with _refusals_of_device():
         device = open_device(job.device)
         job = turn.job_with_visits(job)
-        if turn.waits:
+        if turn.orders is not None:
             journal.end_wait()
         visits = make_visits(job, device)
     return kind(

@@ -101,6 +101,6 @@ def test_one_process_makes_all_sessions_of_a_timer(profiler):
     ]
     assert opened[1]
     assert opened[1] == opened[2], "each session says what its numbers depend on"
-    assert not list(run.glob("raw/*/jobs.txt"))
+    assert not list(run.glob("raw/*/orders.jsonl"))
     outcomes = {cell["variant"]: cell["outcome"] for cell in done.json["cells"]}
     assert outcomes == {"well": "measured", "also": "measured", "bad": "crashed"}

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from profiler.collect import Collector, Command, read_text
@@ -17,7 +16,7 @@ from profiler.errors import naming
 from profiler.model import Visit
 from profiler.run_folder.folder import RunFolder, write_atomic
 from profiler.runner import protocol
-from profiler.runner.standing.orders import append_line
+from profiler.runner.orders import LEAVE, ORDERS_FILE, STEPS, VISIT
 from profiler.sessions.preloaded import Preloaded
 from profiler.sessions.process import (
     SessionResult,
@@ -26,11 +25,10 @@ from profiler.sessions.process import (
     start,
     stopped_on_leaving,
 )
-from profiler.sessions.waiting import Gates, Waiting
+from profiler.sessions.waiting import Orders, Waiting
 from profiler.sessions.watchdog import Limits, Record
 
 JOB = "job.json"
-JOBS = "jobs.txt"
 JOURNAL = "journal.jsonl"
 _RECOVER_TIMEOUT_S = 300.0
 _LEAVE_S = 5.0
@@ -68,35 +66,6 @@ class SessionTemplate:
         return replace(command, env={**command.env, **variables})
 
 
-@dataclass(frozen=True)
-class StandingProcess:
-    """A process of the runner that has ended its session and waits for another job."""
-
-    collector: str
-    process: subprocess.Popen[bytes]
-    """Its guard."""
-    jobs: Path
-    """File that its jobs are appended to."""
-
-    @property
-    def lives(self) -> bool:
-        """Whether it can still go on."""
-        return self.process.poll() is None
-
-    def hand(self, job: Path) -> None:
-        """Have it do a job."""
-        append_line(self.jobs, os.fsencode(job.absolute()))
-
-    def end(self) -> None:
-        """Have it leave by itself, as long as that does not take long; else it is ended."""
-        with stopped_on_leaving(self.process, _LEAVE_S), contextlib.suppress(OSError):
-            append_line(self.jobs, b"")
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(timeout=_LEAVE_S)
-        with contextlib.suppress(OSError):  # it stays in the attempt, where nobody reads it
-            self.jobs.unlink(missing_ok=True)
-
-
 def run_attempt(  # noqa: PLR0913 - the last three by keyword
     session: SessionTemplate,
     visits: Sequence[Visit],
@@ -104,49 +73,62 @@ def run_attempt(  # noqa: PLR0913 - the last three by keyword
     on_record: Callable[[Record], None] = ignore,
     *,
     waiting: Waiting | None = None,
-    standing: StandingProcess | None = None,
+    stays: bool = False,
     on_start: Callable[[], None] = lambda: None,
 ) -> SessionResult:
     """Run one process that makes these visits, and save what it left if its tool was killed.
 
-    Where its job says that others may follow, the process is left to the caller.
-
     Writes `job.json`; the runner writes `journal.jsonl`; the tool and the console output add their
-    files. `waiting`: the process, where it was started before its turn; it may make its visits
-    already; `standing`: where it has ended another session. `on_start` is called when it has been
-    started. Raises Interrupted on Ctrl-C.
+    files. `waiting`: the process, where it was started before; it may make its visits already.
+    `stays`: when its session is over it is left to the caller, who may have it make another.
+    `on_start` is called when it has been started. Raises Interrupted on Ctrl-C.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    journal = folder / JOURNAL
     if waiting is None:
-        write_job(_job(session, visits, journal), folder / JOB)
-    elif not waiting.has_visits:
-        hand_visits(session, visits, waiting)
-    if standing is not None:
-        standing.hand(folder / JOB)
-    begun = waiting or standing
+        write_job(_job(session, visits, folder), folder / JOB)
+    elif waiting.visits is None:
+        hand_visits(session, visits, waiting, stays=stays)
+    result = None
     try:
-        return run_session(
+        result = run_session(
             session.command(folder),
             folder=folder,
             limits=session.limits,
-            journal=journal,
+            journal=folder / JOURNAL,
             on_record=on_record,
             lock_file=session.lock_file,
-            process=None if begun is None else begun.process,
+            process=None if waiting is None else waiting.process,
             on_start=on_start,
-            stays=bool(session.job.jobs),
+            stays=stays,
         )
+        return result
     finally:
-        if waiting is not None:
-            waiting.clear()
+        if waiting is not None and (result is None or result.standing is None):
+            waiting.orders.clear()
         recover(session.collector, folder)
 
 
-def hand_visits(session: SessionTemplate, visits: Sequence[Visit], waiting: Waiting) -> None:
-    """Let a process that waits make these visits."""
-    write_job(_job(session, visits, waiting.folder / JOURNAL), waiting.folder / JOB)
-    waiting.open(*protocol.GATES)
+def hand_visits(
+    session: SessionTemplate, visits: Sequence[Visit], waiting: Waiting, *, stays: bool = False
+) -> None:
+    """Have a process that waits make these visits; `stays`: others may follow."""
+    job = replace(_job(session, visits, waiting.folder), orders=str(waiting.orders.path))
+    write_job(job, waiting.folder / JOB)
+    for step in STEPS[:-1]:
+        waiting.orders.let_through(step)
+    waiting.orders.give(VISIT, str((waiting.folder / JOB).absolute()))
+    if not stays:
+        waiting.orders.let_go()
+
+
+def leave(waiting: Waiting) -> None:
+    """Have a process leave by itself, as long as that does not take long; else it is ended."""
+    with stopped_on_leaving(waiting.process, _LEAVE_S), contextlib.suppress(OSError):
+        waiting.orders.give(LEAVE)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            waiting.process.wait(timeout=_LEAVE_S)
+    with contextlib.suppress(OSError):  # it stays in the attempt, where nobody reads it
+        waiting.orders.clear()
 
 
 def start_waiting(
@@ -156,27 +138,27 @@ def start_waiting(
     inherits: int | None = None,
     preloaded: Preloaded | None = None,
 ) -> Waiting:
-    """Start a process for a session before its turn: it stops at its gates.
+    """Start a process for a session before its turn: it takes each step when that is ordered.
 
     `inherits`: descriptor that it keeps open to its end; `preloaded`: the process, where it runs.
     Raises OSError where the file system of the folder has no locks, or the process cannot start.
     """
     command = session.command(folder)
-    job = replace(_job(session, (), folder / JOURNAL), waits=True, environment=command.env)
-    write_job(job, folder / JOB)
-    begin = partial(
-        start,
-        command,
-        folder=folder,
-        limits=session.limits,
-        journal=folder / JOURNAL,
-        lock_file=session.lock_file,
-        inherits=inherits,
-    )
-    if preloaded is not None:
-        begin = partial(preloaded.hand, folder / JOB)
-    waiting = start_at_gates(session.job.session, folder, begin)
-    return waiting if preloaded is None else replace(waiting, began=preloaded.began)
+    with orders_in(folder) as orders:
+        job = replace(_job(session, (), folder), orders=str(orders.path), environment=command.env)
+        write_job(job, folder / JOB)
+        if preloaded is not None:
+            process = preloaded.hand(folder / JOB)
+            return Waiting(job.session, folder, process, orders, began=preloaded.began)
+        process = start(
+            command,
+            folder=folder,
+            limits=session.limits,
+            journal=folder / JOURNAL,
+            lock_file=session.lock_file,
+            inherits=inherits,
+        )
+        return Waiting(job.session, folder, process, orders)
 
 
 @contextlib.contextmanager
@@ -190,18 +172,17 @@ def reserved_attempt(run: RunFolder, session: str) -> Iterator[Path]:
         raise
 
 
-def start_at_gates(
-    name: str, folder: Path, begin: Callable[[], subprocess.Popen[bytes]]
-) -> Waiting:
-    """Start a process behind gates that lie in its folder; `begin` starts it.
+@contextlib.contextmanager
+def orders_in(folder: Path) -> Iterator[Orders]:
+    """Orders to a process that is started in the body; let go where that fails.
 
-    Raises OSError as `start_waiting` does.
+    Raises OSError where the file system has no locks.
     """
-    gates = Gates(folder / protocol.GATES_FOLDER)
+    orders = Orders(folder.absolute() / ORDERS_FILE)
     try:
-        return Waiting(name, folder, begin(), gates)
+        yield orders
     except BaseException:
-        gates.let_go()
+        orders.let_go()
         raise
 
 
@@ -257,13 +238,13 @@ def journal_visits(folder: Path) -> frozenset[Visit]:
     )
 
 
-def _job(session: SessionTemplate, visits: Sequence[Visit], journal: Path) -> protocol.Job:
+def _job(session: SessionTemplate, visits: Sequence[Visit], folder: Path) -> protocol.Job:
     """Job of one process, with the cells that it visits and those of other problems announced."""
     visited = {visit.cell for visit in visits}
     problems = {cell.problem for cell in session.job.cells if cell.id in visited}
     return replace(
         session.job,
-        journal=str(journal.absolute()),
+        journal=str((folder / JOURNAL).absolute()),
         cells=tuple(
             cell
             for cell in session.job.cells

@@ -3,9 +3,9 @@
 Where no tool is around the runner, the first may have been started before the experiment was read
 (`profiler.sessions.preloaded`).
 
-They load their tool, Python and torch, and wait at their first gate, in the folder of a new run or
-of the one that probably goes on: the first from the start, the second beside the builds, where two
-may wait. Which session comes first is a guess. Where the builds show that it is another one, or
+They load their tool, Python and torch, and wait for their first order, in the folder of a new run
+or of the one that probably goes on: the first from the start, the second beside the builds, where
+two may wait. Which session comes first is a guess. Where the builds show that it is another one, or
 that nothing is missing, the process ends unused, and its folder goes.
 """
 
@@ -34,13 +34,14 @@ from profiler.run_folder.folder import (
     runs,
 )
 from profiler.runner import protocol
+from profiler.runner.orders import ORDERS_FILE
 from profiler.sessions.attempt import reserved_attempt, start_waiting
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import Execution
 from profiler.sessions.preloaded import Preloaded, Preloading
 from profiler.sessions.sources import digests_now, watched_folders
 from profiler.sessions.templates import Templates
-from profiler.sessions.waiting import Waiting, is_held, places
+from profiler.sessions.waiting import Waiting, is_locked, places
 
 
 @dataclass(eq=False)
@@ -203,10 +204,10 @@ def _remove_run(folder: Path) -> None:
 
 def _clear_abandoned_runs(folder: Path) -> None:
     """Take away runs that had not begun when their profiler was killed."""
-    for gates in folder.glob(f"*/raw/*/{protocol.GATES_FOLDER}"):
-        run = RunFolder(gates.parents[2])
-        linked = any(path.is_symlink() for path in (gates, *list(gates.parents)[:3]))
-        if not linked and not run.exists() and not is_held(gates):
+    for orders in folder.glob(f"*/raw/*/{ORDERS_FILE}"):
+        run = RunFolder(orders.parents[2])
+        linked = any(path.is_symlink() for path in (orders, *list(orders.parents)[:3]))
+        if not linked and not run.exists() and not is_locked(orders):
             shutil.rmtree(run.path, ignore_errors=True)
 
 

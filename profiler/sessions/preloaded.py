@@ -7,7 +7,6 @@ no tool is around the runner (CUPTI, the timers), its process needs nothing of t
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 import threading
@@ -21,12 +20,12 @@ from profiler.collect.timer import RUNNER
 from profiler.machine.environment import Gpu, Inquiry
 from profiler.machine.locks import open_lock_file, session_lock_file
 from profiler.machine.temporary_folders import temporary_folder
-from profiler.runner.standing.orders import append_line
+from profiler.runner.orders import ORDERS_FILE, PREPARE
 from profiler.sessions.process import start, stopped_on_leaving
+from profiler.sessions.waiting import Orders
 from profiler.sessions.watchdog import Limits
 
 _GRACE_S = 5.0
-_JOB_PATHS = "jobs.txt"
 _JOURNAL = "journal.jsonl"
 """Names the process for its guard, until the journal of a session does."""
 
@@ -40,7 +39,7 @@ class Preloaded:
     """Descriptor of this GPU's session lock, not locked; the process keeps it open as well."""
     held: contextlib.ExitStack
     """Closes it here."""
-    folder: Path
+    orders: Orders
     process: subprocess.Popen[bytes]
     """Its guard."""
     began: float = field(default_factory=time.monotonic)
@@ -58,7 +57,8 @@ class Preloaded:
 
     def hand(self, job: Path) -> subprocess.Popen[bytes]:
         """Have it do a job, and give its process; what it prints goes to files beside the job."""
-        append_line(self.folder / _JOB_PATHS, os.fsencode(job.absolute()))
+        self.orders.give(PREPARE, str(job.absolute()))
+        self.orders.let_go()
         return self.process
 
 
@@ -114,10 +114,11 @@ def preloading(inquiry: Inquiry, *, even_without_gpu: bool) -> Iterator[Preloadi
 
 
 def _started(gpu: Gpu, folder: Path) -> Preloaded:
-    (folder / _JOB_PATHS).touch()
     with contextlib.ExitStack() as opened:
+        orders = Orders(folder / ORDERS_FILE)
+        opened.callback(orders.let_go)
         lock = opened.enter_context(open_lock_file(session_lock_file(gpu.uuid)))
-        arguments = ("--jobs", str(folder / _JOB_PATHS), str(folder / _JOURNAL))
+        arguments = ("--orders", str(orders.path), str(folder / _JOURNAL))
         process = start(
             Command((sys.executable, "-P", str(RUNNER), *arguments)),
             folder=folder,
@@ -126,4 +127,4 @@ def _started(gpu: Gpu, folder: Path) -> Preloaded:
             lock_file=None,
             inherits=lock,
         )
-        return Preloaded(gpu.uuid, lock, opened.pop_all(), folder, process)
+        return Preloaded(gpu.uuid, lock, opened.pop_all(), orders, process)

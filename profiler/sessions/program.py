@@ -1,8 +1,8 @@
 """External commands: one process under ncu or nsys is one visit of one cell.
 
 Under ncu it may be started before its turn: ncu then starts `runner/external/held_program.py` in
-place of the program. That stops at a gate, as the process of a session does (`runner/turn.py`), and
-becomes the program. Its end is seen before that of ncu (`ProgramEnd`), so that the next
+place of the program. That waits until its orders come (`runner/orders.py`), and becomes the
+program. Its end is seen before that of ncu (`ProgramEnd`), so that the next
 one need not wait for ncu.
 """
 
@@ -12,7 +12,6 @@ import fcntl
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -28,7 +27,8 @@ from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import JOURNAL_FILE
 from profiler.runner import protocol
-from profiler.sessions.attempt import has_started, start_at_gates
+from profiler.runner.orders import ORDERS_FILE, VISIT
+from profiler.sessions.attempt import has_started, orders_in
 from profiler.sessions.process import EndCause, SessionResult, run_session, start
 from profiler.sessions.recovery import ending, fault_of_host, signal_of
 from profiler.sessions.waiting import Waiting, is_locked
@@ -57,7 +57,7 @@ class Program:
 
     @property
     def can_wait(self) -> bool:
-        """Whether its visits can be held at a gate: where a visit runs the program once."""
+        """Whether its visits can wait for their turn: where a visit runs the program once."""
         return isinstance(self.tool, Ncu) and self.tool.replay_mode != APPLICATION_REPLAY
 
     def command(
@@ -73,7 +73,7 @@ class Program:
 
         `parts`: those whose launches are profiled; None: all launches that the workload asks for.
         `counted`: launches after the last that is taken are profiled as well, to know their number.
-        `held`: the program waits for its turn at the gate in `folder`.
+        `held`: the program waits for its turn, by the orders in `folder`.
         Raises SpecError for a placeholder without a value, or a program that is not there.
         """
         workload = self.workload
@@ -148,7 +148,7 @@ class Program:
 
 
 def _holder(folder: Path) -> tuple[str, ...]:
-    """Command line that runs what follows it when the gate in `folder` opens."""
+    """Command line that runs what follows it when its orders in `folder` have come."""
     return (sys.executable, "-I", "-S", str(HOLDER), str(folder.absolute()))
 
 
@@ -157,15 +157,21 @@ def start_waiting_visit(program: Program, name: str, command: Command, folder: P
 
     Raises OSError where the file system of the folder has no locks, or the process cannot start.
     """
-    begin = partial(
-        start,
-        _with_variables(program, command),
-        folder=folder,
-        limits=program.limits,
-        journal=None,  # the guard ends what is innermost: the program
-        lock_file=program.lock_file,
-    )
-    return start_at_gates(name, folder, begin)
+    with orders_in(folder) as orders:
+        process = start(
+            _with_variables(program, command),
+            folder=folder,
+            limits=program.limits,
+            journal=None,  # the guard ends what is innermost: the program
+            lock_file=program.lock_file,
+        )
+        return Waiting(name, folder, process, orders)
+
+
+def go(waiting: Waiting) -> None:
+    """Have a program that waits begin; it inherits the lock on its orders."""
+    waiting.orders.give(VISIT)
+    waiting.orders.let_go()
 
 
 def run_visit(  # noqa: PLR0913 - the last three by keyword
@@ -184,7 +190,7 @@ def run_visit(  # noqa: PLR0913 - the last three by keyword
     """
     if waiting is None:
         return _by_exit_code(program, _run(program, command, folder, on_start=on_start))
-    waiting.open(*protocol.GATES)
+    go(waiting)
     try:
         end = run_session(
             command,
@@ -197,7 +203,7 @@ def run_visit(  # noqa: PLR0913 - the last three by keyword
             poll_s=_POLL_S,
         )
     finally:
-        waiting.clear()
+        waiting.orders.clear()
     return _by_exit_code(program, end)
 
 
@@ -289,16 +295,12 @@ class ProgramEnd:
         """
         if self._started is None:
             self._started = next(protocol.read_journal(self.folder / JOURNAL_FILE), None)
-        if self._started is None or is_locked(self._gate, fcntl.LOCK_EX):
+        if self._started is None or is_locked(self.folder / ORDERS_FILE, fcntl.LOCK_EX):
             return False
         if _lives(int(self._started["pid"])):
             return False
         starts = _start_times_below(self.guard)
         return bool(starts) and max(starts) <= int(self._started["start_time"])
-
-    @property
-    def _gate(self) -> Path:
-        return self.folder / protocol.GATES_FOLDER / protocol.VISITS_GATE
 
 
 def _lives(pid: int) -> bool:

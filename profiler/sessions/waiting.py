@@ -1,10 +1,9 @@
 """Sessions that were started before their turn, and wait for it without a CUDA context.
 
-A process that waits has its tool, Python, torch and the workload loaded. It stops at gates
-(`GATES` of `runner/protocol.py`): files that this process holds locked, and opens one after another
-as the session before gets on. Whatever ends this process lets them go unopened, and the session
-leaves; its guard ends it as well. Whatever ends the session is seen when its turn comes: another is
-started in its place.
+A process that waits has its tool, Python, torch and the workload loaded. It takes each further
+step when it is ordered (`runner/orders.py`), as the session before gets on. Whatever ends this
+process lets the file of orders go, and the session leaves; its guard ends it as well. Whatever ends
+the session is seen when its turn comes: another is started in its place.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from profiler.errors import UsageError
 from profiler.model import Visit
 from profiler.run_folder.folder import SESSION_FILE
 from profiler.runner import protocol
+from profiler.runner.orders import DEVICE, IMPORT, MODULES, ORDERS_FILE, VISIT, line_of
 from profiler.sessions.process import kill_group
 from profiler.sessions.watchdog import Record
 
@@ -37,43 +37,49 @@ _GONE_S = 10.0
 """For a session that is not wanted any more; it has nothing to keep."""
 
 
-class Gates:
-    """The gates of one session, held locked until each is opened or let go."""
+class Orders:
+    """Orders to one process, in a file that is held locked as long as more may come."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._held: dict[str, int] = {}
-        folder.mkdir(parents=True)
+    def __init__(self, path: Path) -> None:
+        """Make the file; raises OSError where its file system has no locks."""
+        self.path = path
+        self._given: set[str] = set()
+        self._descriptor: int | None = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        )
         try:
-            for name in protocol.GATES:
-                self._held[name] = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-                fcntl.flock(self._held[name], fcntl.LOCK_EX)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         except OSError:
             self.let_go()
             raise
 
-    def open(self, name: str, text: str = "") -> None:
-        """Open one gate, with a text for who passes; again is nothing."""
-        descriptor = self._held.pop(name, None)
-        if descriptor is not None:
-            os.pwrite(descriptor, protocol.GATE_OPEN + text.encode(), 0)
-            _let_go(descriptor)
+    def give(self, order: str, argument: Any = None) -> None:
+        """Give an order, unless nothing is to come any more."""
+        if self._descriptor is not None:
+            os.write(self._descriptor, line_of(order, argument))
+            self._given.add(order)
 
-    def is_open(self, name: str) -> bool:
-        """Whether a gate was opened."""
-        return name not in self._held
+    def let_through(self, step: str, argument: Any = None) -> None:
+        """Order a step of a session, once."""
+        if step not in self._given:
+            self.give(step, argument)
+
+    def has_given(self, order: str) -> bool:
+        """Whether an order was given."""
+        return order in self._given
 
     def let_go(self) -> None:
-        """Let the gates go that are not open: who waits there leaves."""
-        for descriptor in self._held.values():
-            _let_go(descriptor)
-        self._held.clear()
+        """Give no more orders: who waits for one leaves."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            # Not by closing alone: a process that is being started may have a copy for a moment.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
 
-
-def _let_go(descriptor: int) -> None:
-    # Not by closing it alone: a process that is being started may have a copy for a moment.
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
-    os.close(descriptor)
+    def clear(self) -> None:
+        """Let go, and take the file away."""
+        self.let_go()
+        self.path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -86,18 +92,13 @@ class Waiting:
     """Folder of the attempt that it becomes when its turn has come."""
     process: subprocess.Popen[bytes]
     """Its guard."""
-    gates: Gates
+    orders: Orders
     began: float = field(default_factory=time.monotonic)
     """When it was started, by the system's monotonic clock."""
     visits: tuple[Visit, ...] | None = None
     """Visits that it makes while the session before still ends; None: it waits."""
     sampling: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     """Samples the clocks of the GPU until it is closed, where it makes visits."""
-
-    def open(self, *names: str) -> None:
-        """Open gates, in this order."""
-        for name in names:
-            self.gates.open(name)
 
     @property
     def lives(self) -> bool:
@@ -107,23 +108,18 @@ class Waiting:
     @property
     def may_have_context(self) -> bool:
         """Whether it was let through to the device."""
-        return self.gates.is_open(protocol.DEVICE_GATE)
+        return self.orders.has_given(DEVICE)
 
     @property
     def has_visits(self) -> bool:
         """Whether it was told what to visit."""
-        return self.gates.is_open(protocol.VISITS_GATE)
-
-    def clear(self) -> None:
-        """Take the gates away: the session has ended."""
-        self.gates.let_go()
-        shutil.rmtree(self.gates.folder, ignore_errors=True)
+        return self.orders.has_given(VISIT)
 
     def dismiss(self) -> None:
         """Tell it to end, and do not wait for that."""
         if self.process.stdin is not None:
             self.process.stdin.close()
-        self.gates.let_go()
+        self.orders.let_go()
 
     def end(self) -> None:
         """End it, and take away its folder, which holds no results that are wanted."""
@@ -136,12 +132,7 @@ class Waiting:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def is_held(gates: Path) -> bool:
-    """Whether somebody holds gates that lie in a folder."""
-    return any(is_locked(gates / name, fcntl.LOCK_SH) for name in protocol.GATES)
-
-
-def is_locked(file: Path, against: int) -> bool:
+def is_locked(file: Path, against: int = fcntl.LOCK_SH) -> bool:
     """Whether somebody's lock on a file keeps one of this kind away (`fcntl.LOCK_SH`, `LOCK_EX`).
 
     A file that is not there has none.
@@ -156,11 +147,14 @@ def is_locked(file: Path, against: int) -> bool:
 
 def clear_abandoned(raw: Path) -> None:
     """Take away what sessions left that waited when the orchestrator was killed."""
-    for gates in raw.glob(f"*/{protocol.GATES_FOLDER}"):
-        folder = gates.parent
-        if not folder.is_symlink() and not is_held(gates):
-            begun = (folder / SESSION_FILE).exists()
-            shutil.rmtree(gates if begun else folder, ignore_errors=True)
+    for orders in raw.glob(f"*/{ORDERS_FILE}"):
+        folder = orders.parent
+        if folder.is_symlink() or is_locked(orders):
+            continue
+        if (folder / SESSION_FILE).exists():
+            orders.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def places() -> int:
@@ -195,8 +189,8 @@ class WaitingRoom(Generic[E]):
     """Whether importing the workload is known to create no context, or nothing is imported."""
     begun: Waiting | None = None
     """The process that makes visits before its turn."""
-    _modules: str = ""
-    """Names of the modules that the first launches of this run imported, a line each."""
+    _modules: Sequence[str] = ()
+    """Names of the modules that the first launches of this run imported."""
     _waiting: dict[str, Waiting] = field(default_factory=dict)
     """By name of the session, in the order of their turns."""
     _ready: set[str] = field(default_factory=set)
@@ -233,9 +227,9 @@ class WaitingRoom(Generic[E]):
         except (OSError, UsageError):  # the session will say what is wrong when it is its turn
             return None
         if self.import_is_safe:
-            waiting.open(protocol.IMPORT_GATE)
+            waiting.orders.let_through(IMPORT)
         if self._modules:
-            waiting.gates.open(protocol.MODULES_GATE, self._modules)
+            waiting.orders.let_through(MODULES, self._modules)
         return waiting
 
     def take(self, session: str) -> Waiting | None:
@@ -271,13 +265,14 @@ class WaitingRoom(Generic[E]):
         if event == protocol.SESSION_STARTED and not self.import_is_safe:
             self._imported(context_at_import=record.get("context_at_import") is not False)
         elif event == protocol.IMPORTED and not self._modules:
-            self._modules = "\n".join(record["modules"])
+            self._modules = record["modules"]
             for waiting in self._waiting.values():
-                waiting.gates.open(protocol.MODULES_GATE, self._modules)
+                waiting.orders.let_through(MODULES, self._modules)
         elif event == protocol.SESSION_FINISHED and self._waiting:
             name, waiting = next(iter(self._waiting.items()))
             if name in self._ready and again in (None, name) and self.import_is_safe:
-                waiting.open(protocol.MODULES_GATE, protocol.DEVICE_GATE)
+                waiting.orders.let_through(MODULES)
+                waiting.orders.let_through(DEVICE)
                 return waiting
         return None
 
@@ -314,7 +309,7 @@ class WaitingRoom(Generic[E]):
             return
         self.import_is_safe = True
         for waiting in self._waiting.values():
-            waiting.open(protocol.IMPORT_GATE)
+            waiting.orders.let_through(IMPORT)
 
     def _dismiss(self, names: Sequence[str]) -> None:
         for name in names:

@@ -56,7 +56,7 @@ class CountedVisits(Visits):
         self._profiler = self.counters = RangeProfiler(
             library, job.counters, device, gpu, flush=job.flush, most_kernels=KERNELS
         )
-        self._is_last = not job.jobs
+        self._is_last = not job.orders
         """Whether no other session of this process counts, perhaps the same."""
         self._built = {cell.id for cell in job.cells if cell.library is not None}
         """Cells whose launches compile nothing: each is like the first."""

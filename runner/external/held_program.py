@@ -5,15 +5,15 @@ there in milliseconds:
 
     python -I -S held_program.py FOLDER PROGRAM [ARGUMENT …]
 
-The tool starts while an earlier program measures; this process waits at a gate in FOLDER without
-using the CPU. Whatever ends the orchestrator lets the gate go unopened, and it leaves. The program
-gets environment, folder, arguments, streams and process id as they are. It is not started as a
-child: ncu takes 0.9 s longer for a program that was forked (H200).
+The tool starts while an earlier program measures; this process waits for the lock on its orders in
+FOLDER without using the CPU. Whatever ends the orchestrator frees the lock without an order, and it
+leaves. The program gets environment, folder, arguments, streams and process id as they are. It is
+not started as a child: ncu takes 0.9 s longer for a program that was forked (H200).
 
-The program inherits the gate, locked: the lock is free when the program and all that it started
-have ended. Those that close what they inherit are found by the journal, which has the process id of
-the program and when it started. Its words are those of `runner/protocol.py`, which takes longer to
-import than all of this.
+The program inherits the file of orders, locked: the lock is free when the program and all that it
+started have ended. Those that close what they inherit are found by the journal, which has the
+process id of the program and when it started. Its words are those of `runner/orders.py` and
+`runner/protocol.py`, which take longer to import than all of this.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ import signal
 import sys
 import time
 
-GATE, OPEN = "gates/visits", b"open"
-JOURNAL = "journal.jsonl"
+ORDERS, JOURNAL = "orders.jsonl", "journal.jsonl"
+VISIT = b'["visit"'
+"""Beginning of the order that counts here."""
+_MOST_BYTES = 4096
 CANNOT_START = 127
 """Exit code when the program cannot be run, as a shell gives it."""
 _SHELL = "/bin/sh"
 _DESCRIPTOR = 100
-"""The lowest file descriptor that the gate may get: a shell script has 3 to 9 for itself."""
+"""The lowest file descriptor that the orders may get: a shell script has 3 to 9 for itself."""
 _START_TIME = 19
 """Field of /proc/PID/stat, counted from the one after the name."""
 _TICK_S = 0.01
@@ -46,7 +48,7 @@ def main() -> int:
     loaded_at = time.monotonic()
     folder, *command = sys.argv[1:]
     time.sleep(_TICK_S)
-    if not _is_its_turn(f"{folder}/{GATE}"):
+    if not _is_its_turn(f"{folder}/{ORDERS}"):
         return 0
     stamps = {"loaded": loaded_at, "turn": time.monotonic()}
     _write(
@@ -65,13 +67,13 @@ def _start_time() -> int:
         return int(stream.read().rpartition(b")")[2].split()[_START_TIME])
 
 
-def _is_its_turn(gate: str) -> bool:
-    """Wait at the gate; whether it was opened, not only let go. The program inherits its lock."""
+def _is_its_turn(orders: str) -> bool:
+    """Wait for the lock; whether its order has come then. The program inherits the lock."""
     try:
-        descriptor = os.open(gate, os.O_RDONLY)
+        descriptor = os.open(orders, os.O_RDONLY)
         inherited = fcntl.fcntl(descriptor, fcntl.F_DUPFD, _DESCRIPTOR)
         fcntl.flock(inherited, fcntl.LOCK_SH)
-        return os.read(inherited, len(OPEN)) == OPEN
+        return VISIT in os.read(inherited, _MOST_BYTES)
     except OSError:
         return False
 

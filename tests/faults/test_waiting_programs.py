@@ -64,7 +64,7 @@ def assert_one_at_a_time(profiler, visits, cut_short=0):
     assert len(notes(profiler)) == visits, notes(profiler)
     assert not [note for note in notes(profiler) if "two at once" in note]
     (run,) = profiler.runs()
-    assert not list(run.glob("raw/*/gates"))
+    assert not list(run.glob("raw/*/orders.jsonl"))
     assert len(list(run.glob("raw/*"))) == len(list(run.glob("raw/*/session.json")))
     assert len(attempts(run)) == visits + cut_short
 
@@ -281,7 +281,7 @@ def test_an_interrupt_ends_what_runs_and_what_waits(paused):
     assert code == 130, err
     _, alive = psutil.wait_procs(below, timeout=60)
     assert not alive
-    assert not list(paused.run.glob("raw/*/gates"))
+    assert not list(paused.run.glob("raw/*/orders.jsonl"))
 
 
 def test_passes_by_application_replay_run_the_program_without_a_gate(profiler):

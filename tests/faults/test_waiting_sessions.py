@@ -48,7 +48,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 def recipe(params):
-    while list(HERE.glob("reports/*/*/raw/*/gates")) and not (HERE / "go").exists():
+    while list(HERE.glob("reports/*/*/raw/*/orders.jsonl")) and not (HERE / "go").exists():
         time.sleep(0.02)
     if (HERE / "go").exists() and (HERE / "go").read_text():
         raise OSError((HERE / "go").read_text())
@@ -143,7 +143,7 @@ def assert_complete(run, visits=6 + 2):  # the baseline twice a block, and the c
     """Every visit was measured once, and nothing is left of what waited."""
     made = [visit for attempt in attempts(run) for visit in map(str, visits_of(attempt))]
     assert len(made) == visits
-    assert not list(run.glob("raw/*/gates"))
+    assert not list(run.glob("raw/*/orders.jsonl"))
     assert len(list(run.glob("raw/*"))) == len(list(run.glob("raw/*/session.json")))
 
 
@@ -348,15 +348,15 @@ class Building:
         workload = {"module": "workload.py", "space": "space.py"}
         self.spec = write_spec(self.profiler, workload, blocks)
         self.process = self.profiler.start(self.spec, "--no-report", endings_go=self.go)
-        self.gates = wait_for(self._waits)
-        self.folder = self.gates.parent
+        self.orders = wait_for(self._waits)
+        self.folder = self.orders.parent
         self.below = psutil.Process(self.process.pid).children(recursive=True)
 
     def _waits(self):
-        """The gates of the first session, once its runner has opened its journal."""
-        pattern = "reports/mine/*/raw/ncu-timing.*/gates"
-        gates = next(self.profiler.folder.glob(pattern), None)
-        return gates if gates and (gates.parent / "journal.jsonl").exists() else None
+        """The orders to the first session, once its runner has opened its journal."""
+        pattern = "reports/mine/*/raw/ncu-timing.*/orders.jsonl"
+        orders = next(self.profiler.folder.glob(pattern), None)
+        return orders if orders and (orders.parent / "journal.jsonl").exists() else None
 
     def kill(self):
         """Kill the profiler; all that it started ends."""

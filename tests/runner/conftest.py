@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from profiler.runner.journal import Journal
+from profiler.runner.orders import Turn
 from profiler.runner.protocol import Job, JobCell, JobVisit, read_journal, write_job
 from profiler.runner.session import open_session
-from profiler.runner.turn import Turn
 
 WORKLOADS = Path(__file__).parent / "workloads"
 REPO = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ class Workbench:
     def run(self, job):
         """Run a job in this process; returns its journal."""
         with Path(job.journal).open("a", encoding="utf-8") as stream:
-            open_session(job, Journal(stream), Turn(Path(job.journal), waits=False)).run()
+            open_session(job, Journal(stream), Turn(None)).run()
         return self.journal(job)
 
     def run_process(self, job):

@@ -14,6 +14,7 @@ from whole_runs import heed_keys
 
 from profiler.runner import protocol
 from profiler.runner.external import held_program
+from profiler.runner.orders import ORDERS_FILE, VISIT, line_of
 from profiler.sessions.attempt import JOURNAL
 
 HOLDER = Path(held_program.__file__)
@@ -36,9 +37,8 @@ sys.stderr.write("to stderr")
 
 @pytest.fixture
 def gate(tmp_path):
-    """The gate in the folder of a visit, held locked."""
-    path = tmp_path / protocol.GATES_FOLDER / protocol.VISITS_GATE
-    path.parent.mkdir()
+    """The orders in the folder of a visit, held locked."""
+    path = tmp_path / ORDERS_FILE
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     yield Gate(descriptor)
@@ -53,7 +53,7 @@ class Gate:
         fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
     def open(self):
-        os.pwrite(self.descriptor, protocol.GATE_OPEN, 0)
+        os.pwrite(self.descriptor, line_of(VISIT), 0)
         self.let_go()
 
 
@@ -136,7 +136,7 @@ def test_a_script_that_names_no_interpreter_is_run_by_the_shell(tmp_path, gate):
 def test_it_waits_without_the_cpu_and_leaves_where_the_gate_is_let_go_unopened(tmp_path, gate):
     ran = tmp_path / "ran"
     with held(tmp_path, "/usr/bin/touch", ran) as process:
-        wait_for(lambda: has_open(process.pid, tmp_path / held_program.GATE))
+        wait_for(lambda: has_open(process.pid, tmp_path / held_program.ORDERS))
         before = cpu_ticks(process.pid)
         time.sleep(0.3)
         assert cpu_ticks(process.pid) - before <= 1
@@ -181,6 +181,6 @@ def start_time(pid):
 
 
 def test_its_words_are_those_of_the_protocol():
-    assert f"{protocol.GATES_FOLDER}/{protocol.VISITS_GATE}" == held_program.GATE
-    assert protocol.GATE_OPEN == held_program.OPEN
+    assert held_program.ORDERS == ORDERS_FILE
+    assert line_of(VISIT).startswith(held_program.VISIT)
     assert held_program.JOURNAL == JOURNAL

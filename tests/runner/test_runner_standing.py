@@ -1,16 +1,16 @@
 """A standing session: cells come with its orders, failures cost their variant, inputs are kept."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from profiler.runner import standing_session as standing
 from profiler.runner.journal import Journal
+from profiler.runner.orders import LEAVE, SEARCH, SearchOrder, Turn, line_of, search_order
 from profiler.runner.protocol import JobCell, JobVisit
 from profiler.runner.session import open_session
-from profiler.runner.standing import session as standing
-from profiler.runner.standing.orders import Order, append_order, read_order
-from profiler.runner.standing.session import StandingSession
-from profiler.runner.turn import Turn
+from profiler.runner.standing_session import StandingSession
 
 PROBLEM = {"rows": 5, "columns": 7}
 
@@ -30,37 +30,35 @@ def stand(bench):
 
     def carry_out(*orders):
         path = bench.folder / "orders.jsonl"
-        path.touch()
-        job = bench.job([], problems=(), orders=str(path))
-        for order in (*orders, Order(number=99, last=True)):
-            append_order(path, order)
+        job = bench.job([], problems=(), orders=str(path), searches=True)
+        given = (line_of(SEARCH, order) for order in orders)
+        path.write_bytes(b"".join((*given, line_of(LEAVE))))
         with Path(job.journal).open("a", encoding="utf-8") as stream:
-            turn = Turn(Path(job.journal), waits=False)
-            session = open_session(job, Journal(stream), turn, StandingSession)
+            session = open_session(job, Journal(stream), Turn(None), StandingSession)
             session.run()
         return bench.journal(job), session
 
     return carry_out
 
 
-def test_an_order_is_the_same_after_it_was_written(tmp_path):
-    order = Order(
+def test_an_order_is_the_same_after_it_was_written():
+    order = SearchOrder(
         number=3,
         cells=(cell("plain"),),
         visits=visits(cell("plain")),
         repeats={"p0": 4},
         forget=("a..p0",),
     )
-    append_order(tmp_path / "orders", order)
-    assert read_order((tmp_path / "orders").read_bytes()) == order
+    kind, data = json.loads(line_of(SEARCH, order))
+    assert (kind, search_order(data)) == (SEARCH, order)
 
 
 def test_cells_come_with_their_orders_and_inputs_are_made_once(stand, select):
     base, later = cell("plain"), cell("plain again")
     records, _ = stand(
-        Order(1, cells=(base,), visits=visits(base), repeats={"p0": 2}),
-        Order(2, cells=(later,), visits=visits(base, later, block=1), repeats={"p0": 5}),
-        Order(3, visits=visits(base, later, block=2)),
+        SearchOrder(1, cells=(base,), visits=visits(base), repeats={"p0": 2}),
+        SearchOrder(2, cells=(later,), visits=visits(base, later, block=1), repeats={"p0": 5}),
+        SearchOrder(3, visits=visits(base, later, block=2)),
     )
     measured = select(records, event="finished", phase="measure")
     assert [(r["cell"], r["block"], len(r["durations_ns"])) for r in measured] == [
@@ -74,7 +72,7 @@ def test_cells_come_with_their_orders_and_inputs_are_made_once(stand, select):
     assert len(select(records, event="finished", phase="reference")) == 1
     checked = [r["cell"] for r in select(records, event="finished", phase="check")]
     assert checked == [base.id, later.id]
-    assert [r["order"] for r in select(records, event="order_finished")] == [1, 2, 3, 99]
+    assert [r["order"] for r in select(records, event="order_finished")] == [1, 2, 3]
     assert records[-1]["event"] == "session_finished"
 
 
@@ -82,13 +80,13 @@ def test_a_wrong_variant_is_not_tried_at_other_problems(stand, select):
     base, other = cell("plain"), cell("plain", "p1")
     wrong, elsewhere = cell("off by one"), cell("off by one", "p1")
     records, _ = stand(
-        Order(1, cells=(base, other), visits=visits(base, other)),
-        Order(
+        SearchOrder(1, cells=(base, other), visits=visits(base, other)),
+        SearchOrder(
             2,
             cells=(wrong, elsewhere),
             visits=visits(base, wrong, other, elsewhere, block=1),
         ),
-        Order(3, forget=(wrong.id, elsewhere.id), visits=visits(base, block=2)),
+        SearchOrder(3, forget=(wrong.id, elsewhere.id), visits=visits(base, block=2)),
     )
     (failed,) = select(records, event="failed")
     assert (failed["cell"], failed["outcome"]) == (wrong.id, "wrong_result")
@@ -100,9 +98,9 @@ def test_a_wrong_variant_is_not_tried_at_other_problems(stand, select):
 def test_what_is_looked_at_again_is_not_checked_again(stand, select):
     base, wrong = cell("plain"), cell("off by one", check=False)
     records, session = stand(
-        Order(1, cells=(base,), visits=visits(base)),
-        Order(2, cells=(wrong,), visits=visits(wrong, block=1)),
-        Order(3, forget=(wrong.id,)),
+        SearchOrder(1, cells=(base,), visits=visits(base)),
+        SearchOrder(2, cells=(wrong,), visits=visits(wrong, block=1)),
+        SearchOrder(3, forget=(wrong.id,)),
     )
     assert not select(records, event="failed")
     assert set(session._launches) == {base.id}
@@ -112,7 +110,8 @@ def test_short_of_memory_nothing_is_kept_from_one_order_to_the_next(stand, selec
     monkeypatch.setattr(standing, "FREE_SHARE", 1.1)
     base = cell("plain")
     records, _ = stand(
-        Order(1, cells=(base,), visits=visits(base)), Order(2, visits=visits(base, block=1))
+        SearchOrder(1, cells=(base,), visits=visits(base)),
+        SearchOrder(2, visits=visits(base, block=1)),
     )
     assert len(select(records, event="finished", phase="inputs")) == 2
     assert len(select(records, event="finished", phase="measure")) == 2

@@ -27,6 +27,7 @@ from profiler.sessions.process import SessionResult
 from profiler.sessions.program import (
     Program,
     ended_before_its_turn,
+    go,
     run_check,
     run_visit,
     start_waiting_visit,
@@ -175,7 +176,7 @@ class ProgramSessions:
             return
         with ExitStack() as sampling:
             sampling.enter_context(self.book.clocks(waiting.folder, waiting))
-            waiting.open(*protocol.GATES)
+            go(waiting)
             self._room.begin(waiting, (), sampling.pop_all())
         self._room.expect(turns.ahead()[1:])
 

@@ -17,11 +17,10 @@ from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult
 from profiler.runner import protocol
 from profiler.sessions.attempt import (
-    JOBS,
     SessionTemplate,
-    StandingProcess,
     hand_visits,
     has_started,
+    leave,
     reserved_attempt,
     run_attempt,
     start_waiting,
@@ -46,8 +45,8 @@ class RunnerSessions:
     say: Callable[[str], None]
     meanwhile: Meanwhile
     room: WaitingRoom[SessionPlan] = field(init=False)
-    standing: StandingProcess | None = None
-    """The process that made the session before, where it can go on with another."""
+    standing: tuple[str, Waiting] | None = None
+    """Collector and process of the session before, where that can go on with another."""
 
     def __post_init__(self) -> None:
         self.room = WaitingRoom(self._start_waiting, self.say)
@@ -55,23 +54,26 @@ class RunnerSessions:
     def close(self) -> None:
         """End the processes that wait for sessions which do not come."""
         if self.standing is not None:  # what is read and drawn need not wait for its end
-            threading.Thread(target=self.standing.end, name="ends the runner").start()
+            _, standing = self.standing
+            threading.Thread(target=leave, args=(standing,), name="ends the runner").start()
         self.room.__exit__()
 
     def run(self, work: Work, progress: VisitProgress) -> None:
         """Make the missing visits of a session, in as many processes as that takes."""
         _RunnerSession(self, work, progress).run()
 
-    def take_standing(self, session: SessionPlan) -> StandingProcess | None:
-        """The process that goes on with a session; where it cannot, it is ended."""
-        standing, self.standing = self.standing, None
-        if standing is None:
-            return None
-        shared = shares_process(session) and standing.collector == session.collector
-        if shared and standing.lives:
-            return standing
-        standing.end()
-        return None
+    def take(self, session: SessionPlan) -> Waiting | None:
+        """The process that goes on with a session, or waits for it; it may make visits already."""
+        before, self.standing = self.standing, None
+        if before is not None:
+            collector, standing = before
+            if shares_process(session) and collector == session.collector and standing.lives:
+                folder = self.book.run.reserve_attempt(session.name)
+                return replace(
+                    standing, session=session.name, folder=folder, began=time.monotonic()
+                )
+            leave(standing)
+        return self.room.take(session.name)
 
     def started(self, following: Sequence[SessionPlan]) -> None:
         """A session has started: have processes wait for those that follow."""
@@ -116,6 +118,13 @@ class RunnerSessions:
             sampling.enter_context(self.book.clocks(waiting.folder, waiting))
             hand_visits(template, visits, waiting)
             self.room.begin(waiting, visits, sampling.pop_all())
+
+    def start_now(self, session: SessionPlan) -> Waiting | None:
+        """Start a process in its turn that can go on with others; None where it cannot be held."""
+        try:
+            return self._start_waiting(session)
+        except OSError:  # a file system without locks, or what the session will say
+            return None
 
     def _start_waiting(self, session: SessionPlan) -> Waiting:
         """Start the process of a session that comes later."""
@@ -177,10 +186,7 @@ class _RunnerSession:
 
     def _attempt(self, visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
         """Have a process make these visits, or those with which one has begun already."""
-        standing = self.row.take_standing(self.work.session)
-        if standing is not None:
-            return self._run(visits, standing=standing)
-        waiting = self.row.room.take(self.work.session.name)
+        waiting = self.row.take(self.work.session)
         begun = None if waiting is None else waiting.visits
         folder, result = self._run(visits if begun is None else begun, waiting)
         if waiting is not None and not has_started(folder):
@@ -189,10 +195,7 @@ class _RunnerSession:
         return folder, result
 
     def _run(
-        self,
-        visits: Sequence[Visit],
-        waiting: Waiting | None = None,
-        standing: StandingProcess | None = None,
+        self, visits: Sequence[Visit], waiting: Waiting | None = None
     ) -> tuple[Path, SessionResult]:
         """Have one process make its visits; its folder, and how it ended."""
         book, session = self.book, self.work.session
@@ -204,16 +207,13 @@ class _RunnerSession:
             compiled=self._compiled(visits),
             variables={**self._template.variables, **self._env(visits)},
         )
-        folder = book.begin(session, book.record(session, visits), waiting)
+        goes_on = shares_process(session)
+        process = self.row.start_now(session) if goes_on and waiting is None else waiting
+        folder = book.begin(session, book.record(session, visits), process)
         set_first = ("env", *(f"{name}={text}" for name, text in self._env(visits).items()))
         argv = (*(set_first if len(set_first) > 1 else ()), *self._template.command(folder).argv)
         book.run.write_command(folder, shlex.join(argv))
         self._handed.update(visits)
-        jobs = folder / JOBS if standing is None else standing.jobs
-        goes_on = shares_process(session)
-        if goes_on:
-            jobs.touch()
-            template = replace(template, job=replace(template.job, jobs=str(jobs.absolute())))
         again = (session,) if self._left() and overlaps(session) and not goes_on else ()
         following = [*again, *self.work.expected]
 
@@ -230,14 +230,12 @@ class _RunnerSession:
                 visits,
                 folder,
                 on_record,
-                waiting=waiting,
-                standing=standing,
+                waiting=process,
+                stays=goes_on and process is not None,
                 on_start=lambda: self.row.started(following),
             )
-        if result.standing is not None:
-            self.row.standing = StandingProcess(session.collector, result.standing, jobs)
-        else:
-            jobs.unlink(missing_ok=True)
+        if process is not None and result.standing is not None:
+            self.row.standing = session.collector, process
         book.execution.seconds.session(
             folder.name, began, protocol.read_journal(folder / JOURNAL_FILE)
         )

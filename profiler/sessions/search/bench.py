@@ -22,8 +22,8 @@ from profiler.machine.signals import raise_if_signalled
 from profiler.model import Cell, Outcome, Plan
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.runner import protocol
+from profiler.runner.orders import LEAVE, ORDERS_FILE, SEARCH, STEPS, VISIT, SearchOrder
 from profiler.runner.protocol import JobCell, JobVisit
-from profiler.runner.standing.orders import Order, append_order
 from profiler.sessions.attempt import JOB, JOURNAL, SessionTemplate, write_job
 from profiler.sessions.execution import Execution
 from profiler.sessions.process import (
@@ -38,9 +38,9 @@ from profiler.sessions.process import (
 )
 from profiler.sessions.recovery import fault_of_end, fault_of_no_cell, may_be_innocent
 from profiler.sessions.templates import job_cell, runner_job
+from profiler.sessions.waiting import Orders
 from profiler.sessions.watchdog import JournalTail, Limits, Record, Watchdog
 
-ORDERS = "orders.jsonl"
 _POLL_S = 0.004
 _END_S = 10.0
 """For the runner to leave after its last order."""
@@ -63,16 +63,22 @@ class StandingRunner:
         self.folder = folder
         self._limits = session.limits
         self._journal = folder / JOURNAL
-        self._orders = folder / ORDERS
         self._tail = JournalTail(self._journal)
         self._began = time.monotonic()
         self._closing = ExitStack()
         folder.mkdir(parents=True)
-        self._orders.touch()
+        self._orders = Orders(folder.absolute() / ORDERS_FILE)
+        self._closing.callback(self._orders.let_go)
         job = replace(
-            session.job, journal=str(self._journal.absolute()), orders=str(self._orders.absolute())
+            session.job,
+            journal=str(self._journal.absolute()),
+            orders=str(self._orders.path),
+            searches=True,
         )
         write_job(job, folder / JOB)
+        for step in STEPS[:-1]:
+            self._orders.give(step)
+        self._orders.give(VISIT, str((folder / JOB).absolute()))
         self._process: subprocess.Popen[bytes] = start(
             session.command(folder),
             folder=folder,
@@ -89,12 +95,12 @@ class StandingRunner:
         """End the process, whatever it does."""
         self._closing.close()
 
-    def carry_out(self, order: Order) -> tuple[Record, ...]:
+    def carry_out(self, order: SearchOrder) -> tuple[Record, ...]:
         """Have an order done; gives the records of the journal that were written meanwhile.
 
         Raises RunnerEndedError where the process ends before, or is silent for too long.
         """
-        append_order(self._orders, order)
+        self._orders.give(SEARCH, order)
         watchdog = Watchdog(self._limits, time.monotonic, has_journal=True)
         records: list[Record] = []
         while True:
@@ -115,7 +121,7 @@ class StandingRunner:
 
     def finish(self) -> None:
         """Have the process leave by itself, as long as that does not take long."""
-        append_order(self._orders, Order(number=0, last=True))
+        self._orders.give(LEAVE)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_END_S)
 
@@ -217,7 +223,7 @@ class Bench:
             return
         self._known.difference_update(cells)
         try:
-            self._runner.carry_out(Order(number=next(self._orders), forget=cells))
+            self._runner.carry_out(SearchOrder(number=next(self._orders), forget=cells))
         except RunnerEndedError as end:
             self._blame(end, subject, is_last=False)
 
@@ -226,7 +232,7 @@ class Bench:
     def _try_block(self, subject: Subject, *, check: bool) -> Block:
         runner = self._standing()
         number = next(self._blocks)
-        order = Order(
+        order = SearchOrder(
             number=next(self._orders),
             cells=self._new_cells(subject, check=check),
             visits=tuple(_beside(self.baseline, subject, number)),
@@ -248,7 +254,7 @@ class Bench:
         """The runner; a new one has measured the baseline first."""
         if self._runner is None:
             self._runner = self.start()
-            order = Order(
+            order = SearchOrder(
                 number=next(self._orders),
                 cells=self._new_cells(self.baseline, check=True),
                 visits=tuple(JobVisit(cell.id, next(self._blocks)) for cell in self.baseline.cells),

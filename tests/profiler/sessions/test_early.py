@@ -14,11 +14,11 @@ from profiler.errors import SpecError
 from profiler.kernels.recipe import Recipe
 from profiler.machine.locks import gpu_lock, session_lock_file, take_lock
 from profiler.machine.requirements import Machine
-from profiler.runner import protocol
+from profiler.runner.orders import ORDERS_FILE
 from profiler.sessions import early
 from profiler.sessions.early import likely_start, started_early
 from profiler.sessions.execution import Execution
-from profiler.sessions.waiting import Gates, Waiting
+from profiler.sessions.waiting import Orders, Waiting
 
 ENDS_WITH_STDIN = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
 TIMED = SPEC.replace("blocks: 2", "blocks: 2, collectors: [cuda_events], device: cpu")
@@ -36,8 +36,8 @@ def started(monkeypatch, tmp_path):
         process = subprocess.Popen(
             ENDS_WITH_STDIN, stdin=subprocess.PIPE, start_new_session=True, pass_fds=[inherits]
         )
-        gates = Gates(folder / protocol.GATES_FOLDER)
-        processes.append(Waiting(session.job.session, folder, process, gates))
+        orders = Orders(folder / ORDERS_FILE)
+        processes.append(Waiting(session.job.session, folder, process, orders))
         return processes[-1]
 
     monkeypatch.setattr(early, "start_waiting", start)
@@ -238,9 +238,11 @@ def test_the_session_lock_is_held_from_the_turn_to_the_end_of_the_process(tmp_pa
 def test_runs_that_had_not_begun_when_their_profiler_was_killed_are_cleared(tmp_path, started):
     place = Workplace(tmp_path)
     runs = tmp_path / "reports/sums"
-    folder = Path("raw/ncu-timing.001", protocol.GATES_FOLDER)
-    (runs / "killed" / folder).mkdir(parents=True)
-    held = Gates(runs / "held" / folder)
+    folder = Path("raw/ncu-timing.001")
+    for run in ("killed", "held"):
+        (runs / run / folder).mkdir(parents=True)
+    (runs / "killed" / folder / ORDERS_FILE).touch()
+    held = Orders(runs / "held" / folder / ORDERS_FILE)
     with started_early(execution_of(place, fresh=True)):
         assert not (runs / "killed").exists()
         assert place.run.exists()

@@ -59,7 +59,7 @@ def test_it_does_the_job_that_it_is_given_later(inquiry, tmp_path):
 def test_it_is_ended_unless_it_was_taken(inquiry):
     with preloading(inquiry, even_without_gpu=False) as begun:
         begun._thread.join()
-        process, folder = begun._preloaded.process, begun._preloaded.folder
+        process, folder = begun._preloaded.process, begun._preloaded.orders.path.parent
         assert process.poll() is None
     assert process.poll() is not None
     assert not folder.exists()
@@ -97,7 +97,7 @@ def test_the_first_session_of_a_timer_runs_in_it(tmp_path, monkeypatch, inquiry)
             with ExitStack() as held:
                 assert take_lock(lock, held) is None, "from its turn on"
             document = json.loads((waiting.folder / "job.json").read_text())
-            assert document["waits"]
+            assert document["orders"] == str(waiting.orders.path)
             assert document["session"] == "timer"
             assert waiting.lives
             waiting.end()

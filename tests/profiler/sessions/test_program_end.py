@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from profiler.runner import protocol
+from profiler.runner.orders import ORDERS_FILE, VISIT
 from profiler.sessions.program import HOLDER, ProgramEnd
-from profiler.sessions.waiting import Gates
+from profiler.sessions.waiting import Orders
 
 GUARD = """
 import ctypes, subprocess, sys
@@ -29,14 +29,14 @@ CLOSES = "import os; os.closerange(3, 1000); "
 @contextmanager
 def started(folder, *command):
     """The end of a program that was just let go below a guard, and the guard."""
-    gates = Gates(folder / protocol.GATES_FOLDER)
+    orders = Orders(folder / ORDERS_FILE)
     held = [sys.executable, "-I", "-S", HOLDER, folder, *command]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", GUARD, *held], **pipes) as guard:
         ends = []
         try:
-            for name in protocol.GATES:
-                gates.open(name)
+            orders.give(VISIT)
+            orders.let_go()
             yield ProgramEnd(folder, guard.pid, lambda: ends.append(time.monotonic())), guard, ends
         finally:
             for process in psutil.Process(guard.pid).children(recursive=True):

@@ -1,5 +1,6 @@
 """The room in which sessions wait: whom it starts, lets through, and ends."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,8 @@ import pytest
 
 from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.runner import protocol
-from profiler.sessions.waiting import Gates, Waiting, WaitingRoom, clear_abandoned
+from profiler.runner.orders import ORDERS_FILE
+from profiler.sessions.waiting import Orders, Waiting, WaitingRoom, clear_abandoned
 
 CLEAN = {"event": protocol.SESSION_STARTED, "context_at_import": False}
 DIRTY = {"event": protocol.SESSION_STARTED, "context_at_import": True}
@@ -32,14 +34,19 @@ class Bench:
 
     def start(self, session):
         folder = self.folder / session.name
-        gates = Gates(folder / protocol.GATES_FOLDER)
+        folder.mkdir()
+        orders = Orders(folder / ORDERS_FILE)
         process = subprocess.Popen(ENDS_WITH_STDIN, stdin=subprocess.PIPE, start_new_session=True)
-        self.started[session.name] = Waiting(session.name, folder, process, gates)
+        self.started[session.name] = Waiting(session.name, folder, process, orders)
         return self.started[session.name]
 
-    def open_gates(self, name):
-        folder = self.folder / name / protocol.GATES_FOLDER
-        return [gate for gate in protocol.GATES if (folder / gate).read_bytes()]
+    def given(self, name):
+        """Orders that a process has, with what belongs to each."""
+        lines = (self.folder / name / ORDERS_FILE).read_text().splitlines()
+        return dict(map(json.loads, lines))
+
+    def steps(self, name):
+        return list(self.given(name))
 
 
 @pytest.fixture
@@ -70,11 +77,11 @@ def test_what_is_not_expected_any_more_is_ended_and_its_folder_goes(bench):
 
 def test_nobody_imports_the_workload_before_a_session_did_without_a_context(bench):
     bench.room.expect([planned("a")])
-    assert bench.open_gates("a") == []
+    assert bench.steps("a") == []
     bench.room.saw(CLEAN)
-    assert bench.open_gates("a") == ["import"]
+    assert bench.steps("a") == ["import"]
     bench.room.expect([planned("a"), planned("b")])
-    assert bench.open_gates("b") == ["import"]
+    assert bench.steps("b") == ["import"]
 
 
 def test_modules_of_the_first_launches_are_told_to_whoever_waits_then_or_later(bench):
@@ -84,9 +91,7 @@ def test_modules_of_the_first_launches_are_told_to_whoever_waits_then_or_later(b
     bench.room.saw({"event": protocol.IMPORTED, "modules": ["of a later process"]})
     bench.room.expect([planned("a"), planned("b")])
     for name in ("a", "b"):
-        assert bench.open_gates(name) == ["import", "modules"]
-        gate = bench.folder / name / protocol.GATES_FOLDER / protocol.MODULES_GATE
-        assert gate.read_text() == "openpackage\npackage.part"
+        assert bench.given(name) == {"import": None, "modules": ["package", "package.part"]}
 
 
 def test_a_workload_that_creates_a_context_at_import_runs_without_overlap(bench):
@@ -102,17 +107,17 @@ def test_after_the_last_launch_only_the_next_session_may_open_the_device(bench):
     bench.room.expect([planned("a"), planned("b")])
     bench.room.saw(CLEAN)
     bench.room.saw(FINISHED, again="z")  # visits of another session are left
-    assert bench.open_gates("a") == ["import"]
+    assert bench.steps("a") == ["import"]
     bench.room.saw(FINISHED)
-    assert bench.open_gates("a") == ["import", "modules", "device"]
-    assert bench.open_gates("b") == ["import"]
+    assert bench.steps("a") == ["import", "modules", "device"]
+    assert bench.steps("b") == ["import"]
 
 
 def test_a_session_whose_visits_are_open_waits_without_the_device(bench):
     bench.room.expect([planned("a", visits=0)])
     bench.room.saw(CLEAN)
     bench.room.saw(FINISHED)
-    assert bench.open_gates("a") == ["import"]
+    assert bench.steps("a") == ["import"]
 
 
 def test_whoever_has_a_context_is_gone_before_another_session_begins(bench):
@@ -152,11 +157,12 @@ def test_a_process_that_waited_before_there_was_a_room_is_taken_like_any_other(b
     assert early.process.wait(timeout=60) == 0
 
 
-def test_gates_that_somebody_holds_are_not_cleared(tmp_path):
-    gates = Gates(tmp_path / "waits.001" / protocol.GATES_FOLDER)
+def test_orders_that_somebody_holds_are_not_cleared(tmp_path):
+    (tmp_path / "waits.001").mkdir()
+    orders = Orders(tmp_path / "waits.001" / ORDERS_FILE)
     clear_abandoned(tmp_path)
-    assert gates.folder.exists()
-    gates.let_go()
+    assert orders.path.exists()
+    orders.let_go()
     clear_abandoned(tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -166,7 +172,7 @@ def test_what_an_orchestrator_left_that_was_killed_is_cleared(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "job.json").touch()
     for name in ("waited.001", "measured.001"):
-        (tmp_path / name / protocol.GATES_FOLDER).mkdir()
+        (tmp_path / name / ORDERS_FILE).touch()
     (tmp_path / "measured.001" / "session.json").touch()
     clear_abandoned(tmp_path)
     left = sorted(os.fspath(path.relative_to(tmp_path)) for path in Path(tmp_path).rglob("*.*"))

@@ -1,4 +1,4 @@
-"""Gates of a session that waits, and whether a process has a CUDA context."""
+"""Orders to a session that waits, and whether a process has a CUDA context."""
 
 import ctypes
 import fcntl
@@ -16,74 +16,113 @@ from profiler.runner import protocol
 from profiler.runner.device import has_context
 from profiler.runner.journal import Journal
 from profiler.runner.opened import OpenedFiles
+from profiler.runner.orders import (
+    DEVICE,
+    IMPORT,
+    LEAVE,
+    MODULES,
+    ORDERS_FILE,
+    VISIT,
+    ContextAtImportError,
+    NotWantedError,
+    Turn,
+    line_of,
+)
 from profiler.runner.protocol import file_digest, write_job
-from profiler.runner.turn import ContextAtImportError, NotWantedError, Turn
+
+
+class Ordered:
+    """Orders to a session that waits: locked until they are let go."""
+
+    def __init__(self, path):
+        self.path = path
+        self.held = path.open("ab", buffering=0)
+        fcntl.flock(self.held, fcntl.LOCK_EX)
+
+    def give(self, *order):
+        self.held.write(line_of(*order))
+
+    def let_go(self):
+        fcntl.flock(self.held, fcntl.LOCK_UN)
 
 
 @pytest.fixture
-def waiting(tmp_path):
-    (tmp_path / protocol.GATES_FOLDER).mkdir()
-    for name in protocol.GATES:
-        (tmp_path / protocol.GATES_FOLDER / name).touch()
-    return Turn(tmp_path / "job.json", waits=True)
+def ordered(tmp_path):
+    orders = Ordered(tmp_path / ORDERS_FILE)
+    yield orders
+    orders.held.close()
 
 
-def gate(turn, name):
-    return turn.job_file.parent / protocol.GATES_FOLDER / name
+@pytest.fixture
+def waiting(ordered):
+    return Turn(ordered.path)
 
 
-def test_a_session_that_does_not_wait_needs_no_gates(tmp_path, bench):
+def test_a_session_that_does_not_wait_needs_no_orders(bench):
     job = bench.job(["plain"])
-    turn = Turn(tmp_path / "absent", waits=False)
+    turn = Turn(None)
     turn.before_import()
     assert not turn.modules()
     turn.before_device(has_context=True)
     assert turn.job_with_visits(job) is job
     assert list(turn.stamps) == ["import", "loaded", "turn", "device", "visits"]
+    assert not list(turn.following_jobs())
 
 
-def test_a_gate_is_waited_at_until_it_is_opened(waiting):
-    with gate(waiting, "import").open("r+b") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        passed = threading.Thread(target=waiting.before_import)
-        passed.start()
-        passed.join(0.1)
-        assert passed.is_alive()
-        held.write(protocol.GATE_OPEN)
-        held.flush()
-        fcntl.flock(held, fcntl.LOCK_UN)
-        passed.join(60)
-        assert not passed.is_alive()
+def test_a_step_is_taken_when_it_is_ordered(waiting, ordered):
+    passed = threading.Thread(target=waiting.before_import)
+    passed.start()
+    passed.join(0.1)
+    assert passed.is_alive()
+    line = line_of(IMPORT)
+    ordered.held.write(line[:3])  # a line that is not whole says nothing
+    passed.join(0.1)
+    assert passed.is_alive()
+    ordered.held.write(line[3:])
+    passed.join(60)
+    assert not passed.is_alive()
 
 
-def test_a_gate_that_is_let_go_or_gone_ends_the_session(waiting):
+def test_orders_that_are_let_go_or_gone_end_the_session(waiting, ordered):
+    ordered.let_go()
     with pytest.raises(NotWantedError):
         waiting.before_import()
-    gate(waiting, "import").unlink()
+    ordered.path.unlink()
     with pytest.raises(NotWantedError):
-        waiting.before_import()
+        Turn(ordered.path).before_import()
+    with pytest.raises(NotWantedError):
+        Turn(ordered.path).before_device(has_context=True)
 
 
-def test_the_visits_are_those_of_the_job_when_the_last_gate_is_open(waiting, bench):
+def test_the_visits_are_those_of_the_job_that_is_ordered(waiting, ordered, bench, tmp_path):
     job = bench.job(["plain"])
-    write_job(job, waiting.job_file)
-    gate(waiting, "visits").write_bytes(protocol.GATE_OPEN)
-    assert waiting.job_with_visits(replace(job, cells=(), visits=(), waits=True)) == job
+    write_job(job, tmp_path / "job.json")
+    ordered.give(VISIT, str(tmp_path / "job.json"))
+    assert waiting.job_with_visits(replace(job, cells=(), visits=())) == job
 
 
-def test_modules_to_import_stand_behind_the_word_that_opens_their_gate(waiting):
-    with pytest.raises(NotWantedError):
-        waiting.modules()
-    gate(waiting, "modules").write_bytes(protocol.GATE_OPEN)
-    assert waiting.modules() == []
-    gate(waiting, "modules").write_bytes(protocol.GATE_OPEN + b"package\npackage.part")
+def test_jobs_follow_until_the_process_is_to_leave_or_nobody_is_there(waiting, ordered):
+    for path in ("second", "third"):
+        ordered.give(VISIT, path)
+    ordered.let_go()
+    assert list(map(str, waiting.following_jobs())) == ["second", "third"]
+    for order in ((LEAVE,), (VISIT, "fourth")):
+        ordered.give(*order)
+    assert list(map(str, Turn(ordered.path).following_jobs())) == ["second", "third"]
+
+
+def test_modules_to_import_come_with_their_order(waiting, ordered):
+    ordered.give(MODULES)
+    assert not waiting.modules()
+    ordered.give(MODULES, ["package", "package.part"])
     assert waiting.modules() == ["package", "package.part"]
 
 
-def test_a_context_that_the_import_made_is_refused_before_the_gate_is_open(waiting):
+def test_a_context_that_the_import_made_is_refused_before_there_may_be_one(waiting, ordered):
+    ordered.give(IMPORT)
     with pytest.raises(ContextAtImportError):
         waiting.before_device(has_context=True)
-    gate(waiting, "device").write_bytes(protocol.GATE_OPEN)
+    ordered.give(DEVICE)
     waiting.before_device(has_context=True)
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from profiler.runner import protocol
 from profiler.runner.check import Tensors
+from profiler.runner.orders import LEAVE, SEARCH, SearchOrder, follow_orders, search_order
 from profiler.runner.protocol import JobCell, JobVisit
 from profiler.runner.session import PhaseFailedError, Session
-from profiler.runner.standing.orders import Order, follow_orders
 from profiler.runner.timing import Launch, make_stopwatch, restore
 from profiler.runner.visits.kinds import TimedVisits
 
@@ -24,7 +24,7 @@ FREE_SHARE = 0.5
 
 
 class StandingSession(Session):
-    """Carries out orders until the last one."""
+    """Carries out the orders of a search as long as any come."""
 
     _problems: dict[str, tuple[Any, Tensors | None]]
     """Inputs and right results by problem."""
@@ -36,13 +36,17 @@ class StandingSession(Session):
     def _run_problems(self) -> None:
         self._problems, self._launches, self._timers = {}, {}, {}
         try:
-            for order in follow_orders(Path(self.job.orders)):
-                self._carry_out(order)
-                self._journal.write(protocol.ORDER_FINISHED, order=order.number)
+            for kind, argument in follow_orders(Path(self.job.orders)):
+                if kind == SEARCH:
+                    order = search_order(argument)
+                    self._carry_out(order)
+                    self._journal.write(protocol.ORDER_FINISHED, order=order.number)
+                elif kind == LEAVE:
+                    break
         finally:
             self._visits.close()
 
-    def _carry_out(self, order: Order) -> None:
+    def _carry_out(self, order: SearchOrder) -> None:
         self._forget(order.forget)
         self._cells |= {cell.id: cell for cell in order.cells}
         for problem, visits in groupby(order.visits, key=self._problem_of):

@@ -1,0 +1,187 @@
+"""Orders to a process of the runner, as they come: what it may do now, and what it does next.
+
+JSON lines in a file that the orchestrator appends to, and holds locked (flock) as long as more may
+come. So whatever ends the orchestrator ends a process that waits for an order. A process that was
+started for one job alone has no such file: nothing keeps it, and nothing follows. Standard library
+only, as `protocol.py`: both sides import it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+from profiler.runner import protocol
+from profiler.runner.protocol import Job, JobCell, JobVisit, cell_of
+
+ORDERS_FILE = "orders.jsonl"
+"""Beside the job of the process."""
+PREPARE = "prepare"
+"""With the path of a job: to a process that was started before its job was known."""
+IMPORT = "import"
+"""The workload may be imported: a session of the run has told that this creates no context."""
+MODULES = "modules"
+"""With the names of modules to import now: what a session of the run has told that its first
+launches imported (IMPORTED)."""
+DEVICE = "device"
+"""A context may be created: the last launch of the session before is done."""
+VISIT = "visit"
+"""With the path of a job, which has its cells and visits now. The first of a process is the job
+that it was started with, each later one another session."""
+SEARCH = "search"
+"""With a SearchOrder, to a session that a search measures with."""
+LEAVE = "leave"
+STEPS = (IMPORT, MODULES, DEVICE, VISIT)
+"""Orders by which a session comes to its first visit."""
+
+_POLL_S = 0.004
+"""Far less than anything takes that an order asks for, and no load beside a launch."""
+
+
+@dataclass(frozen=True)
+class SearchOrder:
+    """Work for the session of a search, one problem after the other."""
+
+    number: int
+    cells: tuple[JobCell, ...] = ()
+    """Cells that are visited here for the first time."""
+    visits: tuple[JobVisit, ...] = ()
+    repeats: Mapping[str, int] = field(default_factory=dict)
+    """Timed launches of a visit by problem; those of the job where it is not named."""
+    forget: tuple[str, ...] = ()
+    """Cells that no later order visits; they are forgotten first."""
+
+
+def line_of(order: str, argument: Any = None) -> bytes:
+    """An order as it is appended."""
+    content = asdict(argument) if isinstance(argument, SearchOrder) else argument
+    return json.dumps([order, content], separators=(",", ":")).encode() + b"\n"
+
+
+def search_order(data: Mapping[str, Any]) -> SearchOrder:
+    """A SearchOrder of JSON; raises KeyError or TypeError where it is none."""
+    return SearchOrder(
+        **{
+            **data,
+            "cells": tuple(map(cell_of, data["cells"])),
+            "visits": tuple(JobVisit(**visit) for visit in data["visits"]),
+            "forget": tuple(data["forget"]),
+        }
+    )
+
+
+def follow_orders(path: Path) -> Iterator[tuple[str, Any]]:
+    """Orders of a file with what belongs to each, as they come; ends where no more can come.
+
+    Raises OSError where the file cannot be read or locked.
+    """
+    rest = b""
+    with path.open("rb") as stream:
+        while True:
+            may_grow = _is_held(stream)
+            *lines, rest = (rest + stream.read()).split(b"\n")
+            yield from map(json.loads, lines)
+            if not lines and not may_grow:
+                return
+            if not lines:
+                time.sleep(_POLL_S)
+
+
+def _is_held(stream: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(stream, fcntl.LOCK_UN)
+    return False
+
+
+class NotWantedError(Exception):
+    """The orchestrator is gone, or needs this session no more."""
+
+
+class ContextAtImportError(Exception):
+    """Importing the workload created a CUDA context, beside that of the session that measures."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The steps of a session up to its first visit, each when it is ordered."""
+
+    orders: Path | None
+    """None: the session takes each step at once."""
+    stamps: dict[str, float] = field(default_factory=dict)
+    """When each of `STAMPS` was reached, in seconds of the system's monotonic clock."""
+
+    def stamp(self, name: str) -> None:
+        """Take down that a step has been reached, the first time that it is said."""
+        self.stamps.setdefault(name, time.monotonic())
+
+    def before_import(self) -> None:
+        """Wait until the workload may be imported."""
+        self._wait_for(IMPORT)
+        self.stamp(protocol.MAY_IMPORT)
+
+    def modules(self) -> Sequence[str]:
+        """Wait until it is known which modules launches import, and give their names."""
+        self.stamp(protocol.LOADED)
+        return self._wait_for(MODULES) or ()
+
+    def before_device(self, *, has_context: bool) -> None:
+        """Wait until a context may be created.
+
+        Raises ContextAtImportError where there is one before its time.
+        """
+        if has_context and self.orders is not None and not _stands_in(self.orders, DEVICE):
+            raise ContextAtImportError("importing the workload created a CUDA context")
+        self._wait_for(DEVICE)
+        self.stamp(protocol.ITS_TURN)
+
+    def job_with_visits(self, job: Job) -> Job:
+        """The job as it stands when the visits are known."""
+        self.stamp(protocol.DEVICE_OPEN)
+        path = self._wait_for(VISIT)
+        self.stamp(protocol.VISITS_KNOWN)
+        return job if path is None else protocol.read_job(Path(path))
+
+    def following_jobs(self) -> Iterator[Path]:
+        """Paths of the jobs that come after the first one, until the process is to leave."""
+        for order, argument in self._ordered:
+            if order == LEAVE:
+                return
+            if order == VISIT:
+                yield Path(argument)
+
+    @cached_property
+    def _ordered(self) -> Iterator[tuple[str, Any]]:
+        return iter(()) if self.orders is None else follow_orders(self.orders)
+
+    def _wait_for(self, step: str) -> Any:
+        """Wait for an order, and give what belongs to it.
+
+        Raises NotWantedError where it does not come.
+        """
+        if self.orders is None:
+            return None
+        try:
+            for order, argument in self._ordered:
+                if order == step:
+                    return argument
+        except OSError as error:
+            raise NotWantedError(f"{step}: {error}") from error
+        raise NotWantedError(step)
+
+
+def _stands_in(orders: Path, wanted: str) -> bool:
+    """Whether an order has been given; raises NotWantedError where the file is gone."""
+    try:
+        lines = orders.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise NotWantedError(f"{wanted}: {error}") from error
+    return any(json.loads(line)[0] == wanted for line in lines if line.endswith(b"\n"))

@@ -1,1 +1,0 @@
-"""Sessions that stand and take orders: what a search measures with."""
