@@ -25,7 +25,7 @@ if not __package__:  # started by its path; last, so that nothing beside the pro
     sys.path.append(str(Path(__file__).absolute().parents[2]))
 
 from profiler.runner import protocol
-from profiler.runner.garbage import no_garbage_collection
+from profiler.runner.import_path import no_garbage_collection
 from profiler.runner.journal import Journal, LeavingError, open_journal
 from profiler.runner.opened import OpenedFiles
 from profiler.runner.orders import (

@@ -10,7 +10,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from profiler.runner.device import Device
-from profiler.runner.garbage import no_garbage_collection
+from profiler.runner.import_path import no_garbage_collection
 
 Launch = Callable[[], Any]
 

@@ -319,8 +319,6 @@ def _measure_beside(
     from profiler.sessions.builds.plan_builds import build_all
 
     searches = execution.plan.search is not None
-    if early is not None:
-        early.start_another()
     with measuring_imported(None if early is None else early.run) as reader:
         builds = () if searches else build_all(execution, reporter)
     from profiler.run_folder.load.assemble import assemble

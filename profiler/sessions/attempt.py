@@ -133,7 +133,7 @@ def leave(waiting: Waiting) -> None:
 
 def start_waiting(
     session: SessionTemplate,
-    folder: Path,
+    orders: Orders,
     *,
     inherits: int | None = None,
     preloaded: Preloaded | None = None,
@@ -141,49 +141,39 @@ def start_waiting(
     """Start a process for a session before its turn: it takes each step when that is ordered.
 
     `inherits`: descriptor that it keeps open to its end; `preloaded`: the process, where it runs.
-    Raises OSError where the file system of the folder has no locks, or the process cannot start.
+    Raises OSError where it cannot start.
     """
+    folder = orders.path.parent
     command = session.command(folder)
-    with orders_in(folder) as orders:
-        job = replace(_job(session, (), folder), orders=str(orders.path), environment=command.env)
-        write_job(job, folder / JOB)
-        if preloaded is not None:
-            process = preloaded.hand(folder / JOB)
-            return Waiting(job.session, folder, process, orders, began=preloaded.began)
-        process = start(
-            command,
-            folder=folder,
-            limits=session.limits,
-            journal=folder / JOURNAL,
-            lock_file=session.lock_file,
-            inherits=inherits,
-        )
-        return Waiting(job.session, folder, process, orders)
+    job = replace(_job(session, (), folder), orders=str(orders.path), environment=command.env)
+    write_job(job, folder / JOB)
+    if preloaded is not None:
+        process = preloaded.hand(folder / JOB)
+        return Waiting(job.session, folder, process, orders, began=preloaded.began)
+    process = start(
+        command,
+        folder=folder,
+        limits=session.limits,
+        journal=folder / JOURNAL,
+        lock_file=session.lock_file,
+        inherits=inherits,
+    )
+    return Waiting(job.session, folder, process, orders)
 
 
 @contextlib.contextmanager
-def reserved_attempt(run: RunFolder, session: str) -> Iterator[Path]:
-    """Folder of an attempt whose turn comes later; it goes where the body fails."""
-    folder = run.reserve_attempt(session)
-    try:
-        yield folder
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-@contextlib.contextmanager
-def orders_in(folder: Path) -> Iterator[Orders]:
-    """Orders to a process that is started in the body; let go where that fails.
+def reserved_attempt(run: RunFolder, session: str) -> Iterator[Orders]:
+    """Orders in the folder of an attempt whose turn comes later; it goes where the body fails.
 
     Raises OSError where the file system has no locks.
     """
-    orders = Orders(folder.absolute() / ORDERS_FILE)
-    try:
+    folder = run.reserve_attempt(session)
+    with contextlib.ExitStack() as unused:
+        unused.callback(shutil.rmtree, folder, ignore_errors=True)
+        orders = Orders(folder.absolute() / ORDERS_FILE)
+        unused.callback(orders.let_go)
         yield orders
-    except BaseException:
-        orders.let_go()
-        raise
+        unused.pop_all()
 
 
 def write_job(job: protocol.Job, path: Path) -> None:

@@ -1,28 +1,26 @@
-"""Processes of the first two sessions, started before anything is built or the GPU is taken.
+"""The process of the first session, started before anything is built or the GPU is taken.
 
-Where no tool is around the runner, the first may have been started before the experiment was read
+Where no tool is around the runner, it may have been started before the experiment was read
 (`profiler.sessions.preloaded`).
 
-They load their tool, Python and torch, and wait for their first order, in the folder of a new run
-or of the one that probably goes on: the first from the start, the second beside the builds, where
-two may wait. Which session comes first is a guess. Where the builds show that it is another one, or
-that nothing is missing, the process ends unused, and its folder goes.
+It loads its tool, Python and torch, and waits for its first order, in the folder of a new run or of
+the one that probably goes on. Which session comes first is a guess. Where the builds show that it
+is another one, or that nothing is missing, the process ends unused, and its folder goes.
 """
 
 from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from profiler.collect.registry import overlaps, shares_process
 from profiler.errors import ProfilerError, UsageError
 from profiler.machine.locks import open_lock_file, session_lock_file
-from profiler.model import Plan, SessionPlan
+from profiler.model import SessionPlan
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import (
     RUN_FILE,
@@ -46,48 +44,36 @@ from profiler.sessions.waiting import Waiting, is_locked, places
 
 @dataclass(eq=False)
 class EarlyStart:
-    """First sessions that wait, in the folder of a run."""
+    """The first session, which waits in the folder of a run."""
 
     run: RunFolder
     begins: bool
     """Whether the folder is that of a new run."""
-    waiting: list[Waiting]
-    start: Callable[[SessionPlan], Waiting]
-    later: Iterator[SessionPlan]
-    """Sessions whose processes are not started so far, in their order."""
+    waiting: Waiting | None
+    """None: it was taken."""
     lock: int
-    """Descriptor that the processes have open as well, of a file that nobody has locked yet."""
+    """Descriptor that the process has open as well, of a file that nobody has locked yet."""
     held: ExitStack
     """Closes it here."""
 
-    def start_another(self) -> None:
-        """Start the process of the next session, where there is one and another may wait."""
-        if not self.waiting or len(self.waiting) >= places():
-            return
-        session = next(self.later, None)
-        if session is not None:
-            with suppress(OSError, UsageError):  # said when its turn comes
-                self.waiting.append(self.start(session))
+    def take(self) -> Waiting | None:
+        """Lock the GPU's session file in the name of the process, and hand it over; once.
 
-    def take(self) -> tuple[Waiting, ...]:
-        """Lock the GPU's session file in their name, and hand the processes over; once.
-
-        To be called by who holds the lock on the GPU. The lock lasts while anything of a process
-        lives: all have one open file.
+        To be called by who holds the lock on the GPU. The lock lasts while anything of the process
+        lives.
         """
-        taken, self.waiting = tuple(self.waiting), []
-        if taken:
+        taken, self.waiting = self.waiting, None
+        if taken is not None:
             fcntl.flock(self.lock, fcntl.LOCK_SH)
             self.held.close()
         return taken
 
     def leave(self) -> None:
-        """End the processes where nobody took them; the folder of a run that did not begin goes."""
-        left, self.waiting = self.waiting, []
-        if left:
+        """End the process where nobody took it; the folder of a run that did not begin goes."""
+        left, self.waiting = self.waiting, None
+        if left is not None:
             self.held.close()
-            for waiting in left:
-                waiting.end()
+            left.end()
             if self.begins:
                 _remove_run(self.run.path)
 
@@ -101,13 +87,18 @@ def started_early(
     `preloading`: makes a process that is used where no tool is around the runner. On leaving what
     was started is ended, unless it was taken.
     """
-    with ExitStack() as held:
-        start = likely_start(execution) if _can_wait(execution) else None
-        loads = None if preloading is None else _taken(preloading, execution, start)
-        early = None if start is None else _started(execution, start, held, loads)
-        if early is not None:
-            held.callback(early.leave)
+    likely = likely_start(execution) if _can_wait(execution) else None
+    preloaded = None
+    if preloading is not None:
+        if likely is not None and shares_process(likely[0]):
+            preloaded = preloading.take(execution.machine.environment.gpu_uuid)
+        preloading.end()  # unless it was taken
+    early = None if likely is None else _started(execution, *likely, preloaded)
+    try:
         yield early
+    finally:
+        if early is not None:
+            early.leave()
 
 
 def _can_wait(execution: Execution) -> bool:
@@ -120,79 +111,32 @@ def _can_wait(execution: Execution) -> bool:
     return overlaps(sessions[0]) or shares_process(sessions[0])
 
 
-def _taken(
-    preloading: Preloading, execution: Execution, start: LikelyStart | None
-) -> Preloaded | None:
-    """The process that loads already, where it can make the session; else it is ended."""
-    fits = start is not None and shares_process(start.session)
-    preloaded = preloading.take(execution.machine.environment.gpu_uuid) if fits else None
-    preloading.end()
-    return preloaded
-
-
 def _started(
-    execution: Execution, start: LikelyStart, held: ExitStack, preloaded: Preloaded | None
+    execution: Execution,
+    session: SessionPlan,
+    earlier: RunFolder | None,
+    preloaded: Preloaded | None,
 ) -> EarlyStart | None:
     """The process, or None where it cannot be started: the session will say what is wrong."""
-    with ExitStack() as unused:
-        if preloaded is not None:
-            unused.callback(preloaded.end)
-        early = _begun(execution, start, held, preloaded)
-        if early is not None:
-            unused.pop_all()
-        return early
-
-
-def _begun(
-    execution: Execution, start: LikelyStart, held: ExitStack, preloaded: Preloaded | None
-) -> EarlyStart | None:
     name = execution.loaded.experiment.name
     _clear_abandoned_runs(execution.out / name)
-    try:
-        run = start.run or create_run(execution.out, name, execution.created)
-    except UsageError:
-        return None
-    begins = start.run is None
-    try:
-        path = session_lock_file(execution.machine.environment.gpu_uuid)
+    with suppress(OSError, UsageError), ExitStack() as unused:
+        held = ExitStack() if preloaded is None else preloaded.held
+        unused.callback(held.close if preloaded is None else preloaded.end)
+        run = earlier or create_run(execution.out, name, execution.created)
+        if earlier is None:
+            unused.callback(_remove_run, run.path)
         if preloaded is None:
+            path = session_lock_file(execution.machine.environment.gpu_uuid)
             lock = held.enter_context(open_lock_file(path))
         else:
             lock = preloaded.lock
-            held.enter_context(preloaded.held)
-        start_session = partial(_waiting, execution, run=run, lock=lock)
-        first = start_session(start.session, preloaded=preloaded)
-        later = _after(start.session, execution.plan)
-        return EarlyStart(run, begins, [first], start_session, later, lock, held.pop_all())
-    except BaseException as error:
-        if begins:
-            _remove_run(run.path)
-        if isinstance(error, OSError | UsageError):
-            return None
-        raise
-
-
-def _after(first: SessionPlan, plan: Plan) -> Iterator[SessionPlan]:
-    """The sessions after one under the same tool, which have processes of their own."""
-    later = plan.sessions[plan.sessions.index(first) + 1 :]
-    return (
-        session
-        for session in later
-        if session.collector == first.collector and not shares_process(session)
-    )
-
-
-def _waiting(
-    execution: Execution,
-    session: SessionPlan,
-    *,
-    run: RunFolder,
-    lock: int,
-    preloaded: Preloaded | None = None,
-) -> Waiting:
-    template = Templates(execution, run.path).session(session)
-    with reserved_attempt(run, session.name) as folder:
-        return start_waiting(template, folder, inherits=lock, preloaded=preloaded)
+        template = Templates(execution, run.path).session(session)
+        with reserved_attempt(run, session.name) as orders:
+            waiting = start_waiting(template, orders, inherits=lock, preloaded=preloaded)
+        unused.pop_all()
+        return EarlyStart(run, earlier is None, waiting, lock, held)
+    return None
 
 
 def _remove_run(folder: Path) -> None:
@@ -215,27 +159,18 @@ _SOURCES = ("*.cu", "*.cuh", "*.h", "*.hpp", "*.inl")
 """Files beside a CUDA source that it may include."""
 
 
-@dataclass(frozen=True)
-class LikelyStart:
-    """The session that probably comes first."""
+def likely_start(execution: Execution) -> tuple[SessionPlan, RunFolder | None] | None:
+    """The session that probably comes first, and the run that goes on; None: a new one begins.
 
-    session: SessionPlan
-    run: RunFolder | None
-    """The run that goes on; None where a new one begins."""
-
-
-def likely_start(execution: Execution) -> LikelyStart | None:
-    """The first session of a new run, or of the newest one where that probably goes on.
-
-    None where nothing seems to be missing, or nothing can be told.
+    None alone where nothing seems to be missing of the newest run, or nothing can be told.
     """
     first = execution.plan.sessions[0]
     name = execution.loaded.experiment.name
     if execution.fresh or not runs(execution.out, name):
-        return LikelyStart(first, None)
+        return first, None
     newest = newest_run(execution.out, name)
     if newest is None:
-        return LikelyStart(first, None)
+        return first, None
     run, record = newest
     try:
         same = _cells_as_before(execution, run, record)
@@ -244,8 +179,8 @@ def likely_start(execution: Execution) -> LikelyStart | None:
     except (OSError, ProfilerError):  # said where the builds come to it
         return None
     if not same:
-        return LikelyStart(first, None)
-    return None if session is None else LikelyStart(session, run)
+        return first, None
+    return None if session is None else (session, run)
 
 
 def _cells_as_before(execution: Execution, run: RunFolder, record: RunRecord) -> int:

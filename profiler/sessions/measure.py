@@ -66,7 +66,7 @@ class MeasureRequest(Execution):
     meanwhile: Callable[[], None] | None = None
     """What is done once, beside the start of the first session, in a thread of its own."""
     early: EarlyStart | None = None
-    """The processes of the first sessions, where some were started."""
+    """The process of the first session, where it was started."""
     budget: Budget | None = None
     """None: everything is measured, however long it takes."""
     on_attempt: Callable[[Path], None] | None = None
@@ -137,7 +137,8 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
     )
     measurement = Measurement(book, reporter, run.seconds(), request.meanwhile)
     with _deletion_named(run), measurement:
-        _adopt_early(request.early, run, measurement)
+        if request.early is not None and request.early.run == run:
+            measurement.adopt(request.early.take())
         measurement.save_what_was_left()
         explaining = Explaining(request, request.explain, measurement)
         makes = _Steps(request, measurement, explaining)
@@ -184,12 +185,6 @@ def begin(
     record = replace(_record(request, run, keys), sources=sources)
     run.write_record(record)
     return record
-
-
-def _adopt_early(early: EarlyStart | None, run: RunFolder, measurement: Measurement) -> None:
-    """Have the processes that were started early make their sessions, if they are of this run."""
-    for waiting in early.take() if early is not None and early.run == run else ():
-        measurement.adopt(waiting)
 
 
 @contextmanager

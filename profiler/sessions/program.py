@@ -28,10 +28,10 @@ from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import JOURNAL_FILE
 from profiler.runner import protocol
 from profiler.runner.orders import ORDERS_FILE, VISIT
-from profiler.sessions.attempt import has_started, orders_in
+from profiler.sessions.attempt import has_started
 from profiler.sessions.process import EndCause, SessionResult, run_session, start
 from profiler.sessions.recovery import ending, fault_of_host, signal_of
-from profiler.sessions.waiting import Waiting, is_locked
+from profiler.sessions.waiting import Orders, Waiting, is_locked
 from profiler.sessions.watchdog import Limits, Record
 
 HOLDER = Path(profiler.__file__).parent / "runner" / "external" / "held_program.py"
@@ -152,20 +152,19 @@ def _holder(folder: Path) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", str(HOLDER), str(folder.absolute()))
 
 
-def start_waiting_visit(program: Program, name: str, command: Command, folder: Path) -> Waiting:
+def start_waiting_visit(program: Program, name: str, command: Command, orders: Orders) -> Waiting:
     """Start the process of a visit before its turn; `command` is one of a program that is held.
 
-    Raises OSError where the file system of the folder has no locks, or the process cannot start.
+    Raises OSError where it cannot start.
     """
-    with orders_in(folder) as orders:
-        process = start(
-            _with_variables(program, command),
-            folder=folder,
-            limits=program.limits,
-            journal=None,  # the guard ends what is innermost: the program
-            lock_file=program.lock_file,
-        )
-        return Waiting(name, folder, process, orders)
+    process = start(
+        _with_variables(program, command),
+        folder=orders.path.parent,
+        limits=program.limits,
+        journal=None,  # the guard ends what is innermost: the program
+        lock_file=program.lock_file,
+    )
+    return Waiting(name, orders.path.parent, process, orders)
 
 
 def go(waiting: Waiting) -> None:

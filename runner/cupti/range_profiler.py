@@ -16,7 +16,7 @@ import torch
 
 from profiler.runner import protocol
 from profiler.runner.device import Device, DeviceMissingError
-from profiler.runner.garbage import no_garbage_collection
+from profiler.runner.import_path import no_garbage_collection
 from profiler.runner.timing import restore
 
 _FACTS = 10

@@ -17,7 +17,7 @@ import torch
 from profiler.runner import protocol, ranges
 from profiler.runner.cupti.counted_visits import CountedVisits
 from profiler.runner.device import Device
-from profiler.runner.garbage import no_garbage_collection
+from profiler.runner.import_path import no_garbage_collection
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, on_cuda, restore
 from profiler.runner.visits.base import SingleVisits, Visits

@@ -15,7 +15,7 @@ from typing import Any
 
 from profiler.runner import ranges
 from profiler.runner.device import Device
-from profiler.runner.garbage import no_garbage_collection
+from profiler.runner.import_path import no_garbage_collection
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.renewal import tensors_in
 from profiler.runner.timing import Launch, restore

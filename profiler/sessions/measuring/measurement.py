@@ -67,11 +67,10 @@ class Measurement:
         self._sessions.close()
         self.book.close()
 
-    def adopt(self, waiting: Waiting) -> None:
-        """Make a session in a process of the runner that waits already."""
-        if not isinstance(self._sessions, RunnerSessions):
-            raise TypeError("an external command has no process of the runner")
-        self._sessions.room.adopt(waiting)
+    def adopt(self, waiting: Waiting | None) -> None:
+        """Make a session in a process of the runner that waits already, if there is one."""
+        if waiting is not None and isinstance(self._sessions, RunnerSessions):
+            self._sessions.room.adopt(waiting)
 
     def save_what_was_left(self) -> None:
         """Complete the attempts of a profiler that was killed, as far as it can be done."""

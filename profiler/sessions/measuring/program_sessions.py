@@ -185,10 +185,11 @@ class ProgramSessions:
         program = self._program(turn.session)
         if not program.can_wait:
             raise UsageError(f"{turn.session.collector} starts a program more than once")
-        with reserved_attempt(self.book.run, turn.session.name) as folder:
+        with reserved_attempt(self.book.run, turn.session.name) as orders:
+            folder = orders.path.parent
             record = self._program_record(program, turn)
             command = self._program_command(program, turn, record, folder, held=True)
-            return start_waiting_visit(program, turn.name, command, folder)
+            return start_waiting_visit(program, turn.name, command, orders)
 
     def _program(self, session: SessionPlan) -> Program:
         """The external command as a session measures it."""

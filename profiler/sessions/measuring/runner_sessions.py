@@ -129,8 +129,8 @@ class RunnerSessions:
     def _start_waiting(self, session: SessionPlan) -> Waiting:
         """Start the process of a session that comes later."""
         template = self.book.templates.session(session)
-        with reserved_attempt(self.book.run, session.name) as folder:
-            return start_waiting(template, folder)
+        with reserved_attempt(self.book.run, session.name) as orders:
+            return start_waiting(template, orders)
 
 
 @dataclass

@@ -31,13 +31,13 @@ def started(monkeypatch, tmp_path):
     monkeypatch.setattr(early, "places", lambda: 1)
     processes = []
 
-    def start(session, folder, *, inherits, preloaded):
+    def start(session, orders, *, inherits, preloaded):
         assert preloaded is None
         process = subprocess.Popen(
             ENDS_WITH_STDIN, stdin=subprocess.PIPE, start_new_session=True, pass_fds=[inherits]
         )
-        orders = Orders(folder / ORDERS_FILE)
-        processes.append(Waiting(session.job.session, folder, process, orders))
+        waiting = Waiting(session.job.session, orders.path.parent, process, orders)
+        processes.append(waiting)
         return processes[-1]
 
     monkeypatch.setattr(early, "start_waiting", start)
@@ -97,44 +97,10 @@ def test_the_process_of_a_run_that_goes_on_waits_in_its_folder(tmp_path, started
     assert not list((place.run.path / "raw").iterdir())
 
 
-def test_where_two_may_wait_the_second_session_starts_beside_the_builds(
-    tmp_path, started, monkeypatch
-):
-    place = Workplace(tmp_path, begun=False)
-    with started_early(execution_of(place)) as waits:
-        waits.start_another()
-        assert len(started) == 1  # one may wait
-        monkeypatch.setattr(early, "places", lambda: 2)
-        waits.start_another()
-        waits.start_another()
-        assert [waiting.session for waiting in started] == [
-            "ncu-timing",
-            place.plan.sessions[1].name,
-        ]
-        with gpu_lock(H200.gpu_uuid, timeout_s=0.0, on_wait=pytest.fail):
-            assert waits.take() == tuple(started)
-        waits.start_another()  # what was handed over is none of its business any more
-        assert len(started) == 2
-    for waiting in started:  # the lock is held until both have ended
-        assert not session_is_free()
-        waiting.end()
-    assert session_is_free()
-
-
-def test_where_the_run_does_not_begin_the_second_process_goes_as_well(
-    tmp_path, started, monkeypatch
-):
-    monkeypatch.setattr(early, "places", lambda: 2)
-    with started_early(execution_of(Workplace(tmp_path, begun=False))) as waits:
-        waits.start_another()
-    assert [waiting.lives for waiting in started] == [False, False]
-    assert not list((tmp_path / "reports").iterdir())
-
-
 def likely(place, **changes):
     """Name of the session that is guessed to come first, and whether the run goes on."""
     start = likely_start(replace(execution_of(place), **changes))
-    return start and (start.session.name, start.run == place.run)
+    return start and (start[0].name, start[1] == place.run)
 
 
 def finished(folder):
@@ -170,7 +136,7 @@ def test_more_blocks_than_before_go_on_with_the_times(tmp_path):
     (tmp_path / "spec.yaml").write_text(SPEC.replace("blocks: 2", "blocks: 3"))
     more = Workplace(tmp_path, SPEC.replace("blocks: 2", "blocks: 3"), begun=False)
     start = likely_start(execution_of(more))
-    assert (start.session.name, start.run) == ("ncu-timing", place.run)
+    assert (start[0].name, start[1]) == ("ncu-timing", place.run)
 
 
 def test_an_edited_workload_begins_a_new_run(tmp_path):
@@ -214,10 +180,8 @@ class FixedSpace:
         self.recipe = lambda params: recipe
 
 
-def test_one_process_waits_for_all_sessions_of_a_timer(tmp_path, started, monkeypatch):
-    monkeypatch.setattr(early, "places", lambda: 2)
-    with started_early(execution_of(Workplace(tmp_path, TIMED, begun=False))) as waits:
-        waits.start_another()
+def test_one_process_waits_for_all_sessions_of_a_timer(tmp_path, started):
+    with started_early(execution_of(Workplace(tmp_path, TIMED, begun=False))):
         assert [waiting.session for waiting in started] == ["timer"]
 
 
@@ -226,9 +190,9 @@ def test_the_session_lock_is_held_from_the_turn_to_the_end_of_the_process(tmp_pa
     with started_early(execution_of(place)) as waits:
         # The lock on the GPU is to be had while it waits: by this run, and by others.
         with gpu_lock(H200.gpu_uuid, timeout_s=0.0, on_wait=pytest.fail):
-            (waiting,) = waits.take()
+            waiting = waits.take()
             assert not session_is_free()
-        assert waits.take() == ()
+        assert waits.take() is None
     assert waiting.lives
     assert not session_is_free()
     waiting.end()

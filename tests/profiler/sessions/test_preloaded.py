@@ -92,7 +92,7 @@ def test_the_first_session_of_a_timer_runs_in_it(tmp_path, monkeypatch, inquiry)
     place = Workplace(tmp_path, TIMED, begun=False)
     with preloading(inquiry, even_without_gpu=False) as begun:
         with started_early(execution_of(place), begun) as early:
-            (waiting,) = early.take()
+            waiting = early.take()
             lock = session_lock_file(H200.gpu_uuid)
             with ExitStack() as held:
                 assert take_lock(lock, held) is None, "from its turn on"
