@@ -70,7 +70,7 @@ def _pictures(timelines: TimelineFindings) -> dict[str, Any] | None:
     section = make_section(NamedTimelines(cells, timelines))
     if section is None:
         return None
-    pictures = [replace(cell, tables=()) for cell in section["cells"]]
+    pictures = [cell | {"tables": ()} for cell in section["cells"]]
     return section | {"cells": pictures, "calls": None}
 
 

@@ -15,7 +15,8 @@ from profiler.render.html import NoticeRow, moment, notice_rows, render
 from profiler.render.kinds.timeline import timeline_parts
 from profiler.render.kinds.versions import View
 from profiler.render.searches import search_section
-from profiler.render.tables import builds, main_table
+from profiler.render.tables import main_table
+from profiler.render.tables.builds import builds_of
 from profiler.render.tables.details import CellSamples
 from profiler.render.tables.explained import explained
 from profiler.render.tables.sustained import captured_step_table, step_note, sustained_table
@@ -111,8 +112,7 @@ def _tables(findings: Findings) -> dict[str, Any]:
         ],
         "facets": facets,
         "cell_numbers": findings.programs.cell_numbers,
-        "builds": builds.builds_of(findings),
-        "build_heads": builds.BUILD_HEADS,
+        "builds": builds_of(findings),
         "code_groups": _code_groups(findings.programs),
         "data": embed.dump(embed.payload(findings, facets, CellSamples(findings))),
     }

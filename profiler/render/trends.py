@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -27,22 +27,6 @@ from profiler.render.words.history import (
     headline,
     since_words,
 )
-
-
-@dataclass(frozen=True)
-class TrendRow:
-    """One cell as a row."""
-
-    variant: str
-    problem: str
-    is_baseline: bool
-    line: Markup
-    newest: Datum
-    ratio: Datum
-    """To the baseline of its run."""
-    change: Datum
-    cause: str
-    since: str
 
 
 def render_history(history: History) -> str:
@@ -74,22 +58,23 @@ def _by_change(trend: Trend) -> tuple[bool, float]:
     return not trend.changes, -moved
 
 
-def _row(history: History, trend: Trend) -> TrendRow:
+def _row(history: History, trend: Trend) -> dict[str, Any]:
+    """One cell: its newest number, that by the baseline of its run, and its last change."""
     newest = trend.answers[max(trend.answers)]
     unit = label(history.metric).unit
     interval = numbers.interval(newest.low, newest.high, unit)
     last = trend.changes[-1] if trend.changes else None
-    return TrendRow(
-        variant=trend.variant,
-        problem=trend.problem,
-        is_baseline=trend.is_baseline,
-        line=_line(trend),
-        newest=Datum.quantity(newest.value, unit, "", interval),
-        ratio=Datum.times(newest.ratio, "no baseline"),
-        change=Datum.times(last.ratio, "no change") if last else Datum(title="no change"),
-        cause=CAUSE_WORDS[last.cause] if last else "",
-        since=since_words(history, trend),
-    )
+    return {
+        "variant": trend.variant,
+        "problem": trend.problem,
+        "is_baseline": trend.is_baseline,
+        "line": _line(trend),
+        "newest": Datum.quantity(newest.value, unit, "", interval),
+        "ratio": Datum.times(newest.ratio, "no baseline"),
+        "change": Datum.times(last.ratio, "no change") if last else Datum(title="no change"),
+        "cause": CAUSE_WORDS[last.cause] if last else "",
+        "since": since_words(history, trend),
+    }
 
 
 def _line(trend: Trend) -> Markup:

@@ -27,9 +27,7 @@ from profiler.render.kinds.versions import View
 from profiler.render.tables.grids import (
     GridHeat,
     GridQuantity,
-    KernelList,
     Kernels,
-    MetricHeats,
     grid_kernels,
     metric_heats,
     pair_heat,
@@ -82,18 +80,14 @@ def grid_view(findings: Findings) -> View:
         "left_out_quantities": len(report.plan.cells) > MOST_CELLS_EVERY_METRIC,
         "overview": overview(findings),
         "extremes": extremes(findings),
-        "grid_kernels": _kernel_lists(findings.programs, kernels, grids),
+        "grid_kernels": {
+            grid.name: lists
+            for grid in grids
+            if (lists := grid_kernels(findings.programs, kernels, grid))
+        },
     }
     first = contrasts_chart(findings) or grid_chart(findings, pairs)
     return View("grid.html", "Every shape", parts, first=first)
-
-
-def _kernel_lists(
-    programs: Programs, kernels: Kernels, grids: Sequence[Grid]
-) -> tuple[tuple[str, tuple[KernelList, ...]], ...]:
-    """Name of each grid whose cells were seen to launch kernels, with the lists of these."""
-    lists = ((grid.name, grid_kernels(programs, kernels, grid)) for grid in grids)
-    return tuple((name, of_grid) for name, of_grid in lists if of_grid)
 
 
 def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:
@@ -113,9 +107,9 @@ def _pair_heats(
 
 def _metric_heats(
     programs: Programs, grid: Grid, quantities: Sequence[GridQuantity]
-) -> tuple[MetricHeats, ...]:
+) -> list[dict[str, Any]]:
     heats = (metric_heats(programs, quantity, grid, programs.variants) for quantity in quantities)
-    return tuple(heat for heat in heats if heat is not None)
+    return [heat for heat in heats if heat is not None]
 
 
 # ---- what is shown of every cell -----------------------------------------------------------------

@@ -43,20 +43,6 @@ from profiler.render.timeline.timeline_tables import (
 from profiler.render.words import numbers
 
 
-@dataclass(frozen=True)
-class OriginalFile:
-    """A file that a tool itself wrote."""
-
-    path: str
-    """Relative to the run folder."""
-    cells: str
-    """Whose timelines it holds; empty where they are all of this page."""
-    how: str
-    """What opens it."""
-    command: str
-    """What to type in the run folder; empty where there is nothing to type."""
-
-
 def timeline_view(findings: Findings) -> View:
     """Timelines first, then what was measured of every cell."""
     parts = metric_parts(findings)
@@ -69,21 +55,22 @@ def timeline_parts(findings: Findings) -> dict[str, Any]:
     return {"timeline": make_section(named), "timeline_files": tuple(_files(named))}
 
 
-def _files(named: NamedTimelines) -> Iterator[OriginalFile]:
-    """Files in the order of the cells that they hold."""
+def _files(named: NamedTimelines) -> Iterator[dict[str, str]]:
+    """Files that tools wrote, in the order of the cells that they hold.
+
+    `path` is relative to the run folder; `cells` is empty where a file holds all of this page, and
+    `command` where nothing is to be typed in the run folder.
+    """
     originals = dict.fromkeys(file for cell in named.cells for file in cell.timeline.originals)
     for original in originals:
         names = [cell.name for cell in named.cells if original in cell.timeline.originals]
-        cells = "" if len(names) == len(named.cells) else "; ".join(names)
+        how, command = "open it in Perfetto (ui.perfetto.dev), as it is.", ""
         if original.collector == "nsys":
+            how = "unpack it and open it in Nsight Systems."
             plain = shlex.quote(original.path.removesuffix(".gz"))
             command = f"gunzip -k {shlex.quote(original.path)} && nsys-ui {plain}"
-            yield OriginalFile(
-                original.path, cells, "unpack it and open it in Nsight Systems.", command
-            )
-        else:
-            how = "open it in Perfetto (ui.perfetto.dev), as it is."
-            yield OriginalFile(original.path, cells, how, "")
+        cells = "" if len(names) == len(named.cells) else "; ".join(names)
+        yield {"path": original.path, "cells": cells, "how": how, "command": command}
 
 
 # ---- the terminal --------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from profiler.render.runs.rows import (
     reason_words,
     verdict_datum,
 )
-from profiler.render.tables.grids import ABSENT, OUTCOME_CSS, GridHeat, grid_heat
+from profiler.render.tables.grids import ABSENT, OUTCOME_CSS, grid_heat
 from profiler.render.tables.heats import Heat, RatioScale, heat_heads, scale_of
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
 from profiler.render.words import numbers
@@ -36,17 +36,6 @@ from profiler.render.words.sentences import Sentence, sentence_of, strong
 CROSS = "\u00d7"
 """Stands where one of the runs has no correct time; ratios here go without a sign of their own."""
 MOST_SENTENCES = 4
-
-
-@dataclass(frozen=True)
-class VariantHeats:
-    """One variant in one grid."""
-
-    variant: str
-    time: GridHeat
-    judged: GridHeat | None
-    """Relative to the control, with verdicts; None where there is no control."""
-    table: SmallTable
 
 
 def machine_label(comparison: RunComparison) -> str:
@@ -88,8 +77,11 @@ class _Drawing:
     names: Names
     scale: RatioScale
 
-    def heats(self, variant_grid: VariantGrid) -> VariantHeats:
-        """The heat maps of a variant in a grid, and their table."""
+    def heats(self, variant_grid: VariantGrid) -> dict[str, Any]:
+        """The heat maps of a variant in a grid, and their table.
+
+        `judged` is relative to the control, with verdicts; None where there is no control.
+        """
         variant, grid = variant_grid.variant, variant_grid.grid
         places = {(cell.row, cell.column): cell for cell in variant_grid.cells}
 
@@ -102,12 +94,12 @@ class _Drawing:
         control = self.names.variant_name(self.grids.control)
         shows_verdicts = self.grids.control not in (None, variant.id)
         title = f"{variant.label}, time relative to {control}, with verdicts"
-        return VariantHeats(
-            variant=variant.label,
-            time=grid_heat(f"{variant.label}, {direction(self.grids)}", grid, time),
-            judged=grid_heat(title, grid, judged) if shows_verdicts else None,
-            table=self._table(variant_grid),
-        )
+        return {
+            "variant": variant.label,
+            "time": grid_heat(f"{variant.label}, {direction(self.grids)}", grid, time),
+            "judged": grid_heat(title, grid, judged) if shows_verdicts else None,
+            "table": self._table(variant_grid),
+        }
 
     def _judged_datum(self, cell: RunGridCell | None) -> Datum:
         if cell is None or cell.change is None or cell.missing:

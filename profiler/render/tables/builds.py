@@ -5,36 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from profiler.findings.findings import Findings, Programs
+from profiler.findings.findings import Findings
 from profiler.model import BuildResult, KernelFacts
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
 from profiler.render.words.names import readable_kernel
-
-
-@dataclass(frozen=True)
-class VariantBuild:
-    """What the build says of one variant."""
-
-    variant: str
-    mark: int
-    state: str
-    kernels: tuple[Row, ...]
-    """Static facts of each, for `BUILD_HEADS`."""
-
-
-@dataclass(frozen=True)
-class Builds:
-    """What the build says of all variants."""
-
-    with_facts: tuple[VariantBuild, ...]
-    """Variants with kernels, in the order of the builds."""
-    without: tuple[tuple[str, tuple[str, ...]], ...]
-    """Names of the variants without any, by the state of their build."""
-    failed: tuple[BuildFailure, ...]
-    """Equal messages of the compiler once."""
-
 
 BUILD_HEADS = (
     "registers",
@@ -46,29 +23,35 @@ BUILD_HEADS = (
 )
 
 
-def builds_of(findings: Findings) -> Builds:
-    """Static facts by variant, in the order of the builds; the same machine code once."""
+def builds_of(findings: Findings) -> dict[str, Any]:
+    """What the builds say, in their order; the same machine code once, and so equal messages.
+
+    `with_facts`: variants with kernels, of each the static facts for `BUILD_HEADS`; `without`:
+    names of the others by the state of their build.
+    """
+    programs = findings.programs
     distinct = [build for build in findings.report.builds if not build.duplicate_of]
-    builds = [_variant_build(findings.programs, build) for build in distinct]
-    without: dict[str, list[str]] = {}
-    for build in builds:
-        if not build.kernels:
-            without.setdefault(build.state, []).append(build.variant)
-    return Builds(
-        with_facts=tuple(build for build in builds if build.kernels),
-        without=tuple((state, tuple(names)) for state, names in without.items()),
-        failed=build_failures(distinct, {v.id: v.label for v in findings.programs.variants}),
-    )
-
-
-def _variant_build(programs: Programs, build: BuildResult) -> VariantBuild:
     names = {variant.id: variant.label for variant in programs.variants}
-    return VariantBuild(
-        variant=names.get(build.variant, build.variant),
-        mark=programs.marks.get(build.variant, -1),
-        state=build_state(build, names),
-        kernels=tuple(_built_kernel(kernel) for kernel in build.kernels),
-    )
+    without: dict[str, list[str]] = {}
+    for build in distinct:
+        if not build.kernels:
+            name = names.get(build.variant, build.variant)
+            without.setdefault(build_state(build, names), []).append(name)
+    return {
+        "heads": BUILD_HEADS,
+        "with_facts": [
+            {
+                "variant": names.get(build.variant, build.variant),
+                "mark": programs.marks.get(build.variant, -1),
+                "state": build_state(build, names),
+                "kernels": list(map(_built_kernel, build.kernels)),
+            }
+            for build in distinct
+            if build.kernels
+        ],
+        "without": without,
+        "failed": build_failures(distinct, names),
+    }
 
 
 def _built_kernel(kernel: KernelFacts) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,25 +37,19 @@ from profiler.render.words.verdicts import after_number, heat_mark, word_of
 MOST_STEPS = 60
 
 
-@dataclass(frozen=True)
-class Effects:
-    """Every step with its effects; the chart has the first `MOST_STEPS`."""
+def parameter_effects(findings: Findings) -> dict[str, Any] | None:
+    """Effect of every parameter of the variants that are no references; None without a pair.
 
-    table: Heat
-    chart: Chart
-    left_out: int
-
-
-def parameter_effects(findings: Findings) -> Effects | None:
-    """Effect of every parameter of the variants that are no references; None without a pair."""
+    The chart has the first `MOST_STEPS` of the steps that stand in the table.
+    """
     steps = findings.kind.parameter_steps
     if not steps:
         return None
-    return Effects(
-        effect_heat(findings, steps),
-        _chart(findings.numbers, steps),
-        max(0, len(steps) - MOST_STEPS),
-    )
+    return {
+        "table": effect_heat(findings, steps),
+        "chart": _chart(findings.numbers, steps),
+        "left_out": max(0, len(steps) - MOST_STEPS),
+    }
 
 
 def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:

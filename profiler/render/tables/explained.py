@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -10,6 +9,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.counters import CounterOfBoth
 from profiler.findings.why.find import find_why
+from profiler.findings.why.hot_lines import HotLine
 from profiler.findings.why.pairs import Account, PairWhy
 from profiler.render.figures import inside as figures
 from profiler.render.figures.charts import Chart, make_chart
@@ -57,66 +57,6 @@ _LEAST_SHOWN_PCT = 5.0
 """Pipes that never reach more of their peak are not drawn."""
 
 
-@dataclass(frozen=True)
-class PartRow:
-    """A step of a waterfall from one duration to another, or one of the two durations."""
-
-    words: str
-    time: Datum
-    share: Datum
-    begin_pct: float
-    width_pct: float
-    css: str
-    """`adds`: it makes the first slower; `whole`: a duration; else it makes the first faster."""
-
-
-@dataclass(frozen=True)
-class KernelTree:
-    """Limit of one cell, as tables."""
-
-    name: str
-    cell: str
-    """Id of the cell."""
-    limit: str
-    roofs: tuple[Row, ...]
-    """Amount, rate, ceiling, share, share at the highest clock, share of the practical roof."""
-    waits: tuple[Row, ...]
-    lines: tuple[Row, ...]
-    no_lines: str
-    """Why there are no lines; empty where there are."""
-    causes: tuple[Row, ...]
-    advice: tuple[Row, ...]
-    inside: Chart | None
-    """Samples of its longest kernel; None without any."""
-    no_inside: str
-    """Why there are none; empty where nothing was sampled."""
-
-
-@dataclass(frozen=True)
-class Explained:
-    """One pair."""
-
-    title: str
-    cells: tuple[str, str]
-    """Ids of the two cells."""
-    sentence: str
-    names: tuple[str, str]
-    parts: tuple[PartRow, ...]
-    ends: str
-    """From which time to which the bars of the parts reach."""
-    slower: str
-    """Name of the cell that takes longer: shares are of its time."""
-    total: str
-    kernels: str
-    """Which are compared together, and how long each takes; empty of two single kernels."""
-    causes: tuple[Row, ...]
-    """Amount of each cause in both."""
-    classes: tuple[Row, ...]
-    """Executed instructions by class in both."""
-    counters: tuple[Row, ...]
-    """Amount in both, first ÷ second, part of the account."""
-
-
 def explained(findings: Findings) -> dict[str, Any] | None:
     """The pairs and cells that an explain session counted; None without any.
 
@@ -129,7 +69,7 @@ def explained(findings: Findings) -> dict[str, Any] | None:
         cell.id: f"{cell.variant.label}, {cell.problem.name}" for cell in findings.programs.cells
     }
     return {
-        "pairs": [*map(_pair, why.pairs[:MOST_PAIRS])],
+        "pairs": list(map(_pair, why.pairs[:MOST_PAIRS])),
         "trees": [
             _tree(names[cell], cell, of_cell, number)
             for number, (cell, of_cell) in enumerate(why.cells.items())
@@ -139,46 +79,41 @@ def explained(findings: Findings) -> dict[str, Any] | None:
     }
 
 
-def _kernels(pair: PairWhy) -> str:
-    if pair.account is None:
-        return ""
-    return " ".join(
-        filter(None, (pooled_words(pair.account), kernel_times(pair), clock_words(pair)))
-    )
-
-
-def _pair(pair: PairWhy) -> Explained:
+def _pair(pair: PairWhy) -> dict[str, Any]:
+    """One pair: its account, and causes, counters and classes of instructions in both."""
     names = (pair.cell.variant.label, pair.against.variant.label)
     note = pair.cell.variant.remark
     says_more = note and note not in names[0]
-    parts, ends = _parts(pair, pair.account)
-    return Explained(
-        cells=(pair.cell.id, pair.against.id),
-        title=f"{names[0]} against {names[1]}, {pair.cell.problem.name}"
+    return {
+        "cells": (pair.cell.id, pair.against.id),
+        "title": f"{names[0]} against {names[1]}, {pair.cell.problem.name}"
         + (f": {note}" if says_more else ""),
-        sentence=why_sentence(pair),
-        names=names,
-        parts=parts,
-        ends=ends,
-        slower="" if pair.account is None else slower_name(pair, pair.account),
-        total="" if pair.account is None else numbers.signed_time(pair.account.difference_ns),
-        kernels=_kernels(pair),
-        causes=tuple(
+        "sentence": why_sentence(pair),
+        "names": names,
+        "account": None if pair.account is None else _account(pair, pair.account),
+        "causes": [
             Row(words, tuple(map(_cost, amounts)))
             for words, amounts in cause_rows_of_pair(pair)[:_MOST_CAUSES]
-        ),
-        classes=_classes(pair),
-        counters=counter_rows(pair),
-    )
+        ],
+        "classes": _classes(pair),
+        "counters": list(map(_counter_row, pair.counters)),
+    }
 
 
-def _parts(pair: PairWhy, account: Account | None) -> tuple[tuple[PartRow, ...], str]:
+def _account(pair: PairWhy, account: Account) -> dict[str, Any]:
     """A waterfall from the second duration to the first, and the times that its bars reach.
 
-    The largest parts, and one row for all others. Bars begin at 0 unless the parts are small.
+    The largest parts, and one row for all others. Bars begin at 0 unless the parts are small. The
+    class of a bar: `adds` where it makes the first slower, `whole` of a duration.
     """
-    if account is None or not account.parts:
-        return (), ""
+    words = (pooled_words(account), kernel_times(pair), clock_words(pair))
+    parts = {
+        "kernels": " ".join(filter(None, words)),
+        "slower": slower_name(pair, account),
+        "total": numbers.signed_time(account.difference_ns),
+    }
+    if not account.parts:
+        return parts | {"rows": ()}
     named = account_rows(account, _MOST_PARTS)
     end = pair.first.duration_ns
     levels = list(accumulate((ns for _, ns in named), initial=end - account.difference_ns))
@@ -186,20 +121,20 @@ def _parts(pair: PairWhy, account: Account | None) -> tuple[tuple[PartRow, ...],
     is_cut = _CUT * highest <= lowest < highest
     origin = lowest - (highest - lowest) / 4 if is_cut else min(0.0, lowest)
 
-    def row(words: str, ns: float, begin: float, css: str) -> PartRow:
+    def row(words: str, ns: float, begin: float, css: str) -> dict[str, Any]:
         low, high = sorted((begin, begin + ns))
         low, scale = max(low, origin), 100 / (highest - origin)
         time = numbers.show(ns, "ns") if css == _WHOLE else numbers.signed_time(ns)
         percent = share_of_slower(ns, account)
         share = numbers.show(percent, "%") if css == _WHOLE else signed_share(ns, account)
-        return PartRow(
-            words=words,
-            time=Datum(time, numbers.raw(ns)),
-            share=Datum(share, numbers.raw(percent)),
-            begin_pct=scale * (low - origin),
-            width_pct=scale * (high - low),
-            css=css,
-        )
+        return {
+            "words": words,
+            "time": Datum(time, numbers.raw(ns)),
+            "share": Datum(share, numbers.raw(percent)),
+            "begin_pct": scale * (low - origin),
+            "width_pct": scale * (high - low),
+            "css": css,
+        }
 
     rows = (
         row(pair.against.variant.label, levels[0], 0.0, _WHOLE),
@@ -209,7 +144,8 @@ def _parts(pair: PairWhy, account: Account | None) -> tuple[tuple[PartRow, ...],
         ),
         row(pair.cell.variant.label, end, 0.0, _WHOLE),
     )
-    return rows, f"{numbers.show(origin, 'ns') if origin else 0} to {numbers.show(highest, 'ns')}"
+    lower_end = numbers.show(origin, "ns") if origin else 0
+    return parts | {"rows": rows, "ends": f"{lower_end} to {numbers.show(highest, 'ns')}"}
 
 
 def _cost(amount: Amount) -> Datum:
@@ -252,48 +188,58 @@ def _causes(why: CellWhy) -> tuple[Row, ...]:
     )
 
 
-def _tree(name: str, cell: str, why: CellWhy, number: int) -> KernelTree:
+def _tree(name: str, cell: str, why: CellWhy, number: int) -> dict[str, Any]:
+    """Limit of one cell, as tables, and what was sampled inside its longest kernel."""
     kernel = why.kernels[0]
-    return KernelTree(
-        name=name,
-        cell=cell,
-        limit=limit_of_cell(why),
-        roofs=tuple(
-            Row(
-                roof_words(roof.name),
-                (
-                    Datum.quantity(roof.amount, roof.unit, "not counted"),
-                    Datum.quantity(roof.rate, f"{roof.unit}/s", "not counted"),
-                    Datum.quantity(roof.ceiling, f"{roof.unit}/s", "not counted"),
-                    _percent(roof.share),
-                    Datum.quantity(100 * roof.nominal_share, "%", "not a clock of the SMs"),
-                    Datum.quantity(100 * roof.practical_share, "%", "not measured"),
-                ),
-                note=f"Practical roof: what {plain_kernel_words(roof.name)} reached in the same "
-                "run.",
-            )
-            for roof in kernel.roofs
-        ),
-        waits=tuple(
+    return {
+        "name": name,
+        "cell": cell,
+        "limit": limit_of_cell(why),
+        "roofs": _roofs(kernel),
+        "waits": [
             Row(waited_for(wait.reason), (_percent(wait.share),))
             for wait in kernel.waits[:_MOST_WAITS]
-        ),
-        lines=_lines(kernel),
-        no_lines="" if kernel.lines else no_lines_words(kernel),
-        causes=_causes(why)[:_MOST_CAUSES],
-        advice=tuple(
+        ],
+        "lines": list(map(_line, kernel.lines)),
+        "no_lines": no_lines_words(kernel),
+        "causes": _causes(why)[:_MOST_CAUSES],
+        "advice": [
             Row(
                 f"{advice.rule}: {advice.text}",
                 (
                     Datum.quantity(advice.speedup_pct, "%", "ncu gives no estimate"),
-                    Datum(advice.speedup_type or numbers.MISSING, ""),
+                    Datum(advice.speedup_type or numbers.MISSING),
                 ),
             )
             for advice in kernel.advice[:_MOST_ADVICE]
-        ),
-        inside=_inside(name, number, kernel),
-        no_inside="" if kernel.inside else no_inside_words(kernel),
-    )
+        ],
+        "inside": _inside(name, number, kernel),
+        "no_inside": no_inside_words(kernel),
+    }
+
+
+def _roofs(kernel: KernelWhy) -> list[Row]:
+    """Amount, rate, ceiling, share, share at the highest clock, share of the practical roof."""
+    return [
+        Row(
+            roof_words(roof.name),
+            (
+                Datum.quantity(roof.amount, roof.unit, "not counted"),
+                Datum.quantity(roof.rate, f"{roof.unit}/s", "not counted"),
+                Datum.quantity(roof.ceiling, f"{roof.unit}/s", "not counted"),
+                _percent(roof.share),
+                Datum.quantity(100 * roof.nominal_share, "%", "not a clock of the SMs"),
+                Datum.quantity(100 * roof.practical_share, "%", "not measured"),
+            ),
+            note=f"Practical roof: what {plain_kernel_words(roof.name)} reached in the same run.",
+        )
+        for roof in kernel.roofs
+    ]
+
+
+def _line(line: HotLine) -> Row:
+    place, wait = Datum(line.place or "SASS", ""), Datum(wait_words(line) or numbers.MISSING, "")
+    return Row(line.text, (place, _percent(line.share), wait))
 
 
 def _inside(name: str, number: int, kernel: KernelWhy) -> Chart | None:
@@ -316,30 +262,12 @@ def _inside(name: str, number: int, kernel: KernelWhy) -> Chart | None:
     return make_chart(f"inside-{number}", f"Inside {name}", inside_words(kernel), drawing)
 
 
-def _lines(kernel: KernelWhy) -> tuple[Row, ...]:
-    return tuple(
-        Row(
-            line.text,
-            (
-                Datum(line.place or "SASS", ""),
-                _percent(line.share),
-                Datum(wait_words(line) or numbers.MISSING, ""),
-            ),
-        )
-        for line in kernel.lines
-    )
-
-
 def _percent(share: float) -> Datum:
     return Datum.quantity(100 * share, "%", "not counted")
 
 
-def counter_rows(pair: PairWhy) -> tuple[Row, ...]:
-    """Amount in both cells, first ÷ second, part of the account; () where nothing is explained."""
-    return tuple(map(_counter_row, pair.counters))
-
-
 def _counter_row(counter: CounterOfBoth) -> Row:
+    """Amount in both cells, first ÷ second, part of the account."""
     amounts = (
         Datum(counter_words(counter, amount), raw_or_none(amount.value))
         for amount in (counter.first, counter.second)

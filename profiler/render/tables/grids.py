@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from string import ascii_uppercase
+from typing import Any
 
 from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.grids import Grid, GridCell, GridPairs, VariantPair
@@ -35,15 +38,6 @@ class GridHeat:
     grid: Grid
     rows: tuple[tuple[str, tuple[Datum, ...]], ...]
     """Value of the row's parameter, and its cells."""
-
-
-@dataclass(frozen=True)
-class MetricHeats:
-    """One metric of every variant, in one scale of colours."""
-
-    name: str
-    heats: tuple[GridHeat, ...]
-    legend: tuple[str, ...]
 
 
 def short_ratio(ratio: float) -> str:
@@ -133,8 +127,8 @@ class GridQuantity:
 
 def metric_heats(
     programs: Programs, quantity: GridQuantity, grid: Grid, variants: Sequence[Variant]
-) -> MetricHeats | None:
-    """A heat map for every variant; None where there is no number at all."""
+) -> dict[str, Any] | None:
+    """A heat map for every variant, in one scale of colours; None without any number."""
     values = {
         (variant.id, place): quantity.of(cell)
         for variant in variants
@@ -160,9 +154,11 @@ def metric_heats(
         return grid_heat(f"{variant.label}, {quantity.name.lower()}", grid, datum)
 
     planned = [variant for variant in variants if any(key[0] == variant.id for key in values)]
-    return MetricHeats(
-        quantity.name, tuple(heat(variant) for variant in planned), _legend(quantity, scale)
-    )
+    return {
+        "name": quantity.name,
+        "heats": list(map(heat, planned)),
+        "legend": _legend(quantity, scale),
+    }
 
 
 def _magnitude(
@@ -203,17 +199,6 @@ def _legend(quantity: GridQuantity, scale: tuple[float, float]) -> tuple[str, ..
 # ---- lists of kernels ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class KernelList:
-    """Kernels that a launch of some cells is made of."""
-
-    letter: str
-    names: tuple[str, ...]
-    """In the order of the launches, each once."""
-    cells: tuple[str, ...]
-    """Names of the variants, each with the number of its cells."""
-
-
 @dataclass(frozen=True, eq=False)
 class Kernels:
     """Which kernels each cell launches, and the letter of that list."""
@@ -242,33 +227,27 @@ class Kernels:
         return self.letters.get(self.names.get(cell.id, ()), "")
 
 
-def grid_kernels(programs: Programs, kernels: Kernels, grid: Grid) -> tuple[KernelList, ...]:
-    """The lists of kernels among the cells of a grid, row by row."""
-    cells = [
-        cell
-        for row in grid.row_values
-        for column in grid.column_values
-        if (problem := grid.problems.get((row, column)))
-        for variant in programs.variants
-        if (cell := programs.by_place.get((variant.id, problem.id)))
-    ]
-    return _lists(kernels, cells)
+def grid_kernels(programs: Programs, kernels: Kernels, grid: Grid) -> list[dict[str, Any]]:
+    """The lists of kernels that launches of the cells of a grid are made of, row by row.
 
-
-def _lists(kernels: Kernels, cells: Sequence[Cell]) -> tuple[KernelList, ...]:
-    having = [(cell, kernels.names[cell.id]) for cell in cells if cell.id in kernels.names]
-    counts_by_kernels: dict[tuple[str, ...], dict[str, int]] = {}
-    for cell, names in having:
-        counts = counts_by_kernels.setdefault(names, {})
-        counts[cell.variant.label] = counts.get(cell.variant.label, 0) + 1
-    return tuple(
-        KernelList(
-            kernels.letters[names],
-            tuple(readable_kernel(name) for name in names),
-            tuple(f"{variant}: {count}" for variant, count in counts.items()),
-        )
+    Each with its letter, the names in the order of the launches, and the number of cells that have
+    it by the name of their variant.
+    """
+    places = itertools.product(grid.row_values, grid.column_values, programs.variants)
+    counts_by_kernels: dict[tuple[str, ...], Counter[str]] = {}
+    for row, column, variant in places:
+        problem = grid.problems.get((row, column))
+        cell = programs.by_place.get((variant.id, problem.id)) if problem else None
+        if cell and cell.id in kernels.names:
+            counts_by_kernels.setdefault(kernels.names[cell.id], Counter())[variant.label] += 1
+    return [
+        {
+            "letter": kernels.letters[names],
+            "names": list(map(readable_kernel, names)),
+            "cells": [f"{variant}: {count}" for variant, count in counts.items()],
+        }
         for names, counts in counts_by_kernels.items()
-    )
+    ]
 
 
 def _letter(number: int) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,21 +38,6 @@ _LOW_ROW_IN = 0.18
 _GREY = -1
 
 
-@dataclass(frozen=True)
-class InKernelCell:
-    """The in-kernel timeline of one cell as the page shows it."""
-
-    name: str
-    sentence: str
-    notes: tuple[str, ...]
-    keys: tuple[tuple[str, str], ...]
-    """Each activity with the name of its colour; empty: none of its own."""
-    chart: Chart | None
-    table: SmallTable
-    trace: Markup
-    """Every activity and operation, packed for Perfetto; empty without any."""
-
-
 def make_in_kernel_section(findings: Findings) -> dict[str, Any] | None:
     """Parts of the section; None where no kernel was recorded."""
     recorded = findings.in_kernel
@@ -78,25 +63,27 @@ def make_in_kernel_section(findings: Findings) -> dict[str, Any] | None:
 
 def _cell(
     name: str, number: int, inside: InKernelFindings, colours: Mapping[str, int]
-) -> InKernelCell:
+) -> dict[str, Any]:
+    """The timeline of one cell; `keys`: each activity with the name of its colour, or none."""
     drawn = number < MOST_PICTURES and len(inside.stamps.spans) > 0
-    return InKernelCell(
-        name=name,
-        sentence=_sentence(inside),
-        notes=tuple(_notes(inside)),
-        keys=tuple(
+    seen = {share.activity for share in inside.activity_shares}
+    return {
+        "name": name,
+        "sentence": _sentence(inside),
+        "note": _CUT_OFF if inside.cut_off else "",
+        "keys": [
             (words(activity), phase_name(place))
             for activity, place in colours.items()
-            if activity in {share.activity for share in inside.activity_shares}
-        ),
-        chart=_chart(name, number, inside, colours) if drawn else None,
-        table=_activity_table(name, inside),
-        trace=_trace(inside),
-    )
+            if activity in seen
+        ],
+        "chart": _chart(name, number, inside, colours) if drawn else None,
+        "table": _activity_table(name, inside),
+        "trace": _trace(inside),
+    }
 
 
 def _trace(inside: InKernelFindings) -> Markup:
-    """Columns of bars: a process for each block, a thread for each warpgroup and operation."""
+    """Columns of bars, packed for Perfetto: a process for each block, a thread for each row."""
     activities = inside.stamps.spans.rename(columns={"activity": "name"}).assign(operation="")
     operations = inside.under_way.assign(name=inside.under_way["operation"])
     bars = pd.concat([activities, operations]).sort_values(["block", "group", "operation"])
@@ -152,12 +139,10 @@ def _sentence(inside: InKernelFindings) -> str:
     )
 
 
-def _notes(inside: InKernelFindings) -> Iterator[str]:
-    if inside.cut_off:
-        yield (
-            "Some warpgroups did more than their place holds: their later activities are not "
-            "recorded. Shares are of the time in which all were."
-        )
+_CUT_OFF = (
+    "Some warpgroups did more than their place holds: their later activities are not recorded. "
+    "Shares are of the time in which all were."
+)
 
 
 # ---- the figure ----------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -39,7 +38,6 @@ from profiler.render.timeline.timeline_tables import (
     OPERATOR_HEADS,
     NamedTimeline,
     NamedTimelines,
-    Operator,
     call_table,
     gap_table,
     kernel_table,
@@ -57,27 +55,9 @@ MOST_PICTURES = 12
 """Cells with a picture; tables are of all."""
 MOST_ON_PAGE = 120_000
 """Operations in all pictures of a page together."""
-MOST_TWIN_ROWS = 150
+MOST_BAR_ROWS = 150
 _BINS = 240
 _PIXELS = 1400
-
-
-@dataclass(frozen=True)
-class CellPicture:
-    """The timeline of one cell as the page shows it."""
-
-    name: str
-    number: int
-    """Its place among the embedded data; -1: no picture."""
-    sentence: str
-    notes: tuple[str, ...]
-    keys: tuple[tuple[str, str], ...]
-    """Each phase with the name of its colour; empty: none of its own."""
-    chart: Chart | None
-    twin: SmallTable | None
-    tables: tuple[SmallTable, ...]
-    operators: tuple[Operator, ...]
-    left_out_operators: int
 
 
 def named_timelines(findings: Findings) -> NamedTimelines:
@@ -111,7 +91,10 @@ def make_section(named: NamedTimelines) -> dict[str, Any] | None:
     for number, cell in enumerate(named.cells):
         picture = window = None
         if number < len(drawn):
-            picture = _picture(cell.timeline, most)
+            timeline = cell.timeline
+            picture = make_picture(
+                timeline.bars(most), timeline.phase_names, on_cpu=timeline.on_cpu
+            )
             window = cell.timeline.window(picture.until_ns)
             bars = compact(picture, names, window)
             data.append({"name": cell.name, "device": cell.timeline.device, **bars})
@@ -130,19 +113,16 @@ def make_section(named: NamedTimelines) -> dict[str, Any] | None:
     }
 
 
-def _picture(timeline: CellTimelineFindings, most: int) -> Picture:
-    return make_picture(timeline.bars(most), timeline.phase_names, on_cpu=timeline.on_cpu)
-
-
 def _cell(
     cell: NamedTimeline, number: int, picture: Picture | None, window: UnitWindow | None
-) -> CellPicture:
-    """One cell; `window`: the unit of its picture that the still figure shows."""
+) -> dict[str, Any]:
+    """The timeline of one cell; `window`: the unit of its picture that the still figure shows.
+
+    `number` is its place among the embedded data, -1 without a picture; `keys`: each phase with the
+    name of its colour, if it has any.
+    """
     timeline = cell.timeline
-    chart = twin = None
-    if picture is not None and window is not None and not picture.empty:
-        chart = _chart(cell, number, picture, window)
-        twin = _twin(cell, picture, window)
+    drawn = picture if window is not None and picture is not None and not picture.empty else None
     operators, left_out = operator_rows(timeline)
     tables = (
         tree_table(timeline),
@@ -150,18 +130,17 @@ def _cell(
         kernel_table(timeline),
         latency_table(timeline.latency),
     )
-    return CellPicture(
-        name=cell.name,
-        number=number if chart is not None else -1,
-        sentence=_sentence(timeline),
-        notes=tuple(_notes(timeline, picture)),
-        keys=tuple((name, phase_name(number)) for number, name in enumerate(timeline.phase_names)),
-        chart=chart,
-        twin=twin,
-        tables=tuple(table for table in tables if table is not None),
-        operators=operators,
-        left_out_operators=left_out,
-    )
+    return {
+        "name": cell.name,
+        "number": -1 if drawn is None else number,
+        "sentence": _sentence(timeline),
+        "notes": _notes(timeline, picture),
+        "keys": [(name, phase_name(place)) for place, name in enumerate(timeline.phase_names)],
+        "chart": _chart(cell, number, drawn, window) if drawn and window else None,
+        "tables": [table for table in tables if table is not None],
+        "operators": operators,
+        "left_out_operators": left_out,
+    }
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -250,7 +229,8 @@ def _chart(cell: NamedTimeline, number: int, picture: Picture, window: UnitWindo
     panels = _panels(timeline.device, picture, window)
     figure = timeline_figure(panels, Shares(title, span, shares) if len(shares) else None)
     name = f"{cell.name}: {_unit_name(window)}"
-    return make_chart(f"timeline-{number}", name, reading, figure)
+    bars = _bar_table(cell, picture, window)
+    return make_chart(f"timeline-{number}", name, reading, figure, table=bars)
 
 
 def _unit_name(window: UnitWindow) -> str:
@@ -306,7 +286,7 @@ def _panel(
     return TimelinePanel(title=title, rows=rows, first=places[0], bars=bars, window=window)
 
 
-def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTable:
+def _bar_table(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTable:
     """The bars of the still figure in words, in order of start."""
     origin = window.extent[0]
     paths = bar_paths(picture.bars[RANGE])
@@ -316,7 +296,7 @@ def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTab
     ]
     bars = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     duration = bars["end_ns"] - bars["start_ns"]
-    longest = bars.loc[duration.nlargest(MOST_TWIN_ROWS).index]
+    longest = bars.loc[duration.nlargest(MOST_BAR_ROWS).index]
     longest = longest.sort_values("start_ns", kind="stable")
     columns: tuple[Column[FrameRow], ...] = (
         text_column("where", lambda row: cell.timeline.device if row["kind"] == GPU else "range"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -395,33 +395,27 @@ def latency_table(latency: pd.DataFrame, most: int = MOST_LATENCIES) -> SmallTab
     return frame_table("Launch latency", "operation", columns, latency, most)
 
 
-@dataclass(frozen=True)
-class Operator:
-    """One operator of torch with the Python calls that led to it."""
-
-    name: str
-    data: tuple[Datum, ...]
-    stack: tuple[str, ...]
-
-
 OPERATOR_HEADS = ("calls", "own device time", "device time", "own CPU time", "CPU time")
 
 
-def operator_rows(timeline: CellTimelineFindings) -> tuple[tuple[Operator, ...], int]:
-    """The first operators of torch.profiler, and the number of those that had no room."""
+def operator_rows(timeline: CellTimelineFindings) -> tuple[list[dict[str, Any]], int]:
+    """The first operators of torch.profiler, and the number of those that had no room.
+
+    Each has its `data` for OPERATOR_HEADS, and the Python calls that led to it, its `stack`.
+    """
     table = timeline.operators
-    rows = tuple(_operator(row) for row in table.head(MOST_OPERATORS).to_dict("records"))
+    rows = list(map(_operator, table.head(MOST_OPERATORS).to_dict("records")))
     return rows, len(table) - len(rows)
 
 
-def _operator(row: Mapping[Any, Any]) -> Operator:
+def _operator(row: FrameRow) -> dict[str, Any]:
     times = (row[name] for name in ("self_device_us", "device_us", "self_cpu_us", "cpu_us"))
-    data = (_number(row["calls"]), *(_time(time * 1000) for time in times))
-    return Operator(str(row["name"]), data, tuple(str(line) for line in _as_lines(row["stack"])))
-
-
-def _as_lines(stack: object) -> Iterable[object]:
-    return stack if isinstance(stack, list | tuple) else ()
+    stack = row["stack"] if isinstance(row["stack"], list | tuple) else ()
+    return {
+        "name": str(row["name"]),
+        "data": (_number(row["calls"]), *(_time(time * 1000) for time in times)),
+        "stack": list(map(str, stack)),
+    }
 
 
 # ---- data ----------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def test_problems_and_variants_of_one_run_alone_get_no_map(older):
     (target / "plan.json").write_text(json.dumps(plan))
     comparison = compare(read_runs([older, target]))
     ((grid, variants),) = grid_parts(comparison, Names.of(comparison))["blocks"]
-    assert [one.variant for one in variants] == ["eager"]
+    assert [one["variant"] for one in variants] == ["eager"]
     assert grid.row_values == (1024,)
     assert grid.column_values == (128, 1024, 8192)
     (variant,) = comparison.grids.in_grid(grid)
@@ -144,13 +144,13 @@ def test_every_variant_has_a_heat_map_whose_title_says_direction_and_machines(tr
 def test_a_cell_holds_the_ratio_in_its_colour(other_machine):
     parts = grid_parts(other_machine, Names.of(other_machine))
     for heats in parts["blocks"][0][1]:
-        wanted, colour = (5.0, "h5") if heats.variant == "eager" else (0.45, "h-4")
-        data = [one for _, row in heats.time.rows for one in row if one.raw is not None]
-        assert len(data) == (6 if heats.variant == "eager" else 5)
+        wanted, colour = (5.0, "h5") if heats["variant"] == "eager" else (0.45, "h-4")
+        data = [one for _, row in heats["time"].rows for one in row if one.raw is not None]
+        assert len(data) == (6 if heats["variant"] == "eager" else 5)
         for one in data:
             assert float(one.raw) == pytest.approx(wanted, rel=0.01)
             assert one.css == colour
-        assert heats.judged is None, "no verdict between machines"
+        assert heats["judged"] is None, "no verdict between machines"
 
 
 def test_a_cell_without_a_time_is_crossed_and_says_where(tree, other_machine):
@@ -168,7 +168,7 @@ def test_a_cell_without_a_time_is_crossed_and_says_where(tree, other_machine):
         row
         for _, variants in parts["blocks"]
         for variant in variants
-        for row in variant.table.lines
+        for row in variant["table"].lines
     ]
     assert len(rows) == 24
     lacking = [row for row in rows if row.data[3].raw is None]
@@ -222,11 +222,11 @@ def test_on_one_machine_a_second_map_has_the_verdicts(older):
     found = compare(read_runs([older, same]))
     parts = grid_parts(found, Names.of(found))
     eager, compiled = parts["blocks"][0][1]
-    assert eager.judged is None, "it is the control"
-    texts = [one.text for _, row in compiled.judged.rows for one in row if one.raw is not None]
+    assert eager["judged"] is None, "it is the control"
+    texts = [one.text for _, row in compiled["judged"].rows for one in row if one.raw is not None]
     assert len(texts) == 5
     assert all(text.startswith("\u25b21.5") for text in texts)
-    assert "with verdicts" in compiled.judged.title
+    assert "with verdicts" in compiled["judged"].title
 
 
 def test_runs_of_another_kind_have_no_grids(older, tmp_path):

@@ -113,9 +113,9 @@ def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
         "Time", "ns", lambda cell: findings.numbers.value(cell, "duration_ns").median
     )
     found = metric_heats(findings.programs, quantity, pairs.grids[0], findings.programs.variants)
-    assert [one.title for one in found.heats] == [f"{name}, time" for name in IMPLEMENTATIONS]
-    assert len(found.legend) == grid_tables.SHADES
-    data = [d for heat in found.heats for _, row in heat.rows for d in row if d.raw]
+    assert [one.title for one in found["heats"]] == [f"{name}, time" for name in IMPLEMENTATIONS]
+    assert len(found["legend"]) == grid_tables.SHADES
+    data = [d for heat in found["heats"] for _, row in heat.rows for d in row if d.raw]
     low, high = (pick(data, key=lambda d: float(d.raw or 0)) for pick in (min, max))
     assert (low.css, high.css) == ("b0", "b6")
     assert low.text.endswith("\N{MICRO SIGN}s")
@@ -196,7 +196,7 @@ def test_ten_by_ten_has_all_cells():
     (block,) = grid_view(findings).parts["grid_blocks"]
     ((_, first), *_) = block["pairs"][0][1].rows
     assert len(block["pairs"][0][1].rows) == len(first) == 10
-    assert [metric.name for metric in block["metrics"]][:3] == [
+    assert [metric["name"] for metric in block["metrics"]][:3] == [
         "Time",
         "Kernels launched",
         "DRAM bytes, read and written",

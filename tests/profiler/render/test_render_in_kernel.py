@@ -62,8 +62,8 @@ def test_a_run_without_stamps_has_no_such_section(page_of):
 def test_a_kernel_that_wrote_nothing_has_a_sentence_and_no_picture():
     section = make_in_kernel_section(find(report_with([stamped.line([])])))
     (cell,) = section["cells"]
-    assert cell.sentence == "No warpgroup recorded anything."
-    assert cell.chart is None
+    assert cell["sentence"] == "No warpgroup recorded anything."
+    assert cell["chart"] is None
     assert section["overlap"] is None
 
 
@@ -74,8 +74,8 @@ def test_what_was_done_before_all_were_recorded_is_grey():
     activities = ", ".join((*stamped.ACTIVITIES, "idle"))
     line = stamped.line([first, stamped.consumer(1, delay=600, steps=4)], activities=activities)
     section = make_in_kernel_section(find(report_with([line])))
-    assert section["cells"][0].chart is not None
-    assert "idle" not in {name for name, _ in section["cells"][0].keys}
+    assert section["cells"][0]["chart"] is not None
+    assert "idle" not in {name for name, _ in section["cells"][0]["keys"]}
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -83,6 +83,6 @@ def test_pictures_have_a_limit(monkeypatch):
     module = "profiler.render.timeline.in_kernel_section"
     monkeypatch.setattr(f"{module}.MOST_PICTURES", 1)
     section = make_in_kernel_section(find(report_with([stamped.ping_pong()] * 3)))
-    assert [cell.chart is not None for cell in section["cells"]] == [True, False, False]
+    assert [cell["chart"] is not None for cell in section["cells"]] == [True, False, False]
     assert section["left_out_pictures"] == 2
     assert MOST_PICTURES > 1

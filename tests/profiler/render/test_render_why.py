@@ -89,14 +89,14 @@ def test_parts_are_called_by_their_sign():
 @pytest.mark.usefixtures("undrawn")
 def test_each_bar_of_a_waterfall_begins_where_the_one_before_ends(findings):
     (shown, *_) = explained(findings)["pairs"]
-    before, *steps, after = shown.parts
-    level = before.begin_pct + before.width_pct
+    before, *steps, after = shown["account"]["rows"]
+    level = before["begin_pct"] + before["width_pct"]
     for row in steps:
-        ends = (row.begin_pct, row.begin_pct + row.width_pct)
-        start, level_after = ends if row.css else ends[::-1]
+        ends = (row["begin_pct"], row["begin_pct"] + row["width_pct"])
+        start, level_after = ends if row["css"] else ends[::-1]
         assert start == pytest.approx(level)
         level = level_after
-    assert after.begin_pct + after.width_pct == pytest.approx(level)
+    assert after["begin_pct"] + after["width_pct"] == pytest.approx(level)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -116,7 +116,7 @@ def test_a_launch_that_took_another_time_than_the_timed_ones_is_told(findings, p
     of_page = dataclasses.replace(findings)
     FOUND[of_page] = RunWhy(find_why(findings).cells, (one,))
     shown = explained(of_page)
-    assert sentence in plain(shown["pairs"][0].sentence)
+    assert sentence in plain(shown["pairs"][0]["sentence"])
     assert "empty caches" not in words.why_sentence(
         dataclasses.replace(one, flushed_per_launch=True)
     )
