@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -33,20 +32,8 @@ _PROBLEM_TERM = r"((?:^|,)\s*problem\s*=\s*(?:[^,]*\|\s*)?)"
 """Beginning of a term about problems, with the ids of others that may be."""
 
 
-@dataclass(frozen=True)
-class _Term:
-    key: str
-    wanted: tuple[str, ...]
-
-    def holds(self, cell: Cell, labels: Mapping[str, str]) -> bool:
-        if self.key == "variant" and labels.get(cell.variant.id) in self.wanted:
-            return True
-        if self.key in _IDENTITIES:
-            return any(name in self.wanted for name in _IDENTITIES[self.key](cell))
-        params = _params(cell)
-        return self.key in params and any(
-            is_value(value, params[self.key]) for value in self.wanted
-        )
+_Term = tuple[str, tuple[str, ...]]
+"""A key, and the values of it that are wanted."""
 
 
 def select_cells(
@@ -64,7 +51,7 @@ def select_cells(
     """
     terms = [_parse(term, only) for term in _with_ids(only, cells).split(",")]
     _check_keys(terms, cells, only)
-    matching = {cell.id for cell in cells if all(term.holds(cell, labels) for term in terms)}
+    matching = {cell.id for cell in cells if all(_holds(term, cell, labels) for term in terms)}
     if not matching:
         raise UsageError(f"--only {only}: no cell matches", remedy=_remedy(cells, terms, labels))
     problems = {cell.problem.id for cell in cells if cell.id in matching}
@@ -94,16 +81,25 @@ def _parse(term: str, only: str) -> _Term:
     key, equals, wanted = term.partition("=")
     if not equals or not key.strip() or not wanted.strip():
         raise UsageError(f"--only {only}: '{term}' must look like key=value or key=one|other")
-    return _Term(key.strip(), tuple(value.strip() for value in wanted.split("|")))
+    return key.strip(), tuple(value.strip() for value in wanted.split("|"))
+
+
+def _holds(term: _Term, cell: Cell, labels: Mapping[str, str]) -> bool:
+    key, wanted = term
+    if key == "variant" and labels.get(cell.variant.id) in wanted:
+        return True
+    if key in _IDENTITIES:
+        return any(name in wanted for name in _IDENTITIES[key](cell))
+    params = _params(cell)
+    return key in params and any(is_value(value, params[key]) for value in wanted)
 
 
 def _check_keys(terms: Sequence[_Term], cells: Sequence[Cell], only: str) -> None:
     """Raise `UsageError` for a key that no cell has."""
     keys = {*_IDENTITIES, *(key for cell in cells for key in _params(cell))}
-    for term in terms:
-        if term.key not in keys:
-            hint = did_you_mean(term.key, keys)
-            raise UsageError(f"--only {only}: no cell has '{term.key}'{hint}")
+    for key, _ in terms:
+        if key not in keys:
+            raise UsageError(f"--only {only}: no cell has '{key}'{did_you_mean(key, keys)}")
 
 
 def _params(cell: Cell) -> Params:
@@ -113,10 +109,10 @@ def _params(cell: Cell) -> Params:
 def _remedy(cells: Sequence[Cell], terms: Sequence[_Term], labels: Mapping[str, str]) -> str:
     """Values of the first key that nothing matches, or a hint that only the combination fails."""
     for term in terms:
-        if not any(term.holds(cell, labels) for cell in cells):
-            values = dict.fromkeys(text for cell in cells for text in _texts(term.key, cell))
+        if not any(_holds(term, cell, labels) for cell in cells):
+            values = dict.fromkeys(text for cell in cells for text in _texts(term[0], cell))
             shown = [*list(values)[:MAX_SHOWN_VALUES], *["…"][: len(values) > MAX_SHOWN_VALUES]]
-            return f"{term.key} is one of: {', '.join(shown)}"
+            return f"{term[0]} is one of: {', '.join(shown)}"
     return "Each of these matches something, but nothing matches all of them."
 
 

@@ -350,8 +350,8 @@ class _Checks:
         arguments: FieldPath = ("workload", "arguments")
         if tensor.name in self.description.arguments:
             return (*arguments, tensor.name)
-        structs = self.description.structs.values()
-        holder = next(struct.name for struct in structs if tensor.name in struct.fields)
+        structs = self.description.structs.items()
+        holder = next(name for name, fields in structs if tensor.name in fields)
         return (*arguments, holder, "struct", tensor.name)
 
     def _each_problem(self, field: FieldPath, value_at: Callable[[Params], Any]) -> None:

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from pydantic import ValidationError
 
@@ -67,24 +68,21 @@ class Candidate:
         bounds = {} if self.item is None else self.item.tolerance
         return {dtype: (bound.absolute, bound.relative) for dtype, bound in bounds.items()}
 
+    @cached_property
+    def condition(self) -> Arithmetic | None:
+        """What must hold for it to be able to do a problem; None where it can do all."""
+        when = None if self.item is None else self.item.when
+        return None if when is None else parse(when)
 
-@dataclass(frozen=True)
-class Applicability:
-    """What must hold for a variant to be able to do a problem."""
+    def why_not(self, values: Params) -> str | None:
+        """Why its own condition keeps it from a problem, whose values are among these; else None.
 
-    condition: Arithmetic
-    reason: str
-    """Why it cannot do any other."""
-    field: FieldPath
-
-    @classmethod
-    def of(cls, candidate: Candidate) -> Applicability | None:
-        """Problems that a variant can do; None where it can do all."""
-        item = candidate.item
-        if item is None or item.when is None:
+        Raises ExpressionError where the condition has no value.
+        """
+        if self.item is None or self.condition is None or self.condition.value(values):
             return None
-        reason = item.reason if item.reason and not item.trust else f"needs {item.when}"
-        return cls(parse(item.when), f"not applicable: {reason}", (*candidate.field, "when"))
+        own = self.item.reason if self.item.reason and not self.item.trust else ""
+        return f"not applicable: {own or f'needs {self.item.when}'}"
 
 
 @dataclass
@@ -126,10 +124,8 @@ class Expanded:
     """Names of variants that were merged → name of the one they were merged into."""
     left_out: Mapping[str, str]
     """Names of variants that a rule or check removed → why."""
-    applicable: Mapping[str, Applicability]
+    limited: Mapping[str, Candidate]
     """By id of the variants that cannot do every problem."""
-    only_at: Mapping[str, Params]
-    """Values of the problems that a program is made for, by id of its variant."""
 
 
 def expand(loaded: LoadedSpec, space: Space) -> Expanded:
@@ -182,15 +178,10 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
         excluded=(*variants.tally.exclusions(), *problems.tally.exclusions()),
         aliases=variants.aliases,
         left_out=variants.left_out,
-        applicable={
-            identify(name, candidate.params): applicable
+        limited={
+            identify(name, candidate.params): candidate
             for name, candidate in kept_variants
-            if (applicable := Applicability.of(candidate)) is not None
-        },
-        only_at={
-            identify(name, candidate.params): candidate.only_at
-            for name, candidate in kept_variants
-            if candidate.only_at
+            if candidate.only_at or candidate.condition
         },
     )
 

@@ -26,6 +26,7 @@ from profiler.planning.cell_filter import NO_LABELS, select_cells
 from profiler.planning.cuda_file import check_cuda_file
 from profiler.planning.matrix import (
     MAX_COMBINATIONS,
+    Candidate,
     Expanded,
     Tally,
     check_rule_keys,
@@ -279,12 +280,13 @@ def _cells(
     remaining = []
     for problem in expanded.problems:
         for variant in expanded.variants:
-            made_for = expanded.only_at.get(variant.id, {})
+            limited = expanded.limited.get(variant.id)
+            made_for = (limited and limited.only_at) or {}
             if any(problem.params.get(name) != value for name, value in made_for.items()):
                 continue  # another kernel of the same template is for this problem
             cell = Cell(cell_id(variant, problem), variant, problem)
             rule = first_match(rules, _values(variant, problem)) if rules else None
-            reason = rule.label if rule else _why_not(loaded, expanded, cell)
+            reason = rule.label if rule else _why_not(loaded, limited, cell)
             if reason is None:
                 reason = space.check_cell(variant.params, problem.params)
             if reason is None:
@@ -296,17 +298,15 @@ def _cells(
     return tuple(remaining), tally.exclusions()
 
 
-def _why_not(loaded: LoadedSpec, expanded: Expanded, cell: Cell) -> str | None:
+def _why_not(loaded: LoadedSpec, limited: Candidate | None, cell: Cell) -> str | None:
     """Why a variant cannot do a problem, by its own condition; None where it can."""
-    applicable = expanded.applicable.get(cell.variant.id)
-    if applicable is None:
+    if limited is None:
         return None
     try:
-        holds = applicable.condition.value(_values(cell.variant, cell.problem))
+        return limited.why_not(_values(cell.variant, cell.problem))
     except ExpressionError as error:
         message = f"{error} (variant '{cell.variant.name}', problem '{cell.problem.name}')"
-        raise loaded.error(applicable.field, message) from error
-    return None if holds else applicable.reason
+        raise loaded.error((*limited.field, "when"), message) from error
 
 
 def _keys(expanded: Expanded) -> set[str]:

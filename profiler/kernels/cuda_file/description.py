@@ -125,15 +125,6 @@ class TensorArgument:
 
 
 @dataclass(frozen=True)
-class StructArgument:
-    """A struct that a kernel takes by value, by its fields; the others are zero."""
-
-    name: str
-    fields: Mapping[str, str]
-    """Field, as C++ writes it after a dot → name of a tensor, or arithmetic."""
-
-
-@dataclass(frozen=True)
 class LaunchShape:
     """Grid, block and dynamic shared memory of a launch."""
 
@@ -170,8 +161,9 @@ class CudaFile:
     tensors: tuple[TensorArgument, ...]
     scalars: Mapping[str, Arithmetic]
     """By name of the argument."""
-    structs: Mapping[str, StructArgument]
-    """By name of the argument."""
+    structs: Mapping[str, Mapping[str, str]]
+    """By name of an argument that is a struct, given by value: field, as C++ writes it after a dot
+    → name of a tensor, or arithmetic. Other fields are zero."""
     arguments: tuple[str, ...]
     """Names of tensors and scalars, in the order of the kernel's parameters."""
     grid: Any
@@ -269,7 +261,7 @@ class CudaFile:
         return tuple(
             leaf
             for name in arguments
-            for leaf in (self.structs[name].fields.values() if name in self.structs else (name,))
+            for leaf in (self.structs[name].values() if name in self.structs else (name,))
         )
 
     def at_launch(self, variant: Params) -> dict[str, Value]:
@@ -355,7 +347,7 @@ def read_description(document: Mapping[str, Any]) -> CudaFile:
             for name, value in given.items()
             if name not in tensors
         },
-        structs={name: _struct(name, fields) for name, fields in structs.items()},
+        structs={name: _fields(name, fields) for name, fields in structs.items()},
         arguments=tuple(arguments),
         grid=document["grid"],
         block=document["block"],
@@ -423,15 +415,15 @@ def _is_struct(argument: Any) -> bool:
     return isinstance(argument, Mapping) and "struct" in argument
 
 
-def _struct(name: str, fields: Mapping[str, Any]) -> StructArgument:
-    """A struct, whose fields are tensors by name or arithmetic that was parsed once."""
+def _fields(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
+    """Fields of a struct: tensors by name, or arithmetic that was parsed once."""
     read = {
         field: field if value is None or isinstance(value, Mapping) else str(value)
         for field, value in fields.items()
     }
     for field, text in read.items():
         _named(f"{name}: {field}", text)
-    return StructArgument(name, read)
+    return read
 
 
 def _tensor(name: str, argument: Mapping[str, Any]) -> TensorArgument:

@@ -93,11 +93,10 @@ def _struct_macros(description: CudaFile, steps: Sequence[Params]) -> Iterator[s
     """Macros of launch.cuh that set the fields of structs, in the order of their arguments."""
     for launch, step in enumerate(steps):
         for place, name in enumerate(description.arguments_of(step), start=1):
-            struct = description.structs.get(name)
-            if struct is not None:
+            if name in description.structs:
                 fields = (
                     _field_macro(description, f"{launch},{place}", name, field, value)
-                    for field, value in struct.fields.items()
+                    for field, value in description.structs[name].items()
                 )
                 yield f"PROFILER_STRUCT({launch},{place},{name},{' '.join(fields)})"
 

@@ -3,7 +3,7 @@ import torch
 
 from profiler.kernels.arithmetic import SIZES
 from profiler.kernels.cuda_file.description import FILLS, read_description
-from profiler.kernels.cuda_file.tensors import filled_name, make_tensors, readable
+from profiler.kernels.cuda_file.workload import filled_name, make_tensors, readable
 
 CPU = torch.device("cpu")
 
