@@ -5,29 +5,24 @@ import re
 
 from profiler.planning.page_kinds import Question
 from profiler.planning.spec import json_schema
+from profiler.planning.spec.collect import Collect, OwnFormula, Timeline
 from profiler.planning.spec.cuda_file import (
     CudaWorkload,
     KernelLaunch,
     StructArgument,
     TensorArgument,
 )
-from profiler.planning.spec.models import (
-    Build,
-    Collect,
-    Experiment,
+from profiler.planning.spec.items import (
+    Condition,
     Item,
-    Page,
     Problems,
-    Timeline,
+    Rule,
     Tolerance,
     VariantItem,
     Variants,
 )
-from profiler.planning.spec.own_formula import OwnFormula
-from profiler.planning.spec.parts import Parts
-from profiler.planning.spec.rules import Condition, Rule
-from profiler.planning.spec.search import Search
-from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload
+from profiler.planning.spec.models import Build, Experiment, Page, Search
+from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload, Parts
 
 MODELS = (
     Experiment,

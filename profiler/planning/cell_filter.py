@@ -14,7 +14,7 @@ from profiler.errors import UsageError
 from profiler.model import Cell, Params, Problem, Scalar
 from profiler.planning.matrix import value_text
 from profiler.planning.problem_names import short_names
-from profiler.planning.spec.rules import same
+from profiler.planning.spec.items import same
 from profiler.planning.spec.source import parse_value
 from profiler.planning.spec.values import did_you_mean
 

@@ -44,9 +44,9 @@ from profiler.planning.spec import (
     LoadedSpec,
     did_you_mean,
 )
-from profiler.planning.spec.parts import Parts
-from profiler.planning.spec.search import GEOMEAN, WORST, Search, duration_seconds
+from profiler.planning.spec.models import GEOMEAN, WORST, Search, duration_seconds
 from profiler.planning.spec.source import FieldPath
+from profiler.planning.spec.workloads import Parts
 
 USUAL_FINALISTS = 5
 """Finalists that a forecast counts with; three to eight and the quickest at each problem are

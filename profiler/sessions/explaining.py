@@ -14,7 +14,7 @@ from profiler.metrics.explain import explain_metrics
 from profiler.model import SessionPlan
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.planning.session_plans import NCU, explain_session
-from profiler.planning.spec.models import Collect
+from profiler.planning.spec.collect import Collect
 from profiler.run_folder.load.cells import planned_cell
 from profiler.sessions.execution import Execution
 from profiler.sessions.explain_cells import (

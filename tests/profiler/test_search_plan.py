@@ -8,8 +8,7 @@ from profiler.errors import SpecError
 from profiler.planning.plan import foreseen_plan, judged_plan, make_plan, plan_document
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import load_spec
-from profiler.planning.spec.models import Experiment
-from profiler.planning.spec.search import Search, duration_seconds
+from profiler.planning.spec.models import Experiment, Search, duration_seconds
 from profiler.search import DEFAULT_STRATEGY
 from profiler.search.strategies import STRATEGIES
 

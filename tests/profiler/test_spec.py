@@ -16,7 +16,7 @@ from profiler.planning.spec import (
     json_schema,
     load_spec,
 )
-from profiler.planning.spec.rules import Condition
+from profiler.planning.spec.items import Condition
 from profiler.planning.spec.source import as_yaml, parse_value
 from profiler.planning.spec.values import did_you_mean
 

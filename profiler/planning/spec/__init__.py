@@ -6,28 +6,24 @@ Values from the command line (`--set collect.blocks=16`) are laid over those of 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from profiler.errors import SpecError, UsageError
+from profiler.planning.problem_names import is_number
+from profiler.planning.spec.collect import DEVICES, Collect
 from profiler.planning.spec.cuda_file import CudaWorkload
-from profiler.planning.spec.faults import faults_of, written_path
-from profiler.planning.spec.models import (
-    Build,
-    Collect,
-    Experiment,
-    Item,
-    Page,
-    Timeline,
-    Tolerance,
-    VariantItem,
-)
-from profiler.planning.spec.rules import Rule
+from profiler.planning.spec.items import Item, Rule, VariantItem
+from profiler.planning.spec.models import Experiment
 from profiler.planning.spec.source import (
+    IN_QUOTES,
     Document,
     Fault,
     FieldPath,
@@ -37,11 +33,10 @@ from profiler.planning.spec.source import (
     parse_value,
     read_document,
 )
-from profiler.planning.spec.values import did_you_mean
-from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload
+from profiler.planning.spec.values import close_hint, did_you_mean
+from profiler.planning.spec.workloads import KINDS, CommandWorkload, ModuleWorkload
 
 __all__ = [
-    "Build",
     "Collect",
     "CommandWorkload",
     "CudaWorkload",
@@ -49,10 +44,7 @@ __all__ = [
     "Item",
     "LoadedSpec",
     "ModuleWorkload",
-    "Page",
     "Rule",
-    "Timeline",
-    "Tolerance",
     "VariantItem",
     "check_document",
     "did_you_mean",
@@ -143,6 +135,197 @@ def json_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of the experiment file, for editors."""
     schema = Experiment.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+# ---- from pydantic's errors to lines a user can act on -----------------------------------------
+
+_INTERNAL = re.compile(r"\(.*\)|\[key\]")
+_QUOTED = re.compile(r"'([^']*)'")
+
+
+def faults_of(error: ValidationError, document: Document) -> Iterator[tuple[Fault, FieldPath]]:
+    """Every error as a fault and its field; those that the document knows already are left out."""
+    for details in error.errors(include_url=False):
+        if _is_key_of_wrong_type(details) or _is_echo(details):
+            continue
+        field = written_path(details["loc"], document)
+        text = _message(details) + right_form(field, details["input"])
+        yield Fault(document.line(field), field_name(field), text), field
+
+
+def written_path(loc: Iterable[int | str], document: Document) -> FieldPath:
+    """Path as written in the file, without the steps that short forms add.
+
+    `block: 128` is read as `block: [128]`, so that pydantic speaks of `block[0]`.
+    """
+    path: FieldPath = ()
+    for key in loc:
+        internal = isinstance(key, str) and _INTERNAL.fullmatch(key)
+        if not internal and not _added_by_short_form(path, key, document):
+            path = (*path, key)
+    return path
+
+
+def _added_by_short_form(parent: FieldPath, key: int | str, document: Document) -> bool:
+    if not document.holds(parent) or document.holds((*parent, key)):
+        return False
+    return isinstance(key, int) or key == "params" or not document.is_mapping(parent)
+
+
+def _is_key_of_wrong_type(details: ErrorDetails) -> bool:
+    loc = details["loc"]
+    return details["type"] == "invalid_key" or (
+        loc[-1:] == ("[key]",) and not isinstance(loc[-2], str)
+    )
+
+
+def _is_echo(details: ErrorDetails) -> bool:
+    """Whether a list is called too short because its items are wrong, which is said as well."""
+    return details["type"] == "too_short" and bool(details["input"])
+
+
+def _message(details: ErrorDetails) -> str:
+    """Message of an error; ours where pydantic's is not made for users."""
+    loc, shown = details["loc"], _shown(details["input"])
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        misplaced = misplaced_parameter(_plain_path(loc), details["input"])
+        return f"unknown key{misplaced or did_you_mean(loc[-1], known_keys(loc[:-1]))}"
+    if kind == "literal_error":
+        expected = str(details["ctx"]["expected"])
+        close = close_hint(details["input"], _QUOTED.findall(expected))
+        return f"must be {expected}, not {shown}{close}"
+    ours = {
+        "wrong": details["msg"],
+        "missing": "missing; this key is required",
+        "too_short": "must not be empty",
+        "model_type": f"must be a mapping, not {shown}",
+        "bool_parsing": f"must be true or false, not {shown}",
+        "bool_type": f"must be true or false, not {shown}",
+        "too_long": _too_long(details),
+        "string_pattern_mismatch": f"{_wanted_text(details)}, not {shown}",
+    }
+    return ours.get(kind, f"{_plain(details['msg'])}, not {shown}")
+
+
+def _wanted_text(details: ErrorDetails) -> str:
+    """Requirement on a text, in words where they are shorter than the pattern."""
+    pattern = str(details.get("ctx", {}).get("pattern"))
+    if pattern == DEVICES:
+        return "must be auto, cpu, cuda, or a GPU by its number such as cuda:1"
+    return f"must match the pattern '{pattern}'"
+
+
+def _too_long(details: ErrorDetails) -> str:
+    lengths = details.get("ctx", {})
+    return f"has {lengths.get('actual_length')} values; there may be {lengths.get('max_length')}"
+
+
+def _plain_path(loc: Iterable[int | str]) -> FieldPath:
+    return tuple(key for key in loc if isinstance(key, int) or not _INTERNAL.fullmatch(key))
+
+
+def _plain(message: str) -> str:
+    message = message.removeprefix("Value error, ").replace("Input should be", "must be")
+    for theirs, ours in _TRANSLATIONS:
+        message = message.replace(theirs, ours)
+    return message[:1].lower() + message[1:]
+
+
+_TRANSLATIONS = (
+    ("a valid string", "text"),
+    ("a valid integer", "a whole number"),
+    ("a valid number", "a number"),
+    ("a valid tuple", "a list"),
+    ("a valid list", "a list"),
+    ("a valid dictionary", "a mapping"),
+    ("String should match pattern", "must match the pattern"),
+    ("String should", "must"),
+    ("Tuple should", "must"),
+    ("Dictionary should", "must"),
+)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict | list | tuple) or value is None:
+        return kind_of(value if not isinstance(value, tuple) else list(value))
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def known_keys(loc: Iterable[int | str]) -> tuple[str, ...]:
+    """The keys that the mapping at this place may have; empty where any key may stand."""
+    models: tuple[type[BaseModel], ...] = (Experiment,)
+    for key in loc:
+        if isinstance(key, str) and key in KINDS:
+            models = (KINDS[key],)
+        elif isinstance(key, str) and (models_below := _below(models, key)):
+            models = models_below
+    return tuple(name for model in models for name in _keys(model))
+
+
+def _below(models: Iterable[type[BaseModel]], key: str) -> tuple[type[BaseModel], ...]:
+    """Models that a field of these models leads to; none where the key is a parameter's name."""
+    fields = (model.model_fields[key] for model in models if key in model.model_fields)
+    return tuple(model for field in fields for model in _models_in(field.annotation))
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def right_form(field: FieldPath, given: object) -> str:
+    """`; write …` for a value that stands at a field; empty where no other form is known."""
+    if is_placeholder(given):
+        return f'{IN_QUOTES}: "{{{next(iter(given))}}}"'  # type: ignore[call-overload]
+    if field in (("variants",), ("problems",)) and isinstance(given, list):
+        return f"; write {_section(field[0], given)}"
+    if field == ("tolerance",) and is_number(given):
+        return f"; write tolerance: {{default: {{relative: {given:g}}}}}"
+    if field[:1] == ("tolerance",) and len(field) == 2 and is_number(given):
+        return f"; write {field[1]}: {{relative: {given:g}}}, {{absolute: {given:g}}}, or both"
+    if field == ("build", "arch") and isinstance(given, int):
+        return f"; write arch: sm_{given}"
+    return ""
+
+
+def misplaced_parameter(field: FieldPath, given: object) -> str:
+    """`; parameters stand under …` for one right under `variants` or `problems`; else empty."""
+    if len(field) != 2 or field[0] not in ("variants", "problems"):
+        return ""
+    if not isinstance(given, list) or any(isinstance(value, list | dict) for value in given):
+        return ""
+    return f"; parameters stand under matrix: {{matrix: {{{field[1]}: {_list(given)}}}}}"
+
+
+def is_placeholder(value: object) -> bool:
+    """Whether a value is what YAML makes of `{kernel}`: a mapping of a name to nothing."""
+    return isinstance(value, Mapping) and len(value) == 1 and list(value.values()) == [None]
+
+
+def _section(name: object, items: list[Any]) -> str:
+    if all(isinstance(item, str | dict) for item in items):
+        words = ", ".join(item if isinstance(item, str) else "{…}" for item in items[:3])
+        return f"{name}: {{list: [{words}{', …' if len(items) > 3 else ''}]}}"
+    return f"{name}: {{matrix: {{NAME: {_list(items)}}}}}"
+
+
+def _list(items: Iterable[Any]) -> str:
+    """A short list as YAML writes it."""
+    shown = [item if isinstance(item, str) else _scalar(item) for item in items]
+    return f"[{', '.join([*shown[:3], *['…'][: len(shown) > 3]])}]"
+
+
+def _scalar(item: object) -> str:
+    simple = isinstance(item, int | float | bool) or item is None
+    return json.dumps(item) if simple else kind_of(item)
 
 
 # ---- values from the command line ----------------------------------------------------------------

@@ -16,7 +16,7 @@ from profiler.analyse.samples import cell_of_part
 from profiler.collect.registry import duration_metrics
 from profiler.model import BuildResult, Cell, Params, Problem, SessionKind, TunedConfig
 from profiler.planning.matrix import default_name, identify
-from profiler.planning.spec.models import DEFAULT_PROBLEM
+from profiler.planning.spec.items import DEFAULT_PROBLEM
 from profiler.run_folder.load.loaded import Loaded
 
 

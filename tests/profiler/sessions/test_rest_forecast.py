@@ -10,7 +10,7 @@ from recorded import RECORDINGS
 
 from profiler.model import Cell, Problem, SessionKind, SessionPlan, Variant
 from profiler.planning.spec import load_spec
-from profiler.planning.spec.models import Collect
+from profiler.planning.spec.collect import Collect
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import AttemptRecord
 from profiler.runner import protocol

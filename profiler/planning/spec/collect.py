@@ -1,0 +1,341 @@
+"""What an experiment measures, how often and under which conditions, and metrics of its own."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PlainValidator,
+    Strict,
+    StringConstraints,
+    Tag,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from profiler.collect import Need
+from profiler.collect.registry import canonical_name, kinds_of, spellings
+from profiler.kernels.arithmetic import ExpressionError
+from profiler.metrics import queries as metrics
+from profiler.metrics.catalogue import CATALOGUE, GROUPS
+from profiler.metrics.own import OwnMetric, parse_formula
+from profiler.planning.spec.values import (
+    LARGEST_INTEGER,
+    Natural,
+    OrSingle,
+    ParameterName,
+    Positive,
+    SpecModel,
+    Text,
+    as_list,
+    check_scalar,
+    check_text,
+    did_you_mean,
+    unique,
+    wrong,
+)
+from profiler.runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
+
+DEVICES = r"^(auto|cpu|cuda(:[0-9]+)?)$"
+"""Pattern of `collect.device`."""
+DEFAULT_SEED = 0x5EED
+"""Any fixed number will do: it only has to be the same from one run to the next."""
+
+
+def _check_metric(value: str) -> str:
+    if not metrics.is_known(value):
+        hint = did_you_mean(value, [*CATALOGUE, *GROUPS])
+        raise wrong(f"unknown metric '{value}'{hint} (raw ncu names contain '__')")
+    return value
+
+
+_MISTYPED = 0.9
+"""How much alike two words are (difflib) of which one is the other, mistyped."""
+
+
+def _check_capture(value: str) -> str:
+    """Raise for a text that nsys would not take for the name of a range."""
+    name, at, domain = check_text(value).partition("@")
+    keywords = (CAPTURE_VISITS, CAPTURE_PROGRAM)
+    close = difflib.get_close_matches(value.lower(), keywords, n=1, cutoff=_MISTYPED)
+    if close and value not in keywords:  # as a range it would cost a session to find out
+        raise wrong(
+            f"must be visits, program, or a range, not {value!r}; did you mean {close[0]}? "
+            "A range of such a name is written with its domain, NAME@DOMAIN"
+        )
+    if not name or "\\" in value or "@" in domain or (at and not domain):
+        raise wrong(
+            "must be visits, program, or a range as NAME or NAME@DOMAIN without a backslash, "
+            f"not {value!r}"
+        )
+    return value
+
+
+class OwnFormula(SpecModel):
+    """A metric of your own: arithmetic on metrics of the catalogue."""
+
+    name: ParameterName = Field(description="What it is called; no metric has this name yet.")
+    formula: Text = Field(
+        description="Numbers, metrics of the catalogue, `+ - * / **`, brackets, `min`, `max`: "
+        '`"dram_read_bytes / flops"`. What it needs is measured.'
+    )
+    unit: Annotated[str, StringConstraints(max_length=20), AfterValidator(check_scalar)] = Field(
+        default="", description="As pages show it: `B/FLOP`. Nothing is converted."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        """`{bytes_per_flop: "dram_read_bytes / flops"}` is short for a name and a formula."""
+        if isinstance(value, dict) and len(value) == 1 and not {"name", "formula"} & set(value):
+            ((name, formula),) = value.items()
+            return {"name": name, "formula": formula}
+        return value
+
+    @field_validator("name")
+    @classmethod
+    def _new(cls, value: str) -> str:
+        if metrics.is_known(value):
+            raise wrong(f"'{value}' is a name of the catalogue")
+        return value
+
+    @field_validator("formula")
+    @classmethod
+    def _arithmetic(cls, value: str) -> str:
+        try:
+            parse_formula(value)
+        except ExpressionError as error:
+            raise wrong(str(error)) from error
+        return value
+
+    @property
+    def metric(self) -> OwnMetric:
+        """The metric that it defines."""
+        return OwnMetric(self.name, parse_formula(self.formula), self.unit)
+
+
+def _collector(value: object) -> str:
+    """Key of a collector that may be given by its alias."""
+    name = canonical_name(value) if isinstance(value, str) else None
+    if name is None:
+        raise wrong(f"no such collector: {value!r}{did_you_mean(value, spellings())}")
+    return name
+
+
+CollectorName = Annotated[
+    str, PlainValidator(_collector), WithJsonSchema({"type": "string", "enum": list(spellings())})
+]
+Collectors = Annotated[
+    tuple[CollectorName, ...],
+    Field(min_length=1),
+    BeforeValidator(as_list),
+    AfterValidator(unique),
+    OrSingle(),
+]
+
+
+def _ascending(values: tuple[int, ...]) -> tuple[int, ...]:
+    if any(later <= earlier for earlier, later in itertools.pairwise(values)):
+        raise wrong(f"must go up from look to look, not {list(values)}")
+    return values
+
+
+Blocks = Annotated[
+    tuple[Positive, ...],
+    Field(min_length=1),
+    BeforeValidator(as_list),
+    AfterValidator(_ascending),
+    OrSingle(),
+]
+
+
+def _unique_metrics(items: tuple[str | OwnFormula, ...]) -> tuple[str | OwnFormula, ...]:
+    unique(tuple(item if isinstance(item, str) else item.name for item in items))
+    return items
+
+
+Metrics = Annotated[
+    tuple[
+        Annotated[
+            Annotated[str, AfterValidator(_check_metric), Tag("(name)")]
+            | Annotated[OwnFormula, Tag("(formula)")],
+            Discriminator(lambda value: "(name)" if isinstance(value, str) else "(formula)"),
+        ],
+        ...,
+    ],
+    Field(min_length=1),
+    BeforeValidator(as_list),
+    AfterValidator(_unique_metrics),
+    OrSingle(),
+]
+
+
+class Timeline(SpecModel):
+    """How the sessions of `nsys` and `torch` make a timeline."""
+
+    blocks: Positive = Field(
+        default=1, description="Passes over all cells; the page shows the first."
+    )
+    launches: Positive = Field(
+        default=10, description="Launches per visit, each in a range of its own."
+    )
+    capture: Annotated[str, AfterValidator(_check_capture)] = Field(
+        default=CAPTURE_VISITS,
+        description="What nsys records. `visits`: from the first visit to the last, without "
+        "set-up, check and warm-up; `program`: everything; else the first NVTX range of this "
+        "name, `NAME` or `NAME@DOMAIN`. An external command has no visits: its `visits` are the "
+        "program.",
+    )
+
+
+class Collect(SpecModel):
+    """What to measure, how often, and under which conditions."""
+
+    collectors: Collectors = Field(
+        default=("ncu",),
+        description="`ncu`: hardware counters; `cupti`: durations and counters in the process "
+        "that launches, without ncu; `cuda_events` (or `timer`): CUDA events, or the process "
+        "clock on a CPU; `profiler_kernels` (or `torch_kernels`): kernel time of "
+        "torch.profiler; `sustained`: launches back to back, once clock and power have settled, "
+        "with the energy of a launch; `wall_clock` (once `plain_timer`): wall clock around three "
+        "launches, as a quick benchmark does. The first of these, in this order, that is asked for "
+        "is judged. `nsys` and `profiler_timeline` (or `torch`) record timelines, `in_kernel` what "
+        "the warpgroups of a kernel do; they are never judged. See docs/collectors.md.",
+    )
+    timeline: Timeline = Field(
+        default_factory=Timeline, description="Timelines of `nsys` and `torch`."
+    )
+    device: Annotated[str, Strict(), Field(pattern=DEVICES)] = Field(
+        default="auto",
+        description="Where the workload runs: `auto` (a GPU if there is one), `cpu`, `cuda`, or "
+        "`cuda:1`, the GPU that nvidia-smi gives this number, of those that CUDA_VISIBLE_DEVICES "
+        "leaves. Sessions see no other.",
+    )
+    blocks: Blocks = Field(
+        default=(8, 16, 32),
+        description="Timing passes over all variants of a problem, each in a random order of its "
+        "own, with the baseline twice. Several numbers are looks: after each but the last, only "
+        "the cells go on whose question is still open.",
+    )
+    final_blocks: Natural = Field(
+        default=8,
+        description="Passes in which the variants that may be the best are measured once more, so "
+        "that the winner's number does not flatter it. 0: none; none below 6 blocks, and none "
+        "where a problem has only two variants.",
+    )
+    counter_samples: Positive = Field(
+        default=1, description="Samples per cell of metrics that need several passes of a kernel."
+    )
+    ncu_timing: Annotated[bool, Strict()] = Field(
+        default=True,
+        description="Whether ncu times the blocks. `false`: it only counts, `counter_samples` "
+        "times per cell, and the first other collector is judged. For what is more than its "
+        "kernels, such as the gaps between those of a training step.",
+    )
+    explain: Annotated[bool, Strict()] = Field(
+        default=True,
+        description="Whether ncu counts all that tells why, once, of a few cells: the best, the "
+        "baseline and the best reference; of a ladder every step. See docs/explain.md.",
+    )
+    recheck: Annotated[bool, Strict()] = Field(
+        default=True,
+        description="Whether each variant is checked again after its last visit, on inputs that "
+        "are overwritten in place. See docs/plausibility.md.",
+    )
+    warmups: Natural = Field(default=3, description="Launches before the first that is measured.")
+    repeats: Positive = Field(default=20, description="Launches per visit under the timer.")
+    sustained_s: Annotated[float, Strict(), Field(gt=0, le=60, allow_inf_nan=False)] = Field(
+        default=5.0,
+        description="Most seconds of a visit of `sustained`. It ends as soon as clock and power "
+        "have settled: after 1 s at the earliest, at the power limit after 2 s.",
+    )
+    metrics: Metrics = Field(
+        default=("default",),
+        description="Metrics or groups of the catalogue, raw ncu names, or formulas of your own.",
+    )
+    cache_control: Literal["launch", "all", "none"] = Field(
+        default="launch",
+        description="When the GPU's caches are emptied under ncu. `launch`: before each launch, so "
+        "that each of its kernels finds what those before it left, as in a program. `all`: before "
+        "each kernel, by ncu. `none`: never. See docs/timers.md.",
+    )
+    clock_control: Literal["none", "base", "boost"] = Field(
+        default="none", description="Whether ncu locks the clocks; needs permission."
+    )
+    replay_mode: Literal["kernel", "range", "application"] = Field(
+        default="kernel",
+        description="How ncu repeats what needs several passes. `kernel`: each kernel alone. "
+        "`range`: all of a visit, its kernels beside each other, for kernels that wait for one "
+        "another. `application`: a program of yours as a whole. See docs/workloads.md.",
+    )
+    child_processes: Annotated[bool, Strict()] = Field(
+        default=True,
+        description="Whether ncu attaches to the processes that what it measures starts. They make "
+        "every launch slower: 16 of them from 4 to 105 ms, even where they sleep. `false` where "
+        "the program itself launches what is measured.",
+    )
+    recompile: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="Whether each block has a process of its own that compiles anew, with empty "
+        "caches of torch and Triton: what an autotuner chose in it is another draw, and intervals "
+        "and verdicts hold what draws differ by. Takes a start and all compilations for each "
+        "block. For workloads in Python.",
+    )
+    seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_INTEGER)] = Field(
+        default=DEFAULT_SEED, description="Of the inputs and of the random orders."
+    )
+    time_limit_s: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] = Field(
+        default=120.0, description="Seconds that one visit may take before it counts as hung."
+    )
+
+    @property
+    def gpu_index(self) -> int | None:
+        """Number of the GPU that is asked for; None: the first."""
+        _, colon, number = self.device.partition(":")
+        return int(number) if colon else None
+
+    @property
+    def own_metrics(self) -> tuple[OwnMetric, ...]:
+        """Metrics that the file defines."""
+        return tuple(item.metric for item in self.metrics if isinstance(item, OwnFormula))
+
+    @property
+    def measured_metrics(self) -> tuple[str, ...]:
+        """Metrics, groups and raw names to measure: those that are named and what formulas need."""
+        return tuple(
+            name
+            for item in self.metrics
+            for name in (item.metric.needs if isinstance(item, OwnFormula) else (item,))
+        )
+
+    @property
+    def shown_metrics(self) -> tuple[str, ...]:
+        """Metrics to show in the order of the file, groups replaced by what they hold."""
+        names = (
+            (item.name,) if isinstance(item, OwnFormula) else metrics.expand([item])
+            for item in self.metrics
+        )
+        return tuple(dict.fromkeys(name for part in names for name in part))
+
+    @model_validator(mode="after")
+    def _something_is_judged(self) -> Self:
+        kinds = kinds_of(self.collectors)
+        if all(kind.metric is None for kind in kinds):
+            raise wrong(
+                f"{kinds[0].name} measures no duration; add ncu or cuda_events to "
+                "collect.collectors"
+            )
+        judged = [kind for kind in kinds if kind.judged]
+        if not self.ncu_timing and all(Need.NCU in kind.needs for kind in judged):
+            raise wrong(
+                "ncu_timing: false leaves nothing that is judged; add cupti or cuda_events to "
+                "collect.collectors"
+            )
+        return self
