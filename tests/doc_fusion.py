@@ -29,7 +29,7 @@ from profiler.render.tables.grids import Kernels
 from profiler.render.words import numbers
 from profiler.render.words.numbers import TIMES
 from profiler.run_folder.archive import open_run
-from profiler.run_folder.load.cells import choices_by_operation
+from profiler.run_folder.load.outcomes import choices_by_operation
 
 FOLDERS = (
     *("fusion", "fusion_grid", "fusion_operators", "fusion_attention", "softmax_forms", "layouts"),

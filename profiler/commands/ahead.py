@@ -89,7 +89,7 @@ _RESULTS = (
     "profiler.findings.why.find",
     "profiler.findings.document",
     "profiler.findings.runs.history",
-    "profiler.commands.answers",
+    "profiler.commands.history",
     "profiler.commands.index",
     "profiler.render.index",
     "profiler.render.console.tables",

@@ -13,9 +13,9 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from profiler.commands.compare import MeasuredRevisions, measure_versions, pair_verdict
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import BisectRequest, run_request
-from profiler.commands.revisions import MeasuredRevisions, measure_versions, pair_verdict
 from profiler.errors import EnvironmentUnusable, ExitCode, SpecError, UsageError
 from profiler.machine.environment import resolved_architecture
 from profiler.model import SCHEMA_VERSION, Outcome, Verdict

@@ -1,27 +1,56 @@
-"""`profiler compare`: runs of other days, commits, drivers or GPUs against each other."""
+"""`profiler compare`: runs of other days, commits, drivers or GPUs against each other.
+
+And revisions of an experiment in one session: `compare HEAD~1 HEAD mine.py`, gates, bisections.
+
+    measured = measure_revisions(request, ["HEAD~1", "HEAD"], reporter)
+
+`request` is what `run` would be asked for the experiment in the working tree (spec, --only, --set,
+--fast, out, …); revisions are whatever git takes, `.` being the tracked files as they lie there,
+the oldest first. What comes back has the commits, the run with its folder and page (variants are
+named by the short hash of their commit, behind the variant's own name where there are several),
+the variants that are made of the same sources, and each comparison of the newest with the oldest.
+`Repository.of(spec).merge_base("main", "HEAD")` gives the commit that a gate measures against.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.commands.output import print_notices, write_json_target, write_page
-from profiler.commands.requests import CompareRequest
+from profiler.commands.requests import CompareRequest, RunRequest, run_request
 from profiler.errors import ExitCode, UsageError
+from profiler.findings.gates import Gate, parse_gate
 from profiler.machine.console import make_console
+from profiler.model import Verdict
+from profiler.revisions.experiment import version_name, write_experiment
+from profiler.revisions.repository import WORKING_TREE, Commit, Repository
+from profiler.revisions.versions import (
+    Version,
+    Wanted,
+    read_version,
+    same_sources,
+    shared_variants,
+    source_changes,
+)
+from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from profiler.findings.gates import Gate
+    from profiler.commands.run import WrittenRun
+    from profiler.findings.findings import Findings
     from profiler.findings.runs.comparison import RunComparison
+    from profiler.findings.verdicts import PairVerdict
+    from profiler.model import Cell
 
 
 def show_comparison(request: CompareRequest) -> ExitCode:
     """Print, and write as page and JSON, how runs differ; GATE_TRIPPED where the gate trips."""
     from profiler.comparison.runs import find_runs, read_runs
-    from profiler.findings.gates import parse_gate
     from profiler.findings.runs.comparison import compare
     from profiler.findings.runs.document import comparison_document
     from profiler.render.runs.answer import comparison_tables
@@ -31,9 +60,7 @@ def show_comparison(request: CompareRequest) -> ExitCode:
         raise UsageError(f"{option} is an option after --", remedy="Give it before the --.")
     spec = experiment_of(request.runs)
     if spec is not None:
-        from profiler.commands.revisions import compare_revisions
-
-        return compare_revisions(request, spec)
+        return _compare_revisions(request, spec)
     gate = None if request.fail_on is None else parse_gate(request.fail_on)
     folders = find_runs(request.runs, request.reports)
     comparison = compare(read_runs(folders, baseline=request.baseline, only=request.only))
@@ -77,3 +104,180 @@ def _exit_code(comparison: RunComparison, gate: Gate | None, color: str) -> Exit
         errors = make_console(color, stderr=True)
         errors.print(message, style="yellow", markup=False, soft_wrap=True)
     return ExitCode.GATE_TRIPPED if len(slower) else ExitCode.COMPLETE
+
+
+# ---- revisions, side by side in one session ------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RevisionComparison:
+    """One variant at one problem: the newest revision against the oldest."""
+
+    variant: str
+    """Name that it has in the experiment."""
+    problem: str
+    old: Cell
+    new: Cell
+    verdict: PairVerdict
+    """Its ratio is the duration of the newest by that of the oldest."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRevisions:
+    """Revisions of an experiment, measured in one session."""
+
+    experiment: str
+    """Its name."""
+    baseline: str | None
+    """Id, in the experiment, of the variant that ratios of the run are to; None where the baseline
+    of the experiment was not measured."""
+    base_cells: Mapping[str, Cell]
+    """Cells of the oldest in the experiment, by their ids in the session."""
+    commits: tuple[Commit, ...]
+    """The oldest first."""
+    run: WrittenRun | None
+    """None where no variant differs: nothing is measured then."""
+    same: tuple[str, ...]
+    """Names of the variants that are made of the same sources, which were not measured."""
+    comparisons: tuple[RevisionComparison, ...]
+
+
+def _compare_revisions(request: CompareRequest, spec: Path) -> ExitCode:
+    """Measure revisions of an experiment, and print how the newest differs from the oldest.
+
+    Returns GATE_TRIPPED where a cell of the newest is slower than `fail_on` allows.
+    """
+    revisions = [*request.runs[:-1]]
+    if len(revisions) == 1:
+        revisions.append(WORKING_TREE)
+    from profiler.commands.run import print_results
+
+    gate = None if request.fail_on is None else parse_gate(request.fail_on)
+    asked = run_request(request, spec=spec, out=request.reports, json_target=request.json_target)
+    reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
+    measured = measure_revisions(asked, revisions, reporter)
+    if measured.run is None:
+        reporter.results.print("No variant differs between these revisions: nothing was measured.")
+        return ExitCode.COMPLETE
+    print_results(measured.run, asked, reporter)
+    lines = [_comparison_line(comparison) for comparison in measured.comparisons]
+    if len(lines) > 1 and request.json_target != "-":
+        for line in lines:
+            reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
+    slower = [c for c in measured.comparisons if gate is not None and is_slower(c.verdict, gate)]
+    for comparison in slower:
+        reporter.warn(f"--fail-on {gate}: {_comparison_line(comparison)}")
+    return ExitCode.GATE_TRIPPED if slower else measured.run.exit_code
+
+
+def _comparison_line(comparison: RevisionComparison) -> str:
+    """Variant and problem, verdict, and the ratio of the newest revision to the oldest."""
+    verdict = comparison.verdict
+    word = "-" if verdict.verdict is None else verdict.verdict.value.upper()
+    ratio = f"{verdict.ratio:.3f} [{verdict.low:.3f}, {verdict.high:.3f}]"
+    known = math.isfinite(verdict.ratio)
+    return f"{comparison.variant}, {comparison.problem}: {word}{f' {ratio}' if known else ''}"
+
+
+def is_slower(verdict: PairVerdict, gate: Gate) -> bool:
+    """Whether a verdict trips a gate, as cells of a run do: with the near end of its interval."""
+    return verdict.verdict is Verdict.SLOWER and verdict.low > gate.limit
+
+
+def measure_revisions(
+    request: RunRequest,
+    revisions: Sequence[str],
+    reporter: ProgressReporter,
+    *,
+    with_baseline: bool = False,
+) -> MeasuredRevisions:
+    """Measure an experiment as two or more revisions have it, interleaved in one session.
+
+    `with_baseline`: also where its sources are the same, beside others that differ. Raises
+    UsageError for a revision that does not exist, SpecError for an experiment that is wrong at one
+    of them, and what `written_run` raises.
+    """
+    repository = Repository.of(request.spec)
+    commits = tuple(repository.commit(revision) for revision in revisions)
+    wanted = Wanted(request.spec, request.overrides, request.only)
+    versions = [read_version(repository, commit, wanted, request.out) for commit in commits]
+    return measure_versions(request, repository, versions, reporter, with_baseline=with_baseline)
+
+
+def measure_versions(
+    request: RunRequest,
+    repository: Repository,
+    versions: Sequence[Version],
+    reporter: ProgressReporter,
+    *,
+    with_baseline: bool = False,
+) -> MeasuredRevisions:
+    """Measure versions of an experiment that were read; see `measure_revisions`."""
+    from profiler.commands.run import written_run
+
+    commits = tuple(version.commit for version in versions)
+    same = same_sources(versions)
+    shared = shared_variants(versions)
+    changed = [name for name in shared if name not in same]
+    if not shared:
+        raise UsageError(
+            f"{commits[0].short} and {commits[-1].short} have no variant in common",
+            remedy="Variants are told apart by their names.",
+        )
+    baseline = versions[0].baseline
+    also = with_baseline and bool(changed)
+    variants = [name for name in shared if name in changed or (also and name == baseline.name)]
+    same = tuple(name for name in same if name not in variants)
+    if same:
+        reporter.say(f"Not measured, the same sources at these revisions: {', '.join(same)}.")
+    experiment = versions[-1].loaded.experiment.name
+    if not variants:
+        return MeasuredRevisions(experiment, None, {}, commits, None, same, ())
+    changes = source_changes(repository, versions)
+    spec = write_experiment(versions, variants, request.out, changes)
+    asked = replace(
+        request,
+        spec=spec,
+        # They were laid over the experiment of each revision, and stand in the new one.
+        settings=None,
+        only=None,
+        baseline=None,
+        blocks=None,
+    )
+    run = written_run(asked, reporter)
+    cells = {
+        (cell.variant.name, cell.problem.id): cell for cell in run.findings.programs.plan.cells
+    }
+    several = len(variants) > 1
+    base_cells, comparisons = {}, []
+    for own in versions[0].cells:
+        names = [version_name(own.variant.name, at, several=several) for at in commits]
+        old, new = (cells.get((name, own.problem.id)) for name in (names[0], names[-1]))
+        if old is None or new is None:
+            continue
+        base_cells[old.id] = own
+        if own.variant.name in changed:
+            verdict = pair_verdict(run.findings, new, old)
+            named = own.variant.name, new.problem.name
+            comparisons.append(RevisionComparison(*named, old, new, verdict))
+    return MeasuredRevisions(
+        experiment=experiment,
+        baseline=baseline.id if baseline.name in variants else None,
+        base_cells=base_cells,
+        commits=commits,
+        run=run,
+        same=same,
+        comparisons=tuple(comparisons),
+    )
+
+
+def pair_verdict(findings: Findings, new: Cell, old: Cell) -> PairVerdict:
+    """Verdict on a cell against the one of its problem that stands before it, or the baseline's."""
+    from profiler.findings.verdicts import NO_DATA, SAME_PROGRAM
+
+    programs = findings.programs
+    if not (programs.correct(old) and programs.correct(new)):
+        return NO_DATA
+    if programs.source(old) == programs.source(new):
+        return SAME_PROGRAM
+    return findings.verdicts.pairs.of(programs.source(new), programs.source(old))

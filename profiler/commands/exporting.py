@@ -58,7 +58,7 @@ def export(request: ExportRequest) -> ExitCode:
         return write(request)
     if request.problem is not None:
         raise UsageError("--problem: only with --format t4.")
-    from profiler.commands.answers import answers_of_findings
+    from profiler.commands.history import answers_of_findings
     from profiler.findings.find import find
 
     report, run = _read(request)

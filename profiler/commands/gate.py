@@ -13,7 +13,7 @@ from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.exports.comment import CommentSite, comment_site
 
 if TYPE_CHECKING:
-    from profiler.commands.revisions import MeasuredRevisions
+    from profiler.commands.compare import MeasuredRevisions
     from profiler.findings.gate_answer import GateAnswer
     from profiler.findings.gates import Gate
     from profiler.history.trends import History
@@ -27,7 +27,7 @@ def gate(request: GateRequest) -> ExitCode:
     """Measure, print and comment; GATE_TRIPPED where a cell is SLOWER beyond the threshold."""
     # First of all: nothing that is started below shall find the token in its environment.
     site = None if request.comment is None else comment_site(request.comment, os.environ)
-    from profiler.commands.revisions import measure_revisions
+    from profiler.commands.compare import measure_revisions
     from profiler.findings.gates import parse_gate
     from profiler.render.words.gate import gate_markdown
     from profiler.revisions.repository import Repository
@@ -71,7 +71,7 @@ _GITLAB_TARGET = "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"
 
 
 def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> GateAnswer:
-    from profiler.commands.revisions import is_slower
+    from profiler.commands.compare import is_slower
     from profiler.commands.run import left_out_words
     from profiler.findings.gate_answer import GateAnswer, GateRow, find_controls
 
@@ -100,7 +100,7 @@ def _history(measured: MeasuredRevisions, out: Path) -> History | None:
     None where there are none to read. The base becomes a run of the history: it is what the branch
     has. The head does not: nobody knows yet whether it will be.
     """
-    from profiler.commands.answers import answers_of_base
+    from profiler.commands.history import answers_of_base
     from profiler.history.store import Store
     from profiler.history.trends import find_history
 

@@ -180,7 +180,7 @@ def _written(
     seconds: SecondsRecorder | None,
 ) -> WrittenRun:
     """Write what was found, and, of a run that measured, where its seconds went."""
-    from profiler.commands.answers import keep_answers
+    from profiler.commands.history import keep_answers
     from profiler.commands.index import write_index
     from profiler.findings.find import find
 

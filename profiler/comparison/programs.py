@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from profiler.comparison.runs import ComparedRun
 from profiler.model import BuildResult, Cell, Environment
-from profiler.run_folder.load.cells import TunedChoice, choices_by_operation
+from profiler.run_folder.load.outcomes import TunedChoice, choices_by_operation
 
 
 class Program(StrEnum):

@@ -15,7 +15,7 @@ from profiler.model import SessionPlan
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.planning.session_plans import NCU, explain_session
 from profiler.planning.spec.collect import Collect
-from profiler.run_folder.load.cells import planned_cell
+from profiler.run_folder.load.outcomes import planned_cell
 from profiler.sessions.execution import Execution
 from profiler.sessions.explain_cells import (
     MOST_KERNELS,

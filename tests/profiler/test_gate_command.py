@@ -13,9 +13,9 @@ import yaml
 
 from profiler.commands import answers, revisions
 from profiler.commands import gate as command
+from profiler.commands.compare import MeasuredRevisions, RevisionComparison
 from profiler.commands.gate import gate
 from profiler.commands.requests import GateRequest
-from profiler.commands.revisions import MeasuredRevisions, RevisionComparison
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.findings.verdicts import NO_DATA, PairVerdict
 from profiler.history.answers import Answer, HistoryRun, RunAnswers

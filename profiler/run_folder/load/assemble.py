@@ -31,6 +31,7 @@ from profiler.parse.stamps import KernelStamps
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, Attempt, RunFolder, RunRecord
 from profiler.run_folder.load.attempts import AttemptReader
+from profiler.run_folder.load.details import shared_timelines
 from profiler.run_folder.load.loaded import Loaded, measured_roofs, roof_faults
 from profiler.run_folder.load.outcomes import Results, gather, latest_profiles, with_attributes
 from profiler.run_folder.load.report import (
@@ -43,7 +44,6 @@ from profiler.run_folder.load.report import (
     Report,
     StepWeights,
 )
-from profiler.run_folder.load.timelines import shared_timelines
 from profiler.run_folder.redact import Redaction, without_private
 from profiler.run_folder.seconds import session_seconds
 from profiler.search.live.journal import SearchRecord, read_search

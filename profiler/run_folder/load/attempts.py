@@ -41,9 +41,14 @@ from profiler.parse.stamps import read_stamps
 from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
 from profiler.run_folder.load.alike import PASSES, ReadAhead, read_alone, read_together
-from profiler.run_folder.load.explained import cell_profiles, finished_cells, first_sample_cells
+from profiler.run_folder.load.details import (
+    VisitTimelines,
+    cell_profiles,
+    finished_cells,
+    first_sample_cells,
+    visit_timelines,
+)
 from profiler.run_folder.load.loaded import FINISHED, Loaded, visits_of
-from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
 from profiler.runner import protocol
 from profiler.runner.protocol import STAMPS_FILE
 

@@ -23,7 +23,7 @@ from profiler.parse.clock_file import empty_clocks
 from profiler.parse.inductor import tuned_of_record
 from profiler.parse.stamps import KernelStamps
 from profiler.run_folder.folder import Attempt
-from profiler.run_folder.load.timelines import VisitTimelines
+from profiler.run_folder.load.details import VisitTimelines
 from profiler.runner import protocol
 
 FINISHED = "finished"

@@ -19,8 +19,8 @@ from profiler.analyse.clocks import (
 from profiler.analyse.why.kernel_profiles import DURATION, ELAPSED
 from profiler.model import Plan, Visit
 from profiler.notices import Notice
+from profiler.run_folder.load.details import FIRST_BLOCK
 from profiler.run_folder.load.loaded import Loaded
-from profiler.run_folder.load.timelines import FIRST_BLOCK
 
 
 def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set[Visit]:

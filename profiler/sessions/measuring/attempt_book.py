@@ -29,9 +29,8 @@ from profiler.run_folder.folder import (
     finish_attempt,
 )
 from profiler.run_folder.load.attempts import AttemptReader
-from profiler.run_folder.load.cells import find_aliases
 from profiler.run_folder.load.loaded import Loaded, missing_roofs
-from profiler.run_folder.load.outcomes import Results, failures, gather
+from profiler.run_folder.load.outcomes import Results, failures, find_aliases, gather
 from profiler.runner import protocol
 from profiler.sessions.attempt import recover
 from profiler.sessions.execution import Execution

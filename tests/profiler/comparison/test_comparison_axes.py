@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from profiler.commands import bisect_axes as axes
-from profiler.commands.answers import read_answers
 from profiler.commands.bisect import bisect_command
 from profiler.commands.bisect_axes import environments_of
+from profiler.commands.history import read_answers
 from profiler.commands.requests import BisectRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.history.store import Store

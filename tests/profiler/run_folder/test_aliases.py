@@ -1,7 +1,7 @@
 """Cells that are the same program."""
 
 from profiler.model import BuildResult, Cell, Problem, Variant, cell_id
-from profiler.run_folder.load.cells import find_aliases
+from profiler.run_folder.load.outcomes import find_aliases
 
 
 def make_cell(variant, problem="p"):

@@ -21,7 +21,7 @@ from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import EXPLAIN_FILES, RunFolder
 from profiler.run_folder.load.attempts import AttemptReader
-from profiler.run_folder.load.explained import cell_profiles, finished_cells
+from profiler.run_folder.load.details import cell_profiles, finished_cells
 from profiler.run_folder.load.notices import notices_of
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.recording import write_recording

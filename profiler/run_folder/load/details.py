@@ -1,0 +1,359 @@
+"""Timelines and profiles of cells, from the files of an attempt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from profiler.analyse.cell_timeline import (
+    CellTimeline,
+    Original,
+    samples_from_program,
+    samples_from_timeline,
+)
+from profiler.analyse.parts import PartSamples
+from profiler.analyse.samples import (
+    SampleOrigin,
+    cell_of_part,
+    cells_by_shape,
+    empty_samples,
+    visit_of_ranges,
+)
+from profiler.analyse.why.inside import Inside, read_samples
+from profiler.analyse.why.kernel_profiles import EXECUTED, CellProfile, KernelProfile
+from profiler.collect.nsys import PRIVATE_FOLDER
+from profiler.collect.registry import COLLECTORS
+from profiler.errors import ParseError
+from profiler.model import SessionKind, Visit
+from profiler.notices import Notice, NoticeKind
+from profiler.parse.bounded_files import read_packed
+from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
+from profiler.parse.ncu_launches import LAUNCH_COLUMNS
+from profiler.parse.ncu_source import OPCODE, Listing, join_lines, read_source_page
+from profiler.parse.nsys import Timeline
+from profiler.parse.timeline_files import TimelineFacts, read_timeline
+from profiler.parse.timeline_visits import Cut, cuts, full_window, launch_times, visits, window_of
+from profiler.run_folder.folder import EXPLAIN_FILES, Attempt
+from profiler.runner import protocol
+
+FIRST_BLOCK = 0
+"""The block whose timeline is shown."""
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class VisitTimelines:
+    """Recorded visits of one attempt, with their samples and timelines."""
+
+    visits: frozenset[Visit] = frozenset()
+    samples: pd.DataFrame = field(default_factory=empty_samples)
+    cells: Mapping[str, CellTimeline] = field(default_factory=dict)
+    """By cell: that of its first block and arm, where this attempt made that visit."""
+
+
+def visit_timelines(
+    attempt: Attempt, records: Sequence[Record], current: Collection[str]
+) -> VisitTimelines | None:
+    """Read what an attempt recorded of the cells in `current`; None where it has no timeline.
+
+    Raises ParseError where a file is damaged.
+    """
+    recorded = read_timeline(attempt.folder)
+    if recorded is None:
+        return None
+    timeline, facts = recorded
+    cuts = {
+        visit: part
+        for visit, part in _cuts(attempt, timeline, facts, records).items()
+        if visit.cell in current and _seen(attempt, part, facts)
+    }
+    samples = [_visit_samples(attempt, visit, part, facts) for visit, part in cuts.items()]
+    filled = [frame for frame in samples if len(frame)]
+    return VisitTimelines(
+        frozenset(cuts),
+        pd.concat(filled, ignore_index=True) if filled else empty_samples(),
+        {
+            visit.cell: _cell_timeline(attempt, visit, part, facts, records)
+            for visit, part in cuts.items()
+            if visit.block == FIRST_BLOCK and visit.arm == 0
+        },
+    )
+
+
+def _seen(attempt: Attempt, part: Cut, facts: TimelineFacts) -> bool:
+    """Whether the tool saw the visit's work: a workload on the CPU launches nothing."""
+    on_host = facts.device == "cpu" and attempt.record.visit is None
+    return on_host or len(part.attribution.operations) > 0
+
+
+def _cuts(
+    attempt: Attempt, timeline: Timeline, facts: TimelineFacts, records: Sequence[Record]
+) -> dict[Visit, Cut]:
+    """The part of each visit that was made to its end."""
+    single_visit = attempt.record.visit
+    finished = [Visit(*visit) for visit in protocol.finished_visits(records)]
+    if single_visit is None and facts.capture in (
+        protocol.CAPTURE_VISITS,
+        protocol.CAPTURE_PROGRAM,
+    ):
+        windows = visits(timeline.ranges)
+        made = windows[["cell", "block", "arm"]].itertuples(index=False, name=None)
+        parts = {Visit(*key): part for key, part in zip(made, cuts(timeline, windows), strict=True)}
+        return {visit: parts[visit] for visit in finished if visit in parts}
+    # Of a program, or of a range that the user named, an attempt holds one visit.
+    alone = [Visit(**single_visit)] if single_visit is not None else finished[:1]
+    return dict(zip(alone, cuts(timeline, full_window(timeline)), strict=False))
+
+
+def _visit_samples(attempt: Attempt, visit: Visit, part: Cut, facts: TimelineFacts) -> pd.DataFrame:
+    record, operations = attempt.record, part.attribution.operations
+    origin = SampleOrigin(record.session, record.collector, SessionKind.TIMELINE)
+    if record.visit is not None:
+        return samples_from_program(operations, visit, origin)
+    rows = operations.assign(launch_row=window_of(launch_times(operations), part.launches))
+    on_host = facts.device == "cpu"
+    return samples_from_timeline(rows, part.launches, visit, origin, on_host=on_host)
+
+
+def _cell_timeline(
+    attempt: Attempt, visit: Visit, part: Cut, facts: TimelineFacts, records: Sequence[Record]
+) -> CellTimeline:
+    attribution = part.attribution
+    return CellTimeline(
+        cell=visit.cell,
+        collector=facts.collector,
+        operations=attribution.operations,
+        ranges=attribution.ranges,
+        stacks=attribution.stacks,
+        api=attribution.api,
+        launches=len(part.launches),
+        operators=_operators(visit, records),
+        originals=_originals(attempt, visit, facts, records),
+    )
+
+
+def _originals(
+    attempt: Attempt, visit: Visit, facts: TimelineFacts, records: Iterable[Record]
+) -> tuple[Original, ...]:
+    """Names of the tool's own files of a visit, as they are after the attempt."""
+    kind = COLLECTORS.get(facts.collector)
+    report = kind.report_file if kind is not None else None
+    private = (f"{PRIVATE_FOLDER}/{trace}" for trace in _traces(visit, records))
+    files = (report,) if report is not None else tuple(private)
+    return tuple(Original(facts.collector, f"raw/{attempt.folder.name}/{file}") for file in files)
+
+
+def _traces(visit: Visit, records: Iterable[Record]) -> tuple[str, ...]:
+    return tuple(str(record["trace"]) for record in _measured(visit, records) if "trace" in record)
+
+
+def _measured(visit: Visit, records: Iterable[Record]) -> Iterator[Record]:
+    """Records of the end of a visit in the journal."""
+    for record in protocol.measured(records):
+        if Visit(*protocol.visit_of(record)) == visit:
+            yield record
+
+
+def _operators(visit: Visit, records: Iterable[Record]) -> pd.DataFrame:
+    """Operators of a visit by torch.profiler: `protocol.OPERATOR_FIELDS`."""
+    operators = [
+        operator
+        for record in _measured(visit, records)
+        for operator in record.get("operators") or ()
+    ]
+    frame = pd.DataFrame(operators, columns=list(protocol.OPERATOR_FIELDS))
+    stacks = pd.Series([tuple(stack) for stack in frame["stack"]], index=frame.index, dtype=object)
+    return frame.assign(stack=stacks)
+
+
+def joined_timelines(attempts: Iterable[Mapping[str, CellTimeline]]) -> dict[str, CellTimeline]:
+    """One timeline per cell: that of the first collector, with the operators of the others.
+
+    `attempts`: of each, its valid timelines by cell.
+    """
+    by_cell: dict[str, dict[str, CellTimeline]] = {}
+    for timelines in attempts:
+        for cell, timeline in timelines.items():
+            by_cell.setdefault(cell, {}).setdefault(timeline.collector, timeline)
+    return {cell: _joined(by_collector) for cell, by_collector in by_cell.items()}
+
+
+def shared_timelines(
+    timelines: Mapping[str, CellTimeline], aliases: Mapping[str, str]
+) -> dict[str, CellTimeline]:
+    """Timelines with those of aliases added: each has that of the cell measured for it.
+
+    `aliases`: cell id → the cell that was measured for it.
+    """
+    shared = {
+        cell: replace(timelines[original], cell=cell)
+        for cell, original in aliases.items()
+        if original in timelines and cell not in timelines
+    }
+    return {**timelines, **shared}
+
+
+def _joined(by_collector: Mapping[str, CellTimeline]) -> CellTimeline:
+    order = tuple(COLLECTORS)
+    registered = sorted((name for name in by_collector if name in order), key=order.index)
+    timelines = [
+        by_collector[name] for name in (*registered, *(by_collector.keys() - set(registered)))
+    ]
+    first = next((timeline for timeline in timelines if len(timeline.operators)), timelines[0])
+    originals = tuple(original for timeline in timelines for original in timeline.originals)
+    return replace(timelines[0], operators=first.operators, originals=originals)
+
+
+# ---- profiles of an explain session: its CSV and the pages of its report -------------------------
+
+RULES_FILE, SASS_FILE, SOURCE_FILE, SERIES_FILE = EXPLAIN_FILES
+_SAME_COUNT = 0.05
+"""How far the instructions of a listing may be off those of its launch: they are counted in another
+pass of the same launch."""
+_MOST_POLLED = 0.5
+"""How many more instructions than its launch a listing may have, or fewer, where how often a kernel
+tries again is a matter of time: where it polls mbarriers, or compares and swaps.
+
+Counting instruction by instruction slows a kernel down, and what waits polls more often: 0.5 % seen
+in cuDNN's attention, 10 to 22 % in kernels with a producer warpgroup (H200).
+"""
+_TRIED_AGAIN = ("SYNCS.PHASECHK", "ATOMS.CAS", "ATOMG.E.CAS", "ATOM.E.CAS", "ATOMG.CAS")
+"""Opcodes that are repeated until they succeed: a look at an mbarrier (`mbarrier.try_wait`), and
+compare-and-swap."""
+
+
+def cell_profiles(
+    folder: Path, table: NcuTable | None, cells: Callable[[pd.DataFrame], Sequence[str]]
+) -> tuple[dict[str, CellProfile], tuple[Notice, ...]]:
+    """Profiles of cells by their ids, and notices of what could not be read.
+
+    `cells` gives the cell of each launch (`finished_cells`, `first_sample_cells`), empty for none.
+    """
+    if table is None or table.launches.empty:
+        return {}, ()
+    launches = table.launches
+    listings, listing_notices = _listings(folder, [str(name) for name in launches["kernel"]])
+    rules, rule_notices = _rules(folder)
+    samples, sample_notices = _samples(folder)
+    profiles: dict[str, list[KernelProfile]] = {}
+    instructions = _of_launches(listings, launches)
+    for row, cell in enumerate(cells(launches)):
+        if cell:
+            profile = _kernel_profile(launches.iloc[row], rules, samples, instructions[row])
+            profiles.setdefault(cell, []).append(profile)
+    found = {cell: CellProfile(cell, tuple(kernels)) for cell, kernels in profiles.items()}
+    return found, (*listing_notices, *rule_notices, *sample_notices)
+
+
+def finished_cells(launches: pd.DataFrame, finished: Collection[str]) -> list[str]:
+    """Cell of each launch in the ranges of the runner, empty where its visit was not `finished`."""
+    visits = (visit_of_ranges(ranges) for ranges in launches["nvtx"])
+    return [visit[0] if visit is not None and visit[0] in finished else "" for visit in visits]
+
+
+def first_sample_cells(launches: pd.DataFrame, cell: str, parts: PartSamples | None) -> list[str]:
+    """Cell of each launch of an external command: of its part, or by kernel, grid and block.
+
+    Only of the first sample of each; empty for the launches of others, and where they do not fit
+    the parts.
+    """
+    if parts is None:
+        cells = cells_by_shape(launches, cell)
+        samples: Iterable[int] = range(len(cells))
+    else:
+        samples = [int(code) for code in parts.codes]
+        cells = [cell_of_part(cell, parts.params[code]) if code >= 0 else "" for code in samples]
+    first: dict[str, int] = {}
+    for name, sample in zip(cells, samples, strict=True):
+        first.setdefault(name, sample)
+    return [
+        name if first[name] == sample else "" for name, sample in zip(cells, samples, strict=True)
+    ]
+
+
+def _kernel_profile(
+    launch: pd.Series,
+    rules: Mapping[int, pd.DataFrame],
+    samples: Mapping[int, Inside],
+    listing: Listing | None,
+) -> KernelProfile:
+    values = {
+        str(name): float(value)
+        for name, value in launch.items()
+        if name not in LAUNCH_COLUMNS and isinstance(value, int | float) and math.isfinite(value)
+    }
+    return KernelProfile(
+        name=str(launch["kernel"]),
+        values=values,
+        rules=rules.get(int(launch["id"]), pd.DataFrame()),
+        listing=listing,
+        inside=samples.get(int(launch["id"])),
+    )
+
+
+def _of_launches(listings: Sequence[Listing], launches: pd.DataFrame) -> list[Listing | None]:
+    """Listing of each launch. A page names no launch, so they are in order; each is checked.
+
+    A listing that executed other instructions than the launch in its place is not used.
+    """
+    if len(listings) != len(launches) or EXECUTED not in launches:
+        return [None] * len(launches)
+    pairs = zip(listings, launches[EXECUTED].astype("float64"), strict=True)
+    return [listing if _fits(listing, counted) else None for listing, counted in pairs]
+
+
+def _fits(listing: Listing, counted: float) -> bool:
+    """Whether a listing executed the instructions of its launch, up to those tried again."""
+    listed = float(listing.instructions["executed"].sum())
+    tries = listing.instructions[OPCODE].str.startswith(_TRIED_AGAIN).any()
+    off = _MOST_POLLED if tries else _SAME_COUNT
+    return counted / (1 + off) <= listed <= (1 + off) * counted
+
+
+def _listings(folder: Path, kernels: Sequence[str]) -> tuple[Sequence[Listing], tuple[Notice, ...]]:
+    """Instructions of each launch, with their source lines where these are known."""
+    sass, notices = _page(folder, SASS_FILE, kernels)
+    lines, more_notices = _page(folder, SOURCE_FILE, kernels, counters=False)
+    return join_lines(sass, lines), (*notices, *more_notices)
+
+
+def _page(
+    folder: Path, name: str, kernels: Sequence[str], *, counters: bool = True
+) -> tuple[Sequence[Listing], tuple[Notice, ...]]:
+    packed = folder / f"{name}.gz"
+    if not packed.exists():
+        return (), ()
+    try:
+        return read_source_page(read_packed(packed), kernels, counters=counters).listings, ()
+    except (ParseError, OSError):
+        return (), (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)
+
+
+def _rules(folder: Path) -> tuple[Mapping[int, pd.DataFrame], tuple[Notice, ...]]:
+    """Advice of ncu's rules by the id of the launch."""
+    packed = folder / f"{RULES_FILE}.gz"
+    if not packed.exists():
+        return {}, ()
+    try:
+        rules = read_ncu_csv(packed).rules
+    except (ParseError, OSError):
+        return {}, (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)
+    by_launch = rules.rename(columns={"description": "text"}).groupby("id")
+    return {int(advice["id"].iloc[0]): advice for _, advice in by_launch}, ()
+
+
+def _samples(folder: Path) -> tuple[Mapping[int, Inside], tuple[Notice, ...]]:
+    """What was sampled inside launches, by their id."""
+    packed = folder / f"{SERIES_FILE}.gz"
+    if not packed.exists():
+        return {}, ()
+    try:
+        return read_samples(read_packed(packed)), ()
+    except (ParseError, OSError, ValueError, KeyError, TypeError):
+        return {}, (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)
