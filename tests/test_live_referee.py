@@ -20,7 +20,7 @@ TASK = """
 import torch
 
 
-def inputs(rows=[8, 16], columns=256):
+def inputs(rows=[8], columns=256):
     return torch.randn(rows, columns)
 
 

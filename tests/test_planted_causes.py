@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from device_code import compile_device_code
 from recorded import findings_of_recording, report_of_recording
+from whole_runs import only_with_everything
 
 from profiler.analyse.why.account import (
     IMBALANCE,
@@ -141,7 +142,7 @@ than that of the others."""
         ("recording", "CASES"),
         ("more_recording", "MORE_CASES"),
         ("further_recording", "FURTHER_CASES"),
-        ("strengths_recording", "STRENGTHS"),
+        pytest.param("strengths_recording", "STRENGTHS", marks=only_with_everything),
     ],
 )
 def test_a_recording_names_every_planted_cause_first(modules, recording, attribute):
@@ -223,6 +224,7 @@ SINE_BYTES = 32
 INSTRUCTION_CACHE_BYTES = 128 * 1024
 
 
+@only_with_everything  # they are of a benchmark, whose recordings say what they cost
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_the_further_kernels_compile_with_their_mistake_alone(modules, tmp_path):
     recipes = {

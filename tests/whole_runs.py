@@ -11,12 +11,14 @@ import time
 import zipfile
 from dataclasses import dataclass
 
+import pytest
 import yaml
 from fork_server import FAKE_NCU, FAKE_NSYS, TESTS
 
 SECRET = "a-token-that-nobody-shall-see"  # noqa: S105 - it is there to be looked for
 EVERYTHING = os.environ.get("TESTS") == "all"
-"""Whether what another test stands for is tried as well: half a minute more."""
+"""Whether what another test stands for is tried as well: a minute more."""
+only_with_everything = pytest.mark.skipif(not EVERYTHING, reason="tried with TESTS=all")
 PLAIN_INDUCTOR = {
     "TORCHINDUCTOR_VEC_ISA_OK": "0",
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",

@@ -44,7 +44,7 @@ from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.recording import write_recording
 from profiler.search.t1 import read_t1
 
-BUDGET = 32
+BUDGET = 16
 EXPORT = RECORDINGS / "nsys-2025.3/three_iterations.sqlite"
 
 

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from whole_runs import EVERYTHING
 
 from profiler.parse.machine_code import code_hash, kernels_hash, launched_kernels
 from profiler.planning.plan import make_plan
@@ -97,11 +98,13 @@ def test_the_example_of_several_launches_compiles_with_its_struct_and_its_kernel
     assert library.profiler_parameters(1) == b"{*f4,*f4,i4,i4,f4} "
 
 
-def test_the_example_with_a_block_primitive_of_cub_is_ready_and_compiles(tmp_path):
+def test_the_example_with_a_block_primitive_of_cub_is_ready(tmp_path):
     loaded = example("CUB", tmp_path)
     space = space_of(loaded)
     plan = make_plan(loaded, space)
     assert check_ready(loaded, plan, space) == ()
+    if not EVERYTHING:  # its headers take five seconds to compile
+        return
     variant = plan.variants[0]
     (build,) = build_plan(loaded.experiment, [variant], space, arch="sm_90", build_root=tmp_path)
     assert not build.error

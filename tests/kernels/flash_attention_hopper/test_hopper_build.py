@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from device_code import compile_device_code
+from whole_runs import only_with_everything
 
 from attention.problem import DTYPE_CODES, DTYPES
 from flash_attention_hopper import space
@@ -71,6 +72,7 @@ def test_a_kernel_whose_products_are_serialised_is_no_variant(built):
     assert "error: ptxas serialised wgmma" in built["serialized"].error
 
 
+@only_with_everything  # the next test reads the sources
 @needs_nvcc
 def test_each_kernel_of_the_fastest_has_the_machine_code_of_its_configuration(tmp_path):
     """And none spills a register; the best one is among the fastest."""
