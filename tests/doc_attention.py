@@ -18,7 +18,7 @@ from doc_tables import (
 )
 
 from profiler.commands.explain import ExplainRequest, explained_pair
-from profiler.findings.values import FINAL
+from profiler.findings.cell_numbers import FINAL
 from profiler.render.words import numbers
 from profiler.render.words.numbers import TIMES
 from profiler.render.words.why import account_words
@@ -270,7 +270,7 @@ def flags():
     """What each flag of `async_copy` takes, all others being on: mean, extremes and verdicts."""
     findings = findings_of("async_copy")
     rows = []
-    for effect in findings.kind.parameter_steps:
+    for effect in findings.parameter_steps:
         ratios_of_problems = [one.ratio for one in effect.effects]
         verdicts = sorted({word(verdict) for verdict in effect.verdicts})
         rows.append((f"`{effect.step.parameter}`", spread(ratios_of_problems), ", ".join(verdicts)))

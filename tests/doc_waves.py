@@ -9,11 +9,9 @@ from profiler.render.words.numbers import TIMES
 def _grids():
     """Waves of the recording, and its grids by variant in the order of the spec, with names."""
     findings = findings_of("waves")
-    grids = findings.kind.waves.grids
+    grids = findings.waves.grids
     named = {variant.id: variant.name for variant in findings.programs.variants}
-    return findings.kind.waves, [
-        (name, grids[grids["variant"] == key]) for key, name in named.items()
-    ]
+    return findings.waves, [(name, grids[grids["variant"] == key]) for key, name in named.items()]
 
 
 def _blocks(count):

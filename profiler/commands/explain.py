@@ -12,7 +12,8 @@ from profiler.commands.requests import ExplainRequest
 from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
-from profiler.findings.findings import Findings, Programs
+from profiler.findings.findings import Findings
+from profiler.findings.programs import Programs
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import explain_document, idle_document
 from profiler.findings.why.find import IdleDifference, find_why, idle_difference, pair_why

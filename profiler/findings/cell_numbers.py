@@ -2,15 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from profiler.analyse.summary import SUMMARY_COLUMNS, summarise_finals
-from profiler.findings.values import BLOCKS, FINAL, Value
+from profiler.analyse.summary import SUMMARY_COLUMNS, SlowVisits, summarise_finals
+from profiler.collect.registry import duration_metrics
+from profiler.findings.kinds.timers import reference_collector
+from profiler.findings.programs import Programs
 from profiler.findings.verdicts import JUDGED, PairVerdict
-from profiler.model import Cell, CellStatus
+from profiler.metrics.labels import Label, label, own_label
+from profiler.model import Cell, Problem, Variant
 from profiler.run_folder.load.report import Report
+
+NumberSource = Literal["blocks", "final"]
+BLOCKS: NumberSource = "blocks"
+"""Source of a number: the blocks in which every cell was measured."""
+FINAL: NumberSource = "final"
+"""Source of a number: the blocks in which the finalists were measured again."""
+
+
+class Value(NamedTuple):
+    """One metric of one cell; NaN where there is none.
+
+    A tuple, because a report makes one for each cell and metric, and columns of them. It is in
+    `summary.json` as it stands here.
+    """
+
+    n: int = 0
+    """blocks"""
+    median: float = math.nan
+    mean: float = math.nan
+    min: float = math.nan
+    max: float = math.nan
+    low: float = math.nan
+    """95 % interval of the median"""
+    high: float = math.nan
+    baseline_median: float = math.nan
+    """of the baseline at this problem, in the same session and blocks"""
+    ratio: float = math.nan
+    """median by baseline_median"""
+    ratio_low: float = math.nan
+    """95 % interval, of the ratios paired by block"""
+    ratio_high: float = math.nan
+    rank: float = math.nan
+    """1 is best in its problem; null without a direction"""
+    source: NumberSource = BLOCKS
+
+    @property
+    def present(self) -> bool:
+        """Whether there is a number at all."""
+        return math.isfinite(self.median)
+
+
+NOTHING = Value()
+
+
+@dataclass(frozen=True, eq=False)
+class CellNumbers:
+    """One number per cell and metric."""
+
+    programs: Programs
+    primary: Label
+    """The metric that decides which variant is best."""
+    metrics: tuple[Label, ...]
+    """Every metric that has a number: those that the spec names first, then the rest."""
+    frame: pd.DataFrame
+    """One row per cell and metric: `cell_numbers.NUMBER_COLUMNS`."""
+    values: Mapping[tuple[str, str], Value]
+    """Numbers by (cell id, metric)."""
+    block_values: Mapping[tuple[str, str], Value]
+    """Values of the primary metric by the blocks in which every cell was measured, which stand
+    beside those of the final."""
+    slow_visits: Mapping[str, SlowVisits]
+    """By id of those cells of which some timing visits took far longer than the others."""
+
+    def value(self, cell: Cell, metric: str) -> Value:
+        """The one number of a metric in a cell; without any sample, nothing."""
+        return self.values.get((cell.id, metric), NOTHING)
+
+    def block_value(self, cell: Cell) -> Value:
+        """The primary metric in a cell by the blocks in which every cell was measured."""
+        return self.block_values.get((cell.id, self.primary.name), NOTHING)
+
+    def at(self, variant: Variant, problem: Problem, metric: str) -> Value:
+        """The one number of a metric for a variant and a problem, where that cell is planned."""
+        cell = self.programs.by_place.get((variant.id, problem.id))
+        return self.value(cell, metric) if cell else NOTHING
+
+    def correct_at(self, variant: Variant, problem: Problem, metric: str) -> Value:
+        """Number of a metric for a variant and a problem where the result is correct."""
+        cell = self.programs.correct_by_place.get((variant.id, problem.id))
+        return self.value(cell, metric) if cell else NOTHING
+
+    def sorted_at(self, problem: Problem, metric: str) -> list[tuple[Variant, Value]]:
+        """All variants at a problem: correct ones by rank or value, then those without."""
+        pairs = [
+            (variant, self.correct_at(variant, problem, metric))
+            for variant in self.programs.variants
+        ]
+        with_value = [pair for pair in pairs if pair[1].present]
+        without_value = [pair for pair in pairs if not pair[1].present]
+        return [*sorted(with_value, key=lambda pair: _order(pair[1])), *without_value]
+
+
+def _order(value: Value) -> tuple[float, float]:
+    """Sort key: rank, or the value for metrics without a direction."""
+    return (value.rank if math.isfinite(value.rank) else math.inf, value.median)
+
+
+# ---- how they are found --------------------------------------------------------------------------
 
 NUMBER_COLUMNS = (*SUMMARY_COLUMNS, "source")
 _FIELD_OF_COLUMN = {
@@ -75,6 +179,21 @@ def one_number_per_cell(blocks: pd.DataFrame, final: pd.DataFrame) -> pd.DataFra
     return joined.drop(columns="place").reset_index(drop=True)[list(NUMBER_COLUMNS)]
 
 
+def metric_labels(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
+    """Labels of metrics that have numbers; a duration is what the primary timer measures."""
+    present = dict.fromkeys(numbers["metric"])
+    first = [name for name in report.settings.metrics if name in present]
+    timer = reference_collector(report.measured.samples)
+    own_labels = {metric.name: own_label(metric) for metric in report.settings.own_metrics}
+    metrics = []
+    for name in dict.fromkeys([*first, *present]):
+        metric = own_labels.get(name) or label(name)
+        if name == JUDGED and timer is not None:
+            metric = replace(metric, definition=label(duration_metrics()[timer]).definition)
+        metrics.append(metric)
+    return tuple(metrics)
+
+
 def with_verdict_ratios(
     numbers: pd.DataFrame, against_baseline: Mapping[str, PairVerdict]
 ) -> pd.DataFrame:
@@ -105,36 +224,3 @@ def values_of(numbers: pd.DataFrame) -> dict[tuple[str, str], Value]:
     cells, metrics = (map(str, frame[column].tolist()) for column in ("cell", "metric"))
     values = map(Value, *(frame[name].tolist() for name in Value._fields))
     return dict(zip(zip(cells, metrics, strict=True), values, strict=True))
-
-
-# ---- aliases -------------------------------------------------------------------------------------
-
-
-def alias_variants(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) -> Mapping[str, str]:
-    """Id of the measured variant by the id of each variant whose every cell is an alias of its."""
-    variant_of = {cell.id: cell.variant.id for cell in cells}
-    owners: dict[str, set[str | None]] = {}
-    for cell in cells:
-        status = statuses.get(cell.id)
-        owner = status.duplicate_of if status else None
-        owners.setdefault(cell.variant.id, set()).add(variant_of.get(owner or ""))
-    return {
-        variant: owner
-        for variant, candidates in owners.items()
-        if len(candidates) == 1
-        and (owner := next(iter(candidates))) is not None
-        and owner != variant
-    }
-
-
-def sample_sources(
-    cells: Sequence[Cell], statuses: Mapping[str, CellStatus], measured: Collection[str]
-) -> Mapping[str, str]:
-    """Id of the cell that was measured, by the id of each alias that has no samples of its own."""
-    return {
-        cell.id: status.duplicate_of
-        for cell in cells
-        if cell.id not in measured
-        and (status := statuses.get(cell.id)) is not None
-        and status.duplicate_of
-    }

@@ -16,9 +16,9 @@ import pandas as pd
 
 from profiler.analyse.effects import Medians, Move, ParameterStep, moves
 from profiler.collect.registry import duration_metrics
-from profiler.findings.findings import CellNumbers, Findings
+from profiler.findings.cell_numbers import CellNumbers
+from profiler.findings.findings import Findings
 from profiler.findings.ranking import geometric_mean
-from profiler.findings.values import NAN
 from profiler.metrics.catalogue import ROOF_PREFIX, STALL_PREFIX
 from profiler.metrics.labels import Label, labels
 from profiler.model import Cell, Problem, Variant
@@ -235,7 +235,7 @@ def _median(
     numbers: CellNumbers, variant: Variant | None, problem: Problem, metric: Label
 ) -> float:
     if variant is None:
-        return NAN
+        return math.nan
     return numbers.correct_at(variant, problem, metric.name).median
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
@@ -12,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from profiler.analyse.summary import SlowVisits
-from profiler.findings.answer import Answer, ReferenceLead, answer_of, span
-from profiler.findings.findings import Findings, Programs, Verdicts
+from profiler.findings.cell_numbers import NumberSource, Value
+from profiler.findings.findings import Findings, Verdicts
 from profiler.findings.json_model import (
     ABSENT,
     JsonObject,
@@ -28,9 +29,9 @@ from profiler.findings.kinds.search import SearchPartDocument
 from profiler.findings.kinds.steps import RungDocument
 from profiler.findings.kinds.sustained import SustainedDocument
 from profiler.findings.kinds.waves import WavesDocument
-from profiler.findings.ranking import ProblemValue, VariantRank
+from profiler.findings.programs import Programs
+from profiler.findings.ranking import ProblemValue, Ranking, ReferenceLead, VariantRank
 from profiler.findings.timelines.cells import Phase
-from profiler.findings.values import NumberSource, Value
 from profiler.findings.verdicts import (
     JUDGED,
     NO_VERDICT,
@@ -40,7 +41,7 @@ from profiler.findings.verdicts import (
 )
 from profiler.findings.why.document import AnswerWhyDocument, why_of_answer
 from profiler.findings.why.find import find_why
-from profiler.findings.winners import Winner
+from profiler.findings.winners import Winner, standing_of
 from profiler.model import SCHEMA_VERSION, Cell, CellStatus, Problem, Variant
 from profiler.planning.page_kinds import LADDER
 from profiler.planning.plan import plan_document
@@ -52,45 +53,34 @@ Document = dict[str, Any]
 # ---- the answer ----------------------------------------------------------------------------------
 
 
-class _Ranked(NamedTuple):
-    """The variant to recommend."""
-
-    answer: Answer
-    rank: VariantRank
-
-
-class _Compared(NamedTuple):
-    """Ratios of the variant to recommend to a baseline."""
-
-    baseline: Variant
-    rank: VariantRank
-    best: ProblemValue
-    worst: ProblemValue
-
-    @property
-    def alone(self) -> Value | None:
-        """Its ratio where it has one at a single problem: a mean of several has no interval."""
-        return self.rank.ratios[0][1] if len(self.rank.ratios) == 1 else None
-
-
 class BestDocument(JsonObject):
     """The variant to recommend."""
 
-    get = Source[_Ranked]()
-    named = get.spread(NamedDocument, lambda best: best.rank.variant)
-    id: str = get(lambda best: best.rank.variant.id)
-    params: dict[str, Any] = get(lambda best: dict(best.rank.variant.params))
-    called: Literal["best", "leader", "first_of_rest"] = get.one_of(lambda best: best.answer.called)
-    problems: int = get(lambda best: len(best.rank.planned))
+    get = Source[tuple[Ranking, VariantRank]]()
+    named = get.spread(NamedDocument, lambda best: best[1].variant)
+    id: str = get(lambda best: best[1].variant.id)
+    params: dict[str, Any] = get(lambda best: dict(best[1].variant.params))
+    called: Literal["best", "leader", "first_of_rest"] = get.one_of(lambda best: best[0].called)
+    problems: int = get(lambda best: len(best[1].planned))
     """problems that it is planned for and that have a winner"""
-    wins: int = get(lambda best: best.answer.wins)
-    same: int = get(lambda best: best.answer.same)
-    not_told_apart: int = get(lambda best: best.answer.not_told_apart)
-    worst_slowdown: Number = get(lambda best: best.rank.regret.worst if best.rank.regret else None)
+    wins: int = get(lambda best: best[0].wins)
+    same: int = get(lambda best: standing_of(best[1].variant, best[0].best_winners).same)
+    not_told_apart: int = get(lambda best: _not_told_apart(*best))
+    worst_slowdown: Number = get(lambda best: best[1].regret.worst if best[1].regret else None)
     """1.23: 1.23 times the time of the best there"""
     worst_slowdown_at: str | None = get(
-        lambda best: best.rank.regret.worst_problem if best.rank.regret else None
+        lambda best: best[1].regret.worst_problem if best[1].regret else None
     )
+
+
+def _recommended(ranking: Ranking) -> tuple[Ranking, VariantRank] | None:
+    return None if ranking.best_rank is None else (ranking, ranking.best_rank)
+
+
+def _not_told_apart(ranking: Ranking, rank: VariantRank) -> int:
+    """Number of its problems with verdicts at which it is not told apart from the winner."""
+    judged = [winner for winner in ranking.best_winners if winner.judged]
+    return standing_of(rank.variant, judged).not_told_apart
 
 
 class CaseDocument(JsonObject):
@@ -103,17 +93,22 @@ class CaseDocument(JsonObject):
     ratio_high: Number = get(lambda at: at[1].ratio_high)
 
 
+def _alone(rank: VariantRank) -> Value | None:
+    """Ratio to the baseline where there is a single one: a mean of several has no interval."""
+    return rank.ratios[0][1] if len(rank.ratios) == 1 else None
+
+
 class DifferenceDocument(JsonObject):
     """Ratios to the baseline; a geometric mean of several has no interval."""
 
-    get = Source[_Compared]()
-    baseline: str = get(lambda compared: compared.baseline.name)
-    ratio: Number = get(lambda compared: compared.rank.geometric_mean)
-    ratio_low: Number = get(lambda compared: compared.alone.ratio_low if compared.alone else None)
-    ratio_high: Number = get(lambda compared: compared.alone.ratio_high if compared.alone else None)
-    problems: int = get(lambda compared: len(compared.rank.ratios))
-    best_case: CaseDocument = get.nested(CaseDocument, lambda compared: compared.best)
-    worst_case: CaseDocument = get.nested(CaseDocument, lambda compared: compared.worst)
+    get = Source[tuple[Variant, VariantRank]]()
+    baseline: str = get(lambda compared: compared[0].name)
+    ratio: Number = get(lambda compared: compared[1].geometric_mean)
+    ratio_low: Number = get(lambda compared: getattr(_alone(compared[1]), "ratio_low", None))
+    ratio_high: Number = get(lambda compared: getattr(_alone(compared[1]), "ratio_high", None))
+    problems: int = get(lambda compared: len(compared[1].ratios))
+    best_case: CaseDocument = get.nested(CaseDocument, lambda compared: compared[1].best)
+    worst_case: CaseDocument = get.nested(CaseDocument, lambda compared: compared[1].worst)
 
 
 _Span = tuple[float, float] | None
@@ -121,7 +116,13 @@ _Span = tuple[float, float] | None
 
 def _span(value: Callable[[PairVerdict], float]) -> Callable[[VariantRank], _Span]:
     """Gives the smallest and largest of a number of the verdicts with blocks."""
-    return lambda rank: span([value(pair) for pair in rank.planned_verdicts if pair.blocks])
+
+    def span(rank: VariantRank) -> _Span:
+        values = [value(pair) for pair in rank.planned_verdicts if pair.blocks]
+        finite = [number for number in values if math.isfinite(number)]
+        return (min(finite), max(finite)) if finite else None
+
+    return span
 
 
 class RealityDocument(JsonObject):
@@ -186,56 +187,39 @@ class ProblemAnswerDocument(JsonObject):
     )
 
 
-class _Answered(NamedTuple):
-    findings: Findings
-    answer: Answer
+def _compared(findings: Findings) -> tuple[Variant, VariantRank] | None:
+    """The baseline and the variant to recommend; None without one of them, or without a ratio."""
+    rank, baseline = findings.ranking.best_rank, findings.programs.baseline
+    return (baseline, rank) if rank and baseline and rank.ratios else None
 
-    @property
-    def ranked(self) -> _Ranked | None:
-        """The variant to recommend; None without a correct result."""
-        rank = self.answer.rank
-        return None if rank is None else _Ranked(self.answer, rank)
 
-    @property
-    def compared(self) -> _Compared | None:
-        """Its ratios; None without a baseline, or without a ratio."""
-        rank, baseline = self.answer.rank, self.findings.programs.baseline
-        if rank is None or baseline is None or rank.best is None or rank.worst is None:
-            return None
-        return _Compared(baseline, rank, rank.best, rank.worst)
-
-    @property
-    def judged(self) -> VariantRank | None:
-        """Its rank; None without a verdict on it."""
-        rank = self.answer.rank
-        return rank if rank and verdict_counts(rank.planned_verdicts) else None
+def _judged(rank: VariantRank | None) -> VariantRank | None:
+    """The rank; None without a verdict on it."""
+    return rank if rank and verdict_counts(rank.planned_verdicts) else None
 
 
 class AnswerPartDocument(JsonObject):
     """The four answers."""
 
-    get = Source[_Answered]()
-    metric: str = get(lambda answered: answered.findings.numbers.primary.name)
-    best: BestDocument | None = get.nested(BestDocument, lambda answered: answered.ranked)
-    by_how_much: DifferenceDocument | None = get.nested(
-        DifferenceDocument, lambda answered: answered.compared
+    get = Source[Findings]()
+    metric: str = get(lambda findings: findings.numbers.primary.name)
+    best: BestDocument | None = get.nested(
+        BestDocument, lambda findings: _recommended(findings.ranking)
     )
+    by_how_much: DifferenceDocument | None = get.nested(DifferenceDocument, _compared)
     is_it_real: RealityDocument | None = get.nested(
-        RealityDocument, lambda answered: answered.judged
+        RealityDocument, lambda findings: _judged(findings.ranking.best_rank)
     )
     why: AnswerWhyDocument | None = get.nested(
-        AnswerWhyDocument,
-        lambda answered: why_of_answer(answered.findings, find_why(answered.findings).answer),
+        AnswerWhyDocument, lambda findings: why_of_answer(findings, find_why(findings).answer)
     )
     """null where nothing was explained"""
     best_reference: ReferenceDocument | None = get.nested(
-        ReferenceDocument, lambda answered: answered.answer.reference
+        ReferenceDocument, lambda findings: findings.ranking.best_reference
     )
     problems: list[ProblemAnswerDocument] = get.rows(
         ProblemAnswerDocument,
-        lambda answered: [
-            (answered.findings, problem) for problem in answered.findings.programs.problems
-        ],
+        lambda findings: [(findings, problem) for problem in findings.programs.problems],
     )
 
 
@@ -279,7 +263,7 @@ class _Run(NamedTuple):
     @property
     def grids(self) -> Sequence[tuple[Grid, GridPairs]] | None:
         """Grids with the pairs that are compared in them; None on other pages."""
-        pairs = self.findings.kind.grid_pairs
+        pairs = self.findings.grid_pairs
         return None if pairs is None else [(grid, pairs) for grid in pairs.grids]
 
     @property
@@ -407,9 +391,7 @@ class SummaryDocument(JsonObject):
     builds: list[dict[str, Any]] = get(
         lambda run: [asdict(build) for build in run.findings.report.builds]
     )
-    answer: AnswerPartDocument = get.nested(
-        AnswerPartDocument, lambda run: _Answered(run.findings, answer_of(run.findings.ranking))
-    )
+    answer: AnswerPartDocument = get.nested(AnswerPartDocument, lambda run: run.findings)
     practical_roofs: list[PracticalRoofDocument] = get.rows(
         PracticalRoofDocument, lambda run: _practical_roofs(run.findings.report)
     )
@@ -430,15 +412,13 @@ class SummaryDocument(JsonObject):
     ladder: list[RungDocument] = get.rows(
         RungDocument,
         lambda run: (
-            run.findings.kind.ladder
-            if LADDER in run.findings.report.settings.page_kind.finds
-            else None
+            run.findings.ladder if LADDER in run.findings.report.settings.page_kind.finds else None
         ),
         optional=True,
     )
     grids: list[GridDocument] = get.rows(GridDocument, lambda run: run.grids, optional=True)
     waves: WavesDocument | None = get.nested(
-        WavesDocument, lambda run: run.findings.kind.waves, optional=True
+        WavesDocument, lambda run: run.findings.waves, optional=True
     )
     cells: list[CellDocument] = get.rows(CellDocument, lambda run: run.cells)
 

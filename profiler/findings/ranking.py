@@ -1,13 +1,15 @@
-"""Ranks of variants: at each problem, over all problems, and as the best single choice."""
+"""Which variant is best over all problems: ranks, the variant to recommend, roles in figures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from profiler.findings.values import NAN, Value
-from profiler.findings.verdicts import PairVerdict
+from profiler.findings.cell_numbers import NOTHING, Value
+from profiler.findings.programs import Programs
+from profiler.findings.verdicts import NO_DATA, NO_VERDICT, PairVerdict, verdict_counts
 from profiler.findings.winners import Winner
 from profiler.model import Problem, Variant
 
@@ -74,28 +76,237 @@ def excludes_one(value: Value) -> bool:
     return value.ratio_low > 1 or value.ratio_high < 1
 
 
-def slowdown(
-    value: Value, blocks: Value, best: Value, best_blocks: Value, *, higher_is_better: bool = False
-) -> float:
-    """Ratio by which a number is worse than the winner's; below 1 it is better.
+@dataclass(frozen=True)
+class ReferenceLead:
+    """Ratio of the best reference to the best of the others, over their problems."""
 
-    Two numbers of one kind are compared: both of the final, or both of the blocks before it, since
-    the GPU's clock may have been another. `blocks` and `best_blocks` are of the latter.
-    """
-    above, below = (value, best) if value.source == best.source else (blocks, best_blocks)
-    if not (above.median > 0 and below.median > 0):
-        return NAN
-    return below.median / above.median if higher_is_better else above.median / below.median
+    variant: Variant
+    ratio: float
+    """Geometric mean of its time by that of the best other at each problem; below 1 it is ahead."""
+    problems: int
+    verdicts: Mapping[str, int]
+    """How often each verdict was given on it against the best other."""
 
 
-def ranks_by_slowdown(slowdowns: Mapping[str, float]) -> dict[str, float]:
-    """Rank by cell id, 1 is best; equal slowdowns share the better rank, missing ones have none."""
-    ranked = [value for value in slowdowns.values() if not math.isnan(value)]
-    return {
-        cell: 1.0 + sum(other < value for other in ranked)
-        for cell, value in slowdowns.items()
-        if not math.isnan(value)
-    }
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Which variant is best, at each problem and over all of them."""
+
+    programs: Programs
+    tunes: bool
+    """Whether the question is which configuration to use, rather than which version is best."""
+    higher_is_better: bool
+    values: Mapping[str, Value]
+    """Values of the metric that decides, by cell id."""
+    against_baseline: Mapping[str, PairVerdict]
+    """By id of each correct cell: against the baseline of its problem."""
+    winners: Mapping[str, Winner]
+    """By problem id, among all variants; none where nothing is correct."""
+    rival_winners: Mapping[str, Winner]
+    """By problem id, among the variants that are no references."""
+    slowdowns: Mapping[tuple[str, str], float]
+    """By (variant id, problem id): how many times worse than the deciding winner."""
+
+    @property
+    def deciding_winners(self) -> Mapping[str, Winner]:
+        """The winners that stand for the best: without references where the run tunes."""
+        return self.rival_winners if self.tunes else self.winners
+
+    @cached_property
+    def ranks(self) -> tuple[VariantRank, ...]:
+        """Every variant, best first: complete ones before those that lack a problem.
+
+        Best is who has the smallest geometric mean of ratios to the baseline; where the run tunes,
+        who has the smallest worst slowdown as the only one, references excluded.
+        """
+        ranks = [self._rank(variant) for variant in self.programs.variants]
+        sign = -1 if self.higher_is_better else 1
+        by_regret = self.tunes or all(math.isnan(rank.geometric_mean) for rank in ranks)
+
+        def order(rank: VariantRank) -> tuple[bool, bool, float, float]:
+            if by_regret:
+                missing = len(rank.regret.missing) if rank.regret else 0
+                worst = rank.regret.worst if rank.regret else math.inf
+                return not rank.complete, rank.regret is None, float(missing), worst
+            unknown = math.isnan(rank.geometric_mean)
+            return not rank.complete, unknown, 0.0, 0.0 if unknown else sign * rank.geometric_mean
+
+        return tuple(sorted(ranks, key=order))
+
+    def _rank(self, variant: Variant) -> VariantRank:
+        cells = [
+            (problem, cell)
+            for problem in self.programs.problems
+            if (cell := self.programs.correct_by_place.get((variant.id, problem.id))) is not None
+            and math.isfinite(self.values.get(cell.id, NOTHING).ratio)
+        ]
+        ratios = tuple((problem, self.values[cell.id]) for problem, cell in cells)
+        ordered = sorted(ratios, key=lambda pair: pair[1].ratio, reverse=self.higher_is_better)
+        is_reference = self.tunes and variant.id in self.programs.references
+        winners = () if is_reference else tuple(self.deciding_winners)
+        regret = regret_of(variant, self.slowdowns, winners)
+        return VariantRank(
+            variant=variant,
+            ratios=ratios,
+            verdicts=tuple(self.against_baseline.get(cell.id, NO_VERDICT) for _, cell in cells),
+            verdict_by_problem=self._verdict_by_problem(variant),
+            complete=regret is not None and not regret.missing,
+            geometric_mean=geometric_mean([value.ratio for _, value in ratios]),
+            best=ordered[0] if ordered else None,
+            worst=ordered[-1] if ordered else None,
+            regret=regret,
+            planned=self.programs.planned[variant.id].intersection(self.winners),
+        )
+
+    def _verdict_by_problem(self, variant: Variant) -> dict[str, PairVerdict]:
+        """NO DATA where either failed or was not measured; nothing of a problem nobody tried."""
+        programs, baseline = self.programs, self.programs.baseline
+        if baseline is None or variant.id == baseline.id:
+            return {}
+        verdicts = {}
+        for problem in programs.problems:
+            places = ((variant.id, problem.id), (baseline.id, problem.id))
+            if problem.id in self.winners and all(place in programs.by_place for place in places):
+                cell = programs.correct_by_place.get(places[0])
+                verdicts[problem.id] = self.against_baseline.get(cell.id if cell else "", NO_DATA)
+        return verdicts
+
+    @cached_property
+    def contenders(self) -> Mapping[str, frozenset[str]]:
+        """Ids of problems that a variant wins or is not shown to lose, by variant id."""
+        problems: dict[str, set[str]] = {}
+        for problem, winner in self.deciding_winners.items():
+            for variant in winner.contenders:
+                problems.setdefault(variant, set()).add(problem)
+        return {variant: frozenset(ids) for variant, ids in problems.items()}
+
+    @cached_property
+    def best_rank(self) -> VariantRank | None:
+        """The variant to recommend; the baseline only where it stands alone.
+
+        The first of all ranks, unless another variant is best, or not shown to be worse, at most
+        problems: that may lack some, where the first has them all but wins few.
+        """
+        ranked = [rank for rank in self.ranks if rank.regret is not None]
+        references = self.programs.references
+        others = [rank for rank in ranked if rank.variant.id not in references] or ranked
+        if not others:
+            return None
+        most = max(others, key=lambda rank: len(self.contenders.get(rank.variant.id, ())))
+        held = len(self.contenders.get(most.variant.id, ()))
+        wins_most = not self.tunes and 2 * held > len(self.deciding_winners)
+        return most if wins_most and not most.complete else others[0]
+
+    @cached_property
+    def baseline_rank(self) -> VariantRank | None:
+        """The baseline, where over all problems it beats every other variant; else None."""
+        best, baseline = self.best_rank, self.programs.baseline
+        if best is None or baseline is None or best.variant.id == baseline.id:
+            return None
+        mean = best.geometric_mean
+        leads = mean < 1 if self.higher_is_better else mean > 1
+        return next((rank for rank in self.ranks if leads and rank.variant == baseline), None)
+
+    @property
+    def leader(self) -> VariantRank | None:
+        """The baseline where it beats the rest, else the variant to recommend.
+
+        Where the run tunes always the latter: it asks which configuration to use.
+        """
+        return (None if self.tunes else self.baseline_rank) or self.best_rank
+
+    @property
+    def best(self) -> Variant | None:
+        """The variant to recommend for all problems."""
+        return self.best_rank.variant if self.best_rank else None
+
+    @property
+    def best_winners(self) -> list[Winner]:
+        """Winners of the problems that the variant to recommend is planned for."""
+        best = self.best_rank
+        winners = self.deciding_winners.items()
+        return [winner for problem, winner in winners if best and problem in best.planned]
+
+    @property
+    def wins(self) -> int:
+        """Number of these problems at which the variant to recommend wins."""
+        return sum(winner.cell.variant == self.best for winner in self.best_winners)
+
+    @property
+    def called(self) -> str:
+        """`best`: shown better than every other at each of its problems; `leader`: else.
+
+        `first_of_rest`: where the baseline beats it.
+        """
+        if self.baseline_rank:
+            return "first_of_rest"
+        winners = self.best_winners
+        alone = all(winner.best and winner.cell.variant == self.best for winner in winners)
+        return "best" if winners and alone else "leader"
+
+    @cached_property
+    def best_reference(self) -> ReferenceLead | None:
+        """The reference with the lowest geometric mean of times by those of the best others.
+
+        None without any, or without a problem that both have.
+        """
+        leads = [
+            lead
+            for variant in self.programs.variants
+            if variant.id in self.programs.references and (lead := self._lead(variant)) is not None
+        ]
+        return min(leads, key=lambda lead: lead.ratio, default=None)
+
+    def _lead(self, reference: Variant) -> ReferenceLead | None:
+        against = [
+            winner.excluded[cell.id]
+            for problem, winner in self.rival_winners.items()
+            if (cell := self.programs.by_place.get((reference.id, problem)))
+            and cell.id in winner.excluded
+        ]
+        ratios = [verdict.ratio for verdict in against if verdict.ratio > 0]
+        if not ratios:
+            return None
+        return ReferenceLead(
+            reference, geometric_mean(ratios), len(ratios), verdict_counts(against)
+        )
+
+    @cached_property
+    def rival_groups(self) -> tuple[tuple[VariantRank, ...], ...]:
+        """Variants that are no references, best first, by the problems that they are planned for.
+
+        Configurations of one type cannot run on the problems of another: they are no rivals.
+        """
+        groups: dict[frozenset[str], list[VariantRank]] = {}
+        for rank in self.ranks:
+            if rank.variant.id not in self.programs.references:
+                groups.setdefault(rank.planned, []).append(rank)
+        return tuple(map(tuple, groups.values()))
+
+    @cached_property
+    def roles(self) -> Mapping[str, str]:
+        """Role in figures (`best`, `baseline`, `series-1`) of variants that stand out, by id."""
+        return figure_roles(self)
+
+    def role(self, variant: Variant) -> str:
+        """Role of a variant in figures; whoever is not named plays `other`."""
+        return self.roles.get(variant.id, "other")
+
+    def largest_of(self, *variants: Variant) -> Problem | None:
+        """The problem whose best cell takes longest, of those at which all these are correct."""
+        correct = self.programs.correct_by_place
+        shared = [
+            problem
+            for problem in self.programs.problems
+            if problem.id in self.winners
+            and all((variant.id, problem.id) in correct for variant in variants)
+        ]
+        return max(shared, key=lambda problem: self.winners[problem.id].value.median, default=None)
+
+    @cached_property
+    def largest_problem(self) -> Problem | None:
+        """The problem whose best cell takes longest: single-problem figures show it."""
+        return self.largest_of()
 
 
 def regret_of(
@@ -108,7 +319,7 @@ def regret_of(
     slowdown_by_problem = {
         problem: max(1.0, slowdowns[variant.id, problem])
         for problem in problems
-        if math.isfinite(slowdowns.get((variant.id, problem), NAN))
+        if math.isfinite(slowdowns.get((variant.id, problem), math.nan))
     }
     if not slowdown_by_problem:
         return None
@@ -125,13 +336,28 @@ def regret_of(
 def geometric_mean(ratios: Sequence[float]) -> float:
     """Geometric mean of positive ratios; NaN without any."""
     positive = [ratio for ratio in ratios if ratio > 0]
-    return math.exp(sum(map(math.log, positive)) / len(positive)) if positive else NAN
+    return math.exp(sum(map(math.log, positive)) / len(positive)) if positive else math.nan
 
 
-def contenders_of(winners: Mapping[str, Winner]) -> dict[str, frozenset[str]]:
-    """Ids of the problems at which a variant wins or is not shown to be worse, by variant id."""
-    problems: dict[str, set[str]] = {}
-    for problem, winner in winners.items():
-        for variant in winner.contenders:
-            problems.setdefault(variant, set()).add(problem)
-    return {variant: frozenset(ids) for variant, ids in problems.items()}
+# ---- roles in figures ----------------------------------------------------------------------------
+
+_RUNNERS_UP, _MOST_RUNNERS_UP = 3, 4
+"""The second is how many have a colour: one more where references need it."""
+
+
+def figure_roles(ranking: Ranking) -> dict[str, str]:
+    """Role in figures by variant id; whoever is not named plays `other`."""
+    roles = {ranking.best_rank.variant.id: "best"} if ranking.best_rank else {}
+    if ranking.programs.baseline:
+        roles[ranking.programs.baseline.id] = "baseline"
+    runners = [rank.variant for rank in ranking.ranks if rank.variant.id not in roles]
+    count = _RUNNERS_UP
+    if ranking.tunes:  # other references are of more interest than near equals of the best
+        leaders = (ranks[0].variant.id for ranks in ranking.rival_groups)
+        first = {*ranking.programs.references, *leaders}
+        runners.sort(key=lambda variant: variant.id not in first)
+        named = sum(variant.id in first for variant in runners)
+        count = min(max(named, _RUNNERS_UP), _MOST_RUNNERS_UP)
+    for number, variant in enumerate(runners[:count], start=1):
+        roles[variant.id] = f"series-{number}"
+    return roles

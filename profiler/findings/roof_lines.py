@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from profiler.analyse.why.kernel_profiles import DURATION
 from profiler.analyse.why.roofs import BYTES, OPERATIONS
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import nearest_roof
-from profiler.findings.findings import CellNumbers, Findings, Programs
+from profiler.findings.findings import Findings
+from profiler.findings.programs import Programs
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.model import Cell, Problem
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -18,8 +18,7 @@ from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, times_of, with_s
 from profiler.analyse.verdicts import COLUMNS, Reason
 from profiler.collect.registry import is_judged, shares_process
 from profiler.findings.json_model import JsonObject, Number, Source
-from profiler.findings.values import NAN, Value
-from profiler.model import FEWEST_BLOCKS, Cell, SessionKind, Variant, Verdict
+from profiler.model import FEWEST_BLOCKS, SessionKind, Verdict
 from profiler.planning.readiness import can_decide
 from profiler.run_folder.load.report import Report
 
@@ -45,20 +44,20 @@ class PairVerdict:
     verdict: Verdict | None = None
     """None: no verdict is given, because the pair is not compared by durations."""
     reason: Reason = Reason.NOT_MEASURED
-    ratio: float = NAN
-    low: float = NAN
-    high: float = NAN
-    cycles_ratio: float = NAN
+    ratio: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    cycles_ratio: float = math.nan
     """Ratio of their cycles in these blocks; NaN where they were not counted."""
-    margin: float = NAN
-    noise_floor: float = NAN
-    session_sd: float = NAN
+    margin: float = math.nan
+    noise_floor: float = math.nan
+    session_sd: float = math.nan
     """Standard deviation of the ratio between sessions; margin and interval hold it."""
-    detectable: float = NAN
+    detectable: float = math.nan
     blocks: int = 0
-    median: float = NAN
+    median: float = math.nan
     """Median duration in ns of the cell in these blocks."""
-    against_median: float = NAN
+    against_median: float = math.nan
     """Median duration in ns of the cell that it is compared with; `ratio` is the quotient."""
     final: bool = False
     """Whether it is from the blocks in which the finalists were measured again."""
@@ -93,7 +92,7 @@ class PairVerdict:
             ratio=1 / self.ratio,
             low=1 / self.high,
             high=1 / self.low,
-            cycles_ratio=1 / self.cycles_ratio if self.cycles_ratio > 0 else NAN,
+            cycles_ratio=1 / self.cycles_ratio if self.cycles_ratio > 0 else math.nan,
             median=self.against_median,
             against_median=self.median,
             before=before,
@@ -191,74 +190,6 @@ def read_verdicts(frame: pd.DataFrame, looks: int) -> list[PairVerdict]:
     known = frame.reindex(columns=list(_FIELD_OF_COLUMN))
     rows = zip(*(known[name].tolist() for name in known), strict=True)
     return [PairVerdict(**dict(zip(fields, row, strict=True)), looks=looks) for row in rows]
-
-
-# ---- named baselines -----------------------------------------------------------------------------
-
-OtherOf = Callable[[Cell], Cell | None]
-"""The cell that a correct cell is compared with."""
-
-
-@dataclass(frozen=True)
-class NamedBaseline:
-    """One baseline by its name, and every cell of the plan compared with it."""
-
-    key: str
-    """`reference`, `best`, `first` or `previous`."""
-    variant: Variant | None
-    """The variant of `reference` and `first`; None where it differs by cell or problem."""
-    verdicts: Mapping[str, PairVerdict]
-    """By cell id; NaN where a cell may not be compared."""
-    others: Mapping[str, str | None]
-    """By cell id: id of the cell that it is compared with."""
-
-
-def others_of(
-    cells: Sequence[Cell], correct: Mapping[str, Cell], other_of: OtherOf
-) -> dict[str, Cell | None]:
-    """Cell to compare with by cell id, where both have a correct result."""
-    others = {}
-    for cell in cells:
-        other = other_of(cell) if cell.id in correct else None
-        others[cell.id] = other if other is not None and other.id in correct else None
-    return others
-
-
-def pairs_with(others: Mapping[str, Cell | None]) -> tuple[Pair, ...]:
-    """The pairs to judge; a cell is not compared with itself."""
-    return tuple((cell, other.id) for cell, other in others.items() if other and other.id != cell)
-
-
-def make_baseline(
-    key: str,
-    variant: Variant | None,
-    others: Mapping[str, Cell | None],
-    verdicts: PairVerdicts,
-    values: Mapping[str, Value],
-) -> NamedBaseline:
-    """A named baseline; `values` are those of the metric that decides, by cell id."""
-    return NamedBaseline(
-        key=key,
-        variant=variant,
-        verdicts={
-            cell: NO_VERDICT
-            if other is None
-            else _with_ratio(
-                verdicts.of(cell, other.id), values.get(cell, Value()), values.get(other.id)
-            )
-            for cell, other in others.items()
-        },
-        others={cell: other.id if other else None for cell, other in others.items()},
-    )
-
-
-def _with_ratio(verdict: PairVerdict, value: Value, other: Value | None) -> PairVerdict:
-    """A verdict; without blocks that both have, the ratio of the medians."""
-    if not math.isnan(verdict.ratio):
-        return verdict
-    below = other.median if other is not None else NAN
-    usable = math.isfinite(below) and below
-    return replace(verdict, ratio=value.median / below if usable else NAN)
 
 
 def verdict_counts(verdicts: Sequence[PairVerdict]) -> dict[str, int]:

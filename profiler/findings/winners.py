@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.findings.values import FINAL, NAN, Value
+from profiler.findings.cell_numbers import FINAL, Value
 from profiler.findings.verdicts import PairVerdict, PairVerdicts
 from profiler.model import Cell, Variant, Verdict
 
@@ -42,7 +42,7 @@ class Winner:
     """Rivals shown to differ from the winner by less than the margin, best first."""
     not_told_apart: tuple[Cell, ...]
     """Rivals that were not shown to be worse than the winner, nor to be the same, best first."""
-    selection_bias: float = NAN
+    selection_bias: float = math.nan
     """How much too low its number reads, relative, were it and these rivals equal: the lowest of
     several is so by chance, and the blocks that chose it give its number. NaN without rivals."""
 
@@ -95,14 +95,18 @@ def leader_of(
 
 
 def make_winner(
-    leader: Cell, cells: Measured, verdicts: PairVerdicts, excluded: Collection[str] = ()
+    leader: Cell,
+    cells: Sequence[Cell],
+    values: Mapping[str, Value],
+    verdicts: PairVerdicts,
+    excluded: Collection[str] = (),
 ) -> Winner:
     """The winner of a problem with the verdicts against it.
 
-    `cells` stand best first; variants (ids) in `excluded` are compared with it, and no rivals.
+    `cells` stand best first, `values` are by their ids; variants (ids) in `excluded` are compared
+    with it, and no rivals.
     """
-    values = {cell.id: value for cell, value in cells}
-    others = [cell for cell, _ in cells if cell != leader]
+    others = [cell for cell in cells if cell != leader]
     rivals = [cell for cell in others if cell.variant.id not in excluded]
     against = {cell.id: verdicts.of(cell.id, leader.id) for cell in others}
     same, not_told_apart = [], []
@@ -152,3 +156,30 @@ def standing_of(variant: Variant, winners: Sequence[Winner]) -> Standing:
 
 def _has(cells: Sequence[Cell], variant: Variant) -> bool:
     return any(cell.variant == variant for cell in cells)
+
+
+# ---- slowdowns -----------------------------------------------------------------------------------
+
+
+def slowdown(
+    value: Value, blocks: Value, best: Value, best_blocks: Value, *, higher_is_better: bool = False
+) -> float:
+    """Ratio by which a number is worse than the winner's; below 1 it is better.
+
+    Two numbers of one kind are compared: both of the final, or both of the blocks before it, since
+    the GPU's clock may have been another. `blocks` and `best_blocks` are of the latter.
+    """
+    above, below = (value, best) if value.source == best.source else (blocks, best_blocks)
+    if not (above.median > 0 and below.median > 0):
+        return math.nan
+    return below.median / above.median if higher_is_better else above.median / below.median
+
+
+def ranks_by_slowdown(slowdowns: Mapping[str, float]) -> dict[str, float]:
+    """Rank by cell id, 1 is best; equal slowdowns share the better rank, missing ones have none."""
+    ranked = [value for value in slowdowns.values() if not math.isnan(value)]
+    return {
+        cell: 1.0 + sum(other < value for other in ranked)
+        for cell, value in slowdowns.items()
+        if not math.isnan(value)
+    }

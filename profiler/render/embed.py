@@ -30,9 +30,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import nearest_peak
-from profiler.findings.findings import CellNumbers, Findings
-from profiler.findings.verdicts import NamedBaseline
+from profiler.findings.findings import Findings, NamedBaseline
 from profiler.metrics.catalogue import CEILING_PARTS
 from profiler.metrics.labels import Label
 from profiler.model import SCHEMA_VERSION, Cell, cell_id

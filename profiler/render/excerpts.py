@@ -14,7 +14,9 @@ from matplotlib.figure import Figure
 
 from profiler import notices
 from profiler.errors import UsageError
-from profiler.findings.findings import CellNumbers, Findings, Programs
+from profiler.findings.cell_numbers import CellNumbers
+from profiler.findings.findings import Findings
+from profiler.findings.programs import Programs
 from profiler.metrics.labels import Label
 from profiler.model import Cell, Problem, Verdict
 from profiler.notices import Severity

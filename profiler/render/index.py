@@ -169,8 +169,8 @@ def page_of_run(findings: Findings, file: str) -> IndexEntry:
 
 def _picture(findings: Findings) -> Markup | None:
     """Ratios to the baseline: of the versions of a ladder, else of the best of each problem."""
-    if findings.kind.ladder:
-        return picture_of([(rung.ratio,) * 3 for rung in findings.kind.ladder])
+    if findings.ladder:
+        return picture_of([(rung.ratio,) * 3 for rung in findings.ladder])
     winners = findings.ranking.deciding_winners
     values = [
         findings.numbers.value(winners[problem.id].cell, findings.numbers.primary.name)

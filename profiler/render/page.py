@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from profiler.errors import UsageError
-from profiler.findings.findings import Findings, Programs
+from profiler.findings.findings import Findings
+from profiler.findings.programs import Programs
 from profiler.model import FEWEST_BLOCKS
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.page_kinds import PAGE_KINDS, TIMELINES, load_part

@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.findings.findings import Findings, Programs
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.search import SearchFindings, Trial
+from profiler.findings.programs import Programs
 from profiler.planning.matrix import value_text
 from profiler.render.figures import search_figures
 from profiler.render.figures.charts import Chart, make_chart

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from profiler.findings.findings import CellNumbers, Findings, Programs
+from profiler.findings.cell_numbers import CellNumbers
+from profiler.findings.findings import Findings
+from profiler.findings.programs import Programs
 from profiler.model import Cell, Params, TunedConfig
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
 from profiler.render.words import numbers

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from profiler.findings.cell_numbers import Value
 from profiler.findings.json_model import JsonObject, NamedDocument, Number, Source
-from profiler.findings.values import Value
 from profiler.model import Cell, Variant
 from profiler.run_folder.load.report import StepWeights
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.analyse.effects import ParameterStep
-from profiler.findings.findings import Ranking
+from profiler.findings.ranking import Ranking
 from profiler.model import Problem, Variant
 from profiler.planning.problem_names import distinct, varying
 from profiler.run_folder.load.report import PageSettings

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from profiler.analyse.judge import Pair as CellPair
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.json_model import JsonObject, Number, Source
-from profiler.findings.values import NAN, Value
+from profiler.findings.programs import Programs
 from profiler.findings.verdicts import NO_DATA, PairVerdict, PairVerdicts, VerdictPartDocument
 from profiler.model import Cell, Problem, Variant
 from profiler.planning.problem_names import distinct, is_number, varying
+from profiler.run_folder.load.report import PageSettings
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -132,9 +134,6 @@ MOST_PAIRS = 10
 """Pairs of variants of one page: all of five variants."""
 DURATION = "duration_ns"
 
-Cells = Mapping[tuple[str, str], Cell]
-"""By (variant id, problem id)."""
-
 
 @dataclass(frozen=True)
 class VariantPair:
@@ -167,7 +166,7 @@ class GridCell:
     under: Cell | None
     verdict: PairVerdict
     """Its ratio is missing where one of the two has no correct result."""
-    saved: float = NAN
+    saved: float = math.nan
     """DRAM bytes of `under` by those of `over`: above 1 fewer are moved."""
 
 
@@ -206,54 +205,82 @@ class GridPairs:
         ]
 
 
-def variant_pairs(
-    variants: Sequence[Variant], baseline: Variant | None
-) -> tuple[tuple[VariantPair, ...], tuple[VariantPair, ...]]:
-    """Pairs with the baseline, and all pairs, those first."""
-    if not variants:
-        return (), ()
-    under = baseline or variants[0]
-    first = tuple(VariantPair(variant, under) for variant in variants if variant != under)
-    others = [pair.over for pair in first]
+def variant_pairs(programs: Programs) -> tuple[VariantPair, ...]:
+    """All pairs of variants: those with the baseline first, else with the first variant."""
+    under = programs.baseline or next(iter(programs.variants), None)
+    others = [variant for variant in programs.variants if variant != under]
     rest = (VariantPair(later, earlier) for earlier, later in itertools.combinations(others, 2))
-    return first, (*first, *rest)
+    return (*(VariantPair(variant, under) for variant in others if under), *rest)
 
 
-def pairs_to_judge(
-    pairs: Sequence[VariantPair], problems: Sequence[Problem], correct: Cells
-) -> tuple[CellPair, ...]:
-    """Cell ids of each pair at each problem where both are correct."""
+def pairs_to_judge(programs: Programs) -> tuple[CellPair, ...]:
+    """Cell ids of each pair that is shown at each problem where both are correct."""
+    correct = programs.correct_by_place
     return tuple(
         (over.id, under.id)
-        for pair, problem in itertools.product(pairs, problems)
+        for pair, problem in itertools.product(
+            variant_pairs(programs)[:MOST_PAIRS], programs.problems
+        )
         if (over := correct.get((pair.over.id, problem.id)))
         and (under := correct.get((pair.under.id, problem.id)))
     )
 
 
-def moved_bytes(
-    correct: Mapping[str, Cell], values: Mapping[tuple[str, str], Value]
-) -> dict[str, float]:
-    """Bytes read from and written to device memory by each correct cell; NaN where not known."""
-    return {
-        cell: sum(values.get((cell, name), Value()).median for name in DRAM) for cell in correct
+def find_grid_pairs(
+    numbers: CellNumbers, settings: PageSettings, verdicts: PairVerdicts
+) -> GridPairs:
+    """Pairs of variants over the grids that the problems make."""
+    programs = numbers.programs
+    everything = grids(programs.problems, settings.axes, settings.split)
+    pairs = variant_pairs(programs)
+    moved = {
+        cell.id: sum(numbers.value(cell, name).median for name in DRAM)
+        for cell in programs.correct_cells.values()
     }
+    tried = tuple(grid for grid in everything if _tried(programs, grid)) or everything
+    return GridPairs(
+        grids=tried,
+        all_grids=len(everything),
+        against_baseline=pairs[: max(len(programs.variants) - 1, 0)],
+        shown=pairs[:MOST_PAIRS],
+        left_out=len(pairs[MOST_PAIRS:]),
+        cells={
+            (pair.over.id, pair.under.id, grid.name): tuple(
+                _compared(pair, grid, programs, verdicts, moved)
+            )
+            for grid in tried
+            for pair in pairs[:MOST_PAIRS]
+        },
+        moved=moved,
+    )
 
 
-def compare_on_grid(
+def _tried(programs: Programs, grid: Grid) -> bool:
+    """Whether any cell of a grid was measured, or failed: a part of a run need not have all."""
+    return any(
+        programs.tried(programs.by_place.get((variant.id, problem.id)))
+        for problem in grid.problems.values()
+        for variant in programs.variants
+    )
+
+
+def _compared(
     pair: VariantPair,
     grid: Grid,
-    cells: Cells,
+    programs: Programs,
     verdicts: PairVerdicts,
     moved: Mapping[str, float],
 ) -> Iterator[GridCell]:
-    """A pair at every problem of a grid, row by row. `cells`: all that are planned."""
+    """A pair at every problem of a grid, row by row."""
     for row, column in itertools.product(grid.row_values, grid.column_values):
         problem = grid.problems.get((row, column))
         if problem is None:
             continue
-        over, under = (cells.get((variant.id, problem.id)) for variant in (pair.over, pair.under))
+        over, under = (
+            programs.by_place.get((variant.id, problem.id)) for variant in (pair.over, pair.under)
+        )
         both = over is not None and under is not None and over.id in moved and under.id in moved
+        above, below = (moved.get(cell.id if cell else "", math.nan) for cell in (under, over))
         yield GridCell(
             pair=pair,
             grid=grid,
@@ -263,16 +290,8 @@ def compare_on_grid(
             over=over,
             under=under,
             verdict=verdicts.of(over.id, under.id) if both and over and under else NO_DATA,
-            saved=_quotient(_bytes_of(under, moved), _bytes_of(over, moved)),
+            saved=above / below if below > 0 and above > 0 else math.nan,
         )
-
-
-def _bytes_of(cell: Cell | None, moved: Mapping[str, float]) -> float:
-    return NAN if cell is None else moved.get(cell.id, NAN)
-
-
-def _quotient(above: float, below: float) -> float:
-    return above / below if below > 0 and above > 0 else NAN
 
 
 def with_ratio(cells: Iterable[GridCell]) -> list[GridCell]:

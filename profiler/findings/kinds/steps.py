@@ -15,8 +15,9 @@ from functools import cached_property
 from profiler.analyse.effects import Effect, ParameterStep, effects, judge_steps, over_problems
 from profiler.analyse.judge import Judge, Pair
 from profiler.analyse.summary import block_values
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.json_model import JsonObject, NamedDocument, Number, Source
-from profiler.findings.values import NAN
+from profiler.findings.programs import Programs
 from profiler.findings.verdicts import (
     JUDGED,
     NO_VERDICT,
@@ -70,13 +71,21 @@ class StepFinder:
     """Effects and verdicts of steps, from the verdicts that were given on pairs of cells."""
 
     report: Report
-    cells: Mapping[tuple[str, str], Cell]
-    """Correct cells by (variant id, problem id)."""
-    problems: tuple[str, ...]
-    """Ids, in the order of the plan."""
+    programs: Programs
     verdicts: PairVerdicts
     timing: Judge
     sources: Mapping[str, str]
+    """The cell that was measured, by id of each cell without samples of its own."""
+
+    @property
+    def cells(self) -> Mapping[tuple[str, str], Cell]:
+        """Correct cells by (variant id, problem id)."""
+        return self.programs.correct_by_place
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """Ids, in the order of the plan."""
+        return tuple(problem.id for problem in self.programs.problems)
 
     @cached_property
     def blocks(self) -> BlockValues:
@@ -115,7 +124,7 @@ class StepFinder:
         ]
 
     def _pair_verdicts(self, step: ParameterStep) -> tuple[PairVerdict, ...]:
-        pairs = pair_of_step(step, self.problems, self.cells)
+        pairs = _pairs_of_step(step, self.programs)
         return tuple(NO_VERDICT if pair is None else self.verdicts.of(*pair) for pair in pairs)
 
     def _mean_verdicts(self, steps: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
@@ -128,23 +137,18 @@ class StepFinder:
         return [tuple(flat[width * row : width * (row + 1)]) for row in range(len(steps))]
 
 
-def pair_of_step(
-    step: ParameterStep, problems: Sequence[str], cells: Mapping[tuple[str, str], Cell]
-) -> tuple[Pair | None, ...]:
+def _pairs_of_step(step: ParameterStep, programs: Programs) -> tuple[Pair | None, ...]:
     """Cell ids (after, before) of a step of one pair, by problem; None where one is not correct."""
-    before, after = step.pairs[0]
-    cell_pairs = [
-        (cells.get((after.id, problem)), cells.get((before.id, problem))) for problem in problems
+    cells = [
+        [programs.correct_by_place.get((variant.id, problem.id)) for variant in step.pairs[0]]
+        for problem in programs.problems
     ]
-    return tuple((later.id, first.id) if later and first else None for later, first in cell_pairs)
+    return tuple((after.id, before.id) if after and before else None for before, after in cells)
 
 
-def pairs_of_steps(
-    steps: Sequence[ParameterStep], problems: Sequence[str], cells: Mapping[tuple[str, str], Cell]
-) -> tuple[Pair, ...]:
+def pairs_of_steps(steps: Sequence[ParameterStep], programs: Programs) -> tuple[Pair, ...]:
     """The pairs of cells that steps of a single pair compare."""
-    single = [step for step in steps if len(step.pairs) == 1]
-    rows = (pair_of_step(step, problems, cells) for step in single)
+    rows = (_pairs_of_step(step, programs) for step in steps if len(step.pairs) == 1)
     return tuple(pair for row in rows for pair in row if pair is not None)
 
 
@@ -209,34 +213,37 @@ def cumulative_steps(measured: Sequence[Variant]) -> tuple[ParameterStep, ...]:
 
 
 def make_ladder(
-    versions: Sequence[tuple[int, Variant]],
     measured: Sequence[Variant],
     finder: StepFinder,
-    ratios: Mapping[str, tuple[tuple[float, ...], float]],
+    numbers: CellNumbers,
+    means: Mapping[str, float],
 ) -> tuple[Rung, ...]:
     """Every version in the order of the spec, with its number there.
 
-    `measured`: those with a correct result; `ratios`: by variant id, those to the baseline
-    by problem, and their geometric mean.
+    `measured`: those with a correct result; `means`: geometric mean of the ratios to the baseline
+    by variant id.
     """
+    programs = finder.programs
     step = _by_variant(finder.effects_of(ladder_steps(measured)))
     cumulative = _by_variant(finder.effects_of(cumulative_steps(measured)))
+    cumulative |= {variant.id: _itself(variant, finder) for variant in measured[:1]}
     before = {after.id: first for first, after in itertools.pairwise(measured)}
-    first = measured[0].id if measured else None
-    nothing = (tuple(NAN for _ in finder.problems), NAN)
+    versions = [item for item in programs.plan.variants if item.id not in programs.references]
     return tuple(
         Rung(
             number=number,
             variant=variant,
             before=before.get(variant.id),
             step=step.get(variant.id),
-            cumulative=_itself(variant, finder)
-            if variant.id == first
-            else cumulative.get(variant.id),
-            ratios=ratios.get(variant.id, nothing)[0],
-            ratio=ratios.get(variant.id, nothing)[1],
+            cumulative=cumulative.get(variant.id),
+            ratios=tuple(
+                numbers.correct_at(variant, problem, numbers.primary.name).ratio
+                for problem in programs.problems
+            ),
+            ratio=means.get(variant.id, math.nan),
         )
-        for number, variant in versions
+        for number, variant in enumerate(versions, start=1)
+        if variant.id not in programs.owners
     )
 
 
@@ -286,7 +293,7 @@ class EffectDocument(JsonObject):
     """A ratio over pairs of variants: after ÷ before."""
 
     get = Source[Effect]()
-    ratio: Number = get(lambda effect: effect.ratio if effect.pairs else NAN)
+    ratio: Number = get(lambda effect: effect.ratio if effect.pairs else math.nan)
     ratio_low: Number = get(lambda effect: effect.low)
     ratio_high: Number = get(lambda effect: effect.high)
     smallest: Number = get(lambda effect: effect.smallest)

@@ -10,12 +10,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.judge import Judge, Pair, Rules, times_of
 from profiler.analyse.why.account import logarithmic_mean
 from profiler.collect.timer import SUSTAINED
+from profiler.findings.cell_numbers import NOTHING, CellNumbers, Value
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.findings.kinds.timers import reference_collector
-from profiler.findings.values import NOTHING, Value
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict, Reason, VerdictPartDocument, judged
 from profiler.model import Cell, SessionKind, Verdict
 from profiler.run_folder.load.report import Report
@@ -24,8 +24,6 @@ MOSTLY_LIMITED_PCT = 50.0
 """From so many readings on that name the power limit, a kernel is held by it."""
 _DURATION, _CLOCK = "duration_ns", "sm_clock_ghz"
 _WORDS = (Verdict.FASTER, Verdict.SAME, Verdict.SLOWER)
-
-Values = Mapping[tuple[str, str], Value]
 
 
 @dataclass(frozen=True)
@@ -118,41 +116,36 @@ class SustainedFindings:
         return tuple(sorted(cells, key=lambda cell: cell.verdict.verdict is Verdict.SAME))
 
 
-@dataclass(frozen=True, eq=False)
-class ColdCells:
-    """What is known of the correct cells of a run before it is asked how they are when used."""
+def find_sustained(
+    report: Report,
+    numbers: CellNumbers,
+    against_baseline: Mapping[str, PairVerdict],
+    pairs: Mapping[str, Pair],
+    sources: Mapping[str, str],
+) -> SustainedFindings | None:
+    """Compare cells as they are measured both ways; None where they are not.
 
-    cells: Mapping[str, Cell]
-    """By id."""
-    values: Values
-    verdicts: Mapping[str, PairVerdict]
-    """Against the baseline, by cell."""
-    pairs: Mapping[str, tuple[str, str]]
-    """With the baseline of its problem, by cell."""
-    sources: Mapping[str, str]
-    """The cell that was measured, by id of each cell without samples of its own."""
-
-
-def find_sustained(report: Report, cold: ColdCells) -> SustainedFindings | None:
-    """Compare cells as they are measured both ways; None where they are not."""
+    `against_baseline`, `pairs`: verdict, and pair with the baseline of its problem, by cell id.
+    `sources`: the cell that was measured, by id of each cell without samples of its own.
+    """
     samples = report.measured.samples
     reference = reference_collector(samples)
     if reference in (None, SUSTAINED.name) or SUSTAINED.name not in samples["collector"].unique():
         return None
     times = times_of(samples, report.plan.cells, SessionKind.TIMING, collector=SUSTAINED.name)
     judge = Judge(times, report.plan.baseline, Rules(looks=1, delta=report.rules.delta))
-    verdicts = judged(judge, dict.fromkeys(cold.pairs.values(), "baseline"), cold.sources)
+    verdicts = judged(judge, dict.fromkeys(pairs.values(), "baseline"), sources)
     by_cell: dict[str, dict[str, Value]] = {}
-    for (cell, metric), value in cold.values.items():
+    for (cell, metric), value in numbers.values.items():
         by_cell.setdefault(cell, {})[metric] = value
     measured = [
         SustainedCell(
             cell,
             by_cell.get(name, {}),
-            cold.verdicts.get(name, NO_VERDICT),
-            verdicts.get(cold.pairs[name], NO_VERDICT) if name in cold.pairs else NO_VERDICT,
+            against_baseline.get(name, NO_VERDICT),
+            verdicts.get(pairs[name], NO_VERDICT) if name in pairs else NO_VERDICT,
         )
-        for name, cell in cold.cells.items()
+        for name, cell in numbers.programs.correct_cells.items()
     ]
     both = tuple(cell for cell in measured if cell.sustained_ns > 0 and cell.cold_ns > 0)
     return SustainedFindings(reference or "", both) if both else None

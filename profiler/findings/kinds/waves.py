@@ -12,14 +12,13 @@ taken to do the same work each:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.json_model import JsonObject, Number, Source
-from profiler.findings.values import NAN, NOTHING, Value
 from profiler.model import Cell
 
 EFFICIENCY_COLUMNS = ("ideal_ns", "efficiency")
@@ -121,15 +120,14 @@ class WaveFindings:
     needs: tuple[Steady, ...]
 
 
-def find_waves(
-    cells: Sequence[Cell], values: Mapping[tuple[str, str], Value], sm_count: int | None
-) -> WaveFindings:
+def find_waves(numbers: CellNumbers, sm_count: int | None) -> WaveFindings:
     """Tail efficiencies of correct cells whose waves are known.
 
     Waves are those that ncu gives, else the problem's own parameter of this name. Without grid
     sizes, blocks are the waves: within a variant these are in proportion.
     """
-    rows = [_row(cell, values, sm_count) for cell in cells]
+    cells = numbers.programs.correct_cells.values()
+    rows = [_row(numbers, cell, sm_count) for cell in cells]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     table = table[table["waves"].notna() & table["time_ns"].notna()].reset_index(drop=True)
     if table["blocks"].isna().any():
@@ -138,24 +136,16 @@ def find_waves(
     return WaveFindings(grids, steady(grids))
 
 
-def _row(
-    cell: Cell, values: Mapping[tuple[str, str], Value], sm_count: int | None
-) -> tuple[Any, ...]:
-    def median(metric: str) -> float:
-        return values.get((cell.id, metric), NOTHING).median
-
-    waves, blocks = median("waves"), median("grid_size")
+def _row(numbers: CellNumbers, cell: Cell, sm_count: int | None) -> tuple[Any, ...]:
+    waves, blocks, time_ns, occupancy = (
+        numbers.value(cell, metric).median
+        for metric in ("waves", "grid_size", "duration_ns", "achieved_occupancy_pct")
+    )
     if math.isnan(waves):
         asked = cell.problem.params.get("waves")
-        waves = float(asked) if isinstance(asked, int | float) else NAN
-    return (
-        cell.variant.id,
-        waves,
-        blocks,
-        blocks / sm_count if sm_count else NAN,
-        median("duration_ns"),
-        median("achieved_occupancy_pct"),
-    )
+        waves = float(asked) if isinstance(asked, int | float) else math.nan
+    per_sm = blocks / sm_count if sm_count else math.nan
+    return cell.variant.id, waves, blocks, per_sm, time_ns, occupancy
 
 
 # ---- as JSON -------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ A frame that stands here is never changed by a reader. Times are nanoseconds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -36,7 +37,6 @@ from profiler.analyse.timeline import (
 )
 from profiler.findings.kinds.timers import timer_medians
 from profiler.findings.timelines.bars import TimelineBars, UnitWindow, find_bars, find_window
-from profiler.findings.values import NAN
 from profiler.run_folder.load.report import Report
 
 RANGE_METRICS = (
@@ -109,7 +109,7 @@ class CellTimelineFindings:
     """Findings of the timeline of one cell."""
 
     timeline: CellTimeline
-    timed_ns: float = NAN
+    timed_ns: float = math.nan
     """Duration of a launch by CUDA events; NaN where they measured nothing."""
     counters: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Counters by range of this cell, as `Report.range_counters`; may be without rows."""
@@ -174,7 +174,7 @@ class CellTimelineFindings:
     @property
     def slowdown(self) -> float:
         """Time of a launch in the recording by that of CUDA events; NaN where one is not known."""
-        return NAN if self.on_cpu else self.launch_ns / self.timed_ns
+        return math.nan if self.on_cpu else self.launch_ns / self.timed_ns
 
     # ---- what ran ----
 
@@ -217,7 +217,7 @@ class CellTimelineFindings:
             return None
         start, end = self._extent
         devices = max(operations["device"].nunique(), 1)
-        share = busy_time(operations) / ((end - start) * devices) if end > start else NAN
+        share = busy_time(operations) / ((end - start) * devices) if end > start else math.nan
         return VisitTimes(end - start, share)
 
     @property
@@ -358,7 +358,7 @@ def find_timelines(report: Report) -> TimelineFindings:
         tuple(
             CellTimelineFindings(
                 report.details.timelines[cell.id],
-                timed.get(cell.id, NAN),
+                timed.get(cell.id, math.nan),
                 counters[counters["cell"] == cell.id] if len(counters) else counters,
             )
             for cell in report.plan.cells

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.findings.values import NAN
 from profiler.parse.stamps import KernelStamps
 from profiler.run_folder.load.report import Report
 
@@ -126,7 +126,7 @@ class InKernelFindings:
         parts = [_NO_SPANS]
         for group, part in _groups(spans, "group"):
             of_group = operations["group"] == group
-            missing = NAN if not self.stamps.operations else 0.0
+            missing = math.nan if not self.stamps.operations else 0.0
             parts.append(
                 part.assign(
                     ns=part["end_ns"] - part["start_ns"],
@@ -209,4 +209,4 @@ def _overlap(spans: pd.DataFrame, stretches: _Edges) -> npt.NDArray[np.float64]:
 
 
 def _share(part_ns: float, total_ns: float) -> float:
-    return float(part_ns / total_ns) if total_ns > 0 else NAN
+    return float(part_ns / total_ns) if total_ns > 0 else math.nan

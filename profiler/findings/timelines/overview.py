@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,6 @@ from profiler.analyse.timeline import (
     range_instances,
     range_tree,
 )
-from profiler.findings.values import NAN
 from profiler.parse.nvtx_cells import grouped_names
 
 ON_CPU = ("cpu_op",)
@@ -93,7 +93,7 @@ def overview(
         span_ns=span,
         busy_ns=busy,
         devices=devices,
-        busy_share=busy / (span * devices) if span else NAN,
+        busy_share=busy / (span * devices) if span else math.nan,
         on_gpu=on_gpu,
     )
 

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
+from profiler.findings.cell_numbers import CellNumbers
+from profiler.findings.findings import Findings
+from profiler.findings.programs import Programs
+from profiler.findings.ranking import Ranking
 from profiler.findings.timelines.cells import Phase
 from profiler.findings.verdicts import SAME_PROGRAM
 from profiler.findings.why.cells import CellWhy, cell_why
@@ -43,9 +46,7 @@ def find_why(findings: Findings) -> RunWhy:
 
 def _run_why(findings: Findings) -> RunWhy:
     cells = {cell.id: why for cell in findings.programs.cells if (why := _why(findings, cell))}
-    pairs = (
-        _ladder_pairs(findings, cells) if findings.kind.ladder else _answer_pairs(findings, cells)
-    )
+    pairs = _ladder_pairs(findings, cells) if findings.ladder else _answer_pairs(findings, cells)
     return RunWhy(cells, tuple(pairs))
 
 
@@ -166,7 +167,7 @@ def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
             for problem in findings.programs.problems
             if any(
                 (cell := _at(findings.programs, rung.variant, problem)) and cell.id in cells
-                for rung in findings.kind.ladder
+                for rung in findings.ladder
             )
         ),
         None,
@@ -174,7 +175,7 @@ def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
     if problem is None:
         return
     yield from _against_baseline(findings, cells, problem)
-    for rung in findings.kind.ladder:
+    for rung in findings.ladder:
         cell = _at(findings.programs, rung.variant, problem)
         before = _at(findings.programs, rung.before, problem)
         if cell and before and cell.id in cells and before.id in cells:

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from profiler.findings.findings import CellNumbers, Findings
+from profiler.findings.cell_numbers import CellNumbers
+from profiler.findings.findings import Findings
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import Advice, CellWhy, KernelWhy
 from profiler.findings.why.find import IdleDifference, find_why

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from profiler.findings.findings import Findings, Programs
+from profiler.findings.cell_numbers import FINAL, Value
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.timers import TimerComparison
+from profiler.findings.programs import Programs
 from profiler.findings.ranking import VariantRank
-from profiler.findings.values import FINAL, Value
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Outcome, Problem, Variant, Verdict

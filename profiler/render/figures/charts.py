@@ -10,7 +10,9 @@ from types import MappingProxyType
 import pandas as pd
 from markupsafe import Markup
 
-from profiler.findings.findings import Findings, Programs, Ranking
+from profiler.findings.findings import Findings
+from profiler.findings.programs import Programs
+from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import Problem, Variant, slug

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
+from profiler.findings.cell_numbers import CellNumbers
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.grids import (
     DURATION,
     Grid,
@@ -16,7 +18,8 @@ from profiler.findings.kinds.grids import (
     VariantPair,
     with_ratio,
 )
-from profiler.findings.values import NAN
+from profiler.findings.programs import Programs
+from profiler.findings.ranking import Ranking
 from profiler.metrics.labels import label
 from profiler.model import Cell
 from profiler.planning.problem_names import problem_key
@@ -55,7 +58,7 @@ ERRORS = ("max_abs_error", "max_rel_error")
 
 def grid_view(findings: Findings) -> View:
     """Ratios, magnitudes, slices and extremes of every grid of the page."""
-    pairs = grid_pairs_of(findings.kind)
+    pairs = grid_pairs_of(findings)
     kernels = Kernels(findings)
     report, grids = findings.report, pairs.grids
     scale = scale_of(cell.verdict.ratio for cells in pairs.cells.values() for cell in cells)
@@ -98,7 +101,7 @@ def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]
 def _pair_heats(
     findings: Findings, grid: Grid, scale: RatioScale
 ) -> tuple[tuple[str, GridHeat], ...]:
-    pairs = grid_pairs_of(findings.kind)
+    pairs = grid_pairs_of(findings)
     heats = (
         (pair.name, pair_heat(findings.programs, pairs, pair, grid, scale)) for pair in pairs.shown
     )
@@ -130,7 +133,7 @@ def _quantities(
     first = (
         GridQuantity(TIME, label(DURATION).unit, median(DURATION).of),
         GridQuantity(KERNELS, "", median("kernels").of, letter),
-        GridQuantity(TRAFFIC, "byte", lambda cell: pairs.moved.get(cell.id, NAN)),
+        GridQuantity(TRAFFIC, "byte", lambda cell: pairs.moved.get(cell.id, math.nan)),
     )
     if len(numbers.programs.cells) > MOST_CELLS_EVERY_METRIC:
         return first
@@ -143,7 +146,7 @@ def _quantities(
 
 def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
     """Sentences: the leader, each pair with the baseline, the number of measured cells."""
-    pairs = grid_pairs_of(findings.kind)
+    pairs = grid_pairs_of(findings)
     leads = answer.everywhere_sentence(findings, findings.ranking.leader)
     sentences: list[Sentence] = [leads] if leads else []
     for pair in _leader_first(findings.ranking, pairs.against_baseline)[:MOST_SENTENCES]:
@@ -194,7 +197,7 @@ def _where(programs: Programs, cell: GridCell) -> str:
 
 def overview(findings: Findings) -> SmallTable:
     """For every grid and pair: counts of verdicts, the lowest and the highest ratio."""
-    pairs, programs = grid_pairs_of(findings.kind), findings.programs
+    pairs, programs = grid_pairs_of(findings), findings.programs
     columns: tuple[Column[Sequence[GridCell]], ...] = (
         text_column("pair", lambda cells: cells[0].pair.name),
         text_column("verdicts", lambda cells: count_words(programs, cells), without=""),
@@ -223,7 +226,7 @@ def _end(cells: Sequence[GridCell], place: int) -> Datum:
 
 def extremes(findings: Findings) -> tuple[SmallTable, ...]:
     """The cells with the lowest and the highest ratios to the baseline."""
-    ranked = with_ratio(grid_pairs_of(findings.kind).with_baseline())
+    ranked = with_ratio(grid_pairs_of(findings).with_baseline())
     most = min(MOST_EXTREME, len(ranked) // 2 or len(ranked))
     last = ranked[::-1][:most] if len(ranked) > 1 else []
     columns: tuple[Column[GridCell], ...] = (

@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.findings.findings import CellNumbers, Findings, KindFindings
+from profiler.findings.cell_numbers import CellNumbers
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.grids import DURATION, Grid, GridPairs
 from profiler.metrics.labels import label
 from profiler.model import Variant
@@ -37,7 +38,7 @@ def saved_table(findings: Findings, grid: Grid) -> pd.DataFrame:
 
     Beside what the figure draws: `place`.
     """
-    pairs = grid_pairs_of(findings.kind)
+    pairs = grid_pairs_of(findings)
     rows = [
         (
             cell.pair.over.label,
@@ -60,7 +61,7 @@ def saved_chart(findings: Findings, grid: Grid, number: int) -> Chart | None:
     table = saved_table(findings, grid)
     if table.empty:
         return None
-    baseline = grid_pairs_of(findings.kind).against_baseline[0].under.label
+    baseline = grid_pairs_of(findings).against_baseline[0].under.label
     title = f"{grid.name}: {baseline} / variant, speed-up against DRAM bytes saved"
     columns: tuple[Column[FrameRow], ...] = (
         frame_text("cell", "place"),
@@ -187,8 +188,8 @@ def _ends_with_one(values: pd.Series[float]) -> tuple[float, float]:
     return min(float(values.min()), 1.0) / ROOM, max(float(values.max()), 1.0) * ROOM
 
 
-def grid_pairs_of(kind: KindFindings) -> GridPairs:
+def grid_pairs_of(findings: Findings) -> GridPairs:
     """The pairs of a page of grids; raises ValueError for findings of another kind of page."""
-    if kind.grid_pairs is None:
+    if findings.grid_pairs is None:
         raise ValueError("these findings have no grids")
-    return kind.grid_pairs
+    return findings.grid_pairs

@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from profiler.findings.findings import Findings, Programs, Ranking
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.grids import Grid, GridCell, GridPairs, VariantPair
+from profiler.findings.programs import Programs
+from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import NO_DATA, PairVerdict
 from profiler.model import Cell, Problem, Verdict
 from profiler.render.figures import palette, svg

@@ -11,10 +11,12 @@ from typing import Any
 
 import pandas as pd
 
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import Medians, counters, medians_of, moved_counters
-from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Effect, Rung, StepEffect
-from profiler.findings.values import NAN
+from profiler.findings.programs import Programs
+from profiler.findings.ranking import Ranking
 from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.metrics.labels import Label, labels
 from profiler.model import Problem
@@ -56,7 +58,7 @@ _MOST_STALLS = 2
 
 def progression_view(findings: Findings) -> View:
     """Times of the reference, the ladder, small multiples and the ledger."""
-    ladder = findings.kind.ladder
+    ladder = findings.ladder
     problem = findings.ranking.largest_problem
     ratios, steps = _ratios(findings, ladder), _ladder(findings, ladder)
     parts = {
@@ -182,7 +184,7 @@ def _with_tread(ladder: Sequence[Rung]) -> list[tuple[Rung, Effect]]:
 
 def _overall(step: StepEffect | None, which: str) -> Datum:
     """Mean, smallest or largest effect over all problems."""
-    return _ratio(getattr(step.overall, which) if step else NAN)
+    return _ratio(getattr(step.overall, which) if step else math.nan)
 
 
 def _verdicts(step: StepEffect | None) -> Datum:
@@ -280,7 +282,7 @@ def _value(numbers: CellNumbers, rung: Rung, problem: Problem, panel: StepPanel)
     """Sum of the metrics; NaN where one is missing."""
     correct = numbers.programs.correct(numbers.programs.by_place.get((rung.variant.id, problem.id)))
     values = [numbers.at(rung.variant, problem, metric.name).median for metric in panel.metrics]
-    return sum(values) if correct else NAN
+    return sum(values) if correct else math.nan
 
 
 def _median_column(numbers: CellNumbers, problem: Problem, panel: StepPanel) -> Column[Rung]:
@@ -340,7 +342,7 @@ def _ledger_columns(numbers: CellNumbers, problem: Problem) -> list[Column[Rung]
 
 def _step(step: StepEffect | None) -> Datum:
     if step is None or not step.overall.pairs:
-        return _ratio(NAN)
+        return _ratio(math.nan)
     overall = step.overall
     span = f"{numbers.ratio(overall.smallest)} to {numbers.ratio(overall.largest)}"
     return _ratio(overall.ratio, f"{span} by problem")
@@ -349,7 +351,7 @@ def _step(step: StepEffect | None) -> Datum:
 def _step_there(step: StepEffect | None, place: int) -> Datum:
     """Ratio, interval and verdict of a step at one problem, by the place of that."""
     if step is None or not step.effects[place].pairs:
-        return _ratio(NAN)
+        return _ratio(math.nan)
     effect, verdict = step.effects[place], step.verdicts[place]
     shown = verdict_datum(verdict)
     between = numbers.interval(effect.low, effect.high)

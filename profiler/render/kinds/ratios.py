@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pandas as pd
 
-from profiler.findings.findings import Findings, Programs, Ranking
+from profiler.findings.cell_numbers import Value
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.contrasts import Contrast, contrasts
 from profiler.findings.kinds.steps import StepEffect
 from profiler.findings.kinds.timers import TimerComparison
-from profiler.findings.values import NAN, Value
+from profiler.findings.programs import Programs
+from profiler.findings.ranking import Ranking
 from profiler.model import Cell, Problem
 from profiler.planning.problem_names import varying
 from profiler.render.figures import palette, ratio_rows
@@ -87,7 +90,7 @@ def _row(findings: Findings, cell: Cell) -> tuple[object, ...]:
 
 def steps_chart(findings: Findings) -> Chart | None:
     """A panel for each step of a parameter, with its effect at every problem."""
-    steps = findings.kind.parameter_steps[:MOST_STEPS]
+    steps = findings.parameter_steps[:MOST_STEPS]
     if not steps or len(findings.programs.problems) > 2 * MOST_PROBLEMS:
         return None
     rows = [row for step_effect in steps for row in _step_rows(findings.programs, step_effect)]
@@ -96,7 +99,7 @@ def steps_chart(findings: Findings) -> Chart | None:
     reading = (
         "Only variants that differ in nothing else are compared; bars are 95\u202f% intervals."
     )
-    left_out = len(findings.kind.parameter_steps) - len(steps)
+    left_out = len(findings.parameter_steps) - len(steps)
     if left_out:
         reading += f" {left_out} more steps stand below."
     figure = ratio_rows.interval_panels(
@@ -111,7 +114,7 @@ def contrasts_chart(findings: Findings) -> Chart | None:
     most = max((len(contrast.ratios) for contrast in differences), default=0)
     if not differences or most > 2 * MOST_PROBLEMS:
         return None
-    steps = findings.kind.parameter_steps[: max(MOST_STEPS - len(differences), 0)]
+    steps = findings.parameter_steps[: max(MOST_STEPS - len(differences), 0)]
     rows = [row for contrast in differences for row in _contrast_rows(findings.programs, contrast)]
     rows += [row for effect in steps for row in _step_rows(findings.programs, effect)]
     metric = findings.numbers.primary.label
@@ -130,7 +133,7 @@ def _contrast_rows(programs: Programs, contrast: Contrast) -> list[tuple[object,
         (
             panel,
             ", ".join(f"{key}={problem.params.get(key)}" for key in keys) or problem.name,
-            *(ratio, NAN, NAN),
+            *(ratio, math.nan, math.nan),
             numbers.ratio(ratio),
             "ink",
             _NO_VARIANT,

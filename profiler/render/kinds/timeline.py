@@ -12,7 +12,8 @@ import pandas as pd
 from rich.console import RenderableType
 from rich.text import Text
 
-from profiler.findings.findings import Findings, Programs
+from profiler.findings.findings import Findings
+from profiler.findings.programs import Programs
 from profiler.findings.timelines.bars import UnitWindow
 from profiler.findings.timelines.cells import CellTimelineFindings
 from profiler.model import Cell, SessionKind

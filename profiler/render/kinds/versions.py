@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import counters, medians_of
-from profiler.findings.findings import CellNumbers, Findings
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Effect, StepEffect
 from profiler.findings.method import run_funnel
 from profiler.findings.verdicts import PairVerdict
@@ -135,7 +136,7 @@ MOST_STEPS = 12
 
 def ablation_view(findings: Findings) -> View:
     """All steps in one table, then each step with its figure and its counters."""
-    step_effects = findings.kind.parameter_steps
+    step_effects = findings.parameter_steps
     medians = medians_of(findings.numbers, counters(findings.numbers))
     blocks = [
         {

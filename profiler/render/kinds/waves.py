@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 from rich.console import RenderableType
 
-from profiler.findings.findings import Findings, Programs
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
+from profiler.findings.programs import Programs
 from profiler.render.console.terminal import TextTable
 from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import (
@@ -62,13 +63,13 @@ def waves_view(findings: Findings) -> View:
         "waves.html",
         "Times by waves",
         parts,
-        first=_efficiencies(table, findings.kind.waves.needs if findings.kind.waves else ()),
+        first=_efficiencies(table, findings.waves.needs if findings.waves else ()),
     )
 
 
 def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
     """Sentences on what each variant needs and on coverage; empty without an efficiency."""
-    needs = findings.kind.waves.needs[:_MOST_SENTENCES] if findings.kind.waves else ()
+    needs = findings.waves.needs[:_MOST_SENTENCES] if findings.waves else ()
     sentences = tuple(_sentence(findings.programs, need) for need in needs)
     return (*sentences, answer.coverage_sentence(findings.programs)) if sentences else ()
 
@@ -89,7 +90,7 @@ def need_table(findings: Findings) -> SmallTable:
         "What each variant needs",
         "variant",
         columns,
-        findings.kind.waves.needs if findings.kind.waves else (),
+        findings.waves.needs if findings.waves else (),
         lambda need: Row(labels[need.variant], mark=findings.programs.marks[need.variant]),
     )
 
@@ -99,7 +100,7 @@ _RULE = {None: "not measured", True: "holds", False: "does not hold"}
 
 def wave_table(findings: Findings) -> pd.DataFrame:
     """Every grid with its variant's `name`, `role` and `mark`, as figures take it."""
-    grids = findings.kind.waves.grids if findings.kind.waves else pd.DataFrame(columns=["variant"])
+    grids = findings.waves.grids if findings.waves else pd.DataFrame(columns=["variant"])
     names = {variant.id: variant.label for variant in findings.programs.variants}
     roles = {variant.id: findings.ranking.role(variant) for variant in findings.programs.variants}
     return grids.assign(

@@ -12,8 +12,9 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from profiler.findings.findings import CellNumbers, Findings, Programs
-from profiler.findings.values import FINAL
+from profiler.findings.cell_numbers import FINAL, CellNumbers
+from profiler.findings.findings import Findings
+from profiler.findings.programs import Programs
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.labels import Label
 from profiler.model import Cell, CellStatus, Problem, SessionKind, cell_id

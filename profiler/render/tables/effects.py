@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import LogLocator
 
-from profiler.findings.findings import CellNumbers, Findings
+from profiler.findings.cell_numbers import CellNumbers
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Effect, StepEffect
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import Problem
@@ -42,7 +43,7 @@ def parameter_effects(findings: Findings) -> dict[str, Any] | None:
 
     The chart has the first `MOST_STEPS` of the steps that stand in the table.
     """
-    steps = findings.kind.parameter_steps
+    steps = findings.parameter_steps
     if not steps:
         return None
     return {

@@ -11,8 +11,9 @@ from functools import cached_property
 from string import ascii_uppercase
 from typing import Any
 
-from profiler.findings.findings import Findings, Programs
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.grids import Grid, GridCell, GridPairs, VariantPair
+from profiler.findings.programs import Programs
 from profiler.model import Cell, Outcome, Variant
 from profiler.render.tables.heats import RatioScale
 from profiler.render.tables.rows import Datum

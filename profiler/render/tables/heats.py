@@ -7,8 +7,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import CounterMove, Medians, ParameterStep, moved_counters
-from profiler.findings.findings import CellNumbers, Findings, Programs
+from profiler.findings.findings import Findings
+from profiler.findings.programs import Programs
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import Cell, Problem, Variant

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from profiler.findings.cell_numbers import CellNumbers, Value
 from profiler.findings.counters import nearest_roof
-from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
-from profiler.findings.values import Value
-from profiler.findings.verdicts import NamedBaseline, PairVerdict
+from profiler.findings.findings import Findings, NamedBaseline
+from profiler.findings.programs import Programs
+from profiler.findings.ranking import Ranking
+from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import Cell, Outcome, Problem
 from profiler.planning.problem_names import distinct, varying

@@ -9,8 +9,10 @@ from typing import Any, Generic, Self, TypeVar
 
 import pandas as pd
 
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import Move
-from profiler.findings.findings import CellNumbers, Findings, Ranking
+from profiler.findings.findings import Findings
+from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import Label, label
 from profiler.model import Cell, Outcome, Variant, Verdict

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from profiler.findings.findings import CellNumbers, Findings, Ranking
-from profiler.findings.ranking import Regret, VariantRank
+from profiler.findings.cell_numbers import CellNumbers
+from profiler.findings.findings import Findings
+from profiler.findings.ranking import Ranking, Regret, VariantRank
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Problem, Variant, Verdict

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from profiler.findings.findings import Findings, Programs
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.timers import TimerComparison, TimerError
-from profiler.findings.values import NAN
+from profiler.findings.programs import Programs
 from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable, T, text_column
 from profiler.render.words import numbers
 from profiler.render.words.counters import leader_roof_words
@@ -80,7 +81,7 @@ def _cell_table(programs: Programs, timers: TimerComparison) -> SmallTable:
 
     def of_reference(cell: str) -> Datum:
         known = (row["reference"] for row in times[cell].values())
-        return _time(next((time for time in known if not numbers.is_missing(time)), NAN))
+        return _time(next((time for time in known if not numbers.is_missing(time)), math.nan))
 
     columns: list[Column[str]] = [Column(reference, of_reference)]
     for timer in timers.collectors:
@@ -103,7 +104,7 @@ def _by_timer(
     cell: str,
 ) -> Datum:
     row = times[cell].get(timer)
-    return datum(NAN if row is None else row[what])
+    return datum(math.nan if row is None else row[what])
 
 
 def _table_of_cells(

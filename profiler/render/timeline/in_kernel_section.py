@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,6 @@ from markupsafe import Markup
 
 from profiler.findings.findings import Findings
 from profiler.findings.timelines.in_kernel import WAIT, ActivityShare, InKernelFindings
-from profiler.findings.values import NAN
 from profiler.render.embed import pack
 from profiler.render.figures.axes import symbol_handle
 from profiler.render.figures.charts import Chart, make_chart
@@ -336,7 +336,7 @@ def _overlap_table(
 def _overlap_column(count: int) -> Column[InKernelFindings]:
     def share(inside: InKernelFindings) -> Datum:
         shares = inside.operation_shares
-        return _share_datum(shares[count] if count < len(shares) else NAN)
+        return _share_datum(shares[count] if count < len(shares) else math.nan)
 
     return Column(f"of {count}" if count else "of none", share)
 

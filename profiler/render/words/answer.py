@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from profiler.findings.answer import answer_of as found_answer
-from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
+from profiler.findings.cell_numbers import CellNumbers, Value
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Rung
-from profiler.findings.ranking import VariantRank, excludes_one
-from profiler.findings.values import Value
+from profiler.findings.programs import Programs
+from profiler.findings.ranking import Ranking, VariantRank, excludes_one
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Problem, Verdict
@@ -73,7 +73,7 @@ def answer_of(findings: Findings) -> tuple[Sentence, ...]:
 
 def step_sentences(findings: Findings) -> tuple[Sentence, ...]:
     """Sentences on the effect of each step of a parameter; without any, the general answer."""
-    steps = findings.kind.parameter_steps
+    steps = findings.parameter_steps
     if not steps:
         return sentences(findings)
     texts = [
@@ -93,7 +93,7 @@ def ladder_sentences(findings: Findings) -> tuple[Sentence, ...]:
 
 
 def _ladder_sentence(findings: Findings) -> Sentence:
-    ladder = findings.kind.ladder
+    ladder = findings.ladder
     measured = [rung for rung in ladder if rung.step is not None and rung.step.overall.pairs]
     if not measured:
         return ()
@@ -123,7 +123,7 @@ def _fastest_sentence(findings: Findings) -> Sentence:
 
     Only where verdicts say so at most of the problems that both have.
     """
-    lead = found_answer(findings.ranking).reference
+    lead = findings.ranking.best_reference
     if lead is None or lead.ratio >= 1:
         return ()
     faster = lead.verdicts.get(Verdict.FASTER.value, 0)

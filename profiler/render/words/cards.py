@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from profiler.findings.answer import answer_of
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import (
     IDLE_PCT,
     Limit,
@@ -16,11 +16,12 @@ from profiler.findings.counters import (
     mean_ratio,
     nearest_roof,
 )
-from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.contrasts import contrasts
 from profiler.findings.kinds.grids import DRAM
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
-from profiler.findings.ranking import VariantRank, geometric_mean
+from profiler.findings.programs import Programs
+from profiler.findings.ranking import Ranking, VariantRank, geometric_mean
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import NEAR_ROOF
 from profiler.findings.why.find import find_why, idle_difference
@@ -142,7 +143,7 @@ def _best_card(findings: Findings) -> Card:
     following = "" if farthest else _next_words(findings, row, in_short=len(others) > 1)
     details = [
         "the baseline" if row is findings.ranking.baseline_rank else "",
-        *((wins, farthest) if answer_of(findings.ranking).wins else (farthest, wins)),
+        *((wins, farthest) if findings.ranking.wins else (farthest, wins)),
         following if len(others) > 1 else "",
         _elsewhere(findings.ranking, row),
         _ties(findings.ranking, row),
@@ -329,7 +330,7 @@ def _reference_words(findings: Findings) -> str:
 
     Where it is ahead, the sentence above says so, but on a kind of page that has its own.
     """
-    lead = answer_of(findings.ranking).reference
+    lead = findings.ranking.best_reference
     if lead is None or lead.variant == findings.programs.baseline:
         return ""
     if lead.ratio > 1:
@@ -370,7 +371,7 @@ def _ties(ranking: Ranking, row: VariantRank) -> str:
 
 def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     """How many blocks are enough, what fewer cost, how that was measured; nothing without waves."""
-    needs = findings.kind.waves.needs if findings.kind.waves else ()
+    needs = findings.waves.needs if findings.waves else ()
     enough = [need for need in needs if not numbers.is_missing(need.waves)]
     least = min(enough, key=lambda need: need.rule_least, default=None)
     if least is None or numbers.is_missing(least.rule_least):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.findings.findings import CellNumbers, Ranking
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.kinds.steps import Effect, ParameterStep, StepEffect
-from profiler.findings.ranking import VariantRank
+from profiler.findings.ranking import Ranking, VariantRank
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner, standing_of
 from profiler.model import Cell

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import nearest_roof
-from profiler.findings.findings import CellNumbers, Findings
+from profiler.findings.findings import Findings
 from profiler.findings.why import pairs as accounts
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.counters import MEMORY, SHARED, Amount, CounterOfBoth

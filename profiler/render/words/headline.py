@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from profiler.findings.answer import Answer, ReferenceLead, answer_of
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import ParameterStep
-from profiler.findings.findings import CellNumbers, Findings
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.contrasts import Contrast, contrasts
 from profiler.findings.kinds.steps import Rung, StepEffect, largest_effects, steps_up_and_down
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
-from profiler.findings.ranking import VariantRank
+from profiler.findings.ranking import ReferenceLead, VariantRank
 from profiler.findings.variant_names import CUT
 from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import Winner
@@ -56,13 +56,12 @@ def _by_kind(findings: Findings) -> Callable[[Findings], Sentence] | None:
 
 
 def _general(findings: Findings) -> Sentence:
-    answer = answer_of(findings.ranking)
-    row = answer.rank
+    row = findings.ranking.best_rank
     if row is None:
         return sentence_of(strong(NOTHING_MEASURED))
-    reference = reference_clause(findings.numbers, answer.reference)
+    reference = reference_clause(findings.numbers, findings.ranking.best_reference)
     if len(row.planned) == 1 or findings.programs.baseline is None or row.best is None:
-        return sentence_of(f"{_winner(findings, row, answer)}{reference}.")
+        return sentence_of(f"{_winner(findings, row)}{reference}.")
     relative = _relative(findings, row, findings.programs.baseline)
     meanwhile = _busy(findings) or _inside(findings, row.variant)
     opening = _searched(findings) or _contrasted(findings)
@@ -82,7 +81,7 @@ def _contrasted(findings: Findings) -> str:
     ]
     steps = [
         effect
-        for effect in largest_effects(findings.kind.parameter_steps)
+        for effect in largest_effects(findings.parameter_steps)
         if symbol(effect.verdicts) != SYMBOLS[Verdict.SAME]
     ][:_MOST_EFFECTS]
     steps_words = [_effect_words(step, findings.programs.problems) for step in steps]
@@ -187,7 +186,7 @@ def _over(problems: int, planned: int = 0) -> str:
     return f"geometric mean of {problems}{of_all} problems" if problems > 1 else "at one problem"
 
 
-def _winner(findings: Findings, row: VariantRank, answer: Answer) -> str:
+def _winner(findings: Findings, row: VariantRank) -> str:
     """Clause on the variant with the lowest number, at one problem or without a baseline."""
     which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
     winners = [findings.ranking.deciding_winners[problem] for problem in sorted(row.planned)]
@@ -195,8 +194,8 @@ def _winner(findings: Findings, row: VariantRank, answer: Answer) -> str:
         at_one = _at_one(findings.numbers, row, winners[0], which)
         return f"{strong(row.variant.label)}{at_one}"
     return (
-        f"{strong(row.variant.label)} has the {which} {noun(findings.numbers)} at {answer.wins} of "
-        f"{len(row.planned)} problems"
+        f"{strong(row.variant.label)} has the {which} {noun(findings.numbers)} at "
+        f"{findings.ranking.wins} of {len(row.planned)} problems"
     )
 
 
@@ -238,8 +237,7 @@ def lead_words(cell_numbers: CellNumbers, lead: ReferenceLead) -> str:
 
 
 def _ladder(findings: Findings) -> Sentence:
-    kind = findings.kind
-    measured = [rung for rung in kind.ladder if not numbers.is_missing(rung.ratio)]
+    measured = [rung for rung in findings.ladder if not numbers.is_missing(rung.ratio)]
     baseline = findings.programs.baseline
     steps = _steps_words(findings)
     if len(measured) < 2 or not steps or baseline is None:
@@ -248,7 +246,7 @@ def _ladder(findings: Findings) -> Sentence:
     what = noun(findings.numbers)
     first, last = (_spelled(rung.variant) for rung in (measured[0], best))
     return sentence_of(
-        f"{len(kind.ladder)} versions go from {numbers.ratio(measured[0].ratio)} the {what} of "
+        f"{len(findings.ladder)} versions go from {numbers.ratio(measured[0].ratio)} the {what} of "
         f"{baseline.label} with {first} to {strong(numbers.ratio(best.ratio))} with "
         f"{strong(last)}; {steps}."
     )
@@ -264,9 +262,7 @@ def _spelled(version: Variant) -> str:
 
 def _steps_words(findings: Findings) -> str:
     """Clause on the step of a ladder that gains most, and the one that loses most, if SLOWER."""
-    gains, losses = steps_up_and_down(
-        findings.kind.ladder, findings.numbers.primary.better or "lower"
-    )
+    gains, losses = steps_up_and_down(findings.ladder, findings.numbers.primary.better or "lower")
     losses = [
         rung
         for rung in losses
@@ -291,7 +287,7 @@ def _step_words(findings: Findings, rung: Rung) -> str:
 
 
 def _steps(findings: Findings) -> Sentence:
-    steps = largest_effects(findings.kind.parameter_steps)
+    steps = largest_effects(findings.parameter_steps)
     if not steps:
         return ()
     most, *others = steps
@@ -338,7 +334,7 @@ def _effect_words(step_effect: StepEffect, problems: Sequence[Problem]) -> str:
 
 
 def _waves(findings: Findings) -> Sentence:
-    needs = findings.kind.waves.needs if findings.kind.waves else ()
+    needs = findings.waves.needs if findings.waves else ()
     enough = [need for need in needs if math.isfinite(need.waves)]
     if not enough:
         return ()

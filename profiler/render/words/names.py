@@ -8,7 +8,7 @@ from functools import cache
 import itanium_demangler
 import pandas as pd
 
-from profiler.findings.findings import Programs
+from profiler.findings.programs import Programs
 from profiler.findings.variant_names import JOINT
 from profiler.model import KERNEL_SEPARATOR
 

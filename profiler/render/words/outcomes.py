@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from profiler.findings.findings import CellNumbers
+from profiler.findings.cell_numbers import CellNumbers
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import Cell, Outcome
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from profiler.findings.caveats import CLOCKS_DIFFER
-from profiler.findings.findings import Verdicts
-from profiler.findings.verdicts import NamedBaseline, PairVerdict, Reason
+from profiler.findings.findings import NamedBaseline, Verdicts
+from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
 from profiler.render.words import numbers
 from profiler.render.words.verdict_words import CSS, ORDER, SYMBOLS, WORDS, word

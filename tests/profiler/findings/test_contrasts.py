@@ -40,7 +40,7 @@ def test_the_best_of_each_is_compared_with_the_best_of_its_like(name, key, befor
 
 def test_flags_of_variants_are_judged_beside_it_and_captured_problems_are_not_asked_about():
     findings = findings_of_recording(RECORDINGS / "hopper_causal.zip")
-    steps = {effect.step.parameter for effect in findings.kind.parameter_steps}
+    steps = {effect.step.parameter for effect in findings.parameter_steps}
     assert steps == {"heads_innermost", "kv_heads_first"}
     captured = replace(findings.report.settings, weights=StepWeights("calls", None))
     assert contrasts(findings.ranking, captured) == ()

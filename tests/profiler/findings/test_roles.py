@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from profiler.findings.variant_ranks import figure_roles
+from profiler.findings.ranking import figure_roles
 from profiler.model import Variant
 
 NAMES = (
@@ -22,14 +22,14 @@ RANKS = {name: SimpleNamespace(variant=Variant(name, name, {})) for name in NAME
 
 
 def roles(references, *, tunes=True):
-    return figure_roles(
-        list(RANKS.values()),
-        RANKS["best"],
-        RANKS["flash"].variant,
-        [[RANKS["best"], RANKS["near"]], [RANKS["other_type"]]],
-        references,
+    ranking = SimpleNamespace(
+        ranks=list(RANKS.values()),
+        best_rank=RANKS["best"],
+        programs=SimpleNamespace(baseline=RANKS["flash"].variant, references=references),
+        rival_groups=[[RANKS["best"], RANKS["near"]], [RANKS["other_type"]]],
         tunes=tunes,
     )
+    return figure_roles(ranking)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from run_folders import SPEC, Workplace, measured
 
+from profiler.findings.cell_numbers import NOTHING
 from profiler.findings.document import summary_document
 from profiler.findings.find import find
-from profiler.findings.values import NOTHING
 from profiler.findings.verdicts import Reason
 from profiler.model import Verdict
 from profiler.notices import NoticeKind, text

@@ -33,20 +33,20 @@ def ablation(ablated):
 
 def test_without_names_all_parameters_that_differ(ablated):
     findings = find(without(ablated, parameters=()))
-    names = {one.step.parameter for one in findings.kind.parameter_steps}
+    names = {one.step.parameter for one in findings.parameter_steps}
     assert names == {"kernel", "block", "vec"}
 
 
 def test_named_references_are_not_paired(ablated):
     shared = [cell.variant.id for cell in ablated.plan.cells if cell.variant.params.get("vec") == 4]
     plan = dataclasses.replace(ablated.plan, references=tuple(dict.fromkeys(shared)))
-    assert find(without(ablated, plan=plan)).kind.parameter_steps == ()
+    assert find(without(ablated, plan=plan)).parameter_steps == ()
 
 
 def test_one_problem_has_its_interval_in_the_sentence():
     small = make_report(30, problem_list=problems()[:1])
     findings = find(without(small, kind="ablation", parameters=("vec",)))
-    (found,) = findings.kind.parameter_steps
+    (found,) = findings.parameter_steps
     words = step_summary(findings.numbers, found)
     assert f"at {findings.programs.problems[0].name} [" in words
     assert re.search(r"\], [\u25bc\u25b2=?] [A-Z]+ \(.*8 blocks.*\)\.$", words)
@@ -58,7 +58,7 @@ def test_many_steps_are_counted_in_the_answer():
     many = make_report(34, problem_list=problems()[:2])
     findings = find(without(many, kind="ablation"))
     said = ["".join(part.text for part in one) for one in answer_of(findings)]
-    total = len(findings.kind.parameter_steps)
+    total = len(findings.parameter_steps)
     assert total > MOST_STEPS
     assert f"{total - 4} more steps stand below." in said
     parts = ablation_view(findings).parts
@@ -80,7 +80,7 @@ def test_counters_that_follow_from_the_time_explain_nothing(ablation):
 
 def test_counters_stand_by_how_far_they_moved(ablation):
     findings = ablation
-    (found,) = findings.kind.parameter_steps
+    (found,) = findings.parameter_steps
     medians = medians_of(findings.numbers, counters(findings.numbers))
     table = moved_table(findings.programs, found.step, medians)
     assert "Instructions" not in [row.name for row in table.rows], "the same in all variants"

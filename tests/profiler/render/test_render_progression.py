@@ -40,7 +40,7 @@ def climbing(laddered):
 
 @pytest.fixture(scope="module")
 def ladder(climbing):
-    return climbing.kind.ladder
+    return climbing.ladder
 
 
 def test_versions_stand_in_the_order_of_the_spec_without_references(climbing, ladder):

@@ -16,10 +16,9 @@ from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.summary import summarise
 from profiler.analyse.verdicts import Reason
 from profiler.commands.output import report_document
-from profiler.findings.answer import answer_of
-from profiler.findings.document import judged_table, summary_table
+from profiler.findings.cell_numbers import FINAL
+from profiler.findings.document import judged_table, summary_document, summary_table
 from profiler.findings.find import find
-from profiler.findings.values import FINAL
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.findings.winners import leader_of
 from profiler.model import Outcome, SessionKind, Verdict
@@ -129,7 +128,7 @@ def test_few_blocks_give_no_verdict_and_no_tie_by_verdict():
     winner = findings.ranking.winners["fp16_512x1024"]
     assert not winner.judged
     assert ties_words(winner) == ""
-    assert answer_of(findings.ranking).not_told_apart == 0
+    assert summary_document(findings, "")["answer"]["best"]["not_told_apart"] == 0
     assert "lowest median, not judged" in shown(report)
 
 
@@ -431,7 +430,7 @@ def test_behind_the_best_follows_the_verdicts(equal):
 
 def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report):
     findings = find(without(report, kind="ablation", parameters=("vec",)))
-    (found,) = findings.kind.parameter_steps
+    (found,) = findings.parameter_steps
     assert len(found.verdicts) == len(findings.programs.problems) == len(found.effects)
     for effect, pair in zip(found.effects, found.verdicts, strict=True):
         assert pair.ratio == pytest.approx(effect.ratio)
@@ -447,7 +446,7 @@ def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report):
 
 def test_every_rung_has_a_verdict_on_its_step_and_on_the_whole(report):
     findings = find(without(report, kind="progression"))
-    measured = [rung for rung in findings.kind.ladder if rung.cumulative is not None]
+    measured = [rung for rung in findings.ladder if rung.cumulative is not None]
     first, second, third, *_ = measured
     assert first.step is None
     assert {one.verdict for one in first.cumulative.verdicts} == {None}

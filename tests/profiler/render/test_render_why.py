@@ -309,7 +309,7 @@ def test_a_ladder_explains_each_step_and_what_kernels_are_called_is_escaped(pair
     pairs = find_why(findings).pairs
     assert {step.cell.problem.id for step in pairs} == {problem.id}
     steps = [(step.cell.variant.id, step.against.variant.id) for step in pairs]
-    rungs = [(r.variant.id, r.before.id) for r in findings.kind.ladder if r.before is not None]
+    rungs = [(r.variant.id, r.before.id) for r in findings.ladder if r.before is not None]
     assert steps[0][1] == findings.programs.baseline.id, "the answer comes first"
     assert len(steps) > 3
     assert set(steps[1:]) <= set(rungs)
