@@ -170,7 +170,7 @@ def test_without_a_baseline_panels_are_relative_to_the_best():
 
 def test_maps_of_a_grid_say_same_and_unclear_in_signs():
     findings = find(make_grid())
-    chart = grid_chart(findings, grid_pairs_of(findings.kind))
+    chart = grid_chart(findings, grid_pairs_of(findings))
     texts = lxml.html.fromstring(str(chart.drawing)).xpath(".//text/text()")
     assert "compile \u00f7 eager, pointwise_chain" in texts
     assert not any(text.startswith("eager \u00f7") for text in texts), "no map twice"

@@ -40,7 +40,7 @@ def findings(run):
 
 @pytest.fixture(scope="module")
 def pairs(findings):
-    return grid_pairs_of(findings.kind)
+    return grid_pairs_of(findings)
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,7 @@ def test_slices_that_nobody_measured_have_no_panel(run):
     """A logarithmic axis without a point cannot be drawn at all."""
     gone = {cell.id for cell in run.plan.cells if cell.problem.params["dim0"] == 128}
     findings = find(unmeasured(run, gone))
-    grid = grid_pairs_of(findings.kind).grids[0]
+    grid = grid_pairs_of(findings).grids[0]
     table, left_out = slice_table(findings, grid, along="dim1")
     assert left_out == 0
     assert set(table["panel"]) == {f"dim0 = {one}" for one in grid.row_values if one != 128}
