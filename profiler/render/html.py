@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,10 +15,11 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
 from jinja2.bccache import Bucket
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from profiler import notices
 from profiler.notices import Notice, Severity
+from profiler.render.tables.rows import Datum
 
 SHARED = (
     "data",
@@ -104,7 +105,28 @@ def templates() -> Environment:
         bytecode_cache=None if sys.dont_write_bytecode else _CompiledTemplates(),
     )
     environment.filters["moment"] = moment
+    environment.globals["tds"] = table_cells
     return environment
+
+
+def table_cells(data: Iterable[Datum], css: str = "", *, hover: bool = True) -> Markup:
+    """Cells of a row of a table, which a macro writes three times as slowly.
+
+    Without `hover` only what has no number shows what stands behind it.
+    """
+    return Markup("").join(_table_cell(datum, css, hover=hover) for datum in data)
+
+
+def _table_cell(datum: Datum, css: str, *, hover: bool) -> Markup:
+    attributes = (
+        ("data-value", "" if datum.raw in (None, datum.text) else datum.raw),
+        ("class", f"{css} {datum.css}".strip()),
+        ("data-cell", "" if datum.cell is None else str(datum.cell)),
+        ("data-beside", "" if datum.beside is None else str(datum.beside)),
+        ("title", datum.title if hover or datum.raw is None else ""),
+    )
+    written = "".join(f' {name}="{escape(value)}"' for name, value in attributes if value)
+    return Markup(f"<td{written}>{escape(datum.text)}</td>")  # noqa: S704 - escaped right here
 
 
 class _CompiledTemplates(FileSystemBytecodeCache):

@@ -238,7 +238,7 @@ def _roofs(kernel: KernelWhy) -> list[Row]:
 
 
 def _line(line: HotLine) -> Row:
-    place, wait = Datum(line.place or "SASS", ""), Datum(wait_words(line) or numbers.MISSING, "")
+    place, wait = Datum(line.place or "SASS"), Datum(wait_words(line) or numbers.MISSING)
     return Row(line.text, (place, _percent(line.share), wait))
 
 
