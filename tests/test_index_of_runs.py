@@ -17,9 +17,16 @@ from profiler.commands.index import ListRequest, list_runs, write_index
 from profiler.commands.output import dump
 from profiler.comparison import run_entries
 from profiler.comparison.find_run import find_run
-from profiler.comparison.run_entries import KEPT_FILE, newest_listed, read_entries, run_states
+from profiler.comparison.run_entries import (
+    KEPT_FILE,
+    best_over_time,
+    changes,
+    newest_listed,
+    point_of,
+    read_entries,
+    run_states,
+)
 from profiler.errors import ExitCode, UsageError
-from profiler.findings.runs.history import best_over_time, changes, point_of
 from profiler.model import Environment, Verdict
 from profiler.render.index import render_runs, small_line
 from profiler.run_folder.archive import write_archive

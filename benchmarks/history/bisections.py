@@ -23,8 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from profiler.analyse.verdicts import compare
 from profiler.model import Verdict
-from profiler.revisions.bisection import bisect
-from profiler.revisions.steps import Bisection, Change, Survey
+from profiler.revisions.bisection import Bisection, Change, Survey, bisect
 
 SEED = 20261128
 COMMITS = 33

@@ -28,7 +28,7 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from profiler.analyse.intervals import session_sds
-from profiler.history.levels import changes_of
+from profiler.history.trends import changes_of
 
 HERE = Path(__file__).parent
 SEED = 20261128

@@ -88,7 +88,7 @@ _RESULTS = (
     "profiler.findings.find",
     "profiler.findings.why.find",
     "profiler.findings.document",
-    "profiler.findings.runs.history",
+    "profiler.comparison.run_entries",
     "profiler.commands.history",
     "profiler.commands.index",
     "profiler.render.index",

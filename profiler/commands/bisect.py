@@ -19,13 +19,10 @@ from profiler.commands.requests import BisectRequest, run_request
 from profiler.errors import EnvironmentUnusable, ExitCode, SpecError, UsageError
 from profiler.machine.environment import resolved_architecture
 from profiler.model import SCHEMA_VERSION, Outcome, Verdict
-from profiler.revisions.bisection import bisect
-from profiler.revisions.journal import Journal
-from profiler.revisions.programs import build_programs
+from profiler.revisions.bisection import Bisection, Change, Journal, Step, Survey, bisect
 from profiler.revisions.report import Account, bisection_lines, cause_of, skipped_line
 from profiler.revisions.repository import Commit, Repository
-from profiler.revisions.steps import Bisection, Change, Step, Survey
-from profiler.revisions.versions import FOLDER, Version, Wanted, read_version
+from profiler.revisions.versions import FOLDER, Version, Wanted, build_programs, read_version
 from profiler.run_folder.folder import require_folder, write_json
 from profiler.sessions.execution import build_root
 from profiler.sessions.experiment_files import file_and_name

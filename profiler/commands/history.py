@@ -19,9 +19,8 @@ from profiler.history.answers import (
     collector_of,
 )
 from profiler.history.control import find_control
-from profiler.history.levels import Trend
 from profiler.history.store import STORE_FILE, Store
-from profiler.history.trends import History, find_history
+from profiler.history.trends import History, Trend, find_history
 from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
 from profiler.run_folder.archive import open_run

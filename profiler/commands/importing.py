@@ -67,7 +67,7 @@ def import_files(asked: ImportRequest) -> ExitCode:
         unread = notices_document((*passed_over, *notices))
         document["warnings"] = [*document.get("warnings", ()), *unread]
         if pair is not None:
-            from profiler.findings.why.files import files_document
+            from profiler.findings.why.pairs import files_document
 
             document["comparison"] = files_document(pair)
         write_json_target(document, request.json_target)
@@ -125,7 +125,7 @@ def _compared(request: ImportRequest) -> tuple[Imported, tuple[Notice, ...], Pai
 
     Raises UsageError where they are no such files.
     """
-    from profiler.findings.why.files import files_why
+    from profiler.findings.why.pairs import files_why
     from profiler.importers.launches import ImportedLaunches
     from profiler.importers.registry import read_files
 

@@ -14,9 +14,11 @@ from profiler.commands.requests import ListRequest
 from profiler.comparison.find_run import find_run
 from profiler.comparison.run_entries import (
     NO_DOCUMENTS,
+    BestChange,
     RunEntry,
     State,
     cached_entries,
+    changes,
     keep_entries,
     newest_listed,
     read_entries,
@@ -24,7 +26,6 @@ from profiler.comparison.run_entries import (
     run_states,
 )
 from profiler.errors import ExitCode, ProfilerError
-from profiler.findings.runs.history import BestChange, changes
 from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
 from profiler.outside_text import safe, safe_values

@@ -33,7 +33,6 @@ from profiler.findings.cell_numbers import (
     with_verdict_ratios,
 )
 from profiler.findings.findings import Findings, NamedBaseline, Verdicts
-from profiler.findings.kinds.contrasts import contrasted_parameter, flags_of
 from profiler.findings.kinds.grids import (
     GridPairs,
     find_grid_pairs,
@@ -42,7 +41,9 @@ from profiler.findings.kinds.grids import (
 from profiler.findings.kinds.steps import (
     Rung,
     StepFinder,
+    contrasted_parameter,
     cumulative_steps,
+    flags_of,
     ladder_steps,
     make_ladder,
     pairs_of_steps,

@@ -9,8 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from profiler.analyse.intervals import COVERED
-from profiler.history.levels import FEWEST_TOGETHER, MOST_TOGETHER, Cause, Trend, session_sd
-from profiler.history.trends import History
+from profiler.history.trends import (
+    FEWEST_TOGETHER,
+    MOST_TOGETHER,
+    Cause,
+    History,
+    Trend,
+    session_sd,
+)
 from profiler.model import MARGIN_PCT
 
 _CELL_MARGIN = 0.03

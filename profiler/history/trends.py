@@ -1,16 +1,217 @@
-"""What became of each cell, and of each variant over its problems, in the runs of an experiment."""
+"""What became of each cell, and of each variant over its problems, in the runs of an experiment.
+
+A cell is followed by its ratio to the baseline of the same run where all runs have one baseline:
+what moves the machine moves both. The baseline itself is followed by its time, and so tells the
+machine from the kernels: where baseline and variants moved together the machine did, its driver or
+versions; where ratios moved and the baseline did not, the kernels did; where all ratios moved
+against the baseline, the baseline's kernel did.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
-from profiler.analyse.change_points import MOST_RUNS
+from profiler.analyse.between_runs import shifts
+from profiler.analyse.change_points import MOST_RUNS, change_points
+from profiler.analyse.intervals import session_sds
+from profiler.collect.registry import duration_metrics
 from profiler.history.answers import Answer, HistoryRun, RunAnswers
-from profiler.history.levels import Trend, with_causes, with_changes
+from profiler.model import MARGIN_PCT
+
+Floats = npt.NDArray[np.float64]
+
+_HALF_WIDTH = 1.96
+"""Half the width of a 95 % interval, in standard errors."""
+_LEAST_ERROR = 1e-9
+"""Counters may be the same in all runs."""
+
+
+class Cause(StrEnum):
+    """What moved a cell."""
+
+    KERNEL = "kernel"
+    BASELINE = "baseline"
+    """The baseline's kernel: the ratios of the others only show it."""
+    MACHINE = "machine"
+    """Machine, driver or versions: baseline and variants moved together."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A new level of a cell."""
+
+    before: int
+    """The last run of the old level, by its place in the history."""
+    first: int
+    """The first run of the new one."""
+    ratio: float
+    """New level by old one; of durations above 1 is slower."""
+    ratio_low: float
+    ratio_high: float
+    cause: Cause = Cause.KERNEL
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is worth telling: half the margin of verdicts, and not within its error."""
+        large = abs(math.log(self.ratio)) >= math.log1p(MARGIN_PCT / 100) / 2
+        return large and (self.ratio_low > 1 or self.ratio_high < 1)
+
+
+@dataclass(frozen=True)
+class Trend:
+    """One cell over the runs."""
+
+    cell: str
+    variant: str
+    problem: str
+    is_baseline: bool
+    is_relative: bool
+    """Whether it is followed by its ratio to the baseline."""
+    answers: Mapping[int, Answer]
+    """By the place of the run in the history, the oldest first."""
+    changes: tuple[Change, ...] = ()
+    cells: int = 1
+    """How many cells it is the mean of."""
+
+    def value(self, run: int) -> float:
+        """The number by which it is followed."""
+        return self.ends(run)[1]
+
+    def ends(self, run: int) -> tuple[float | None, float, float | None]:
+        """That number between the ends of its interval; None where these are not known."""
+        answer = self.answers[run]
+        if self.is_relative:
+            return answer.ratio_low, answer.ratio or math.nan, answer.ratio_high
+        return answer.low, answer.value, answer.high
+
+    @property
+    def since(self) -> int:
+        """The first run of the level that it has now."""
+        return self.changes[-1].first if self.changes else next(iter(self.answers))
+
+
+def with_changes(trends: Sequence[Trend], metric: str) -> tuple[Trend, ...]:
+    """Trends with their changes; those with the same runs are looked at together."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for place, trend in enumerate(trends):
+        if all(trend.value(run) > 0 for run in trend.answers):
+            groups.setdefault(tuple(trend.answers), []).append(place)
+    followed = list(trends)
+    for runs, places in groups.items():
+        series = np.array([[math.log(trends[p].value(run)) for run in runs] for p in places])
+        errors = np.array([_errors(trends[place], metric) for place in places])
+        for place, changes in zip(places, changes_of(series, errors, runs), strict=True):
+            followed[place] = replace(trends[place], changes=changes)
+    return tuple(followed)
+
+
+def _errors(trend: Trend, metric: str) -> Floats:
+    """Standard error of the logarithm of each number (runs,): of its blocks, or of a session."""
+    floor = session_sd(trend, metric)
+    widths = np.array([_width(*trend.ends(run)) for run in trend.answers]) / (2 * _HALF_WIDTH)
+    # The intervals of runs have the session in them, in quadrature.
+    of_blocks = np.sqrt(np.fmax(widths**2 - floor**2, 0.0))
+    errors: Floats = np.fmax(of_blocks, max(floor, _LEAST_ERROR))
+    return errors
+
+
+def _width(low: float | None, value: float, high: float | None) -> float:
+    return math.log(high / low) if low and high and 0 < low <= value <= high else 0.0
+
+
+def session_sd(trend: Trend, metric: str) -> float:
+    """Standard deviation that unchanged durations are known to have between sessions."""
+    if metric not in duration_metrics().values():
+        return 0.0
+    shorter = min(answer.value / max(1.0, answer.ratio or 1.0) for answer in trend.answers.values())
+    # Where arrays lie differs from problem to problem.
+    return float(session_sds(np.array([shorter]))[0]) / math.sqrt(trend.cells)
+
+
+def changes_of(series: Floats, errors: Floats, runs: Sequence[int]) -> Iterator[tuple[Change, ...]]:
+    """Changes of each row of logarithms (count, runs): those whose interval leaves out no change.
+
+    `errors` (count, runs): as `change_points` takes them.
+    """
+    for row, points in zip(series, change_points(series, errors), strict=True):
+        ends = (0, *points, len(row))
+        changes = (
+            _change(row[begin:at], row[at:end], runs[at - 1], runs[at])
+            for begin, at, end in zip(ends, ends[1:], ends[2:], strict=False)
+        )
+        yield tuple(change for change in changes if change.is_told)
+
+
+def _change(older: Floats, newer: Floats, before: int, first: int) -> Change:
+    moved = shifts(newer[np.newaxis], older[np.newaxis])
+    ratio, low, high = (float(np.exp(end[0])) for end in (moved.middle, moved.low, moved.high))
+    return Change(before, first, ratio, low, high)
+
+
+# ---- what moved a cell: its kernel, the baseline's, or machine, driver and versions --------------
+
+
+_NEAR = 1
+"""Runs that changes of one event may be apart in two series: noise moves them by one."""
+MOST_TOGETHER = 0.5
+"""Share of the cells that have moved together from which on they have one reason."""
+FEWEST_TOGETHER = 3
+
+
+def with_causes(trends: Sequence[Trend]) -> tuple[Trend, ...]:
+    """Trends whose changes have what moved them."""
+    by_problem: dict[str, list[Trend]] = {}
+    for trend in trends:
+        by_problem.setdefault(trend.problem, []).append(trend)
+
+    def caused(trend: Trend) -> Trend:
+        beside = by_problem[trend.problem]
+        changes = (replace(change, cause=_cause(trend, change, beside)) for change in trend.changes)
+        return replace(trend, changes=tuple(changes))
+
+    return tuple(map(caused, trends))
+
+
+def _cause(trend: Trend, change: Change, beside: Sequence[Trend]) -> Cause:
+    """What moved a cell, by what else moved at its problem at the same time."""
+    others = [other for other in beside if other.is_relative == trend.is_relative]
+    if trend.is_baseline:
+        against = [other for other in beside if other.is_relative]
+        share = _share(against, change, lambda ratio: ratio * change.ratio)
+        return Cause.BASELINE if share > MOST_TOGETHER else Cause.MACHINE
+    if trend.is_relative:
+        baseline = [other for other in beside if other.is_baseline]
+        moved = _share(baseline, change, lambda ratio: ratio * change.ratio)
+        together = len(others) >= FEWEST_TOGETHER or moved
+        same = _share(others, change, lambda ratio: ratio / change.ratio)
+        return Cause.BASELINE if moved and together and same > MOST_TOGETHER else Cause.KERNEL
+    same = _share(others, change, lambda ratio: ratio / change.ratio)
+    together = len(others) >= FEWEST_TOGETHER and same > MOST_TOGETHER
+    return Cause.MACHINE if together else Cause.KERNEL
+
+
+def _share(trends: Sequence[Trend], change: Change, left: Callable[[float], float]) -> float:
+    """Share of trends that changed at the same time so that little is `left` of their ratio."""
+    if not trends:
+        return 0.0
+    little = abs(math.log(change.ratio)) / 2
+    moved = [
+        any(
+            abs(other.first - change.first) <= _NEAR and abs(math.log(left(other.ratio))) <= little
+            for other in trend.changes
+        )
+        for trend in trends
+    ]
+    return sum(moved) / len(moved)
+
+
+# ---- over the runs of an experiment --------------------------------------------------------------
 
 
 @dataclass(frozen=True)

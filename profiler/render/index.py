@@ -9,10 +9,17 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from profiler.comparison.run_entries import ProblemBest, RunEntry, newest_listed
+from profiler.comparison.run_entries import (
+    BestChange,
+    BestPoint,
+    ProblemBest,
+    RunEntry,
+    best_over_time,
+    changes,
+    newest_listed,
+)
 from profiler.findings.findings import Findings
 from profiler.findings.runs.comparison import RunComparison
-from profiler.findings.runs.history import BestChange, BestPoint, best_over_time, changes
 from profiler.model import Environment
 from profiler.render.html import render, templates
 from profiler.render.runs.answer import headline as comparison_headline

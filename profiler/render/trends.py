@@ -9,8 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from profiler.history.control import find_control
-from profiler.history.levels import Change, Trend
-from profiler.history.trends import History
+from profiler.history.trends import Change, History, Trend
 from profiler.metrics.labels import label
 from profiler.model import Verdict
 from profiler.render.figures.charts import Chart, make_chart

@@ -8,13 +8,119 @@ several of them, are found alike. Nothing here measures: `measure` and `prepare`
 
 from __future__ import annotations
 
+import json
+import math
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
 
 from profiler.model import Verdict
-from profiler.revisions.steps import UNCHANGED, Bisection, Change, State, Step, Survey
+
+
+@dataclass(frozen=True)
+class Change:
+    """A later commit against an earlier one, measured in one session."""
+
+    verdict: Verdict
+    ratio: float = math.nan
+    """The number at the later commit by that at the earlier one."""
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two were shown to differ by more than the margin."""
+        return self.verdict in (Verdict.SLOWER, Verdict.FASTER)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more blocks could tell."""
+        return self.verdict is Verdict.UNCLEAR
+
+
+UNCHANGED = Change(Verdict.SAME, 1.0, 1.0, 1.0)
+"""Between two commits of the same program, which nobody measures."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one session gave."""
+
+    steps: tuple[Change, ...]
+    """Each commit against the one before it."""
+    whole: Change
+    """The last commit against the first."""
+    failed: tuple[int, ...] = ()
+    """Places of commits that gave no right result: the session is made again without them."""
+
+
+class State(StrEnum):
+    """What became of a step between two commits."""
+
+    FOUND = "found"
+    """Measured alone in a second session, which says the same."""
+    NOT_CONFIRMED = "not confirmed"
+    """No second session shows it."""
+    UNCLEAR = "unclear"
+    """The sessions that there may be did not tell."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change between two commits that no usable commit lies between."""
+
+    before: int
+    after: int
+    """Place of the culprit in the history; with skipped commits in between, one of these is."""
+    change: Change
+    state: State
+
+
+@dataclass(frozen=True, eq=False)
+class Bisection:
+    """What a bisection found."""
+
+    whole: Change
+    """The last usable commit against the first one."""
+    steps: tuple[Step, ...]
+    """In the order of the history."""
+    skipped: tuple[int, ...]
+    """Places of commits that were not built, or gave no right result."""
+    sessions: int
+    out_of_sessions: bool = False
+
+    @property
+    def culprits(self) -> tuple[Step, ...]:
+        """Confirmed steps that go the way the whole history went."""
+        return tuple(
+            step
+            for step in self.steps
+            if step.state is State.FOUND and step.change.verdict is self.whole.verdict
+        )
+
+    @property
+    def opposite(self) -> tuple[Step, ...]:
+        """Confirmed steps that go the other way, or that others undid."""
+        return tuple(
+            step
+            for step in self.steps
+            if step.state is State.FOUND and step.change.verdict is not self.whole.verdict
+        )
+
+    @property
+    def remainder(self) -> float:
+        """Ratio that the confirmed steps together leave of the whole change; 1: none."""
+        ratios = [step.change.ratio for step in self.steps if step.state is State.FOUND]
+        return self.whole.ratio / math.prod(ratios)
+
+
+# ---- how they are found --------------------------------------------------------------------------
+
 
 COMMITS_A_SESSION = 10
 """Nine gaps: a history of 82 commits takes two surveys, and each has few enough comparisons."""
@@ -221,3 +327,50 @@ def bisect(
     ends the same. The first and the last commit have to be usable, else the nearest ones are taken.
     """
     return _Search(commits - 1, prepare, measure, commits_a_session, most_sessions).run()
+
+
+# ---- journal -------------------------------------------------------------------------------------
+#
+# A bisection asks the same questions in the same order each time; those that were answered are not
+# asked again, so that it goes on after any end.
+
+
+class Journal:
+    """Answers by question, in a file of JSON lines that only grows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._answers: dict[str, Any] = {}
+        for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+            try:
+                record = json.loads(line)
+                self._answers[record["question"]] = record["answer"]
+            except (ValueError, KeyError, TypeError):
+                continue  # a line that was being written when the process was killed
+
+    def __contains__(self, question: Sequence[Any]) -> bool:
+        return _text(question) in self._answers
+
+    def answer(self, question: Sequence[Any], ask: Callable[[], Any]) -> Any:
+        """JSON-ready answer to a question: the one that is known, else the one of `ask`."""
+        text = _text(question)
+        if text not in self._answers:
+            self._answers[text] = ask()
+            self._append({"question": text, "answer": self._answers[text]})
+        return self._answers[text]
+
+    def _append(self, record: dict[str, Any]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            # A half line of a process that was killed ends here.
+            file.write(("" if self._ends_line() else "\n") + json.dumps(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _ends_line(self) -> bool:
+        content = self.path.read_bytes()
+        return not content or content.endswith(b"\n")
+
+
+def _text(question: Sequence[Any]) -> str:
+    return " ".join(map(str, question))

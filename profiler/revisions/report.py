@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.model import Verdict
+from profiler.revisions.bisection import Bisection, Change, State, Step
 from profiler.revisions.repository import Commit
-from profiler.revisions.steps import Bisection, Change, State, Step
 
 _MOST_FILES = 6
 _NOTICED = 0.01

@@ -10,17 +10,19 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from profiler.errors import SpecError, UsageError
+from profiler.kernels.recipe import Recipe
 from profiler.model import Cell, Variant
 from profiler.planning.cell_filter import select_cells
 from profiler.planning.plan import make_plan
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import CudaWorkload, LoadedSpec, ModuleWorkload
 from profiler.revisions.repository import Commit, Repository
+from profiler.sessions.builds.libraries import build_variants
 from profiler.sessions.experiment_files import file_and_name, load_experiment
 from profiler.sessions.recorded_sources import recorded_sources
 
@@ -179,3 +181,58 @@ def _named_files(version: Version) -> Iterator[Path]:
         recipe = version.space.recipe(variant.params)
         if recipe is not None:
             yield from (*recipe.sources, *recipe.included)
+
+
+# ---- programs ------------------------------------------------------------------------------------
+
+
+Program = tuple[str | None, str]
+"""Machine code and what launches it, by digests joined with a colon; None with the compiler's words
+where it cannot be built."""
+
+
+def build_programs(
+    versions: Sequence[Version], arch: str | None, build_root: Path
+) -> list[Program]:
+    """Build the only variant of each version, side by side; libraries are cached for its runs.
+
+    Where no architecture is known nothing is compiled, and each commit is a program of its own.
+    """
+    # By commit: ids of one variant are the same at all of them.
+    variants = {v.commit.short: next(iter(v.variants.values())) for v in versions}
+    recipes = {v.commit.short: _recipe(v, variants[v.commit.short]) for v in versions}
+    compiled = {name: recipe for name, recipe in recipes.items() if recipe is not None}
+    built = {}
+    if arch is not None and compiled:
+        results = build_variants(
+            [Variant(id=name, name=name) for name in compiled],
+            compiled,
+            arch=arch,
+            build_root=build_root,
+            launch_params={
+                v.commit.short: v.space.at_launch(variants[v.commit.short].params) or {}
+                for v in versions
+            },
+        )
+        built = {result.variant: result for result in results}
+    programs: list[Program] = []
+    for version in versions:
+        name = version.commit.short
+        digest = version.digests[variants[name].name]
+        result = built.get(name)
+        if result is not None and not result.ok:
+            programs.append((None, result.error))
+        elif result is None:
+            programs.append((f"{name if name in compiled else ''}:{digest}", ""))
+        else:
+            # What a `.cu` file is launched with is in its program already.
+            is_cuda = isinstance(version.loaded.experiment.workload, CudaWorkload)
+            programs.append((f"{result.program}:{'' if is_cuda else digest}", ""))
+    return programs
+
+
+def _recipe(version: Version, variant: Variant) -> Recipe | None:
+    recipe = version.space.recipe(variant.params)
+    if recipe is None:
+        return None
+    return replace(recipe, flags=(*recipe.flags, *version.loaded.experiment.build.flags))

@@ -13,9 +13,8 @@ from profiler.commands.requests import HistoryRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.history.answers import answers_of_records, answers_of_summary
 from profiler.history.control import find_control
-from profiler.history.levels import Cause
 from profiler.history.store import STORE_FILE, Store
-from profiler.history.trends import find_history
+from profiler.history.trends import Cause, find_history
 from profiler.render.trends import render_history
 from profiler.render.words.history import change_words, control_words, headline
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pandas as pd
 
@@ -24,15 +25,20 @@ from profiler.analyse.why.account import (
     logarithmic_mean,
 )
 from profiler.analyse.why.causes import reasons_first
-from profiler.analyse.why.kernel_profiles import KernelProfile
+from profiler.analyse.why.kernel_profiles import (
+    ACTIVE_SUM,
+    WARPS_ACTIVE,
+    CellProfile,
+    KernelProfile,
+)
 from profiler.analyse.why.roofs import BYTES, RoofAccount, roof_account
 from profiler.analyse.why.sass_code import executed_by_class
 from profiler.analyse.why.sass_diff import common_instructions
 from profiler.analyse.why.waited_for import QUEUE
 from profiler.findings.verdicts import PairVerdict, Reason
-from profiler.findings.why.cells import CellWhy
+from profiler.findings.why.cells import CellWhy, cell_why
 from profiler.findings.why.counters import CounterOfBoth, counters_of_both
-from profiler.model import Cell, Verdict
+from profiler.model import Cell, Problem, Variant, Verdict
 
 __all__ = [
     "BYTES",
@@ -258,3 +264,82 @@ def _by_class(why: CellWhy) -> pd.Series | None:
         return None
     together: pd.Series = pd.concat(counts).groupby(level=0).sum()
     return together
+
+
+# ---- two imported files --------------------------------------------------------------------------
+
+
+_KIND = ("kernel", "grid_size", "block_size", "range")
+_WARPS_PER_CYCLE = "smsp__warps_active.avg.per_cycle_active"
+"""What `ncu --set full` has in place of the sum: it is that sum by active cycles."""
+_ALL_LAUNCHES = Problem("launches", "launches")
+
+
+def files_why(names: Sequence[str], launches: Sequence[pd.DataFrame]) -> PairWhy:
+    """The why of two files, the first against the second.
+
+    Of each kernel with its grid, block and NVTX ranges stands one launch, the medians of all. Which
+    is the slower one is by these alone: nothing says how sure that is.
+    """
+    first, second = (_why(name, frame) for name, frame in zip(names, launches, strict=True))
+    slower = first.duration_ns >= second.duration_ns
+    return PairWhy(
+        cell=_cell(names[0]),
+        against=_cell(names[1]),
+        verdict=PairVerdict(Verdict.SLOWER if slower else Verdict.FASTER),
+        first=first,
+        second=second,
+        timed_ns=(first.duration_ns, second.duration_ns),
+    )
+
+
+def files_document(pair: PairWhy) -> dict[str, Any]:
+    """The difference of two files as JSON; what is not known is null."""
+    account = pair.account
+    return {
+        "first": pair.cell.variant.name,
+        "second": pair.against.variant.name,
+        "first_ns": _known(pair.first.duration_ns),
+        "second_ns": _known(pair.second.duration_ns),
+        "parts": account and [{"name": part.name, "ns": part.ns} for part in account.parts],
+        "residuals": account and list(account.residuals),
+        "counters": [
+            {
+                "name": counter.name,
+                "unit": counter.unit,
+                "first": counter.first.text or _known(counter.first.value),
+                "second": counter.second.text or _known(counter.second.value),
+            }
+            for counter in pair.counters
+            if counter.moved
+        ],
+    }
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _cell(name: str) -> Cell:
+    return Cell(name, Variant(name, name, label=name), _ALL_LAUNCHES)
+
+
+def _why(name: str, launches: pd.DataFrame) -> CellWhy:
+    capabilities = launches["cc"].dropna().unique()
+    return cell_why(
+        CellProfile(name, _median_profiles(launches)),
+        compute_capability=str(capabilities[0]) if len(capabilities) else None,
+        least_bytes=None,
+    )
+
+
+def _median_profiles(launches: pd.DataFrame) -> tuple[KernelProfile, ...]:
+    kinds = [launches[name].astype(object).map(str) for name in _KIND]
+    medians = launches.select_dtypes("number").groupby(kinds, sort=False).median()
+    if WARPS_ACTIVE not in medians and {_WARPS_PER_CYCLE, ACTIVE_SUM} <= set(medians):
+        medians[WARPS_ACTIVE] = medians[_WARPS_PER_CYCLE] * medians[ACTIVE_SUM]
+    kernels = medians.index.get_level_values(0)
+    return tuple(
+        KernelProfile(str(name), {str(k): float(v) for k, v in row.items() if not math.isnan(v)})
+        for name, row in zip(kernels, medians.astype(float).to_dict("records"), strict=True)
+    )

@@ -11,8 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from profiler.comparison.run_entries import RunEntry
-from profiler.findings.runs.history import changes
+from profiler.comparison.run_entries import RunEntry, changes
 from profiler.model import Plan, Problem, SearchPlan
 from profiler.planning.problem_names import distinct
 from profiler.render.console.terminal import Paragraph, TextTable

@@ -9,8 +9,7 @@ import pandas as pd
 
 from profiler.findings.cell_numbers import Value
 from profiler.findings.findings import Findings
-from profiler.findings.kinds.contrasts import Contrast, contrasts
-from profiler.findings.kinds.steps import StepEffect
+from profiler.findings.kinds.steps import Contrast, StepEffect, contrasts
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking

@@ -17,8 +17,8 @@ from profiler.findings.counters import (
     nearest_roof,
 )
 from profiler.findings.findings import Findings
-from profiler.findings.kinds.contrasts import contrasts
 from profiler.findings.kinds.grids import DRAM
+from profiler.findings.kinds.steps import contrasts
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking, VariantRank, geometric_mean

@@ -8,8 +8,14 @@ from collections.abc import Callable, Sequence
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import ParameterStep
 from profiler.findings.findings import Findings
-from profiler.findings.kinds.contrasts import Contrast, contrasts
-from profiler.findings.kinds.steps import Rung, StepEffect, largest_effects, steps_up_and_down
+from profiler.findings.kinds.steps import (
+    Contrast,
+    Rung,
+    StepEffect,
+    contrasts,
+    largest_effects,
+    steps_up_and_down,
+)
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
 from profiler.findings.ranking import ReferenceLead, VariantRank
 from profiler.findings.variant_names import CUT

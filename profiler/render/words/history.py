@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from profiler.history.control import Control, find_control
-from profiler.history.levels import Cause, Change, Trend
-from profiler.history.trends import History
+from profiler.history.trends import Cause, Change, History, Trend
 from profiler.render.words import numbers
 
 CAUSE_WORDS = {

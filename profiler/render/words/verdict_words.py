@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from profiler.comparison.run_entries import RunEntry
-from profiler.findings.runs.history import BestChange
+from profiler.comparison.run_entries import BestChange, RunEntry
 from profiler.model import Verdict
 from profiler.render.words import numbers
 

@@ -6,7 +6,7 @@ from statistics import geometric_mean
 import pytest
 from recorded import RECORDINGS, findings_of_recording, summary_of
 
-from profiler.findings.kinds.contrasts import contrasts
+from profiler.findings.kinds.steps import contrasts
 from profiler.run_folder.load.report import StepWeights
 
 

@@ -15,9 +15,7 @@ from bisections import COMMITS, KINDS, History, one_culprit, outcome, scored, tw
 from profiler.commands.requests import BisectRequest
 from profiler.model import Verdict
 from profiler.revisions import bisection
-from profiler.revisions.bisection import bisect
-from profiler.revisions.journal import Journal
-from profiler.revisions.steps import Change, State, Survey
+from profiler.revisions.bisection import Change, Journal, State, Survey, bisect
 
 
 def test_the_command_has_the_limits_of_the_search():
