@@ -45,8 +45,9 @@ TEXT_METRICS = frozenset(
 )
 """Columns that hold words even where every word is made of digits."""
 
-_BATCH_ROWS = 128
-"""Rows whose cells are texts at one time: of 300 columns, what a cache of a processor holds."""
+_BATCH_ROWS = 64
+"""Rows whose cells are texts at one time: of 300 columns, what a cache of a processor holds. Enough
+to find numbers that can be read one way only, where the first row has none."""
 _SEPARATOR = b'","'
 _STYLE_ROWS = 64
 """Enough to find numbers that can be read one way only, where the first row has none."""
@@ -57,6 +58,7 @@ def read_raw(header: Header, scanner: Scanner, launches: Launches) -> None:
     head = 1 + max(place for place, name in enumerate(header.names) if is_identity(name))
     names, units, factors = _names_and_units(header, head)
     wanted = [i for i, name in enumerate(names) if not name.startswith(CONSTANT_PREFIXES)]
+    wanted_names, wanted_factors = [names[i] for i in wanted], [factors[i] for i in wanted]
     launches.units |= {names[i]: base_unit(units[i]).unit for i in wanted}
     launches.odd_units |= {names[i]: units[i] for i in wanted if math.isnan(factors[i])}
     rows = _metric_cells(header, head, scanner, launches)
@@ -64,14 +66,14 @@ def read_raw(header: Header, scanner: Scanner, launches: Launches) -> None:
     start = len(launches)
     while batch := list(islice(rows, _BATCH_ROWS)):
         if style is None:
-            style = detect_style(cell for row in batch[:_STYLE_ROWS] for cell in row)
+            style = detect_style(cell for row in batch for cell in row)
             launches.attributes = launches.attributes or _attributes(names, batch[0], style)
             launches.without_units |= header.units is None
-        cells = list(zip(*batch, strict=True))
+        cells = [[row[place] for place in wanted] for row in batch]
         columns: dict[str, Column] = {}
-        for place in wanted:
-            name = names[place]
-            column = _column(cells[place], style, name, factors[place])
+        for name, column in zip(
+            wanted_names, _columns(cells, style, wanted_names, wanted_factors), strict=True
+        ):
             if name in columns:
                 launches.contradicted[name] += _contradictions(columns[name], column)
             else:
@@ -87,8 +89,8 @@ def _metric_cells(
 
     The leading constants, two thirds of a row, are the same bytes in nearly every row.
     """
-    identity = IdentityColumns(header.names[:head])
-    leading = takewhile(lambda name: name.startswith(CONSTANT_PREFIXES), header.names[head:])
+    identity, metrics = IdentityColumns(header.names[:head]), header.names[head:]
+    leading = takewhile(lambda name: name.startswith(CONSTANT_PREFIXES), metrics)
     stop = head + sum(1 for _ in leading)
     constants, their_cells = (b"\n" if stop > head else b""), list[str]()  # in no line, in any line
     for line in scanner.rows():
@@ -96,18 +98,19 @@ def _metric_cells(
         plain = _without_quotes(rest[len(constants) :]) if rest.startswith(constants) else None
         named = None if plain is None else split_row(_SEPARATOR.join(first) + b'"')
         if plain is not None and named is not None and len(named) == head:
-            fields: list[str] | None = [*named, *their_cells, *plain]
+            cells = [*their_cells, *plain]
         else:  # a raw page quotes even its last cell, so that a row without that was cut off
-            fields = split_row(line) if line.endswith(b'"') else None
-            if fields is not None and stop > head:
-                their_cells = fields[head:stop]
+            fields = (split_row(line) if line.endswith(b'"') else None) or [""]
+            named, cells = fields[:head], fields[head:]
+            if stop > head:
+                their_cells = cells[: stop - head]
                 constants = _SEPARATOR.join([*(cell.encode() for cell in their_cells), b""])
-        number = None if fields is None else launch_id(fields[0])
-        if fields is None or number is None or len(fields) != len(header.names):
+        number = launch_id(named[0])
+        if number is None or len(cells) != len(metrics):
             scanner.reject(line)
         else:
-            launches.add_launch(number, *identity.of(fields[:head]))
-            yield fields[head:]
+            launches.add_launch(number, *identity.of(named))
+            yield cells
 
 
 def _without_quotes(cells: bytes) -> list[str] | None:
@@ -147,21 +150,25 @@ def _attributes(
     return {name: known[name] if n is None else n for name, n in numbers.items()}
 
 
-def _column(cells: Sequence[str], style: NumberStyle, name: str, factor: float) -> Column:
-    """Numbers of a metric in its base unit, with the cells that hold texts instead."""
-    parse = _missing_or_text if name in TEXT_METRICS else number_parser(style)
-    numbers = list(map(parse, cells))
-    values = np.array(numbers, dtype=np.float64) * factor  # None is NaN
+def _columns(
+    rows: Sequence[Sequence[str]],
+    style: NumberStyle,
+    names: Sequence[str],
+    factors: Sequence[float],
+) -> Iterator[Column]:
+    """Numbers of each metric in its base unit, with the cells that hold texts instead."""
+    parse = number_parser(style)
+    numbers = [list(map(parse, cells)) for cells in rows]
+    for place in (place for place, name in enumerate(names) if name in TEXT_METRICS):
+        for cells, row in zip(rows, numbers, strict=True):
+            row[place] = math.nan if cells[place] in MISSING else None
+    values = np.array(numbers, dtype=np.float64).T * np.array(factors)[:, np.newaxis]  # None is NaN
     values[np.isinf(values)] = np.nan
-    has_texts = None in numbers
-    texts = (
-        {place: cells[place] for place, n in enumerate(numbers) if n is None} if has_texts else {}
-    )
-    return values, texts
-
-
-def _missing_or_text(text: str) -> float | None:
-    return math.nan if text in MISSING else None
+    texts: list[dict[int, str]] = [{} for _ in names]
+    for place, row_number in np.argwhere(np.isnan(values)).tolist():
+        if numbers[row_number][place] is None:
+            texts[place][row_number] = rows[row_number][place]
+    return zip(values, texts, strict=True)
 
 
 def _contradictions(kept: Column, again: Column) -> int:
