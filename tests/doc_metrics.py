@@ -2,8 +2,7 @@
 
 from profiler.metrics.catalogue import CATALOGUE, DEFAULT, GROUPS, Combine, PassClass
 from profiler.metrics.passes import conflicts
-from profiler.metrics.queries import ncu_names
-from profiler.metrics.raw_names import CHIPS, COMMONEST
+from profiler.metrics.queries import CHIPS, COMMONEST, ncu_names
 
 _HEAD = """\
 # Metrics

@@ -19,8 +19,7 @@ from typing import Any, ClassVar
 
 from profiler.errors import EnvironmentUnusable
 from profiler.metrics.catalogue import CATALOGUE, TIME, PassClass
-from profiler.metrics.queries import ncu_name
-from profiler.metrics.raw_names import CHIPS
+from profiler.metrics.queries import CHIPS, ncu_name
 
 _LIBRARIES = ("libnvperf_host.so", "libcupti.so")
 """CUPTI loads the first one, which has to be found."""

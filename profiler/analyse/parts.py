@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.combine import Codes
+from profiler.analyse.metric_values import Codes
 from profiler.model import OrderedParts, Params, Parts, RangeParts, Scalar
 from profiler.outside_text import matches
 from profiler.parse.nvtx_cells import NvtxRange, RangeKind

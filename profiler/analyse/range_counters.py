@@ -28,8 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.analyse.combine import Ranges, combine_metrics
-from profiler.analyse.derived import add_derived
+from profiler.analyse.metric_values import Ranges, add_derived, combine_metrics
 from profiler.analyse.phases import VISIT
 from profiler.analyse.samples import SAMPLE_COLUMNS, SampleOrigin
 from profiler.analyse.timeline import merged_name, numbered_prefixes

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.combine import Codes, Ranges, combine_metrics
+from profiler.analyse.metric_values import Codes, Ranges, combine_metrics
 from profiler.analyse.parts import PartSamples
 from profiler.errors import ProfilerError
 from profiler.metrics.catalogue import CATALOGUE

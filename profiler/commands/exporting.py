@@ -112,8 +112,7 @@ def _write_space(request: ExportRequest) -> ExitCode:
     from profiler.planning.matrix import expand
     from profiler.planning.plan import largest_group
     from profiler.planning.space import space_of
-    from profiler.search.conditions import derived_conditions
-    from profiler.search.space import SearchSpace
+    from profiler.search.space import SearchSpace, derived_conditions
     from profiler.search.t1 import TuningProblem, t1_document
     from profiler.sessions.experiment_files import load_experiment
 

@@ -1,7 +1,7 @@
 """Raw ncu metrics of an explain session, beside those of its sections.
 
 Names and their presence by architecture: `ncu --query-metrics --chips …` (2025.3.1), see
-`profiler.metrics.raw_names`. What is not known to exist is not asked for.
+`profiler.metrics.queries`. What is not known to exist is not asked for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Formulas of derived metrics as data: arithmetic over metrics, facts of a cell and of the GPU.
 
-`analyse/derived.py` evaluates them, over whole columns; here stands only what they say:
+`analyse/metric_values.py` evaluates them, over whole columns; here stands only what they say:
 `metric("cycles") / metric("duration_ns")`.
 """
 
@@ -24,130 +24,91 @@ class Origin(StrEnum):
     """A field of `Environment`."""
 
 
+@dataclass(frozen=True)
 class Formula:
-    """Arithmetic over quantities and numbers. A quotient by 0 is missing."""
-
-    def __add__(self, other: Formula | float) -> Operation:
-        return Operation("+", self, _formula(other))
-
-    def __sub__(self, other: Formula | float) -> Operation:
-        return Operation("-", self, _formula(other))
-
-    def __mul__(self, other: Formula | float) -> Operation:
-        return Operation("*", self, _formula(other))
-
-    def __truediv__(self, other: Formula | float) -> Operation:
-        return Operation("/", self, _formula(other))
-
-    def __rmul__(self, other: float) -> Operation:
-        return Operation("*", Number(other), self)
-
-    def quantities(self) -> Iterator[Quantity]:
-        """Every quantity in it, as written from left to right."""
-        yield from ()
-
-
-@dataclass(frozen=True)
-class Number(Formula):
-    """A constant."""
-
-    value: float
-
-    def __str__(self) -> str:
-        return f"{self.value:,.15g}"
-
-
-@dataclass(frozen=True)
-class Quantity(Formula):
-    """A value with a name: a metric, or a fact of the cell or the GPU."""
-
-    name: str
-    origin: Origin = Origin.SAMPLE
-
-    def __str__(self) -> str:
-        owners = {Origin.CELL: "cell.", Origin.GPU: "gpu."}
-        return f"{owners.get(self.origin, '')}{self.name}"
-
-    def quantities(self) -> Iterator[Quantity]:
-        """Itself."""
-        yield self
-
-
-@dataclass(frozen=True)
-class Operation(Formula):
-    """Two formulas and one of the signs `+ - * / **` between them."""
+    """A quantity, or arithmetic over formulas and numbers. A quotient by 0 is missing."""
 
     sign: str
-    left: Formula
-    right: Formula
+    """One of `+ - * / **` between two parts, `min` or `max` of several; empty of a quantity."""
+    parts: tuple[Formula | float, ...] = ()
+    name: str = ""
+    """Name of a quantity: a metric, or a fact of the cell or the GPU."""
+    origin: Origin = Origin.SAMPLE
+
+    def __add__(self, other: Formula | float) -> Formula:
+        return Formula("+", (self, other))
+
+    def __sub__(self, other: Formula | float) -> Formula:
+        return Formula("-", (self, other))
+
+    def __mul__(self, other: Formula | float) -> Formula:
+        return Formula("*", (self, other))
+
+    def __truediv__(self, other: Formula | float) -> Formula:
+        return Formula("/", (self, other))
+
+    def __rmul__(self, other: float) -> Formula:
+        return Formula("*", (other, self))
 
     def __str__(self) -> str:
+        if not self.sign:
+            return f"{_OWNERS.get(self.origin, '')}{self.name}"
+        if self.sign in EXTREMES:
+            return f"{self.sign}({', '.join(map(_shown, self.parts))})"
+        left, right = self.parts
         binds_right = self.sign == "**"
-        weaker = _rank(self.left) < _rank(self) + binds_right
-        left = f"({self.left})" if weaker else f"{self.left}"
-        right = f"({self.right})" if _rank(self.right) <= _rank(self) else f"{self.right}"
-        return f"{left} {_SHOWN.get(self.sign, self.sign)} {right}"
+        weaker = _rank(left) < _rank(self) + binds_right
+        shown = f"({_shown(left)})" if weaker else _shown(left)
+        behind = f"({_shown(right)})" if _rank(right) <= _rank(self) else _shown(right)
+        return f"{shown} {_SHOWN.get(self.sign, self.sign)} {behind}"
 
-    def quantities(self) -> Iterator[Quantity]:
-        """Quantities of the left side, then of the right."""
-        yield from self.left.quantities()
-        yield from self.right.quantities()
-
-
-@dataclass(frozen=True)
-class Extreme(Formula):
-    """The smallest (`min`) or largest (`max`) of several formulas."""
-
-    name: str
-    parts: tuple[Formula, ...]
-
-    def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(str, self.parts))})"
-
-    def quantities(self) -> Iterator[Quantity]:
-        """Quantities of the parts, in their order."""
+    def quantities(self) -> Iterator[Formula]:
+        """Every quantity in it, as written from left to right."""
+        if not self.sign:
+            yield self
         for part in self.parts:
-            yield from part.quantities()
+            if isinstance(part, Formula):
+                yield from part.quantities()
 
 
+EXTREMES = ("max", "min")
+_OWNERS = {Origin.CELL: "cell.", Origin.GPU: "gpu."}
 _SHOWN = {"*": "·", "/": "÷"}
 _ADDITIVE, _MULTIPLICATIVE, _POWER, _ATOM = range(4)
 
 
-def _rank(formula: Formula) -> int:
+def _shown(part: Formula | float) -> str:
+    return str(part) if isinstance(part, Formula) else f"{part:,.15g}"
+
+
+def _rank(part: Formula | float) -> int:
     """How strongly the parts of a formula hold together: the weaker needs brackets."""
-    if not isinstance(formula, Operation):
-        return _ATOM
-    if formula.sign == "**":
-        return _POWER
-    return _ADDITIVE if formula.sign in "+-" else _MULTIPLICATIVE
+    sign = part.sign if isinstance(part, Formula) else ""
+    ranks = {"+": _ADDITIVE, "-": _ADDITIVE, "*": _MULTIPLICATIVE, "/": _MULTIPLICATIVE}
+    return _POWER if sign == "**" else ranks.get(sign, _ATOM)
 
 
-def _formula(operand: Formula | float) -> Formula:
-    return operand if isinstance(operand, Formula) else Number(operand)
-
-
-def metric(name: str) -> Quantity:
+def metric(name: str) -> Formula:
     """A metric of the catalogue, from the same sample; it is collected where this is asked for."""
-    return Quantity(name)
+    return Formula("", name=name)
 
 
-def metric_of_visit(name: str) -> Quantity:
+def metric_of_visit(name: str) -> Formula:
     """A metric that may lie in another session of the same visit and kind.
 
     For parts that ncu does not collect in one pass, in sessions of their own.
     """
-    return Quantity(name, Origin.VISIT)
+    return Formula("", name=name, origin=Origin.VISIT)
 
 
-def stated(field: str) -> Quantity:
+def stated(field: str) -> Formula:
     """What the workload states for a cell: a field of `CellStatus`."""
-    return Quantity(field, Origin.CELL)
+    return Formula("", name=field, origin=Origin.CELL)
 
 
-def of_gpu(field: str) -> Quantity:
+def of_gpu(field: str) -> Formula:
     """What is known of the GPU: a field of `Environment`."""
-    return Quantity(field, Origin.GPU)
+    return Formula("", name=field, origin=Origin.GPU)
 
 
 def needed_metrics(formula: Formula | None) -> tuple[str, ...]:

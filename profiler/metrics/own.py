@@ -1,7 +1,7 @@
 """Metrics of a user: a name, a formula over the catalogue, written as text, and a unit.
 
 `parse_formula` makes of the text what the catalogue's own derived metrics have (`Formula`), so that
-one evaluator computes both, over whole columns (`analyse/derived.py`).
+one evaluator computes both, over whole columns (`analyse/metric_values.py`).
 `profiler/kernels/arithmetic.py` reads the text; its own evaluator gives one number and knows no
 missing ones. Only what stands in `_formula` is understood.
 """
@@ -16,11 +16,8 @@ from dataclasses import dataclass
 from profiler.kernels.arithmetic import ExpressionError, syntax_tree
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.formulas import (
-    Extreme,
+    EXTREMES,
     Formula,
-    Number,
-    Operation,
-    Quantity,
     metric,
     needed_metrics,
     stated,
@@ -34,7 +31,6 @@ _SIGNS: dict[type[ast.operator], str] = {
     ast.Div: "/",
     ast.Pow: "**",
 }
-_EXTREMES = ("max", "min")
 
 
 @dataclass(frozen=True)
@@ -57,27 +53,27 @@ def parse_formula(text: str) -> Formula:
     Numbers, names of the catalogue, `+ - * / **`, brackets, `min` and `max`.
     """
     formula = _formula(syntax_tree(text, "formula", most_characters=MAX_CHARACTERS))
-    if next(formula.quantities(), None) is None:
+    if not isinstance(formula, Formula) or next(formula.quantities(), None) is None:
         raise ExpressionError("names no metric")
     return formula
 
 
-def _formula(node: ast.expr) -> Formula:
+def _formula(node: ast.expr) -> Formula | float:
     match node:
         case ast.Constant(value=int() | float() as value) if _is_number(value):
-            return Number(float(value))
+            return float(value)
         case ast.Name(id=name):
             return _quantity(name)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS:
-            return Operation(_SIGNS[type(op)], _formula(left), _formula(right))
+            return Formula(_SIGNS[type(op)], (_formula(left), _formula(right)))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return Operation("*", Number(-1.0), _formula(operand))
+            return Formula("*", (-1.0, _formula(operand)))
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return _formula(operand)
-        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in _EXTREMES:
+        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in EXTREMES:
             if len(parts) < 2:
                 raise ExpressionError(f"{name} takes two values or more")
-            return Extreme(name, tuple(map(_formula, parts)))
+            return Formula(name, tuple(map(_formula, parts)))
     raise ExpressionError(
         f"'{ast.unparse(node)}' is not arithmetic; there are numbers, metrics, + - * / **, min "
         "and max"
@@ -91,7 +87,7 @@ def _is_number(value: float) -> bool:
         return False
 
 
-def _quantity(name: str) -> Quantity:
+def _quantity(name: str) -> Formula:
     """The quantity of a name: measured, or stated by the workload."""
     entry = CATALOGUE.get(name)
     if entry is None:

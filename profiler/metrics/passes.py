@@ -15,6 +15,7 @@ from importlib.resources import files
 
 from profiler.metrics.catalogue import CATALOGUE, PassClass
 from profiler.metrics.queries import (
+    COMMONEST,
     catalogue_name,
     in_parts,
     ncu_name,
@@ -24,7 +25,6 @@ from profiler.metrics.queries import (
     pass_class,
     with_needs,
 )
-from profiler.metrics.raw_names import COMMONEST
 
 
 def conflicts(capability: str | None) -> tuple[frozenset[str], ...]:

@@ -21,8 +21,7 @@ import pandas as pd
 
 from profiler.errors import ParseError
 from profiler.notices import Notice, NoticeKind
-from profiler.parse.bounded_files import read_content
-from profiler.parse.byte_lines import EXPORT_REMEDY, LineSource, opened
+from profiler.parse.bounded_files import EXPORT_REMEDY, LineSource, opened, read_content
 from profiler.parse.ncu_details import RuleRow, read_details
 from profiler.parse.ncu_launches import BadCells, Launches
 from profiler.parse.ncu_lines import Scanner

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from profiler.errors import ParseError
-from profiler.parse.byte_lines import LineSource
+from profiler.parse.bounded_files import LineSource
 from profiler.parse.ncu_launches import is_identity
 
 MAX_COLUMNS = 20_000

@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profiler.parse.byte_lines import LineSource, opened
+from profiler.parse.bounded_files import LineSource, opened
 
 _ADDRESS = re.compile(r"(?:0x)?([0-9a-fA-F]{1,15})")
 _FOLDED = "..."

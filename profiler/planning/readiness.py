@@ -19,8 +19,7 @@ from pathlib import Path
 
 from profiler.collect.programs import find_program
 from profiler.errors import SpecError, nearest_file
-from profiler.metrics.queries import is_raw_name
-from profiler.metrics.raw_names import COMMONEST, misspelling
+from profiler.metrics.queries import COMMONEST, is_raw_name, misspelling
 from profiler.model import ALPHA, FEWEST_BLOCKS, Plan
 from profiler.notices import Notice, NoticeKind, remedy, text
 from profiler.planning.cuda_file import Fault, cuda_faults, cuda_notes

@@ -160,7 +160,7 @@ def replay(recorded: RecordedSpace, strategy_name: str, budget: int, seed: int) 
     best: float | None = None
     for _ in range(min(budget, len(recorded.space))):
         start = time.perf_counter()
-        configuration = strategy.ask()
+        configuration = next(strategy)
         seconds.append(time.perf_counter() - start)
         params = recorded.space.params(configuration)
         invalid += not all(condition.value(params) for condition in recorded.conditions)

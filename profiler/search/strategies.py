@@ -8,10 +8,9 @@ and cannot be told which configurations are valid.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Protocol
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,54 +76,46 @@ DRAWS = 8
 """Random configurations of which the one with the best aligned sizes is proposed."""
 
 
-class Exhaustive:
+Strategy = Iterator[int]
+"""Configurations that are valid and were not proposed before, by a history's values.
+
+It may be asked several times before a value comes. Its history may hold values of configurations
+that it did not propose: a baseline, or what an earlier search measured. The next one is asked for
+only where one is unseen.
+"""
+
+
+def exhaustive(history: SearchHistory, _: np.random.Generator) -> Strategy:
     """Every configuration, in the order of the space."""
-
-    def __init__(self, history: SearchHistory, rng: np.random.Generator) -> None:
-        del rng  # there is one order
-        self._history = history
-        self._next = 0
-
-    def ask(self) -> int:
-        """The first unseen configuration."""
-        while self._history.seen[self._next]:
-            self._next += 1
-        self._history.see(self._next)
-        return self._next
+    first = 0
+    while True:
+        while history.seen[first]:
+            first += 1
+        history.see(first)
+        yield first
 
 
-class RandomSearch:
+def random_search(history: SearchHistory, rng: np.random.Generator) -> Strategy:
     """Configurations in random order, each once."""
-
-    def __init__(self, history: SearchHistory, rng: np.random.Generator) -> None:
-        self._history = history
-        self._order = iter(rng.permutation(len(history.space)).tolist())
-
-    def ask(self) -> int:
-        """The next unseen configuration of a random order."""
-        configuration: int = next(c for c in self._order if not self._history.seen[c])
-        self._history.see_random_draw(configuration)
-        return configuration
+    for configuration in rng.permutation(len(history.space)).tolist():
+        if not history.seen[configuration]:
+            history.see_random_draw(configuration)
+            yield configuration
 
 
-class AlignedSizes:
+def aligned_sizes(history: SearchHistory, rng: np.random.Generator) -> Strategy:
     """Proposals by sizes alone: of a few random ones that whose large sizes two divides most often.
 
     Warps, vectors, banks and sectors are powers of two: a size with many factors of two fills them.
+    Where sizes are equal, any of those drawn.
     """
-
-    def __init__(self, history: SearchHistory, rng: np.random.Generator) -> None:
-        self._history = history
-        self._rng = rng
-        self._factors = _factors_of_two(history.space)
-
-    def ask(self) -> int:
-        """The unseen configuration of those drawn; where sizes are equal, any of them."""
-        unseen = np.flatnonzero(~self._history.seen)
-        drawn = self._rng.choice(unseen, min(DRAWS, len(unseen)), replace=False)
-        configuration = int(drawn[np.argmax(self._factors[drawn])])
-        self._history.see(configuration)
-        return configuration
+    factors = _factors_of_two(history.space)
+    while True:
+        unseen = np.flatnonzero(~history.seen)
+        drawn = rng.choice(unseen, min(DRAWS, len(unseen)), replace=False)
+        configuration = int(drawn[np.argmax(factors[drawn])])
+        history.see(configuration)
+        yield configuration
 
 
 def _factors_of_two(space: SearchSpace) -> NDArray[np.int64]:
@@ -173,7 +164,10 @@ class ModelSearch:
         self._until = 0
         """Number of observations up to which the model is not fitted anew."""
 
-    def ask(self) -> int:
+    def __iter__(self) -> Strategy:
+        return self
+
+    def __next__(self) -> int:
         """The most promising candidate; any unseen configuration while nothing has a value."""
         if self._history.best is None:
             configuration = int(self._rng.choice(np.flatnonzero(~self._history.seen)))
@@ -251,41 +245,21 @@ RANDOM = 20
 """Without these the model may settle in a part of the space that is not the best one."""
 
 
-class Strategy(Protocol):
-    """Proposes configurations that are valid and were not proposed before, by a history's values.
-
-    It may be asked several times before a value comes. Its history may hold values of
-    configurations that it did not propose: a baseline, or what an earlier search measured.
-    """
-
-    def ask(self) -> int:
-        """The next configuration; there must be an unseen one."""
-        ...
-
-
-class Portfolio:
+def portfolio(history: SearchHistory, rng: np.random.Generator) -> Strategy:
     """Aligned sizes, the model and random draws at first; from there on the model alone."""
-
-    def __init__(self, history: SearchHistory, rng: np.random.Generator) -> None:
-        for_random, for_model, for_aligned = rng.spawn(3)
-        model = ModelSearch(history, for_model)
-        self._turns: Iterator[Strategy] = itertools.chain(
-            itertools.repeat(AlignedSizes(history, for_aligned), ALIGNED),
-            itertools.repeat(model, EARLY),
-            itertools.repeat(RandomSearch(history, for_random), RANDOM),
-            itertools.repeat(model),
-        )
-
-    def ask(self) -> int:
-        """The proposal of the strategy whose turn it is."""
-        return next(self._turns).ask()
+    for_random, for_model, for_aligned = rng.spawn(3)
+    model = ModelSearch(history, for_model)
+    yield from islice(aligned_sizes(history, for_aligned), ALIGNED)
+    yield from islice(model, EARLY)
+    yield from islice(random_search(history, for_random), RANDOM)
+    yield from model
 
 
 STRATEGIES: Mapping[str, Callable[[SearchHistory, np.random.Generator], Strategy]] = {
-    "portfolio": Portfolio,
+    "portfolio": portfolio,
     "model": ModelSearch,
-    "random": RandomSearch,
-    "exhaustive": Exhaustive,
+    "random": random_search,
+    "exhaustive": exhaustive,
 }
 
 

@@ -16,9 +16,8 @@ from typing import Any
 
 from profiler.errors import ParseError
 from profiler.kernels.arithmetic import MAX_CHARACTERS, ExpressionError, parse
-from profiler.search.conditions import constrained_space
 from profiler.search.json_files import list_of, mapping_of, read_json, text_of
-from profiler.search.space import Parameter, SearchSpace, Value
+from profiler.search.space import Parameter, SearchSpace, Value, constrained_space
 
 MAX_BYTES = 16 * 2**20
 MAX_PARAMETERS = 200

@@ -239,7 +239,7 @@ def _program_files(argv: Sequence[str], folder: Path) -> tuple[Path, ...]:
 
     Other files are left out: an output that is written again each time would make every key new.
     """
-    from profiler.parse.shared_objects import shared_objects  # noqa: PLC0415 - 50 ms, for few
+    from profiler.parse.machine_code import shared_objects  # noqa: PLC0415 - 50 ms, for few
 
     programs = [folder / word for word in argv[1:] if _is_program(folder / word)]
     with contextlib.suppress(SpecError):  # said where the program is started

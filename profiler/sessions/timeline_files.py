@@ -27,8 +27,8 @@ from profiler.machine.installs import importer_fault
 from profiler.machine.tool_output import printed
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
+from profiler.parse.nsys_attribution import inside, visits
 from profiler.parse.timeline_files import TimelineFacts, has_timeline, write_timeline
-from profiler.parse.timeline_visits import inside, visits
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL
 

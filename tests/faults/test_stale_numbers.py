@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from whole_runs import attempts
 
-from profiler.parse.shared_objects import shared_objects
+from profiler.parse.machine_code import shared_objects
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec

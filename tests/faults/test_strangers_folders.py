@@ -24,8 +24,7 @@ from profiler.parse.stamps import read_stamps
 from profiler.run_folder.folder import compress, resumable
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.redact import without_names, without_names_in_errors
-from profiler.search.conditions import constrained_space
-from profiler.search.space import Parameter
+from profiler.search.space import Parameter, constrained_space
 
 REPO = Path(__file__).parents[2]
 

@@ -20,7 +20,7 @@ from profiler.metrics.passes import (
     kernel_runs,
     ncu_launch_seconds,
 )
-from profiler.metrics.raw_names import CHIPS
+from profiler.metrics.queries import CHIPS
 from profiler.run_folder.archive import open_run
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.analyse.derived import add_own
+from profiler.analyse.metric_values import add_own
 from profiler.errors import SpecError
 from profiler.kernels.arithmetic import ExpressionError
 from profiler.metrics.labels import own_label

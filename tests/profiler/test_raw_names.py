@@ -1,10 +1,9 @@
 import pytest
 
-from profiler.metrics import raw_names
+from profiler.metrics import queries
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.explain import explain_metrics
-from profiler.metrics.queries import ncu_name
-from profiler.metrics.raw_names import CHIPS, COMMONEST, listed, misspelling
+from profiler.metrics.queries import CHIPS, COMMONEST, listed, misspelling, ncu_name
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_chips_without_a_list_are_not_judged():
 
 @pytest.mark.parametrize("capability", CHIPS)
 def test_names_of_the_catalogue_would_pass_if_they_were_raw(monkeypatch, capability):
-    monkeypatch.setattr(raw_names, "_known", frozenset)
+    monkeypatch.setattr(queries, "_known", frozenset)
     names = {ncu_name(name, capability) for name in CATALOGUE} - {None}
     assert len(names) > 50
     assert not [name for name in names if misspelling(name, capability)]

@@ -106,7 +106,7 @@ def test_more_observations_than_the_model_takes_repeat_nothing():
     assert history.unseen_count == 300 > MOST_OBSERVATIONS
     proposals = []
     for _ in range(30):
-        proposals.append(search.ask())
+        proposals.append(next(search))
         history.tell(proposals[-1], 1.0 + abs(proposals[-1] - 301))
     assert len(set(proposals)) == 30
     assert all(configuration % 2 for configuration in proposals)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from profiler.errors import ParseError, UsageError
 from profiler.kernels.arithmetic import ExpressionError, parse
-from profiler.search.conditions import constrained_space, derived_conditions
-from profiler.search.space import Parameter, SearchSpace
+from profiler.search.space import Parameter, SearchSpace, constrained_space, derived_conditions
 from profiler.search.t1 import parse_values, read_t1, t1_document
 from profiler.search.t4 import RecordedResult, read_t4, t4_document
 

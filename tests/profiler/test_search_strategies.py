@@ -20,8 +20,8 @@ from profiler.search.strategies import (
     EARLY,
     RANDOM,
     STRATEGIES,
-    AlignedSizes,
     SearchHistory,
+    aligned_sizes,
     make_strategy,
 )
 from profiler.search.t1 import TuningProblem, t1_document
@@ -77,7 +77,7 @@ def test_proposals_before_values_and_values_of_others_repeat_nothing(name, data)
     proposed = set()
     for _ in range(40):
         if history.unseen_count and (not open_proposals or data.draw(st.booleans())):
-            configuration = strategy.ask()
+            configuration = next(strategy)
             assert 0 <= configuration < len(space)
             assert configuration not in proposed
             open_proposals.append(configuration)
@@ -97,11 +97,11 @@ def test_proposals_before_values_and_values_of_others_repeat_nothing(name, data)
 def test_a_space_of_one_and_one_where_all_fails_are_searched_to_their_end(name):
     lonely = SearchSpace.of_configurations([{"x": 1}])
     history = SearchHistory(lonely)
-    assert make_strategy(name, history, 1).ask() == 0
+    assert next(make_strategy(name, history, 1)) == 0
     history = SearchHistory(bowl((3, 2, 2))[0].space)
     strategy = make_strategy(name, history, 1)
     while history.unseen_count:
-        configuration = strategy.ask()
+        configuration = next(strategy)
         history.tell(configuration, None)
     assert history.best is None
 
@@ -140,7 +140,7 @@ def test_no_value_has_a_say_in_the_random_turns_of_a_portfolio(seed):
         strategy = make_strategy("portfolio", history, seed)
         proposals.append([])
         for _ in range(random_turns[-1] + 10):
-            configuration = strategy.ask()
+            configuration = next(strategy)
             history.tell(configuration, 1.0 + abs(sign * configuration - 500))
             proposals[-1].append(configuration)
         assert history.random_draws == {proposals[-1][turn] for turn in random_turns}
@@ -161,8 +161,8 @@ def test_no_value_has_a_say_in_the_random_turns_of_a_portfolio(seed):
 def aligned_draws(configurations, count, seed=1):
     """Configurations by their sizes alone, in the order in which they are proposed."""
     history = SearchHistory(SearchSpace.of_configurations(configurations))
-    aligned = AlignedSizes(history, np.random.default_rng(seed))
-    return [history.space.params(aligned.ask()) for _ in range(count)]
+    aligned = aligned_sizes(history, np.random.default_rng(seed))
+    return [history.space.params(next(aligned)) for _ in range(count)]
 
 
 def test_sizes_that_fill_warps_are_proposed_before_others():

@@ -23,14 +23,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.combine import Ranges, combine_metric
-from profiler.analyse.derived import evaluate
+from profiler.analyse.metric_values import Ranges, combine_metric, evaluate
 from profiler.analyse.why.account import logarithmic_mean
 from profiler.analyse.why.facts import COMPUTE, ELAPSED_PEAK, ISSUE_ACTIVE, MEMORY
 from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile
 from profiler.metrics.catalogue import CATALOGUE, ROOF_PREFIX, TENSOR_TYPES
 from profiler.metrics.explain import FMA_PEAK
-from profiler.metrics.formulas import Formula, Quantity, needed_metrics
+from profiler.metrics.formulas import Formula, needed_metrics
 from profiler.metrics.queries import ncu_name, ncu_names
 from profiler.parse.ncu_source import OPCODE
 from profiler.parse.nvtx_cells import NvtxRange
@@ -353,7 +352,7 @@ def _share_formula(roof: str) -> Formula:
 def _values(formula: Formula, ranges: Ranges, compute_capability: str | None) -> pd.Series[Any]:
     """Percent of the hardware's roof that each range reached."""
 
-    def lookup(quantity: Quantity) -> pd.Series[Any]:
+    def lookup(quantity: Formula) -> pd.Series[Any]:
         values = pd.Series(combine_metric(ranges, quantity.name, compute_capability))
         part = _FIRST_PARTS.get(quantity.name)
         if part is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profiler.analyse.between_runs import REFUSED_WORDS, Reason
-from profiler.analyse.derived import build_fact
+from profiler.analyse.metric_values import build_fact
 from profiler.comparison.programs import Program, Retuned
 from profiler.comparison.runs import ComparedRun, is_correct
 from profiler.findings.counters import TIME_AGAIN, Move, move_size

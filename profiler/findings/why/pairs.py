@@ -32,8 +32,7 @@ from profiler.analyse.why.kernel_profiles import (
     KernelProfile,
 )
 from profiler.analyse.why.roofs import BYTES, RoofAccount, roof_account
-from profiler.analyse.why.sass_code import executed_by_class
-from profiler.analyse.why.sass_diff import common_instructions
+from profiler.analyse.why.sass_code import common_instructions, executed_by_class
 from profiler.analyse.why.waited_for import QUEUE
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.findings.why.cells import CellWhy, cell_why

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
-from profiler.analyse.derived import add_build_facts, add_derived, add_own, add_status_facts
 from profiler.analyse.judge import Rules
+from profiler.analyse.metric_values import add_build_facts, add_derived, add_own, add_status_facts
 from profiler.analyse.range_counters import range_counters
 from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import came_back, share_duplicates

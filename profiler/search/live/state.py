@@ -88,7 +88,7 @@ class LiveSearch:
 
     def _propose_again(self, configuration: int) -> None:
         if not self.diverged:
-            proposal = self._strategy.ask()
+            proposal = next(self._strategy)
             self.diverged = proposal != configuration
             if self.diverged:  # nobody measured it: it may be proposed later
                 self._history.seen[proposal] = False
@@ -133,7 +133,7 @@ class LiveSearch:
 
     def propose(self) -> str:
         """Id of the variant that the strategy proposes; there must be an unseen one."""
-        configuration = self._strategy.ask()
+        configuration = next(self._strategy)
         variant = self._id_of[configuration]
         is_random_draw = configuration in self._history.random_draws
         self._write(Proposed(variant, dict(self._params[variant]), is_random_draw))

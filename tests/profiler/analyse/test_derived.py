@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from analyse_frames import launch, make_cell, ours, samples_of
 
-from profiler.analyse.derived import (
+from profiler.analyse.metric_values import (
     add_build_facts,
     add_derived,
     add_status_facts,
@@ -21,7 +21,7 @@ from profiler.analyse.samples import SampleOrigin, missing_metrics, samples_from
 from profiler.analyse.summary import summarise
 from profiler.metrics import passes
 from profiler.metrics.catalogue import CATALOGUE, Combine, Metric, PassClass
-from profiler.metrics.formulas import Number, Quantity, metric, of_gpu, stated
+from profiler.metrics.formulas import metric, of_gpu, stated
 from profiler.model import BuildResult, CellStatus, Environment, KernelFacts, Outcome
 
 SESSION = {"session": "timing-0", "collector": "ncu", "kind": "timing"}
@@ -143,7 +143,7 @@ def test_every_metric_of_build_and_runner_names_the_field_of_its_value():
         (100 * (metric("a") / metric("b")), "100 · (a ÷ b)"),
         (metric("a") / metric("b") / 1e3 - of_gpu("sm_count"), "a ÷ b ÷ 1,000 - gpu.sm_count"),
         (metric("a") - (metric("b") - 0.5), "a - (b - 0.5)"),
-        (Number(2) * Quantity("a"), "2 · a"),
+        (2 * metric("a"), "2 · a"),
     ],
 )
 def test_a_formula_is_written_with_the_brackets_that_it_needs(formula, text):

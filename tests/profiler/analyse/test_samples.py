@@ -13,7 +13,7 @@ from analyse_frames import Range, launch, make_cell, ours
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.analyse.derived import add_derived
+from profiler.analyse.metric_values import add_derived
 from profiler.analyse.samples import (
     SAMPLE_COLUMNS,
     SampleOrigin,

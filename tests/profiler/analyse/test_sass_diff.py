@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiler.analyse.why import sass_diff
-from profiler.analyse.why.sass_code import instruction_class
-from profiler.analyse.why.sass_diff import common_instructions, normalised
+from profiler.analyse.why.sass_code import common_instructions, instruction_class, normalised
 from profiler.parse.ncu_source import Listing, opcode, read_source_page
 
 PAGES = Path(__file__).parents[2] / "recordings/ncu-source-2025.3.1"

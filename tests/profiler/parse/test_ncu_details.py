@@ -6,7 +6,7 @@ from ncu_samples import DETAIL, HEAD, LAUNCH, RULE, capture, details_page, known
 from profiler.errors import ParseError
 from profiler.notices import NoticeKind
 from profiler.parse.ncu_csv import parse_ncu_csv
-from profiler.parse.ncu_labels import LABELS, metric_name
+from profiler.parse.ncu_details import LABELS, metric_name
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
 
 SOL = "GPU Speed Of Light Throughput"

@@ -8,6 +8,7 @@ from nsys_exports import WORKER, ExportFile
 
 from profiler.errors import ParseError
 from profiler.parse.nsys import read_nsys
+from profiler.parse.nsys_attribution import cuts, full_window, inside, launches, visits, window_of
 from profiler.parse.timeline_files import (
     FACTS_FILE,
     OPERATIONS_FILE,
@@ -15,7 +16,6 @@ from profiler.parse.timeline_files import (
     read_timeline,
     write_timeline,
 )
-from profiler.parse.timeline_visits import cuts, full_window, inside, launches, visits, window_of
 
 DOMAIN_ID = 3
 FACTS = TimelineFacts("nsys", "cuda", "visits", "2025.3.2", "3.20.3")

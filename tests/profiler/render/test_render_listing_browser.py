@@ -7,7 +7,7 @@ import pytest
 from browser_pages import open_page
 from explained_runs import answer_pair, softmax_findings
 
-from profiler.analyse.why.sass_diff import common_instructions
+from profiler.analyse.why.sass_code import common_instructions
 from profiler.render.page import render_page
 
 ROWS = """() => [...document.querySelectorAll("#listing tbody tr")].map((row) =>
