@@ -9,9 +9,7 @@ runs gave weighs more. Short kernels have more of it.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 
 Floats = npt.NDArray[np.float64]
-Ranks = npt.NDArray[np.uint8]
 
 CONFIDENCE = 0.95
 FEWEST = 3
@@ -43,13 +40,10 @@ COVERED = 3.5
 _HALF_WIDTH = float(-ndtri((1 - CONFIDENCE) / 2))
 _CHUNK_VALUES = 1024
 """Values per call: their resamples stay in a processor's cache, and a call's own cost is shared."""
-_MOST_COMPARED = 128
-"""Values of a row beyond which there is no network of comparisons. Below 256: the rank of a value
-has one byte."""
-_MOST_COUNTED = 20
-"""Values of a row up to which medians of its resamples are counted: of 32 it takes as long."""
+_MOST_RESAMPLED = 128
+"""Values of a row beyond which the ranks of middle values are drawn instead of all values."""
 _VALUES_AT_ONCE = 2**20
-"""Values of resamples of long rows that are in memory together."""
+"""Values of resamples of a long row that are in memory together."""
 
 
 def median_intervals(rows: Floats) -> tuple[Floats, Floats]:
@@ -115,7 +109,7 @@ def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
     By the formulas of `scipy.stats.bootstrap` (Efron and Tibshirani 1993, 14.3), which takes three
     times as long for many short rows; the tests compare both.
     """
-    medians = _ordered_medians(rows)
+    medians = np.sort(drawn_medians(rows), axis=-1)
     tail = (1 - CONFIDENCE) / 2
     tails = _bca_tails(rows, medians, tail)
     unanswered = np.isnan(tails).any(axis=-1, keepdims=True)
@@ -133,7 +127,7 @@ def drawn_medians(rows: Floats) -> Floats:
     place of a value is n times it, without its fraction. That takes no longer for a million values.
     """
     n = rows.shape[-1]
-    if n <= _MOST_COMPARED:
+    if n <= _MOST_RESAMPLED:
         return resampled_medians(rows)
     generator = np.random.default_rng(SEED)
     lower_middle = (n + 1) // 2
@@ -147,102 +141,18 @@ def drawn_medians(rows: Floats) -> Floats:
 
 
 def resampled_medians(rows: Floats) -> Floats:
-    """Median of each resample of all rows together, by the same places: (rows, RESAMPLES)."""
-    if rows.shape[-1] > _MOST_COMPARED:
-        return _resampled_part_by_part(rows)
-    ordered = np.sort(rows, axis=-1)
-    low, high = (
-        np.take_along_axis(ordered, ranks.T.astype(np.intp, order="C"), axis=-1)
-        for ranks in _middle_ranks(rows)
-    )
-    medians: Floats = (low + high) / 2
-    return medians
+    """Median of each resample of all rows together, by the same places: (rows, RESAMPLES).
 
-
-def _ordered_medians(rows: Floats) -> Floats:
-    """The values of `drawn_medians` in ascending order: (rows, RESAMPLES).
-
-    Of short rows few pairs of values can be the middle ones: they are counted, and not sorted.
+    Part by part: of long rows all resamples would take a thousand times their memory.
     """
-    count, n = rows.shape
-    if n > _MOST_COUNTED:
-        return np.sort(drawn_medians(rows), axis=-1)
-    low, high = _middle_ranks(rows)
-    pairs = (low.astype(np.intp) + n * np.arange(count)) * n + high
-    drawn = np.bincount(pairs.ravel(), minlength=count * n * n).reshape(count, -1)
-    ordered = np.sort(rows, axis=-1)
-    medians = ((ordered[:, :, np.newaxis] + ordered[:, np.newaxis]) / 2).reshape(count, -1)
-    order = np.argsort(medians, axis=-1)
-    times = np.take_along_axis(drawn, order, axis=-1)
-    in_order: Floats = np.take_along_axis(medians, order, axis=-1)
-    return np.repeat(in_order.ravel(), times.ravel()).reshape(count, -1)
-
-
-def _middle_ranks(rows: Floats) -> tuple[Ranks, Ranks]:
-    """Ranks of both middle values of each resample in its row: (RESAMPLES, rows) each.
-
-    By a network of comparisons over all resamples at once. It compares the ranks of values in their
-    row, of one byte each, which is 2 to 6 times as fast as comparing the values. Resamples come
-    first in memory: a place of all rows is copied at once.
-    """
-    n = rows.shape[-1]
-    ranks = np.empty((n, len(rows)), dtype=np.uint8)
-    ranks_by_place = np.arange(n, dtype=np.uint8)[:, np.newaxis]
-    np.put_along_axis(ranks, np.argsort(rows, axis=-1).T, ranks_by_place, axis=0)
-    places = [ranks[of_resamples] for of_resamples in _resamples(n).T]
-    for first, second in _median_network(n):
-        smaller = np.minimum(places[first], places[second])
-        np.maximum(places[first], places[second], out=places[second])
-        places[first] = smaller
-    return places[(n - 1) // 2], places[n // 2]
-
-
-def _resampled_part_by_part(rows: Floats) -> Floats:
-    """Resampled medians of long rows: all resamples would take a thousand times their memory."""
     n = rows.shape[-1]
     generator = np.random.default_rng(SEED)
-    at_once = max(1, _VALUES_AT_ONCE // rows.size)
-    middle = ((n - 1) // 2, n // 2)
+    at_once = max(1, _VALUES_AT_ONCE // n)
     parts: list[Floats] = []
     for start in range(0, RESAMPLES, at_once):
         places = generator.integers(0, n, (min(at_once, RESAMPLES - start), n))
-        ordered = np.partition(rows[:, places], middle, axis=-1)
-        parts.append((ordered[..., middle[0]] + ordered[..., middle[1]]) / 2)
+        parts.append(np.array([_medians(row[places]) for row in rows]))  # one fits into a cache
     return np.concatenate(parts, axis=-1)
-
-
-@cache
-def _median_network(n: int) -> tuple[tuple[int, int], ...]:
-    """Pairs of places to bring in order, one after the other, so that the middle is sorted.
-
-    Batcher's odd-even merge sort (Knuth, The Art of Computer Programming, 5.2.2, algorithm M),
-    without what moves no value to the middle.
-    """
-    pairs = []
-    for size in itertools.takewhile(
-        lambda size: size < n, (2**power for power in itertools.count())
-    ):
-        for step in itertools.takewhile(bool, (size >> power for power in itertools.count())):
-            for start in range(step % size, n - step, 2 * step):
-                places = range(start, min(start + step, n - step))
-                pairs += [(at, at + step) for at in places if _merged(at, step, size)]
-    needed, comparisons = {(n - 1) // 2, n // 2}, []
-    for pair in reversed(pairs):
-        if not needed.isdisjoint(pair):
-            needed.update(pair)
-            comparisons.append(pair)
-    return tuple(reversed(comparisons))
-
-
-def _merged(place: int, step: int, size: int) -> bool:
-    """Whether two places belong to the same merge of lists of a size."""
-    return place // (2 * size) == (place + step) // (2 * size)
-
-
-@cache
-def _resamples(n: int) -> npt.NDArray[np.int64]:
-    """Places of the values of each resample of n values: (RESAMPLES, n)."""
-    return np.random.default_rng(SEED).integers(0, n, (RESAMPLES, n))
 
 
 def _bca_tails(rows: Floats, medians: Floats, tail: float) -> Floats:

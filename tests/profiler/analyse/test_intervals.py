@@ -27,10 +27,16 @@ def test_equal_values_are_their_own_interval():
     assert low[1] < high[1]
 
 
+def places_of_resamples(n):
+    """Places of the values of each resample of n values."""
+    generator = np.random.default_rng(intervals.SEED)
+    return generator.integers(0, n, (intervals.RESAMPLES, n))
+
+
 @pytest.mark.parametrize("n", range(3, 27))
-def test_the_network_finds_the_median_of_every_resample(n):
+def test_every_resample_has_its_median(n):
     rows = GENERATOR.integers(0, n, size=(3, n)).astype(float)  # with equal values
-    resamples = rows[:, intervals._resamples(n)]
+    resamples = rows[:, places_of_resamples(n)]
     assert np.array_equal(intervals.resampled_medians(rows), np.median(resamples, axis=-1))
 
 
@@ -85,7 +91,7 @@ def test_medians_of_long_rows_are_drawn_as_resampling_gives_them() -> None:
 
 def test_resamples_of_long_rows_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = GENERATOR.normal(size=(2, 200))
-    wanted = np.median(rows[:, intervals._resamples(200)], axis=-1)
+    wanted = np.median(rows[:, places_of_resamples(200)], axis=-1)
     monkeypatch.setattr(intervals, "_VALUES_AT_ONCE", 10_000)
     assert np.array_equal(intervals.resampled_medians(rows), wanted)
 
