@@ -22,8 +22,8 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from itertools import groupby
@@ -146,15 +146,25 @@ def read_traces(paths: Sequence[Path], limit: int | None = None) -> Timeline:
     traces = [_read_trace(path, limit) for path in paths]
     base_ns = min((trace.base_ns for trace in traces), default=0)
     on_gpu = any(_is_of_device(e.category) for trace in traces for e in trace.events)
-    rows = _Rows()
-    for number, trace in enumerate(traces):
-        rows.add(number, trace, trace.base_ns - base_ns, on_gpu=on_gpu)
-    ranges = rows.ranges.frame()
+    # Rows by columns: a mapping for each row would take ten times the memory.
+    columns: dict[str, dict[str, list[Any]]] = {
+        "operations": {name: [] for name in OPERATION_COLUMNS},
+        "ranges": {name: [] for name in RANGE_COLUMNS},
+        "api": {name: [] for name in API_COLUMNS},
+    }
+    for table, row in _rows(traces, base_ns, on_gpu=on_gpu):
+        for name, values in columns[table].items():
+            values.append(row.get(name))
+    frames = {
+        table: pd.DataFrame({name: column_of(name, values) for name, values in of_table.items()})
+        for table, of_table in columns.items()
+    }
+    ranges = frames["ranges"]
     order = np.lexsort((-ranges["end_ns"].to_numpy(), ranges["start_ns"].to_numpy()))
     return Timeline(
-        operations=_by_start(rows.operations.frame()),
+        operations=_by_start(frames["operations"]),
         ranges=ranges.iloc[order].reset_index(drop=True),
-        api=_by_start(rows.api.frame()),
+        api=_by_start(frames["api"]),
         schema=next((trace.schema for trace in traces), None),
         unread=dict(sum((trace.unread for trace in traces), Counter()).most_common()),
     )
@@ -453,74 +463,56 @@ def _without_paths(name: str) -> str:
 # ---- rows ----------------------------------------------------------------------------------------
 
 
-class _Table:
-    """Rows by columns: a mapping for each row would take ten times the memory."""
+def _rows(traces: Sequence[_Trace], base_ns: int, *, on_gpu: bool) -> Iterator[tuple[str, Row]]:
+    """Rows of all traces, each with the name of its frame; times are since `base_ns`."""
+    correlations: dict[tuple[int, object], int] = {}
+    for number, trace in enumerate(traces):
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self.columns: dict[str, list[Any]] = {name: [] for name in columns}
+        def correlation(in_trace: object, trace_number: int = number) -> int | None:
+            """Correlation id that is unique over all traces; None where the trace has none."""
+            if _integer(in_trace) in (None, 0):
+                return None
+            return correlations.setdefault((trace_number, in_trace), len(correlations) + 1)
 
-    def append(self, row: Row) -> None:
-        for name, values in self.columns.items():
-            values.append(row.get(name))
-
-    def frame(self) -> pd.DataFrame:
-        return pd.DataFrame(
-            {name: column_of(name, values) for name, values in self.columns.items()}
-        )
+        shift_ns = trace.base_ns - base_ns
+        for table, event, row in _rows_of_trace(trace.events, correlation, on_gpu=on_gpu):
+            row["start_ns"], row["end_ns"] = event.start_ns + shift_ns, event.end_ns + shift_ns
+            yield table, row
 
 
-@dataclass
-class _Rows:
-    """Rows of the three frames, of all traces."""
-
-    operations: _Table = field(default_factory=lambda: _Table(OPERATION_COLUMNS))
-    ranges: _Table = field(default_factory=lambda: _Table(RANGE_COLUMNS))
-    api: _Table = field(default_factory=lambda: _Table(API_COLUMNS))
-    _correlations: dict[tuple[int, object], int] = field(default_factory=dict)
-
-    def add(self, number: int, trace: _Trace, shift_ns: int, *, on_gpu: bool) -> None:
-        """Add the events of one trace, `shift_ns` later than it says."""
-        elsewhere = (*_ON_DEVICE, _ASCEND_CALL)  # where calls of Ascend are shown is no process
-        hosts = Counter(e.process for e in trace.events if e.category not in elsewhere)
-        process = hosts.most_common(1)[0][0] if hosts else MISSING
-        platform = _platform(trace.events)
-        for event in trace.events:
-            times = {"start_ns": event.start_ns + shift_ns, "end_ns": event.end_ns + shift_ns}
-            if event.category == _RANGE:
-                self.ranges.append(_range(event) | times)
-                continue
-            correlation = self._correlation(number, event.facts.get("correlation"))
-            if event.category == _ASCEND_CALL:
-                made = replace(event, pid=process if hosts else None)
-                self.api.append(_call(made, correlation) | times)
-            elif event.category.endswith(_CALL_ENDS):
-                self.api.append(_call(event, correlation) | times)
-            elif event.category in _ON_DEVICE:
-                row = _operation(event, process, platform) | {"correlation": correlation}
-                self.operations.append(row | times)
-        if not on_gpu:
-            self._add_operators(number, trace, shift_ns)
-
-    def _add_operators(self, number: int, trace: _Trace, shift_ns: int) -> None:
-        for place, event in enumerate(_outermost(trace.events)):
-            # Operators have no correlation of their own; none of CUDA is in these traces.
-            correlation = self._correlation(number, place + 1)
-            times = {"start_ns": event.start_ns + shift_ns, "end_ns": event.end_ns + shift_ns}
-            self.api.append(_call(event, correlation) | times)
-            operation = {
-                "kind": OperationKind.CPU_OP.value,
-                "name": event.name,
-                "demangled": event.name,
-                "process": event.process,
-                "correlation": correlation,
-            }
-            self.operations.append(operation | times)
-
-    def _correlation(self, trace: int, in_trace: object) -> int | None:
-        """Correlation id that is unique over all traces; None where the trace has none."""
-        if _integer(in_trace) in (None, 0):
-            return None
-        return self._correlations.setdefault((trace, in_trace), len(self._correlations) + 1)
+def _rows_of_trace(
+    events: Sequence[_Event], correlation: Callable[[object], int | None], *, on_gpu: bool
+) -> Iterator[tuple[str, _Event, Row]]:
+    """Rows without their times, with the names of their frames and the events that they are of."""
+    elsewhere = (*_ON_DEVICE, _ASCEND_CALL)  # where calls of Ascend are shown is no process
+    hosts = Counter(e.process for e in events if e.category not in elsewhere)
+    process = hosts.most_common(1)[0][0] if hosts else MISSING
+    platform = _platform(events)
+    for event in events:
+        if event.category == _RANGE:
+            yield "ranges", event, _range(event)
+            continue
+        of_event = correlation(event.facts.get("correlation"))
+        if event.category == _ASCEND_CALL:
+            made = replace(event, pid=process if hosts else None)
+            yield "api", event, _call(made, of_event)
+        elif event.category.endswith(_CALL_ENDS):
+            yield "api", event, _call(event, of_event)
+        elif event.category in _ON_DEVICE:
+            row = _operation(event, process, platform) | {"correlation": of_event}
+            yield "operations", event, row
+    for place, event in enumerate(() if on_gpu else _outermost(events)):
+        # Operators have no correlation of their own; none of CUDA is in these traces.
+        of_event = correlation(place + 1)
+        yield "api", event, _call(event, of_event)
+        operation = {
+            "kind": OperationKind.CPU_OP.value,
+            "name": event.name,
+            "demangled": event.name,
+            "process": event.process,
+            "correlation": of_event,
+        }
+        yield "operations", event, operation
 
 
 def _range(event: _Event) -> Row:

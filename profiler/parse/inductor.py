@@ -164,25 +164,23 @@ class _Heading:
     """Whether the next choice is the first of its table, which is sorted by time."""
 
 
-class _Headings:
-    """The latest heading of each process that writes into a log, told by the words before lines."""
+_Headings = dict[str, _Heading]
+"""The latest heading of each process that writes into a log, told by the words before lines.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        """Operation of lines without a heading."""
-        self._latest = _Heading(name)
-        self._by_source: dict[str, _Heading] = {}
+Under no words stands the latest of all: that of lines whose process has none, or cannot be told.
+"""
 
-    def begin(self, source: str, operation: str, *, first: bool = False) -> None:
-        self._latest = self._by_source[source] = _Heading(operation, first)
 
-    def above(self, source: str) -> _Heading:
-        """Heading of a line; the latest of all where its process has none, or cannot be told."""
-        return self._by_source.get(source, self._latest) if source else self._latest
+def _begin(headings: _Headings, source: str, heading: _Heading) -> None:
+    headings[""] = headings[source] = heading
+
+
+def _above(headings: _Headings, source: str) -> _Heading:
+    return headings.get(source, headings[""])
 
 
 def _read_lines(text: str, name: str, unread: Counter[str]) -> Iterator[TunedConfig]:
-    headings = _Headings(name)
+    headings = {"": _Heading(name)}
     for line in text.splitlines():
         if len(line) > _LONGEST_LINE:
             long = any(word in line for word in _OF_ROWS)
@@ -192,37 +190,37 @@ def _read_lines(text: str, name: str, unread: Counter[str]) -> Iterator[TunedCon
         message = (line if prefix is None else line[prefix.end() :]).rstrip()
         before = "" if prefix is None else prefix["before"]
         if match := _BENCHMARKED.search(message):
-            headings.begin(_source(before, match), match["kernel"])
+            _begin(headings, _source(before, match), _Heading(match["kernel"]))
         elif match := _TABLE.search(message):
-            headings.begin(_source(before, match), match["operation"], first=True)
+            _begin(headings, _source(before, match), _Heading(match["operation"], first=True))
         elif match := _TABLE_ENDS.search(message):
-            headings.begin(_source(before, match), name)
+            _begin(headings, _source(before, match), _Heading(name))
         elif match := _TRIED.search(message):
             unread.update(_odd_time(match))
-            yield _tried(match, headings.above(_source(before, match)).operation)
+            yield _tried(match, _above(headings, _source(before, match)).operation)
         elif match := _CHOICE.search(message):
-            heading = headings.above(_source(before, match))
+            heading = _above(headings, _source(before, match))
             if _odd_time(match) and heading.operation == name:
                 continue  # words of another program
             unread.update(_odd_time(match))
             yield _choice(match, heading.operation, best=heading.first)
             heading.first = False
         elif "autotuning" in message.lower() or "best config" in message:
-            yield from _of_triton(message, before, headings)
+            yield from _of_triton(message, before, name, headings)
 
 
-def _of_triton(message: str, before: str, headings: _Headings) -> Iterator[TunedConfig]:
+def _of_triton(message: str, before: str, name: str, headings: _Headings) -> Iterator[TunedConfig]:
     """What a line of TRITON_PRINT_AUTOTUNING says was tried or chosen."""
     if match := _TRIED_BY_TRITON.search(message):
         config = _config(match["config"])
         yield TunedConfig(operation=match["kernel"], choice="", config=config)
     if match := _TUNED_BY_TRITON.search(message):
-        headings.begin(_source(before, match), match["kernel"])
+        _begin(headings, _source(before, match), _Heading(match["kernel"]))
     if match := _SELECTED.search(message):
         source, config = _source(before, match), _config(match["config"])
-        operation = headings.above(source).operation
+        operation = _above(headings, source).operation
         yield TunedConfig(operation=operation, choice="", config=config, best=True)
-        headings.begin(source, headings.name)
+        _begin(headings, source, _Heading(name))
 
 
 def _source(before: str, match: re.Match[str]) -> str:

@@ -92,7 +92,7 @@ def kernel_stamps(line: Mapping[str, Any]) -> KernelStamps:
     activities = _names(str(line["activities"]))
     if not activities:
         raise ValueError("no activity has a name")
-    layout = _Layout.of(line)
+    layout = _layout(line)
     groups = (
         _Group.of(int(block), int(group), [int(word) for word in words], layout)
         for block, group, words in line["written"]
@@ -111,20 +111,12 @@ def kernel_stamps(line: Mapping[str, Any]) -> KernelStamps:
     )
 
 
-@dataclass(frozen=True)
-class _Layout:
+def _layout(line: Mapping[str, Any]) -> tuple[int, int, int]:
     """Words of a group before its stamps and in all, and bits of a stamp that are the activity."""
-
-    head: int
-    words: int
-    code_bits: int
-
-    @classmethod
-    def of(cls, line: Mapping[str, Any]) -> _Layout:
-        head, words, code_bits = int(line["head"]), int(line["words"]), int(line["code_bits"])
-        if not (_END + 3 <= head <= words <= MAX_WORDS and 0 < code_bits < _WORD_BITS):
-            raise ValueError(f"{words} words, {head} of them before {code_bits} bits of a code")
-        return cls(head, words, code_bits)
+    head, words, code_bits = int(line["head"]), int(line["words"]), int(line["code_bits"])
+    if not (_END + 3 <= head <= words <= MAX_WORDS and 0 < code_bits < _WORD_BITS):
+        raise ValueError(f"{words} words, {head} of them before {code_bits} bits of a code")
+    return head, words, code_bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,16 +142,19 @@ class _Group:
         return self.ended_ns > 0
 
     @classmethod
-    def of(cls, block: int, group: int, words: Sequence[int], layout: _Layout) -> _Group:
+    def of(
+        cls, block: int, group: int, words: Sequence[int], layout: tuple[int, int, int]
+    ) -> _Group:
         """Read the words of a group; ValueError where they are none."""
-        if len(words) > layout.words or not all(0 <= word < 2**32 for word in words):
+        head_words, most_words, code_bits = layout
+        if len(words) > most_words or not all(0 <= word < 2**32 for word in words):
             raise ValueError(f"group {group} of block {block} has {len(words)} words")
         # Zeros at the end are not in the file.
-        head = [*words[: layout.head], *[0] * (layout.head - len(words))]
+        head = [*words[:head_words], *[0] * (head_words - len(words))]
         began = head[_BEGIN + 2]
-        stamps = np.array(words[layout.head :], dtype=np.int64)
-        clocks = stamps >> layout.code_bits
-        turn = 2 ** (_WORD_BITS - layout.code_bits)  # cycles after which they are the same again
+        stamps = np.array(words[head_words:], dtype=np.int64)
+        clocks = stamps >> code_bits
+        turn = 2 ** (_WORD_BITS - code_bits)  # cycles after which they are the same again
         first = (clocks[:1] - began) % turn
         # Less than a turn of the clock's lower bits (80 ms at 1.7 GHz) lies between two stamps.
         steps = np.diff(clocks) % turn
@@ -171,9 +166,9 @@ class _Group:
             ended_ns=head[_END] + (head[_END + 1] << 32),
             began_clock=began,
             cycles=(head[_END + 2] - began) % 2**_WORD_BITS,
-            codes=stamps % 2**layout.code_bits,
+            codes=stamps % 2**code_bits,
             clocks=np.cumsum(np.concatenate([first, steps])),
-            full=len(words) == layout.words,
+            full=len(words) == most_words,
         )
 
 
