@@ -131,28 +131,67 @@ COLUMNS = (
 class Shifts:
     """How much higher each row of a newer sample lies than that of an older one, each (count,)."""
 
+    older: npt.NDArray[np.int64]
+    """Number of blocks of each row."""
+    newer: npt.NDArray[np.int64]
     middle: Floats
-    """Difference of the trimmed means."""
+    """Difference of the trimmed means; NaN where a run has no block."""
     low: Floats
     high: Floats
     """Ends of its 95 % interval; NaN where a side has fewer than `intervals.FEWEST` values."""
     freedom: Floats
     """Degrees of freedom of that interval's t distribution."""
 
+    @property
+    def errors(self) -> Floats:
+        """Standard error of each shift, by the blocks."""
+        half = (self.high - self.low) / 2
+        errors: Floats = half / scipy.stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom)
+        return errors
+
+    def likely_seen(self, levels: Floats, session_sd: Floats) -> Floats:
+        """How far beyond a margin a true shift has to lie to be found four times out of five.
+
+        By tests whose p values have to be below `levels` (count,), in two other runs, whose offsets
+        differ by another draw of `session_sd` (count,).
+        """
+        needed = scipy.stats.t.ppf(1 - levels, self.freedom)
+        strays = np.hypot(self.errors, session_sd)
+        seen: Floats = self.errors * needed + strays * scipy.stats.t.ppf(_POWER, self.freedom)
+        return seen
+
+    def widened(self, session_sd: Floats) -> Shifts:
+        """These estimates with the offsets of two sessions in the intervals."""
+        low, high = (widened(end, self.middle, session_sd) for end in (self.low, self.high))
+        return replace(self, low=low, high=high)
+
+    @property
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """By the names of `ESTIMATE_COLUMNS`."""
+        return {
+            "ratio": np.exp(self.middle),
+            "ratio_low": np.exp(self.low),
+            "ratio_high": np.exp(self.high),
+            "error": self.errors,
+            "blocks_older": self.older,
+            "blocks_newer": self.newer,
+        }
+
 
 def shifts(newer: Floats, older: Floats) -> Shifts:
     """Estimate the shift between the rows of `newer` (count, n) and of `older` (count, m)."""
+    counts = np.full(len(older), older.shape[1]), np.full(len(newer), newer.shape[1])
     middle = np.asarray(
         scipy.stats.trim_mean(newer, TRIM, axis=1) - scipy.stats.trim_mean(older, TRIM, axis=1)
     )
     if min(newer.shape[1], older.shape[1]) < FEWEST:
         nothing = np.full(len(newer), np.nan)
-        return Shifts(middle, nothing, nothing, nothing)
+        return Shifts(*counts, middle, nothing, nothing, nothing)
     test = _yuen(newer, older, "two-sided")
     interval = test.confidence_interval(CONFIDENCE)
     half = np.nan_to_num((interval.high - interval.low) / 2)
     freedom = np.nan_to_num(test.df, nan=1.0)
-    return Shifts(middle, middle - half, middle + half, freedom)
+    return Shifts(*counts, middle, middle - half, middle + half, freedom)
 
 
 def shift_tails(newer: Floats, older: Floats) -> tuple[Floats, Floats]:
@@ -291,53 +330,6 @@ def _spread() -> float:
 ESTIMATE_COLUMNS = ("ratio", "ratio_low", "ratio_high", "error", "blocks_older", "blocks_newer")
 
 
-@dataclass(frozen=True)
-class _ShiftEstimates:
-    """All pairs, each array (pairs,); NaN where a run has no block."""
-
-    older: npt.NDArray[np.int64]
-    newer: npt.NDArray[np.int64]
-    shift: Floats
-    low: Floats
-    high: Floats
-    freedom: Floats
-
-    @property
-    def errors(self) -> Floats:
-        """Standard error of each shift, by the blocks."""
-        half = (self.high - self.low) / 2
-        errors: Floats = half / scipy.stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom)
-        return errors
-
-    def likely_seen(self, levels: Floats, session_sd: Floats) -> Floats:
-        """How far beyond a margin a true shift has to lie to be found four times out of five.
-
-        By tests whose p values have to be below `levels` (count,), in two other runs, whose offsets
-        differ by another draw of `session_sd` (count,).
-        """
-        needed = scipy.stats.t.ppf(1 - levels, self.freedom)
-        strays = np.hypot(self.errors, session_sd)
-        seen: Floats = self.errors * needed + strays * scipy.stats.t.ppf(_POWER, self.freedom)
-        return seen
-
-    def widened(self, session_sd: Floats) -> _ShiftEstimates:
-        """These estimates with the offsets of two sessions in the intervals."""
-        low, high = (widened(end, self.shift, session_sd) for end in (self.low, self.high))
-        return replace(self, low=low, high=high)
-
-    @property
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """By the names of `ESTIMATE_COLUMNS`."""
-        return {
-            "ratio": np.exp(self.shift),
-            "ratio_low": np.exp(self.low),
-            "ratio_high": np.exp(self.high),
-            "error": self.errors,
-            "blocks_older": self.older,
-            "blocks_newer": self.newer,
-        }
-
-
 def estimate_ratios(older: pd.DataFrame, newer: pd.DataFrame, cells: pd.Index[Any]) -> pd.DataFrame:
     """Ratio of each cell, newer ÷ older, with its interval, and no test: ESTIMATE_COLUMNS.
 
@@ -352,19 +344,15 @@ _Groups = list[tuple[npt.NDArray[np.int64], Floats, Floats]]
 """Cells with equal numbers of blocks on both sides: (which, older values, newer values)."""
 
 
-def _estimates(groups: _Groups, count: int) -> _ShiftEstimates:
-    older, newer = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    shift, low, high, freedom = np.full((4, count), np.nan)
-    estimates = _ShiftEstimates(
-        older=older, newer=newer, shift=shift, low=low, high=high, freedom=freedom
-    )
+def _estimates(groups: _Groups, count: int) -> Shifts:
+    """Shifts of all pairs (count,)."""
+    estimates = Shifts(*np.zeros((2, count), np.int64), *np.full((4, count), np.nan))
     for cells, before, after in groups:
-        older[cells], newer[cells] = before.shape[1], after.shape[1]
-        if not before.shape[1] or not after.shape[1]:
-            continue
-        moved = shifts(after, before)
-        estimates.shift[cells], estimates.freedom[cells] = moved.middle, moved.freedom
-        estimates.low[cells], estimates.high[cells] = moved.low, moved.high
+        estimates.older[cells], estimates.newer[cells] = before.shape[1], after.shape[1]
+        if before.shape[1] and after.shape[1]:
+            moved = shifts(after, before)
+            for name in ("middle", "low", "high", "freedom"):
+                getattr(estimates, name)[cells] = getattr(moved, name)
     return estimates
 
 
@@ -494,7 +482,7 @@ def _texts(pairs: pd.DataFrame, name: str) -> Objects:
 
 
 def _with_floors(
-    verdicts: Objects, alone: dict[str, Objects], estimates: _ShiftEstimates, pairs: pd.DataFrame
+    verdicts: Objects, alone: dict[str, Objects], estimates: Shifts, pairs: pd.DataFrame
 ) -> tuple[Objects, Objects]:
     """Verdict and reason of each cell; later rules overrule earlier ones.
 

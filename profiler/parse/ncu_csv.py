@@ -1,6 +1,6 @@
 """Reads the CSV of ncu, raw or details page, from any of its versions.
 
-    bytes -> byte_lines (gzip, UTF-16) -> ncu_lines (which lines are rows) -> ncu_raw or
+    bytes -> bounded_files (gzip, UTF-16) -> ncu_lines (which lines are rows) -> ncu_raw or
     ncu_details (values in base units) -> ncu_launches (one frame)
 
 Only ParseError is ever raised, and only where there is nothing to read; what could not be read in a

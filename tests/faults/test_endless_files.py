@@ -15,7 +15,7 @@ from run_folders import FAKE_NCU
 from profiler.commands.importing import ImportRequest, import_files
 from profiler.errors import ParseError, ProfilerError, SpecError
 from profiler.importers.registry import read_files
-from profiler.parse import bounded_files, byte_lines
+from profiler.parse import bounded_files
 from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.parse.ncu_lines import MAX_COLUMNS
 from profiler.parse.nsys import read_nsys
@@ -112,7 +112,7 @@ def sparse(path, size):
 
 def test_a_file_of_zeros_is_not_read_to_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr(bounded_files, "MAX_UNPACKED_BYTES", 2**20)
-    monkeypatch.setattr(byte_lines, "MAX_LINE_BYTES", 2**20)
+    monkeypatch.setattr(bounded_files, "MAX_LINE_BYTES", 2**20)
     with pytest.raises(SpecError, match="MAX_SPEC_BYTES"):
         load_spec(sparse(tmp_path / "spec.yaml", 2**40))
     with pytest.raises(ParseError, match="MAX_LINE_BYTES"):

@@ -183,9 +183,9 @@ def test_stamps_of_no_layout_are_damaged(tmp_path, changes):
 
 
 def test_many_conditions_on_many_configurations_are_refused(monkeypatch):
-    from profiler.search import conditions
+    from profiler.search import space
 
-    monkeypatch.setattr(conditions, "MAX_ALL_EVALUATIONS", 1000)
+    monkeypatch.setattr(space, "MAX_ALL_EVALUATIONS", 1000)
     parameters = [Parameter.of(name, range(10)) for name in "ab"]
     terms = [parse(f"a + b >= {-n}") for n in range(100)]
     with pytest.raises(ParseError, match="MAX_ALL_EVALUATIONS"):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.analyse.why import sass_diff
+from profiler.analyse.why import sass_code
 from profiler.analyse.why.sass_code import common_instructions, instruction_class, normalised
 from profiler.parse.ncu_source import Listing, opcode, read_source_page
 
@@ -66,7 +66,7 @@ def alone(first, second):
     texts = []
     for side, kernel in enumerate((first, second)):
         sass, addresses = kernel.instructions["sass"].tolist(), kernel.instructions["address"]
-        size = sass_diff._size_without_padding(sass, addresses.tolist())
+        size = sass_code._size_without_padding(sass, addresses.tolist())
         in_both = {pair[side] for pair in common}
         texts.append([text for place, text in enumerate(sass[:size]) if place not in in_both])
     return tuple(texts)
@@ -223,12 +223,12 @@ def test_twenty_thousand_instructions_are_aligned_exactly(torch_listings):
     fewer = [
         text for text, drop in zip(sass, generator.random(len(sass)) < 0.1, strict=True) if not drop
     ]
-    assert len(sass) ** 2 <= sass_diff.MOST_PAIRS
-    assert len(sass_diff._common_subsequence(sass, fewer)) == len(fewer)
+    assert len(sass) ** 2 <= sass_code.MOST_PAIRS
+    assert len(sass_code._common_subsequence(sass, fewer)) == len(fewer)
 
 
 def test_more_than_that_is_not_aligned(monkeypatch):
-    monkeypatch.setattr(sass_diff, "MOST_PAIRS", 3)
+    monkeypatch.setattr(sass_code, "MOST_PAIRS", 3)
     removed, added = alone(
         listing("MUFU.EX2 R1, R1", *PROGRAM), listing("FADD R1, R1, R1", "NOP", "NOP", *PROGRAM)
     )
@@ -258,7 +258,7 @@ items = st.lists(st.sampled_from("abcd"), max_size=12)
 
 @given(first=items, second=items)
 def test_the_alignment_is_a_longest_common_subsequence(first, second):
-    pairs = sass_diff._common_subsequence(first, second)
+    pairs = sass_code._common_subsequence(first, second)
     assert len(pairs) == longest(first, second)
     assert all(first[left] == second[right] for left, right in pairs)
     for (left, right), (next_left, next_right) in itertools.pairwise(pairs):
