@@ -36,8 +36,8 @@ from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
 from profiler.parse.ncu_source import OPCODE, Listing, join_lines, read_source_page
 from profiler.parse.nsys import Timeline
+from profiler.parse.nsys_attribution import Cut, cuts, full_window, launch_times, visits, window_of
 from profiler.parse.timeline_files import TimelineFacts, read_timeline
-from profiler.parse.timeline_visits import Cut, cuts, full_window, launch_times, visits, window_of
 from profiler.run_folder.folder import EXPLAIN_FILES, Attempt
 from profiler.runner import protocol
 
