@@ -26,8 +26,14 @@ from profiler.search.live.journal import (
     read_records,
 )
 from profiler.search.live.state import LiveSearch
-from profiler.sessions.search.background_builds import BackgroundBuilds, Built
-from profiler.sessions.search.loop import LOOK_EVERY, MOST_AHEAD, SearchBudget, failed_build
+from profiler.sessions.search.loop import (
+    LOOK_EVERY,
+    MOST_AHEAD,
+    BackgroundBuilds,
+    Built,
+    SearchBudget,
+    failed_build,
+)
 from profiler.sessions.search.search import ExperimentSearch
 
 BATCH = LOOK_EVERY

@@ -27,12 +27,11 @@ from profiler.run_folder.seconds import SEARCHES
 from profiler.run_folder.workers import clear_arrivals, name_no_gpu_of_several
 from profiler.sessions.builds.plan_builds import build_all, build_all_stamped
 from profiler.sessions.cell_keys import keys_of
-from profiler.sessions.execution import SecondsRecorder
+from profiler.sessions.execution import Meanwhile, SecondsRecorder
 from profiler.sessions.measure import MeasureRequest, begin, resumed_or_new, with_stages
-from profiler.sessions.measuring.work import Meanwhile
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.search.background_builds import BackgroundBuilds
 from profiler.sessions.search.bench import STAGE as SEARCH_STAGE
+from profiler.sessions.search.loop import BackgroundBuilds
 from profiler.sessions.search.search import ExperimentSearch, run_of_search, terms_of
 
 _FIRST_WORKER_S = 60.0

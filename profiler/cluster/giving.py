@@ -23,7 +23,7 @@ from profiler.cluster.parcels import (
     path_from_here,
     unpacked,
 )
-from profiler.cluster.tasks import measure
+from profiler.cluster.request import measure
 from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.machine.signals import raise_if_signalled
 from profiler.model import BuildResult, Environment, Plan, Span

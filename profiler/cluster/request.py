@@ -1,17 +1,20 @@
-"""What a command asks of the workers; needs no Dask, which is loaded where they are reached."""
+"""What a command asks of the workers, and the task that workers are given.
+
+Imports nothing that takes long: a command needs Dask only where it reaches them, and the scheduler
+imports the module of a task to read it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.machine.requirements import Machine
-from profiler.model import Plan
-from profiler.planning.space import Space
-
 if TYPE_CHECKING:
+    from profiler.machine.requirements import Machine
+    from profiler.model import Plan
+    from profiler.planning.space import Space
     from profiler.sessions.measure import MeasureRequest
 
 CPU = "cpu"
@@ -41,3 +44,10 @@ class ClusterRequest:
     def is_local(self) -> bool:
         """Whether the workers are of this host, with the terminal of the coordinator."""
         return self.workers.startswith(LOCAL)
+
+
+def measure(order: str, libraries: Mapping[str, bytes], earlier: tuple[str, bytes] | None) -> None:
+    """`on_worker.measure`, on a worker."""
+    from profiler.cluster import on_worker  # noqa: PLC0415 - not at the scheduler
+
+    on_worker.measure(order, libraries, earlier)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome
 from profiler.runner import protocol
 
@@ -85,31 +85,6 @@ def tail(text: str, lines: int = 15) -> str:
     return "\n".join(text.rstrip().splitlines()[-lines:])[-_LONGEST_TAIL:]
 
 
-@dataclass(frozen=True)
-class NvtxWindow:
-    """Recording begins and ends with the first range of that name, so warm-up is left out."""
-
-    name: str
-    domain: str = ""
-    """Empty for the default domain."""
-
-    def __post_init__(self) -> None:
-        for part in (self.name, self.domain):
-            if "@" in part or "\\" in part:
-                raise UsageError(
-                    f"nsys cannot capture by {part!r}: the name holds an @ or a backslash.",
-                    remedy="Name the range with [A-Za-z0-9_.=-] only.",
-                )
-
-
-@dataclass(frozen=True)
-class ProfilerApiWindow:
-    """Recording begins with cudaProfilerStart and ends with cudaProfilerStop."""
-
-
-Window = NvtxWindow | ProfilerApiWindow
-
-
 class Records(StrEnum):
     """What the sessions of a collector give, and so which sessions it makes."""
 
@@ -143,8 +118,8 @@ class Tools:
     clock_control: str = "none"
     replay_mode: str = "kernel"
     child_processes: bool = True
-    nsys_window: Window | None = None
-    """Part of the program that nsys records; None: all of it."""
+    nsys_capture: str = protocol.CAPTURE_PROGRAM
+    """Part of the program that nsys records, as `Job.capture` has it."""
     python: str | None = None
     """Interpreter of the runner; None: that of the orchestrator."""
 

@@ -21,17 +21,15 @@ from profiler.collect import (
     CollectorKind,
     Command,
     Need,
-    NvtxWindow,
-    ProfilerApiWindow,
     Records,
     Tools,
-    Window,
     read_text,
     tail,
 )
 from profiler.collect.programs import Installed, find_tool
 from profiler.collect.timer import diagnose_runner, runner_argv
 from profiler.errors import EnvironmentUnusable
+from profiler.runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
 
 PRIVATE_FOLDER = "private"
 """Folder in that of an attempt for what a tool wrote itself: it never leaves the run."""
@@ -74,8 +72,9 @@ class Nsys(Collector):
     """
 
     path: Path
-    window: Window | None = None
-    """Part of the program that is recorded; None: all of it."""
+    capture: str = CAPTURE_PROGRAM
+    """Part of the program that is recorded: all, from cudaProfilerStart to cudaProfilerStop
+    (CAPTURE_VISITS), or the first range of a name (`NAME@DOMAIN`), so that warm-up is left out."""
     python: str | None = None
     name: str = "nsys"
     wraps_target: bool = True
@@ -99,13 +98,13 @@ class Nsys(Collector):
             "--cpuctxsw=none",
             "--backtrace=none",
             "--cuda-graph-trace=node",
-            *_window_arguments(self.window),
+            *_capture_arguments(self.capture),
             "--force-overwrite=true",
             *("-o", output.replace("%", "%%")),  # %h and %p stand for host and process id
             *target,
         )
         # By default only registered strings are compared, and torch.cuda.nvtx registers none.
-        by_name = isinstance(self.window, NvtxWindow)
+        by_name = self.capture not in (CAPTURE_PROGRAM, CAPTURE_VISITS)
         env = {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"} if by_name else {}
         return Command(argv, env=env, files={"report": folder / REPORT})
 
@@ -127,7 +126,7 @@ class Nsys(Collector):
 
     def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
         """Error for a session without a report, or with one without GPU activity; else None."""
-        return _nothing_recorded() if (folder / REPORT).exists() else no_report(self.window)
+        return _nothing_recorded() if (folder / REPORT).exists() else no_report(self.capture)
 
     def importer_command(self) -> Command | None:
         """Command that starts the importer alone, to see what it cannot load; None where not found.
@@ -142,7 +141,7 @@ class Nsys(Collector):
 def _create(tools: Tools) -> Nsys:
     if tools.nsys is None:
         raise EnvironmentUnusable("This run was prepared without nsys.", remedy="Run it again.")
-    return Nsys(tools.nsys, window=tools.nsys_window, python=tools.python)
+    return Nsys(tools.nsys, capture=tools.nsys_capture, python=tools.python)
 
 
 KIND: CollectorKind = CollectorKind(
@@ -220,16 +219,15 @@ def find_importer(path: Path) -> Path | None:
     return min(importers, default=None)
 
 
-def _window_arguments(window: Window | None) -> list[str]:
-    if window is None:
+def _capture_arguments(capture: str) -> list[str]:
+    if capture == CAPTURE_PROGRAM:
         return []
     # The default ends the program together with the recording.
     end = "--capture-range-end=stop"
-    if isinstance(window, ProfilerApiWindow):
+    if capture == CAPTURE_VISITS:
         return ["--capture-range=cudaProfilerApi", end]
     # Range first: the reverse of ncu's domain@range.
-    name = f"{window.name}@{window.domain}" if window.domain else window.name
-    return ["--capture-range=nvtx", f"--nvtx-capture={name}", end]
+    return ["--capture-range=nvtx", f"--nvtx-capture={capture}", end]
 
 
 _PACKAGES: Mapping[str, str] = {
@@ -291,15 +289,16 @@ def _no_importer() -> EnvironmentUnusable:
     )
 
 
-def no_report(window: Window | None) -> EnvironmentUnusable:
-    """Error for an nsys that wrote no report, with what to check for that window."""
-    if isinstance(window, NvtxWindow):
-        domain = f"domain {window.domain}" if window.domain else "the default domain"
-        cause = f"The program must open the range {window.name!r} in {domain}."
-    elif isinstance(window, ProfilerApiWindow):
+def no_report(capture: str) -> EnvironmentUnusable:
+    """Error for an nsys that wrote no report, with what to check for what it was to record."""
+    if capture == CAPTURE_PROGRAM:
+        cause = "Check what the program printed, and that the folder can be written to."
+    elif capture == CAPTURE_VISITS:
         cause = "The program must call cudaProfilerStart and cudaProfilerStop."
     else:
-        cause = "Check what the program printed, and that the folder can be written to."
+        name, _, domain = capture.partition("@")
+        place = f"domain {domain}" if domain else "the default domain"
+        cause = f"The program must open the range {name!r} in {place}."
     return EnvironmentUnusable("nsys wrote no report.", remedy=cause)
 
 

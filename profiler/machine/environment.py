@@ -20,7 +20,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -75,16 +75,8 @@ class Gpu:
         return _TRANSFERS_PER_CLOCK * hertz * self.memory_bus_bits / _BITS_PER_BYTE
 
 
-@dataclass(frozen=True)
-class HostFacts:
-    """What could change a number beside the GPU and the tools; each a field of `Environment`."""
-
-    nvcc: str | None
-    torch: str | None
-    python: str
-    cpu: str | None
-    git_commit: str | None
-    git_dirty: bool | None
+HostFacts = Mapping[str, Any]
+"""What could change a number beside the GPU and the tools: fields of `Environment`."""
 
 
 def find_gpu(
@@ -204,7 +196,7 @@ def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword
         clock_control=clock_control,
         cache_control=cache_control,
         profiler_version=profiler.__version__,
-        **asdict(host if host is not None else host_facts()),
+        **(host if host is not None else host_facts()),
     )
 
 
@@ -215,14 +207,14 @@ def host_facts(*, nvcc: Path | None = None, source: Path | None = None) -> HostF
     lies in.
     """
     commit, dirty = _commit(source)
-    return HostFacts(
-        nvcc=nvcc_version(nvcc),
-        torch=package_version("torch"),
-        python=platform.python_version(),
-        cpu=cpu_model(),
-        git_commit=commit,
-        git_dirty=dirty,
-    )
+    return {
+        "nvcc": nvcc_version(nvcc),
+        "torch": package_version("torch"),
+        "python": platform.python_version(),
+        "cpu": cpu_model(),
+        "git_commit": commit,
+        "git_dirty": dirty,
+    }
 
 
 def package_version(name: str) -> str | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import os
 import re
 import stat
@@ -20,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from profiler.errors import EnvironmentUnusable, ProfilerError
@@ -59,11 +60,13 @@ def gpu_lock(
             remedy="This is a bug in the profiler; please report it.",
         )
     session_file = _session_file(path)
-    waiting = _Waiting(gpu_uuid, path, timeout_s, on_wait)
+    wait_until = partial(
+        _wait_until, path=path, gpu_uuid=gpu_uuid, timeout_s=timeout_s, on_wait=on_wait
+    )
     with ExitStack() as held:
-        waiting.until(lambda: take_lock(path, held) is not None)
+        wait_until(lambda: take_lock(path, held) is not None)
         # A session of a run that was killed may still be clearing up.
-        waiting.until(lambda: _is_free(session_file))
+        wait_until(lambda: _is_free(session_file))
         with open_lock_file(path) as descriptor:
             write_holder(descriptor)
         _held.add(path)
@@ -114,41 +117,31 @@ def _is_free(path: Path) -> bool:
         return take_lock(path, held) is not None
 
 
-class _Waiting:
-    """Retries until the lock is free or the deadline is over; reports once that it waits."""
-
-    def __init__(
-        self,
-        gpu_uuid: str | None,
-        path: Path,
-        timeout_s: float,
-        on_wait: Callable[[str], None],
-    ) -> None:
-        self._gpu = gpu_uuid or "the CPU"
-        self._path = path
-        self._deadline = time.monotonic() + timeout_s
-        self._timeout_s = timeout_s
-        self._on_wait = on_wait
-        self._speak_at = time.monotonic() + _PATIENCE_S
-        self._spoken = False
-
-    def until(self, attempt: Callable[[], bool]) -> None:
-        while not attempt():
-            now = time.monotonic()
-            if now >= self._deadline:
-                raise EnvironmentUnusable(
-                    f"{self._holder()} holds {self._gpu} (waited {self._timeout_s:.0f} s).",
-                    remedy="Wait for it or end it; or choose another GPU: --device cuda:1.",
-                )
-            if now >= self._speak_at and not self._spoken:
-                self._spoken = True
-                self._on_wait(f"{self._holder()} holds {self._gpu}: waiting for it …")
-            raise_if_signalled()
-            time.sleep(min(_POLL_S, max(self._deadline - now, 0.0)))
-
-    def _holder(self) -> str:
-        process = holder_of(self._path)
-        return "Another profiler" + ("" if process is None else f" (process {process})")
+def _wait_until(
+    attempt: Callable[[], bool],
+    path: Path,
+    gpu_uuid: str | None,
+    *,
+    timeout_s: float,
+    on_wait: Callable[[str], None],
+) -> None:
+    """Retry until an attempt succeeds or the time is over; reports once that it waits."""
+    began, speak_at = time.monotonic(), time.monotonic() + _PATIENCE_S
+    while not attempt():
+        now = time.monotonic()
+        process = holder_of(path)
+        holder = "Another profiler" + ("" if process is None else f" (process {process})")
+        held = f"{holder} holds {gpu_uuid or 'the CPU'}"
+        if now >= began + timeout_s:
+            raise EnvironmentUnusable(
+                f"{held} (waited {timeout_s:.0f} s).",
+                remedy="Wait for it or end it; or choose another GPU: --device cuda:1.",
+            )
+        if now >= speak_at:
+            speak_at = math.inf
+            on_wait(f"{held}: waiting for it …")
+        raise_if_signalled()
+        time.sleep(min(_POLL_S, max(began + timeout_s - now, 0.0)))
 
 
 FOLDER_VARIABLE = "PROFILER_LOCKS"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,6 +110,23 @@ class Budget:
             return True
         self.left_out.append(step)
         return False
+
+
+@dataclass
+class Meanwhile:
+    """Work that is done once, beside the start of the first session, in a thread of its own.
+
+    The process waits for it at its end: Python ends a daemon thread by unwinding its stack, and a
+    module in C++ that is being loaded on it then aborts the process.
+    """
+
+    do: Callable[[], None] | None
+
+    def start(self) -> None:
+        """Begin with it, the first time that this is called."""
+        if self.do is not None:
+            threading.Thread(target=self.do, name="meanwhile").start()
+            self.do = None
 
 
 def build_root(out: Path) -> Path:

@@ -47,7 +47,7 @@ from profiler.sessions.measuring.measurement import Measurement, Upcoming
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.recorded_sources import recorded_sources
 from profiler.sessions.sources import edited_files, opened_now
-from profiler.sessions.timeline_tools import NSYS, TimelineTools
+from profiler.sessions.templates import NSYS, TimelineTools
 
 LOCK_TIMEOUT_S = 3600.0
 """How long to wait for another run on the same GPU; a long sweep takes most of an hour."""

@@ -1,9 +1,8 @@
 """External commands: one process under ncu or nsys is one visit of one cell.
 
-Under ncu it may be started before its turn: ncu then starts `runner/external/held_program.py` in
-place of the program. That waits until its orders come (`runner/orders.py`), and becomes the
-program. Its end is seen before that of ncu (`ProgramEnd`), so that the next
-one need not wait for ncu.
+Under ncu it may be started before its turn: ncu then starts `runner/held_program.py` in place of
+the program. That waits until its orders come (`runner/orders.py`), and becomes the program. Its end
+is seen before that of ncu (`ProgramEnd`), so that the next one need not wait for ncu.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from profiler.sessions.recovery import ending, fault_of_host, signal_of
 from profiler.sessions.waiting import Orders, Waiting, is_locked
 from profiler.sessions.watchdog import Limits, Record
 
-HOLDER = Path(profiler.__file__).parent / "runner" / "external" / "held_program.py"
+HOLDER = Path(profiler.__file__).parent / "runner" / "held_program.py"
 """Script that the tool starts in place of a program that waits."""
 _POLL_S = 0.005
 """Between two looks for the end of a program: the GPU is idle until it is seen."""

@@ -57,53 +57,6 @@ class Ended:
     """Ids of the cells that fail by it: of a step of a whole problem all of its cells."""
 
 
-@dataclass(frozen=True)
-class Recovered:
-    """Outcome of a list of visits."""
-
-    measured: frozenset[Visit]
-    failures: Mapping[str, CellFailure]
-    """By cell id."""
-
-
-def run_visits(  # noqa: PLR0913 - callables by keyword, so that this knows no tool and no store
-    visits: Sequence[Visit],
-    *,
-    session: str,
-    problem_of: Mapping[str, str],
-    collector: Collector,
-    attempt: Callable[[Sequence[Visit]], tuple[Path, SessionResult]],
-    measured: Callable[[Path], Set[Visit]],
-    ended: Callable[[Ended], None] = lambda _: None,
-    has_samples: bool = False,
-    limit: int = MAX_VISITS_PER_SESSION,
-) -> Recovered:
-    """Run attempts until every visit has results or its cell has failed.
-
-    `attempt` runs one process over some visits, or over others of the list where it had begun
-    before these were known, and says in which folder; `measured` says which
-    visits of a folder have results (rows of ncu, records of the timer). `problem_of`: problem of
-    each cell. `has_samples`: this run has measured something before, so a session in which the
-    tool saw nothing is the cells' fault, not the machine's.
-
-    Raises EnvironmentUnusable where the tool's messages say that the machine is at fault, or where
-    two attempts in a row bring nothing new; Interrupted where the session was ended from outside.
-    """
-    state = _State(
-        session=session,
-        problem_of=problem_of,
-        collector=collector,
-        read_measured=measured,
-        has_samples=has_samples,
-    )
-    state.missing = tuple(visits)
-    while state.missing:
-        batch = chunk(state.missing, problem_of, limit)
-        folder, result = attempt(batch)
-        ended(state.learn(folder, result))
-    return Recovered(frozenset(state.measured), state.failures)
-
-
 def chunk(visits: Sequence[Visit], problem_of: Mapping[str, str], limit: int) -> tuple[Visit, ...]:
     """First visits of a list, at most `limit`, cut between problems.
 
@@ -129,22 +82,45 @@ def _first_blocks(visits: Sequence[Visit], limit: int) -> tuple[Visit, ...]:
     return tuple(taken)
 
 
-@dataclass
-class _State:
-    """State of the visits after the attempts so far; `learn` adds one attempt."""
+@dataclass(kw_only=True)
+class Recovery:
+    """Runs attempts until every visit has results or its cell has failed."""
 
     session: str
     problem_of: Mapping[str, str]
+    """Problem of each cell."""
     collector: Collector
+    attempt: Callable[[Sequence[Visit]], tuple[Path, SessionResult]]
+    """Runs one process over some visits, or over others of the list where it had begun before these
+    were known, and says in which folder."""
     read_measured: Callable[[Path], Set[Visit]]
-    has_samples: bool
+    """Which visits of a folder have results (rows of ncu, records of the timer)."""
+    ended: Callable[[Ended], None] = lambda _: None
+    has_samples: bool = False
+    """Whether this run has measured something before, so that a session in which the tool saw
+    nothing is the cells' fault, not the machine's."""
+    limit: int = MAX_VISITS_PER_SESSION
     missing: tuple[Visit, ...] = ()
     measured: set[Visit] = field(default_factory=set)
     failures: dict[str, CellFailure] = field(default_factory=dict)
+    """By cell id."""
     strikes: Counter[str] = field(default_factory=Counter)
     stalls: int = 0
 
+    def run(self, visits: Sequence[Visit]) -> None:
+        """Make visits; what they were and which cells failed is known afterwards.
+
+        Raises EnvironmentUnusable where the tool's messages say that the machine is at fault, or
+        where two attempts in a row bring nothing new; Interrupted where the session was ended from
+        outside.
+        """
+        self.missing = tuple(visits)
+        while self.missing:
+            folder, result = self.attempt(chunk(self.missing, self.problem_of, self.limit))
+            self.ended(self.learn(folder, result))
+
     def learn(self, folder: Path, result: SessionResult) -> Ended:
+        """Take an attempt that has ended."""
         records = tuple(protocol.read_journal(folder / JOURNAL))
         wanted = set(self.missing)
         finished = journal_visits(folder) & wanted

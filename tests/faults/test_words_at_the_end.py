@@ -57,7 +57,7 @@ def test_what_is_done_beside_the_first_session_is_not_cut_off_at_the_end(tmp_pat
     code = f"""
 import sys, time
 from pathlib import Path
-from profiler.sessions.measuring.work import Meanwhile
+from profiler.sessions.execution import Meanwhile
 
 def load():
     time.sleep(0.2)

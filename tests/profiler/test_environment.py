@@ -195,21 +195,21 @@ def test_the_commit_is_that_of_the_folder_of_the_experiment(tmp_path):
             ["git", *settings, *arguments], cwd=tmp_path, check=True, capture_output=True
         )
 
-    assert host_facts(source=tmp_path).git_commit is None
+    assert host_facts(source=tmp_path)["git_commit"] is None
     git("init")
     (tmp_path / "spec.yaml").write_text("name: a\n")
     git("add", ".")
     git("commit", "-m", "first")
     clean = host_facts(source=tmp_path)
-    assert clean.git_commit is not None
-    assert len(clean.git_commit) == 40
-    assert clean.git_dirty is False
+    assert clean["git_commit"] is not None
+    assert len(clean["git_commit"]) == 40
+    assert clean["git_dirty"] is False
     (tmp_path / "spec.yaml").write_text("name: b\n")
     changed = host_facts(source=tmp_path)
-    assert (changed.git_commit, changed.git_dirty) == (clean.git_commit, True)
+    assert (changed["git_commit"], changed["git_dirty"]) == (clean["git_commit"], True)
 
 
 def test_without_history_the_commit_can_be_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFILER_GIT_COMMIT", "abc123")
     named = host_facts(source=tmp_path)
-    assert (named.git_commit, named.git_dirty) == ("abc123", None)
+    assert (named["git_commit"], named["git_dirty"]) == ("abc123", None)

@@ -31,10 +31,9 @@ from profiler.search.live.journal import (
     with_origin,
 )
 from profiler.search.live.state import LiveSearch
-from profiler.sessions.search.background_builds import BackgroundBuilds
 from profiler.sessions.search.bench import Block, Subject, SubjectFailedError
 from profiler.sessions.search.evaluator import BLOCKS
-from profiler.sessions.search.loop import LOOK_EVERY, Lookahead, SearchLoop
+from profiler.sessions.search.loop import LOOK_EVERY, BackgroundBuilds, Lookahead, SearchLoop
 
 PROBLEMS = ("small", "large")
 X, Y, LAYOUTS = range(8), range(6), ("row", "column")

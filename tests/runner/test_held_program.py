@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from whole_runs import heed_keys
 
-from profiler.runner import protocol
-from profiler.runner.external import held_program
+from profiler.runner import held_program, protocol
 from profiler.runner.orders import ORDERS_FILE, VISIT, line_of
 from profiler.sessions.attempt import JOURNAL
 

@@ -42,7 +42,7 @@ from profiler.sessions.forecasts.forecast import EarlierSearch, EarlierVisits, S
 from profiler.sessions.measuring.attempt_book import measured_visits, missing_visits
 from profiler.sessions.search.search import terms_of
 from profiler.sessions.sources import edited_files, opened_now
-from profiler.sessions.timeline_tools import TimelineTools
+from profiler.sessions.templates import TimelineTools
 
 
 def likely_machine(experiment: Experiment, run: RunFolder, first_gpu: Gpu | None) -> Machine:

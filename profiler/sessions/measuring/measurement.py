@@ -18,6 +18,7 @@ from profiler.run_folder.folder import AttemptRecord
 from profiler.run_folder.load.loaded import Loaded, median_durations
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Executions
+from profiler.sessions.execution import Meanwhile
 from profiler.sessions.forecasts.forecast import newest_run, rest_of
 from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import (
@@ -29,8 +30,7 @@ from profiler.sessions.forecasts.session_costs import (
 )
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.program_sessions import ProgramSessions
-from profiler.sessions.measuring.runner_sessions import RunnerSessions
-from profiler.sessions.measuring.work import Meanwhile, Work
+from profiler.sessions.measuring.runner_sessions import RunnerSessions, Work
 from profiler.sessions.progress import ProgressReporter, VisitProgress
 from profiler.sessions.waiting import Waiting
 

@@ -5,24 +5,26 @@ from __future__ import annotations
 import shlex
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from profiler.collect import Command
 from profiler.collect.ncu import Ncu
 from profiler.collect.nsys import Nsys
 from profiler.errors import UsageError
-from profiler.model import Cell, OrderedParts, Outcome, SessionKind, SessionPlan
+from profiler.model import Cell, OrderedParts, Outcome, SessionKind, SessionPlan, Visit
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptRecord, AttemptResult, finish_attempt
 from profiler.run_folder.load.loaded import Loaded, median_durations
 from profiler.runner import protocol
 from profiler.sessions.attempt import reserved_attempt
+from profiler.sessions.execution import Meanwhile
 from profiler.sessions.forecasts.forecast import visit_lines
 from profiler.sessions.measuring.attempt_book import AttemptBook
-from profiler.sessions.measuring.work import Meanwhile, ProgramTurn, Turns, Work, turns_of
+from profiler.sessions.measuring.runner_sessions import Work
 from profiler.sessions.process import SessionResult
 from profiler.sessions.program import (
     Program,
@@ -40,6 +42,71 @@ from profiler.sessions.watchdog import Record
 
 _MOST_WAITING = 1
 """With two the programs of eight visits took 12.0 s, with one 11.0 (H200)."""
+
+
+_AHEAD = 2
+"""While a program begins, the tool of the one after it starts."""
+
+
+@dataclass(frozen=True)
+class ProgramTurn:
+    """One visit of a session, for which a process may wait."""
+
+    session: SessionPlan
+    visit: Visit
+
+    @property
+    def name(self) -> str:
+        """What tells it from all others of a run."""
+        arm = f", arm {self.visit.arm}" if self.visit.arm else ""
+        return f"{self.session.name}, {self.visit.cell}, block {self.visit.block}{arm}"
+
+    @property
+    def visits(self) -> tuple[Visit, ...]:
+        """The visit: it is known from the start."""
+        return (self.visit,)
+
+
+@dataclass
+class Turns:
+    """Turns of a session, and of those that follow it, of cells that have not failed."""
+
+    coming: tuple[ProgramTurn, ...]
+    """Turns that have not been taken."""
+    failed: set[str] = field(default_factory=set)
+    """Ids of cells that are not visited any more."""
+    measured: set[str] = field(default_factory=set)
+    """Ids of cells that were visited well."""
+
+    def of_session(self, session: SessionPlan) -> Iterator[ProgramTurn]:
+        """Take the turns of a session, one after the other."""
+        while (turn := next(self._left(), None)) is not None and turn.session == session:
+            self.coming = self.coming[self.coming.index(turn) + 1 :]
+            yield turn
+
+    def ahead(self) -> tuple[ProgramTurn, ...]:
+        """The next ones, of whatever session: the first of them may have begun."""
+        return tuple(islice(self._left(), _AHEAD))
+
+    def may_go_on(self, turn: ProgramTurn) -> bool:
+        """Whether the next program may run when the one whose turn it is has ended.
+
+        How it ended is known when its tool has ended, too. The next visit of the same cell waits
+        for that, unless the cell was measured before.
+        """
+        comes_next = next(self._left(), None)
+        same_cell = comes_next is not None and comes_next.visit.cell == turn.visit.cell
+        return not same_cell or turn.visit.cell in self.measured
+
+    def _left(self) -> Iterator[ProgramTurn]:
+        return (turn for turn in self.coming if turn.visit.cell not in self.failed)
+
+
+def turns_of(visits: Iterable[tuple[SessionPlan, Iterable[Visit]]]) -> Turns:
+    """Turns of sessions with their visits, in this order."""
+    return Turns(
+        tuple(ProgramTurn(session, visit) for session, its_visits in visits for visit in its_visits)
+    )
 
 
 @dataclass

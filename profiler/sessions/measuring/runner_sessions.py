@@ -15,6 +15,7 @@ from pathlib import Path
 from profiler.collect.registry import COLLECTORS, overlaps, shares_process
 from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult
+from profiler.run_folder.load.loaded import Loaded
 from profiler.runner import protocol
 from profiler.sessions.attempt import (
     SessionTemplate,
@@ -25,16 +26,60 @@ from profiler.sessions.attempt import (
     run_attempt,
     start_waiting,
 )
+from profiler.sessions.execution import Meanwhile
 from profiler.sessions.measuring.attempt_book import AttemptBook
-from profiler.sessions.measuring.work import Meanwhile, Work
 from profiler.sessions.process import SessionResult
 from profiler.sessions.progress import VisitProgress
-from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, chunk, run_visits
+from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, Recovery, chunk
 from profiler.sessions.waiting import Waiting, WaitingRoom
 from profiler.sessions.watchdog import Record
 
 MAX_TIMELINE_VISITS = 300
 """Visits of a session: what a killed nsys recorded is lost, and a report holds every CUDA call."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Missing visits of a session, and the sessions whose processes may wait meanwhile.
+
+    After its last launch a session takes seconds until its results are there: ncu writes its
+    report. The visits that follow are mostly known before that: the rest of the same session, or a
+    session of counters, without the cells that have failed meanwhile. Where they turn out to be
+    others, what was measured counts, and another process makes what is left.
+    """
+
+    session: SessionPlan
+    missing: Sequence[Visit]
+    expected: Sequence[SessionPlan]
+    earlier: Sequence[Loaded]
+    """Attempts of the run before this session."""
+    has_samples: bool
+    """Whether the tool of the session has shown in this run that it works."""
+    failed: set[str] = field(default_factory=set)
+    """Ids of cells that are not visited any more."""
+    checked_now: set[str] = field(default_factory=set)
+    """Ids of cells that the session compared with the reference."""
+    roofs: set[str] = field(default_factory=set)
+    """Practical roofs that the session measured, or could not."""
+
+    @property
+    def checked(self) -> set[str]:
+        """Cells that an attempt before this session compared with the reference."""
+        return {cell for attempt in self.earlier for cell in attempt.checked()}
+
+    def record(self, record: Record) -> None:
+        """Take a record of the journal: what it tells of the visits that follow."""
+        event = record.get("event")
+        if event == protocol.FAILED:
+            self.failed.add(str(record["cell"]))
+        elif event == protocol.FINISHED and record.get("phase") == protocol.CHECK:
+            self.checked_now.add(str(record["cell"]))
+        elif event == protocol.ROOF_STARTED:
+            self.roofs.add(str(record["roof"]))
+
+    def wanted(self, visits: Iterable[Visit]) -> tuple[Visit, ...]:
+        """Visits without those of cells that have failed."""
+        return tuple(visit for visit in visits if visit.cell not in self.failed)
 
 
 @dataclass
@@ -102,13 +147,13 @@ class RunnerSessions:
             session = next(later for later in upcoming if later.name == waiting.session)
             rest = self.book.missing(session, work.earlier)
         problem_of = self.book.plan.problem_of
-        visits = chunk(work.seen.wanted(rest), problem_of, _most_visits(session))
+        visits = chunk(work.wanted(rest), problem_of, _most_visits(session))
         if not visits:
             return
         is_another = session.name != work.session.name
-        template = self.book.templates.session(session, work.checked | work.seen.checked)
+        template = self.book.templates.session(session, work.checked | work.checked_now)
         wanted = self.book.roofs(session, work.earlier)
-        roofs = tuple(roof for roof in wanted if roof not in work.seen.roofs)
+        roofs = tuple(roof for roof in wanted if roof not in work.roofs)
         template = replace(
             template,
             job=replace(template.job, practical_roofs=roofs),
@@ -159,18 +204,18 @@ class _RunnerSession:
         """Make them, one process after another, until all have results or their cells failed."""
         session, has_samples = self.work.session, self.work.has_samples
         for visits in self._batches():
-            recovered = run_visits(
-                visits,
+            recovery = Recovery(
                 session=session.name,
                 problem_of=self.book.plan.problem_of,
                 collector=self._template.collector,
                 attempt=self._attempt,
-                measured=self.book.measured,
+                read_measured=self.book.measured,
                 ended=self._ended,
                 has_samples=has_samples,
                 limit=_most_visits(session),
             )
-            has_samples = has_samples or bool(recovered.measured)
+            recovery.run(visits)
+            has_samples = has_samples or bool(recovery.measured)
 
     def _batches(self) -> Sequence[Sequence[Visit]]:
         """Visits that a process may make together."""
@@ -219,7 +264,7 @@ class _RunnerSession:
 
         def on_record(record: Record) -> None:
             self.progress.record(record)
-            self.work.seen.record(record)
+            self.work.record(record)
             if not (goes_on and record.get("event") == protocol.SESSION_FINISHED):
                 self.row.saw(record, self.work, self._left)
 
@@ -268,14 +313,14 @@ class _RunnerSession:
 
     def _left(self) -> tuple[Visit, ...]:
         """Visits that no process was told to make, without those of cells that have failed."""
-        return self.work.seen.wanted(v for v in self.work.missing if v not in self._handed)
+        return self.work.wanted(v for v in self.work.missing if v not in self._handed)
 
     def _ended(self, end: Ended) -> None:
         """Write down how an attempt ended, and what its end is blamed on."""
         blamed, ended = end.blamed, end.result
         fault = ("", "") if blamed is None else (blamed.outcome.value, blamed.cause)
         failed = dict.fromkeys(end.hit, fault)
-        self.work.seen.failed.update(failed)
+        self.work.failed.update(failed)
         self.book.finish(end.folder, AttemptResult(ended.cause.value, ended.seconds, failed))
         self.book.check_kernels(self.book.run.attempt(end.folder))
         self.book.written(end.folder)

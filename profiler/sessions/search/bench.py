@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import itertools
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -22,9 +21,15 @@ from profiler.machine.signals import raise_if_signalled
 from profiler.model import Cell, Outcome, Plan
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.runner import protocol
-from profiler.runner.orders import LEAVE, ORDERS_FILE, SEARCH, STEPS, VISIT, SearchOrder
+from profiler.runner.orders import ORDERS_FILE, SEARCH, SearchOrder
 from profiler.runner.protocol import JobCell, JobVisit
-from profiler.sessions.attempt import JOB, JOURNAL, SessionTemplate, write_job
+from profiler.sessions.attempt import (
+    JOURNAL,
+    SessionTemplate,
+    hand_visits,
+    leave,
+    start_waiting,
+)
 from profiler.sessions.execution import Execution
 from profiler.sessions.process import (
     EndCause,
@@ -32,7 +37,6 @@ from profiler.sessions.process import (
     cap_output,
     cause_of,
     failing_cell,
-    start,
     stop,
     stopped_on_leaving,
 )
@@ -42,8 +46,6 @@ from profiler.sessions.waiting import Orders
 from profiler.sessions.watchdog import JournalTail, Limits, Record, Watchdog
 
 _POLL_S = 0.004
-_END_S = 10.0
-"""For the runner to leave after its last order."""
 
 
 class RunnerEndedError(Exception):
@@ -62,31 +64,14 @@ class StandingRunner:
         """Start the process; its files go to `folder`."""
         self.folder = folder
         self._limits = session.limits
-        self._journal = folder / JOURNAL
-        self._tail = JournalTail(self._journal)
-        self._began = time.monotonic()
-        self._closing = ExitStack()
+        self._tail = JournalTail(folder / JOURNAL)
         folder.mkdir(parents=True)
-        self._orders = Orders(folder.absolute() / ORDERS_FILE)
-        self._closing.callback(self._orders.let_go)
-        job = replace(
-            session.job,
-            journal=str(self._journal.absolute()),
-            orders=str(self._orders.path),
-            searches=True,
-        )
-        write_job(job, folder / JOB)
-        for step in STEPS[:-1]:
-            self._orders.give(step)
-        self._orders.give(VISIT, str((folder / JOB).absolute()))
-        self._process: subprocess.Popen[bytes] = start(
-            session.command(folder),
-            folder=folder,
-            limits=session.limits,
-            journal=self._journal,
-            lock_file=session.lock_file,
-        )
+        self._waiting = start_waiting(session, Orders(folder.absolute() / ORDERS_FILE))
+        self._process = self._waiting.process
+        self._closing = ExitStack()
+        self._closing.callback(self._waiting.orders.let_go)
         self._closing.enter_context(stopped_on_leaving(self._process, session.limits.grace_s))
+        hand_visits(session, (), self._waiting, stays=True)
 
     def __enter__(self) -> Self:
         return self
@@ -100,7 +85,7 @@ class StandingRunner:
 
         Raises RunnerEndedError where the process ends before, or is silent for too long.
         """
-        self._orders.give(SEARCH, order)
+        self._waiting.orders.give(SEARCH, order)
         watchdog = Watchdog(self._limits, time.monotonic, has_journal=True)
         records: list[Record] = []
         while True:
@@ -121,17 +106,15 @@ class StandingRunner:
 
     def finish(self) -> None:
         """Have the process leave by itself, as long as that does not take long."""
-        self._orders.give(LEAVE)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=_END_S)
+        leave(self._waiting)
 
     def _ended(self, *, timed_out: bool) -> RunnerEndedError:
-        records = tuple(protocol.read_journal(self._journal))
+        records = tuple(protocol.read_journal(self.folder / JOURNAL))
         result = SessionResult(
             returncode=self._process.returncode,
             cause=cause_of(self._process.returncode, records, timed_out=timed_out),
             failing_cell=failing_cell(records),
-            seconds=time.monotonic() - self._began,
+            seconds=time.monotonic() - self._waiting.began,
         )
         return RunnerEndedError(self.folder, result)
 
@@ -376,7 +359,7 @@ def standing_bench(
     job = runner_job(execution, run.path, session=STAGE, collector=TIMER)
     folder = (run.path.resolve() / SEARCH_JOURNAL_FILE).parent
     session = SessionTemplate(
-        job=replace(job, repeats=collect.repeats),
+        job=replace(job, repeats=collect.repeats, searches=True),
         collector=collector,
         metrics=(),
         limits=Limits(step_s=collect.time_limit_s),

@@ -20,7 +20,7 @@ from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, RunRecord
 from profiler.run_folder.workers import note_environment
 from profiler.search.live.journal import Evaluated, LookedAgain, SearchJournal, Terms
 from profiler.search.live.state import LiveSearch
-from profiler.sessions.search.background_builds import Built
+from profiler.sessions.search.loop import Built
 
 VARIANTS = {f"x={x}": {"x": x} for x in range(40)}
 WORKERS = {"GPU-a": "tcp://a", "GPU-b": "tcp://b"}

@@ -10,8 +10,6 @@ from profiler.collect.nsys import (
     RAW,
     REPORT,
     Nsys,
-    NvtxWindow,
-    ProfilerApiWindow,
     diagnose,
     export_failed,
     find_importer,
@@ -22,7 +20,8 @@ from profiler.collect.nsys import (
     version_command,
 )
 from profiler.collect.timer import RUNNER
-from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.errors import EnvironmentUnusable
+from profiler.runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
 
 NO_IMPORTER = (
     "Importer error status: The importer binary and its dependencies were not found.\n"
@@ -128,7 +127,7 @@ class TestVersion:
             require_version(version)
 
 
-def options(window=None, folder=Path("/out")):
+def options(window=CAPTURE_PROGRAM, folder=Path("/out")):
     """Arguments for nsys that record a program."""
     return list(Nsys(Path("nsys"), window).profile_command(["./program", "4096"], folder).argv[1:])
 
@@ -144,12 +143,12 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("window", "arguments"),
         [
-            (NvtxWindow("steps"), ["--capture-range=nvtx", "--nvtx-capture=steps"]),
+            ("steps", ["--capture-range=nvtx", "--nvtx-capture=steps"]),
             (
-                NvtxWindow("steps", "profiler"),
+                "steps@profiler",
                 ["--capture-range=nvtx", "--nvtx-capture=steps@profiler"],
             ),
-            (ProfilerApiWindow(), ["--capture-range=cudaProfilerApi"]),
+            (CAPTURE_VISITS, ["--capture-range=cudaProfilerApi"]),
         ],
     )
     def test_windows_end_the_recording_and_not_the_program(self, window, arguments):
@@ -158,16 +157,9 @@ class TestCommand:
 
     def test_unregistered_names_are_compared_too(self):
         nsys, folder = Path("/opt/nsys"), Path("/out")
-        env = Nsys(nsys, NvtxWindow("steps")).profile_command(["app"], folder).env
+        env = Nsys(nsys, "steps").profile_command(["app"], folder).env
         assert env == {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"}
-        assert Nsys(nsys, ProfilerApiWindow()).profile_command(["app"], folder).env == {}
-
-    @pytest.mark.parametrize("name", ["a@b", "a\\b"])
-    def test_names_that_nsys_would_split_are_refused(self, name):
-        with pytest.raises(UsageError, match="holds an @ or a backslash"):
-            NvtxWindow(name)
-        with pytest.raises(UsageError, match="holds an @ or a backslash"):
-            NvtxWindow("steps", name)
+        assert Nsys(nsys, CAPTURE_VISITS).profile_command(["app"], folder).env == {}
 
     def test_percent_signs_of_a_folder_are_no_placeholders(self):
         arguments = options(folder=Path("/out/50%host"))
@@ -242,10 +234,10 @@ class TestDiagnosis:
     @pytest.mark.parametrize(
         ("window", "remedy"),
         [
-            (None, "folder can be written to"),
-            (NvtxWindow("steps"), "'steps' in the default domain"),
-            (NvtxWindow("steps", "profiler"), "'steps' in domain profiler"),
-            (ProfilerApiWindow(), "cudaProfilerStart"),
+            (CAPTURE_PROGRAM, "folder can be written to"),
+            ("steps", "'steps' in the default domain"),
+            ("steps@profiler", "'steps' in domain profiler"),
+            (CAPTURE_VISITS, "cudaProfilerStart"),
         ],
     )
     def test_no_report(self, tmp_path, window, remedy):

@@ -9,11 +9,18 @@ from profiler.collect.timer import Timer
 from profiler.model import Outcome, Visit
 from profiler.runner.protocol import Job, JobCell
 from profiler.sessions.attempt import SessionTemplate, journal_visits, run_attempt
-from profiler.sessions.recovery import run_visits
+from profiler.sessions.recovery import Recovery
 from profiler.sessions.watchdog import Limits
 
 TESTS = Path(__file__).parents[2]
 METRICS = ("gpu__time_duration.sum", "lts__t_sector_hit_rate.pct", "launch__registers_per_thread")
+
+
+def recovered_of(visits, **options):
+    """A recovery that has made these visits."""
+    recovery = Recovery(**options)
+    recovery.run(visits)
+    return recovery
 
 
 @pytest.fixture
@@ -37,13 +44,13 @@ def measure(tmp_path):
             folder = next(folders)
             return folder, run_attempt(session, batch, folder)
 
-        return run_visits(
+        return recovered_of(
             visits,
             session="timing",
             problem_of={cell.id: cell.problem for cell in cells},
             collector=collector,
             attempt=attempt,
-            measured=journal_visits,
+            read_measured=journal_visits,
         )
 
     return run

@@ -14,12 +14,19 @@ from profiler.runner.protocol import parse_range_name
 from profiler.sessions.attempt import journal_visits, run_attempt
 from profiler.sessions.process import EndCause, FailingCell, SessionResult
 from profiler.sessions.recovery import (
+    Recovery,
     chunk,
     ended_from_outside,
     ending,
-    run_visits,
     signal_of,
 )
+
+
+def recovered_of(visits, **options):
+    """A recovery that has made these visits."""
+    recovery = Recovery(**options)
+    recovery.run(visits)
+    return recovery
 
 
 def csv_visits(folder):
@@ -51,13 +58,13 @@ def recover(tmp_path, make_session):
             asked.append([(visit.cell, visit.block) for visit in batch])
             return folder, run_attempt(session, batch, folder)
 
-        recovered = run_visits(
+        recovered = recovered_of(
             visits,
             session="timing",
             problem_of={cell.id: cell.problem for cell in session.job.cells},
             collector=collector,
             attempt=attempt,
-            measured=csv_visits if collector.name == "ncu" else journal_visits,
+            read_measured=csv_visits if collector.name == "ncu" else journal_visits,
             **options,
         )
         return recovered, asked
@@ -221,13 +228,13 @@ def scripted(tmp_path, timer):
             (folder / "stderr.txt").write_text(stderr)
             return folder, SessionResult(returncode, cause, failing_cell, 1.0)
 
-        return run_visits(
+        return recovered_of(
             visits,
             session="s",
             problem_of={visit.cell: "p" for visit in visits},
             collector=timer,
             attempt=attempt,
-            measured=results.__getitem__,
+            read_measured=results.__getitem__,
             **options,
         )
 
@@ -273,13 +280,13 @@ def test_a_visit_that_was_not_seen_is_made_again(tmp_path, timer):
         (folder / "journal.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
         return folder, SessionResult(0, EndCause.FINISHED, None, 1.0)
 
-    recovered = run_visits(
+    recovered = recovered_of(
         visits,
         session="s",
         problem_of={"a": "p"},
         collector=timer,
         attempt=attempt,
-        measured=lambda folder: {asked[-1][-1]},
+        read_measured=lambda folder: {asked[-1][-1]},
     )
     assert asked == [visits, visits[:1]]
     assert (recovered.measured, recovered.failures) == (set(visits), {})

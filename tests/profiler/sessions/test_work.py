@@ -3,7 +3,7 @@
 import pytest
 
 from profiler.model import SessionKind, SessionPlan, Visit
-from profiler.sessions.measuring.work import ProgramTurn, turns_of
+from profiler.sessions.measuring.program_sessions import ProgramTurn, turns_of
 
 
 def planned(name, *visits):

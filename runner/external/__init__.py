@@ -1,1 +1,0 @@
-"""What runs in place of an external program."""
