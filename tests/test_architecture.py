@@ -216,7 +216,6 @@ def test_rooms_take_from_outside_only_what_they_may(room, forbidden):
 
 MAY_START_PROCESSES = {
     "profiler.sessions": "sessions and builds",
-    "profiler.collect.ncu": "asks ncu for its version",
     "profiler.machine.compilers": "asks nvcc what it can build",
     "profiler.machine.tool_output": "asks tools for versions, exports and pages",
     "profiler.revisions.repository": "asks git for commits and their files",

@@ -7,7 +7,6 @@ docs.nvidia.com/nsight-compute (NsightComputeCli, ProfilingGuide).
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,7 +57,6 @@ _DELIMITERS = re.compile(r"[/,@]")
 """What ncu takes for its own in a filter of ranges. An expression with one of them is not handed to
 it: every launch is profiled, and those in other ranges are left out when the rows are read."""
 _VERSION = re.compile(r"^Version\s+(\d+(?:\.\d+)+)", re.MULTILINE)
-_VERSION_TIMEOUT_S = 60.0
 _INSTALLED = Installed(
     program="ncu",
     title="Nsight Compute",
@@ -78,8 +76,6 @@ class LaunchFilter:
     """Matching launches to let pass first."""
     count: int | None = None
     """Matching launches to profile."""
-    kill_after: bool = False
-    """End the program after `count` launches."""
     ranges: str | None = None
     """Regular expression of push/pop ranges around the launches, `domain@…` for another domain than
     the default one; None: in any range or none."""
@@ -281,27 +277,17 @@ def page_of_launches(page: Command, skip: int, count: int) -> Command:
     return replace(page, argv=(*page.argv, *share))
 
 
-def ncu_version(path: Path) -> str:
-    """Version of ncu (`2025.3.1.0`); raises EnvironmentUnusable where it cannot be run."""
-    try:
-        done = subprocess.run(
-            [path, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentUnusable(
-            f"{path} --version cannot be run: {error}", remedy="Install Nsight Compute again."
-        ) from error
-    match = _VERSION.search(done.stdout)
+def version_command(path: Path) -> Command:
+    """Command that prints the version of ncu; give what it prints to `read_version`."""
+    return Command((str(path), "--version"))
+
+
+def read_version(printed: str) -> str:
+    """Version (`2025.3.1.0`) in what `ncu --version` printed; raises EnvironmentUnusable."""
+    match = _VERSION.search(printed)
     if match is None:
         raise EnvironmentUnusable(
-            f"{path} --version printed no version (exit code {done.returncode}): "
-            f"{(done.stdout + done.stderr).strip()[:300]}",
+            f"ncu --version printed no version: {printed.strip()[:300]}",
             remedy="Check that this is Nsight Compute; set PROFILER_NCU to the right one.",
         )
     return match[1]
@@ -329,8 +315,6 @@ def _filter_arguments(launches: LaunchFilter) -> list[str]:
         arguments += ["--launch-skip", str(launches.skip)]
     if launches.count is not None:
         arguments += ["--launch-count", str(launches.count)]
-    if launches.kill_after:
-        arguments += ["--kill", "yes"]
     if launches.ranges is not None and not _DELIMITERS.search(launches.ranges.rpartition("@")[2]):
         arguments += ["--nvtx-include", f"regex:{launches.ranges}/"]
     return arguments

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from profiler.collect import nsys
-from profiler.collect.ncu import WITHOUT_NCU, find_ncu, ncu_version, require_version
+from profiler.collect.ncu import WITHOUT_NCU, find_ncu, require_version
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.compilers import find_nvcc
 from profiler.machine.environment import (
@@ -28,7 +28,13 @@ from profiler.machine.environment import (
     nvcc_version,
     package_version,
 )
-from profiler.machine.installs import ask_torch, duration_by_cupti, importer_fault, nsys_version
+from profiler.machine.installs import (
+    ask_torch,
+    duration_by_cupti,
+    importer_fault,
+    ncu_version,
+    nsys_version,
+)
 from profiler.machine.locks import FOLDER_VARIABLE, is_free, own_cache_folder
 
 _ENOUGH_DISK_BYTES = 2 * 1024**3

@@ -28,9 +28,10 @@ from typing import Any
 
 import profiler
 from profiler.collect import Command
-from profiler.collect.ncu import find_ncu, ncu_version
+from profiler.collect.ncu import find_ncu
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.compilers import find_nvcc
+from profiler.machine.installs import ncu_version
 from profiler.machine.tool_output import ran
 from profiler.model import Environment
 

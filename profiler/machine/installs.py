@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from profiler.collect import Command, cupti
-from profiler.collect.nsys import Nsys, missing_library, read_version, version_command
+from profiler.collect import Command, cupti, ncu, nsys
+from profiler.collect.nsys import Nsys, missing_library
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.compilers import find_compiler
 from profiler.machine.temporary_folders import temporary_folder
@@ -24,16 +24,21 @@ _CANNOT_START = (126, 127)
 
 def nsys_version(path: Path) -> str:
     """Version of an nsys; raises EnvironmentUnusable where it cannot be run or does not say."""
-    return read_version(printed(version_command(path)))
+    return nsys.read_version(printed(nsys.version_command(path)))
 
 
-def importer_fault(nsys: Nsys) -> EnvironmentUnusable | None:
+def ncu_version(path: Path) -> str:
+    """Version of an ncu; raises EnvironmentUnusable where it cannot be run or does not say."""
+    return ncu.read_version(printed(ncu.version_command(path)))
+
+
+def importer_fault(tool: Nsys) -> EnvironmentUnusable | None:
     """Error of an nsys whose importer cannot start, most often for a missing library; else None.
 
     None where it starts, whatever it answers (that of another release may not know the question),
     and where it is not found: behind a script of a CUDA toolkit it may lie elsewhere.
     """
-    command = nsys.importer_command()
+    command = tool.importer_command()
     if command is None:
         return None
     try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from profiler import runner
+from profiler.collect import STDERR, Command
+from profiler.collect import read_text as read_output
 from profiler.collect.timer import WALL_CLOCK
-from profiler.errors import SpecError, UsageError, nearest_file
-from profiler.machine.signals import raise_if_signalled
+from profiler.errors import Interrupted, SpecError, UsageError, nearest_file
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.outside_text import safe
 from profiler.planning.python_files import public_functions
 from profiler.planning.spec import LoadedSpec, check_document, load_spec
 from profiler.planning.spec.source import Document, FieldPath, as_yaml, read_text
 from profiler.runner.protocol import CANDIDATE, EXPERIMENT
-from profiler.sessions.process import guarded, stopped_on_leaving
+from profiler.sessions.process import EndCause, run_session
 from profiler.sessions.watchdog import Limits
 
 DESCRIBE_LIMIT_S = 300.0
@@ -32,7 +33,7 @@ DESCRIBE_LIMIT_S = 300.0
 SILENT_S = 15.0
 """Seconds after which a user is told that a file is still being imported."""
 _LOOK_S = 0.5
-"""Between two looks whether a signal came."""
+"""Between two looks whether a signal came, or a user is to be told."""
 _DESCRIBE = Path(runner.__file__).with_name("describe.py")
 _REMEDY = "docs/python.md has a whole example."
 _SCRIPT_REMEDY = 'Put what runs as a script under `if __name__ == "__main__":`.'
@@ -139,11 +140,11 @@ def _described(path: Path, name: str | None) -> Mapping[str, Any]:
 def _describe(path: Path, name: str | None) -> Mapping[str, Any]:
     """What the process that imports a file says of it."""
     with temporary_folder() as folder:
-        out, errors = folder / "description.json", folder / "stderr.txt"
+        out = folder / "description.json"
         named = [] if name is None else [name]
-        ended = _run([str(_DESCRIBE), str(path), str(out), *named], errors)
+        ended = _run([str(_DESCRIBE), str(path), str(out), *named], folder)
         answer = json.loads(out.read_text("utf-8")) if out.exists() else {}
-        stderr_tail = errors.read_text("utf-8", errors="replace").strip()[-_MOST_STDERR:]
+        stderr_tail = read_output(folder / STDERR).strip()[-_MOST_STDERR:]
     if "error" in answer:
         line = f":{answer['line']}" if answer["line"] else ""
         kind = answer["error"].partition(":")[0]
@@ -160,48 +161,36 @@ def _describe(path: Path, name: str | None) -> Mapping[str, Any]:
     return description
 
 
-def _run(script: Sequence[str], errors: Path) -> str:
-    """Run a script behind a guard; returns how it ended, in words."""
-    argv = guarded([sys.executable, "-P", *script], Limits(step_s=DESCRIBE_LIMIT_S, grace_s=0.0))
-    with errors.open("wb") as stderr:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,  # the guard's; the script itself reads nothing
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-            start_new_session=True,
+def _run(script: Sequence[str], folder: Path) -> str:
+    """Run a script behind a guard; returns how it ended, in words; says on stderr if it is slow."""
+    speak_at = time.monotonic() + SILENT_S
+
+    def say_once() -> None:
+        nonlocal speak_at
+        if time.monotonic() >= speak_at:
+            speak_at = math.inf
+            sys.stderr.write(
+                f"Importing {safe(script[1])} takes long; it is ended after "
+                f"{DESCRIBE_LIMIT_S:.0f} s.\n"
+            )
+            sys.stderr.flush()
+
+    try:
+        end = run_session(
+            Command((sys.executable, "-P", *script)),
+            folder=folder,
+            limits=Limits(step_s=DESCRIBE_LIMIT_S, grace_s=0.0),
+            journal=None,
+            on_look=say_once,
+            poll_s=_LOOK_S,
         )
-    with stopped_on_leaving(process, grace_s=0.0):
-        try:
-            code = _wait(process, script[1])
-        except subprocess.TimeoutExpired:
-            return f"importing it took longer than {DESCRIBE_LIMIT_S:.0f} s, and was ended"
+    except Interrupted:  # nothing is measured here
+        raise KeyboardInterrupt from None
+    if end.cause is EndCause.TIMED_OUT:
+        return f"importing it took longer than {DESCRIBE_LIMIT_S:.0f} s, and was ended"
+    code = end.returncode
     name = f" ({signal.Signals(-code).name})" if code < 0 else ""
     return f"the process that imports it ended with exit code {code}{name}"
-
-
-def _wait(process: subprocess.Popen[bytes], file: str) -> int:
-    """Exit code of the process that imports a file; says on stderr where that takes long."""
-    try:
-        return _wait_at_most(process, SILENT_S)
-    except subprocess.TimeoutExpired:
-        sys.stderr.write(
-            f"Importing {safe(file)} takes long; it is ended after {DESCRIBE_LIMIT_S:.0f} s.\n"
-        )
-        sys.stderr.flush()
-    return _wait_at_most(process, DESCRIBE_LIMIT_S - SILENT_S)
-
-
-def _wait_at_most(process: subprocess.Popen[bytes], seconds: float) -> int:
-    """Exit code of a process; raises subprocess.TimeoutExpired where it does not end in time."""
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            return process.wait(min(_LOOK_S, max(until - time.monotonic(), 0.0)))
-        except subprocess.TimeoutExpired:
-            raise_if_signalled()
-            if time.monotonic() >= until:
-                raise
 
 
 _KEYS = ("name", "params", "note", "when", "tolerance", "env", "tags")

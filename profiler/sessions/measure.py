@@ -47,7 +47,7 @@ from profiler.sessions.measuring.measurement import Measurement, Upcoming
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.recorded_sources import recorded_sources
 from profiler.sessions.sources import edited_files, opened_now
-from profiler.sessions.templates import NSYS, TimelineTools
+from profiler.sessions.templates import NSYS, Templates, TimelineTools
 
 LOCK_TIMEOUT_S = 3600.0
 """How long to wait for another run on the same GPU; a long sweep takes most of an hour."""
@@ -130,9 +130,14 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         reader=request.reader,
         opened=record.opened,
         earlier=frozenset(attempt.folder for attempt in run.attempts()),
-        stamped=build_all_stamped(request, builds, reporter) if stamped is None else stamped,
-        range_profiler=build_range_profiler(request),
-        lock_file=lock_file,
+        templates=Templates(
+            request,
+            run.path,
+            libraries={build.variant: build.library for build in builds},
+            stamped=build_all_stamped(request, builds, reporter) if stamped is None else stamped,
+            range_profiler=build_range_profiler(request),
+            lock_file=lock_file,
+        ),
         on_attempt=request.on_attempt,
     )
     measurement = Measurement(book, reporter, run.seconds(), request.meanwhile)

@@ -19,6 +19,7 @@ from profiler.sessions.measure import MeasureRequest, decide_steps
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.measurement import Measurement
 from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.templates import Templates
 
 
 class _VisitsMissingError(Exception):
@@ -81,15 +82,16 @@ def _dry(  # noqa: PLR0913, PLR0917 - what a measurement is made of
     stamped: Mapping[str, str],
     reader: AttemptReader,
 ) -> _Dry:
+    execution = replace(request, seconds=SecondsRecorder())
     book = AttemptBook(
-        replace(request, seconds=SecondsRecorder()),
+        execution,
         run=run,
         builds=builds,
         keys=keys,
         reader=reader,
         opened=run.record().opened if run.exists() else {},
         earlier=frozenset(attempt.folder for attempt in run.attempts()),
-        stamped=stamped,
+        templates=Templates(execution, run.path, stamped=stamped),
     )
     nobody = Console(quiet=True)
     return _Dry(book, ProgressReporter(nobody, nobody, quiet=True))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,16 +65,16 @@ class Preloaded:
 class Preloading:
     """The start of such a process, on a thread: it waits for the answer which GPU is used."""
 
-    def __init__(self, inquiry: Inquiry, folder: Path, *, even_without_gpu: bool) -> None:
-        self._inquiry, self._folder = inquiry, folder
-        self._even_without_gpu = even_without_gpu
-        self._preloaded: Preloaded | None = None
-        self._thread = threading.Thread(target=self._start, name="preloading")
-        self._thread.start()
+    def __init__(self, start: Callable[[], Preloaded | None]) -> None:
+        with_thread = ThreadPoolExecutor(1, "preloading")
+        self._started = with_thread.submit(start)
+        with_thread.shutdown(wait=False)
+        self._is_taken = False
 
     def take(self, gpu_uuid: str | None) -> Preloaded | None:
         """The process, to be ended by the caller; None where there is none for this GPU. Once."""
-        preloaded = self._released()
+        preloaded = None if self._is_taken else self._started.result()
+        self._is_taken = True
         if preloaded is None or (preloaded.gpu_uuid == gpu_uuid and preloaded.lives):
             return preloaded
         preloaded.end()
@@ -82,21 +82,10 @@ class Preloading:
 
     def end(self) -> None:
         """End the process where nobody took it."""
-        preloaded = self._released()
+        preloaded = None if self._is_taken else self._started.result()
+        self._is_taken = True
         if preloaded is not None:
             preloaded.end()
-
-    def _released(self) -> Preloaded | None:
-        """The process, which is the caller's from here on; None where it is already another's."""
-        self._thread.join()
-        preloaded, self._preloaded = self._preloaded, None
-        return preloaded
-
-    def _start(self) -> None:
-        with contextlib.suppress(Exception):  # who needs it starts another, and says what is wrong
-            gpu = self._inquiry.gpu.result()
-            if gpu is not None or self._even_without_gpu:
-                self._preloaded = _started(gpu or Gpu(), self._folder)
 
 
 @contextlib.contextmanager
@@ -105,8 +94,16 @@ def preloading(inquiry: Inquiry, *, even_without_gpu: bool) -> Iterator[Preloadi
 
     `even_without_gpu`: whether it starts also where no GPU is found.
     """
+
+    def start() -> Preloaded | None:
+        with contextlib.suppress(Exception):  # who needs it starts another, and says what is wrong
+            gpu = inquiry.gpu.result()
+            if gpu is not None or even_without_gpu:
+                return _started(gpu or Gpu(), folder)
+        return None
+
     with temporary_folder() as folder:
-        begun = Preloading(inquiry, folder, even_without_gpu=even_without_gpu)
+        begun = Preloading(start)
         try:
             yield begun
         finally:

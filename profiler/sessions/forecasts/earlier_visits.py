@@ -11,10 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.collect import Need
-from profiler.collect.ncu import find_ncu, ncu_version
+from profiler.collect.ncu import find_ncu
 from profiler.collect.registry import needed
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.environment import Gpu, cpu_model, package_version, visible_gpus
+from profiler.machine.installs import ncu_version
 from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Environment, SearchPlan, SessionKind, SessionPlan, Visit
 from profiler.outside_text import safe

@@ -55,15 +55,9 @@ class AttemptBook:
     """Files that earlier sessions opened, as RunRecord.opened has them of today."""
     earlier: Set[Path]
     """Folders of the attempts that earlier executions made."""
-    stamped: Mapping[str, str]
-    """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
-    range_profiler: str = ""
-    """Built library that reads counters in the runner; empty where no session needs it."""
-    lock_file: Path | None = None
-    """Lock file that is held while anything of a session lives."""
+    templates: Templates
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
-    templates: Templates = field(init=False)
     parted: Mapping[str, str] = field(init=False)
     """See `AttemptRecord.parted`: as the files are when this is made, right after the keys."""
     _ended: dict[Path, Loaded] = field(default_factory=dict)
@@ -80,14 +74,6 @@ class AttemptBook:
     def __post_init__(self) -> None:
         loaded = self.execution.loaded
         self.parted = parted_files(loaded.experiment, loaded.base)
-        self.templates = Templates(
-            self.execution,
-            self.run.path,
-            libraries={build.variant: build.library for build in self.builds},
-            stamped=self.stamped,
-            range_profiler=self.range_profiler,
-            lock_file=self.lock_file,
-        )
 
     @property
     def plan(self) -> Plan:
@@ -151,7 +137,7 @@ class AttemptBook:
             session,
             earlier,
             builds=self.builds,
-            stamped=self.stamped,
+            stamped=self.templates.stamped,
             time_limit_s=self.execution.loaded.experiment.collect.time_limit_s,
             throttled=throttled,
         )

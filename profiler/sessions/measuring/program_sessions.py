@@ -266,7 +266,7 @@ class ProgramSessions:
             tool=self._program_tool(session),
             metrics=self.book.templates.metrics(session),
             limits=self.book.templates.limits(),
-            lock_file=self.book.lock_file,
+            lock_file=self.book.templates.lock_file,
             variables=self.book.execution.machine.variables,
         )
 

@@ -24,12 +24,12 @@ from profiler.collect.ncu import (
     diagnose,
     find_ncu,
     has_rows,
-    ncu_version,
     no_kernels,
     require_version,
 )
 from profiler.collect.timer import RUNNER
 from profiler.errors import EnvironmentUnusable
+from profiler.machine.installs import ncu_version
 from profiler.model import Outcome
 from profiler.parse.ncu_csv import parse_ncu_csv, read_ncu_csv
 from profiler.parse.ncu_source import read_source_page
@@ -154,20 +154,20 @@ class TestCommand:
         assert re.fullmatch(NVTX_INCLUDE.removeprefix("regex:").removesuffix("/"), name)
 
     def test_filter_of_an_external_command(self):
-        launches = LaunchFilter("regex:^sgemm", skip=2, count=3, kill_after=True)
+        launches = LaunchFilter("regex:^sgemm", skip=2, count=3)
         arguments = options(launches=launches)
         assert "--nvtx-include" not in arguments
         assert "--nvtx" in arguments
         position = arguments.index("--kernel-name")
         assert arguments[position : position + 8] == [
             *("--kernel-name", "regex:^sgemm", "--launch-skip", "2"),
-            *("--launch-count", "3", "--kill", "yes"),
+            *("--launch-count", "3"),
         ]
 
     def test_filter_passes_only_what_was_given(self):
         unfiltered = options(launches=LaunchFilter())
         assert not {"--kernel-name", "--launch-skip", "--launch-count"} & set(unfiltered)
-        assert not {"--kill", "--nvtx-include"} & set(unfiltered)
+        assert not {"--launch-count", "--nvtx-include"} & set(unfiltered)
         assert "0" in options(launches=LaunchFilter(skip=0))
 
     def test_session_runs_the_runner_in_a_fixed_locale(self, tmp_path):

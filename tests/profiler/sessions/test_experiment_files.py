@@ -3,6 +3,7 @@
 import os
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from profiler.planning.spec import load_spec
 from profiler.runner.describe import main
 from profiler.sessions import experiment_files
 from profiler.sessions.experiment_files import load_experiment
+from profiler.sessions.process import run_session
 
 HEAD = """\
 import profiler
@@ -158,13 +160,8 @@ def test_a_file_that_hangs_is_ended(write, monkeypatch, capsys):
     monkeypatch.chdir(path.parent)
     monkeypatch.setattr(experiment_files, "SILENT_S", 0.1)
     monkeypatch.setattr(experiment_files, "DESCRIBE_LIMIT_S", 1.0)
-    wait_at_most = experiment_files._wait_at_most
-
-    def wait_once_it_hangs(process, seconds):
-        wait_for(lambda: pid.exists() and pid.read_text())
-        return wait_at_most(process, seconds)
-
-    monkeypatch.setattr(experiment_files, "_wait_at_most", wait_once_it_hangs)
+    hangs = partial(wait_for, lambda: pid.exists() and pid.read_text())
+    monkeypatch.setattr(experiment_files, "run_session", partial(run_session, on_start=hangs))
     with pytest.raises(SpecError, match="took longer than 1 s"):
         load_experiment(path)
     assert "mine.py takes long" in capsys.readouterr().err

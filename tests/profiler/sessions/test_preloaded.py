@@ -58,8 +58,8 @@ def test_it_does_the_job_that_it_is_given_later(inquiry, tmp_path):
 
 def test_it_is_ended_unless_it_was_taken(inquiry):
     with preloading(inquiry, even_without_gpu=False) as begun:
-        begun._thread.join()
-        process, folder = begun._preloaded.process, begun._preloaded.orders.path.parent
+        preloaded = begun._started.result()
+        process, folder = preloaded.process, preloaded.orders.path.parent
         assert process.poll() is None
     assert process.poll() is not None
     assert not folder.exists()
@@ -68,8 +68,7 @@ def test_it_is_ended_unless_it_was_taken(inquiry):
 
 def test_it_is_ended_where_another_gpu_measures(inquiry):
     with preloading(inquiry, even_without_gpu=False) as begun:
-        begun._thread.join()
-        process = begun._preloaded.process
+        process = begun._started.result().process
         assert begun.take("GPU-2") is None
         assert process.poll() is not None
 
