@@ -26,8 +26,7 @@ if not __package__:  # started by its path; last, so that nothing beside the pro
 
 from profiler.runner import protocol
 from profiler.runner.import_path import no_garbage_collection
-from profiler.runner.journal import Journal, LeavingError, open_journal
-from profiler.runner.opened import OpenedFiles
+from profiler.runner.journal import Journal, LeavingError, OpenedFiles, open_journal
 from profiler.runner.orders import (
     PREPARE,
     ContextAtImportError,

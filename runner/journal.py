@@ -1,20 +1,161 @@
 """The journal as the runner writes it: every record stamped, appended and flushed.
 
-Files that were opened since the last record are written down before the next one.
+Files that were opened since the last record are written down before the next one: they belong to
+what the numbers depend on. An audit hook sees every file that Python code opens for reading,
+wherever it is opened from. What is noted costs one call per audit event; contents are hashed later,
+between phases.
 """
 
 from __future__ import annotations
 
 import errno
+import importlib.util
+import os
+import stat
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, TextIO
 
 from profiler.runner import protocol
-from profiler.runner.opened import OpenedFiles
+from profiler.runner.import_path import INSTALLED
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
+_FOREIGN_FOLDERS = INSTALLED | {".git"}
+
+
+class OpenedFiles:
+    """Files under some folders that this process opened to read, each given once.
+
+    Left out are files that this process wrote, or that are younger than it: they are results of
+    what ran, and would be others in each session.
+    """
+
+    def __init__(self, watched: Mapping[str, str], unwatched: Sequence[str]) -> None:
+        self._watched = {label: _inside(folder) for label, folder in watched.items()}
+        self._unwatched = tuple(map(_inside, (*unwatched, sys.prefix)))
+        self._began = time.time()
+        self._waiting: dict[str, None] = {}
+        self._names: dict[str, str] = {}
+        """Name of each file that was given, by its path."""
+        self._given: dict[str, str] = {}
+        """Digest of each, by its name: what was read then is what runs, whatever it is now."""
+        self._again: dict[str, str] = {}
+        """Digests that are to be given once more."""
+        self._written: set[str] = set()
+
+    def install(self) -> None:
+        """See what is opened from now on; Python has no way to take a hook away."""
+        if self._watched:
+            sys.addaudithook(self._hook)
+
+    def begin_again(self) -> None:
+        """Count what was changed until now, too: this process waited while it was."""
+        self._began = time.time()
+
+    def give_again(self) -> None:
+        """Give once more what was given, with its content of then."""
+        self._again = dict(self._given)
+
+    def drain(self) -> Iterator[tuple[str, str]]:
+        """Name (label, colon, path in its folder) and digest of each file that is new.
+
+        The digest is empty of one that was given before and was written since.
+        """
+        again, self._again = self._again, {}
+        yield from again.items()
+        for path in self._written.intersection(self._names):
+            name = self._names.pop(path)
+            del self._given[name]
+            yield name, ""
+        folders = _Folders()
+        while self._waiting:
+            path, _ = self._waiting.popitem()
+            named = self._named(_source_of(path), folders)
+            if named is None or path in self._written or named[0] in self._given:
+                continue
+            name, file = named
+            self._names[path], self._given[name] = name, protocol.file_digest(file)
+            yield name, self._given[name]
+
+    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open":
+            return
+        path, _, flags = arguments
+        if isinstance(path, bytes):
+            path = os.fsdecode(path)
+        if not isinstance(path, str):  # a descriptor that is open already
+            return
+        path = os.path.abspath(path)  # noqa: PTH100 - a Path for every opened file takes longer
+        if isinstance(flags, int) and flags & _WRITES:
+            self._written.add(path)
+        else:
+            self._waiting[path] = None
+
+    def _named(self, source: str, folders: _Folders) -> tuple[str, Path] | None:
+        """Name and path of a file that counts; None of any other."""
+        file = folders.resolved(source)
+        place = self._place(file)
+        if place is None:
+            return None
+        try:
+            facts = os.stat(file)  # noqa: PTH116 - as in the hook
+        except (OSError, ValueError):
+            return None
+        if not stat.S_ISREG(facts.st_mode) or facts.st_mtime >= self._began:
+            return None
+        label, inside = place
+        foreign = _FOREIGN_FOLDERS.intersection(Path(inside).parts)
+        return None if foreign else (f"{label}:{inside}", Path(file))
+
+    def _place(self, file: str) -> tuple[str, str] | None:
+        """Label of the watched folder that has a file, and its path there; None where none has."""
+        if file.startswith(self._unwatched):
+            return None
+        for label, folder in self._watched.items():
+            if file.startswith(folder):
+                return label, file.removeprefix(folder)
+        return None
+
+
+class _Folders:
+    """Folders without links on their way, each looked up once.
+
+    Importing torch opens a thousand files in 270 folders. To resolve one by one asks the file
+    system about each of the dozen parts of a path, and no visit begins before.
+    """
+
+    def __init__(self) -> None:
+        self._resolved: dict[str, str] = {}
+
+    def resolved(self, path: str) -> str:
+        """Path without links of an absolute one."""
+        folder, name = os.path.split(path)
+        if not name:
+            return path
+        if folder not in self._resolved:
+            self._resolved[folder] = self.resolved(folder)
+        path = os.path.join(self._resolved[folder], name)  # noqa: PTH118
+        return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114
+
+
+def _inside(folder: str) -> str:
+    """The beginning of the path of each file in a folder, links resolved."""
+    return os.path.join(Path(folder).resolve(), "")  # noqa: PTH118 - a Path ends without a slash
+
+
+def _source_of(path: str) -> str:
+    """The Python source that a compiled file was made of; any other file itself."""
+    if path.endswith(".pyc"):
+        try:
+            return importlib.util.source_from_cache(path)
+        except (ValueError, NotImplementedError):
+            pass
+    return path
+
 
 _CLOSED = 1
 """Exit code where the workload has closed the journal: the cell that is under way did it."""

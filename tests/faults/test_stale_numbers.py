@@ -13,7 +13,7 @@ from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import RunFolder
 from profiler.runner import protocol
-from profiler.runner.opened import OpenedFiles
+from profiler.runner.journal import OpenedFiles
 from profiler.sessions.sources import source_files
 
 WORKLOAD = """\

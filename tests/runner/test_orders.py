@@ -14,8 +14,7 @@ import torch
 
 from profiler.runner import protocol
 from profiler.runner.device import has_context
-from profiler.runner.journal import Journal
-from profiler.runner.opened import OpenedFiles
+from profiler.runner.journal import Journal, OpenedFiles
 from profiler.runner.orders import (
     DEVICE,
     IMPORT,
