@@ -159,7 +159,7 @@ class TestCommand:
         assert "--nvtx-include" not in arguments
         assert "--nvtx" in arguments
         position = arguments.index("--kernel-name")
-        assert arguments[position : position + 8] == [
+        assert arguments[position : position + 6] == [
             *("--kernel-name", "regex:^sgemm", "--launch-skip", "2"),
             *("--launch-count", "3"),
         ]
@@ -167,7 +167,7 @@ class TestCommand:
     def test_filter_passes_only_what_was_given(self):
         unfiltered = options(launches=LaunchFilter())
         assert not {"--kernel-name", "--launch-skip", "--launch-count"} & set(unfiltered)
-        assert not {"--launch-count", "--nvtx-include"} & set(unfiltered)
+        assert "--nvtx-include" not in unfiltered
         assert "0" in options(launches=LaunchFilter(skip=0))
 
     def test_session_runs_the_runner_in_a_fixed_locale(self, tmp_path):
