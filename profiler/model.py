@@ -306,6 +306,11 @@ class Plan:
         asked = "best" in self.questions and enough >= FEWEST_BLOCKS
         return asked and bool(self.problems_to_confirm)
 
+    @property
+    def confirmed_problems(self) -> frozenset[str]:
+        """Ids of the problems whose best is confirmed; none where there is no final."""
+        return self.problems_to_confirm if self.has_final else frozenset()
+
 
 class Outcome(StrEnum):
     """Outcome of a cell."""

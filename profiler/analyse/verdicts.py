@@ -272,9 +272,10 @@ def still_in_the_race(
     `floors` are noise floors by problem, `sds` those of `intervals.session_sds`. The result
     has one row per problem and variant that was timed: `problem variant best contender`. The best
     is the lowest median among the variants with most blocks (one that left the race saw other
-    drift). A contender is not SLOWER than it, by the test of `compare` on durations. That is not
-    adjusted for the number of variants: leaving the race is no claim, and a margin lies between the
-    best and all that leave it. With fewer than `FEWEST_BLOCKS` blocks in common nobody leaves.
+    drift), or one with fewer that is ahead of it in the blocks of both. A contender is not SLOWER
+    than it, by the test of `compare` on durations. That is not adjusted for the number of variants:
+    leaving the race is no claim, and a margin lies between the best and all that leave it. With
+    fewer than `FEWEST_BLOCKS` blocks in common nobody leaves.
     """
     timed = times[(times["duration_ns"] > 0) & np.isfinite(times["duration_ns"])]
     race: pd.DataFrame = (
@@ -284,21 +285,30 @@ def still_in_the_race(
     )
     most = race["count"] == race.groupby("problem")["count"].transform("max")
     best = race[most].groupby("problem")["median"].idxmin()
+    beside = _beside(timed, race, best)
+    ahead = beside.groupby("pair")["log_ratio"].median()[lambda median: (median < 0) & ~most]
+    if len(ahead):
+        best.update(pd.Series(ahead).groupby(race["problem"]).idxmin())
+        beside = _beside(timed, race, best)
     race["best"] = race.index.isin(best)
-    leader = race.loc[race["best"], ["problem", "variant"]].merge(timed)
-    paired = (
-        timed.merge(leader, on=["problem", "block"], suffixes=("", "_best"))
-        .merge(race[["problem", "variant"]].reset_index(names="pair"))
-        .assign(log_ratio=lambda rows: np.log(rows["duration_ns"] / rows["duration_ns_best"]))
-    )
     by_problem = pd.Series(dtype=float) if floors is None else floors
     noise = race["problem"].map(by_problem).to_numpy(dtype=np.float64)
     shortest = race.groupby("problem")["median"].transform("min").to_numpy(dtype=np.float64)
     offsets = COVERED * session_sds(shortest, sds)
     margins = np.fmax(np.fmax(np.log1p(delta), offsets), noise)
-    tests = _tested(paired, "log_ratio", race.index, margins)
+    tests = _tested(beside, "log_ratio", race.index, margins)
     race["contender"] = ~(tests.slower < ALPHA / looks / 2)
     return race.drop(columns=["count", "median"])
+
+
+def _beside(timed: pd.DataFrame, race: pd.DataFrame, best: pd.Series[int]) -> pd.DataFrame:
+    """Log ratio of each variant (`pair`, its row in the race) by the best, by block of both."""
+    leader = race.loc[best, ["problem", "variant"]].merge(timed)
+    return (
+        timed.merge(leader, on=["problem", "block"], suffixes=("", "_best"))
+        .merge(race[["problem", "variant"]].reset_index(names="pair"))
+        .assign(log_ratio=lambda rows: np.log(rows["duration_ns"] / rows["duration_ns_best"]))
+    )
 
 
 def _column(pairs: pd.DataFrame, name: str) -> Floats:

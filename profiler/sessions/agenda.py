@@ -21,7 +21,7 @@ from profiler.metrics.passes import confirmation_metrics
 from profiler.model import Cell, Plan, SessionKind, SessionPlan
 from profiler.planning.page_kinds import Question
 from profiler.planning.session_plans import NCU, block_visits
-from profiler.sessions.forecasts.launch_counts import MOST_FINALISTS
+from profiler.sessions.forecasts.launch_counts import LAST_OF_RACE, MOST_FINALISTS
 
 _COUNTED = (SessionKind.TIMING, SessionKind.COUNTERS)
 
@@ -186,12 +186,14 @@ def later_session(
 ) -> SessionPlan:
     """Timing session with the visits that a look adds; none where every question is answered.
 
-    `look` counts from 1, the second number of `plan.looks`. `samples` may hold more than the blocks
+    `look` counts from 1, the second number of `plan.looks`; after LAST_OF_RACE it has none of the
+    cells that may be the best where these are confirmed. `samples` may hold more than the blocks
     before it, but nothing of cells that failed. Relative differences below `delta` are the same.
     """
     first, last = plan.looks[look - 1], plan.looks[look]
     judge = _judge(plan, samples, first, delta)
-    cells = _open_cells(plan, judge)
+    without_race = plan.confirmed_problems if look > LAST_OF_RACE else frozenset[str]()
+    cells = _open_cells(plan, judge, without_race)
     return _with_visits(plan, session, cells, range(first, last))
 
 
@@ -262,11 +264,17 @@ def _judge(plan: Plan, samples: pd.DataFrame, blocks: int | None, delta: float) 
     return Judge(times, plan.baseline, Rules(len(plan.looks), delta), detectable=False)
 
 
-def _open_cells(plan: Plan, judge: Judge) -> tuple[Cell, ...]:
-    """Cells of questions that the blocks so far do not answer, with their baselines."""
+def _open_cells(
+    plan: Plan, judge: Judge, without_race: Collection[str] = frozenset()
+) -> tuple[Cell, ...]:
+    """Cells of questions that the blocks so far do not answer, with their baselines.
+
+    `without_race`: ids of problems whose best is not asked for.
+    """
     open_ids = _undecided(judge, _pairs_of(plan, plan.pairs))
     if Question.BEST in plan.questions:
-        open_ids |= _in_the_race(plan, judge)
+        without = {cell.id for cell in plan.cells if cell.problem.id in without_race}
+        open_ids |= _in_the_race(plan, judge) - without
     if Question.BASELINE in plan.questions:
         open_ids |= _outnumbered(judge, plan.cells)
     problems = {cell.problem.id for cell in plan.cells if cell.id in open_ids}

@@ -36,7 +36,9 @@ class _Foreseen(NamedTuple):
     kernels: int
     facts: Mapping[str, float]
     """VISIT_FACTS."""
-    seconds: float
+    is_lasting: bool
+    """Whether it is so in later sessions too, and without a warm-up: a long one of a built library.
+    """
 
 
 class CountedVisits(Visits):
@@ -71,18 +73,15 @@ class CountedVisits(Visits):
         """What the launch gives, noted as a warm-up where its kernels can be counted."""
         given: list[Any] = []
         with suppress(CountersError):  # which the warm-up meets again, in a phase of its own
-            self._foreseen[cell] = self._foresee(lambda: given.append(launch()))
+            self._foreseen[cell] = self._foresee(cell, lambda: given.append(launch()))
             self._warm.add(cell)
         return given[0]
 
     def remember(self, earlier: Visits) -> None:
-        """Take over how visits of long launches of built libraries will be: they are warm."""
+        """Take over what lasts of how visits will be."""
         if isinstance(earlier, CountedVisits):
-            self._foreseen = {
-                cell: foreseen
-                for cell, foreseen in earlier._foreseen.items()
-                if cell in self._built and foreseen.seconds > WARM_S
-            }
+            foreseen = earlier._foreseen.items()
+            self._foreseen = {cell: visit for cell, visit in foreseen if visit.is_lasting}
             self._warm = {*self._foreseen}
 
     def warm_up(self, cell: str, launch: Launch, times: int) -> Mapping[str, float]:
@@ -93,7 +92,7 @@ class CountedVisits(Visits):
         """
         super().warm_up(cell, launch, times - 1)
         if cell not in self._warm:
-            self._foreseen[cell] = self._foresee(launch)
+            self._foreseen[cell] = self._foresee(cell, launch)
         self._warm.discard(cell)
         kernels, facts, _ = self._foreseen[cell]
         if kernels > MOST_KERNELS:
@@ -101,10 +100,11 @@ class CountedVisits(Visits):
         self._kernels[cell] = kernels
         return facts
 
-    def _foresee(self, launch: Launch) -> _Foreseen:
+    def _foresee(self, cell: str, launch: Launch) -> _Foreseen:
         began = time.monotonic()
         kernels, facts = self._profiler.foreseen(launch)
-        return _Foreseen(kernels, facts, time.monotonic() - began)
+        is_lasting = cell in self._built and time.monotonic() - began > WARM_S
+        return _Foreseen(kernels, facts, is_lasting)
 
     def make_all(
         self, visits: Sequence[JobVisit], attempt: VisitAttempt

@@ -383,9 +383,10 @@ const char* cupti_error() { return message.c_str(); }
 
 // Passes that these metrics (names as ncu has them, separated by commas) take, for at most so many kernels between a
 // begin and an end. Metrics that were set before are no more. The first begin takes a millisecond for each kernel: where
-// the same is set already, nothing is done. More kernels than that crash CUPTI, and so does a graph among some.
+// the same metrics are set already, and there is room enough, nothing is done. More kernels than there is room for crash
+// CUPTI, and so does a graph among some.
 int cupti_configure(const char* metrics, int ranges) {
-  if (profiler && configured == metrics && max_ranges == static_cast<size_t>(ranges)) return static_cast<int>(passes);
+  if (profiler && configured == metrics && max_ranges >= static_cast<size_t>(ranges)) return static_cast<int>(passes);
   configured.clear();
   if (disable() < 0 || close_host() < 0) return -1;
   metric_names.clear();

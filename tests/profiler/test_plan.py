@@ -114,7 +114,7 @@ def test_the_experiment_of_the_repository():
     assert timing.name == "ncu-timing"
     assert [session.name for session in counters] == ["ncu-counters-together"]  # some are replayed
     assert plan.looks == (8, 16, 32)
-    assert plan.final_blocks == 8
+    assert plan.final_blocks == 12
     problems = len({cell.problem.id for cell in plan.cells})
     assert len(timing.visits) == 8 * (len(plan.cells) + problems)  # the baseline twice
     assert [len(session.visits) for session in counters] == [len(plan.cells)]

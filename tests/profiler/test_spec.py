@@ -88,7 +88,7 @@ def test_defaults_are_those_of_the_documentation():
     assert experiment.title == ""
     assert experiment.collect.collectors == ("ncu",)
     assert (experiment.collect.blocks, experiment.collect.counter_samples) == ((8, 16, 32), 1)
-    assert (experiment.collect.final_blocks, experiment.margin_pct) == (8, 1.0)
+    assert (experiment.collect.final_blocks, experiment.margin_pct) == (12, 1.0)
     assert (experiment.collect.warmups, experiment.collect.repeats) == (3, 20)
     assert experiment.collect.metrics == ("default",)
     assert (experiment.collect.cache_control, experiment.collect.clock_control) == (

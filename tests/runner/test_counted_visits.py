@@ -177,8 +177,10 @@ def test_a_later_session_warms_up_what_is_short_or_may_compile_anew(
     library = Library()
     first, kernel = visits_of(library, "a", built=built), Kernel(library, seconds)
     facts = first.warm_up("a", kernel, 1)
+    between = visits_of(library, "b")
+    between.remember(first)
     later = visits_of(library, "a", built=built)
-    later.remember(first)
+    later.remember(between)
     assert later.warm_up("a", kernel, 1) == facts
     assert kernel.launches == launches
 

@@ -225,7 +225,7 @@ class Collect(SpecModel):
         "the cells go on whose question is still open.",
     )
     final_blocks: Natural = Field(
-        default=8,
+        default=12,
         description="Passes in which the variants that may be the best are measured once more, so "
         "that the winner's number does not flatter it. 0: none; none below 6 blocks, and none "
         "where a problem has only two variants.",

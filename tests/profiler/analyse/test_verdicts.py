@@ -332,6 +332,15 @@ class TestRace:
         assert self.contenders(found) == {"best", "close"}
         assert "left" not in set(found.loc[found["best"], "variant"])
 
+    def test_one_that_is_measured_longer_for_another_question_does_not_lead(self):
+        times = self.times({"best": 1.0, "close": 1.001, "other": 1.2}, blocks=16)
+        # Everything became quicker after the first look, which those in the race never saw.
+        times.loc[times["block"] >= verdicts.LOOKS[0], "duration_ns"] *= 0.5
+        times = times[(times["variant"] == "other") | (times["block"] < verdicts.LOOKS[0])]
+        found = still_in_the_race(times)
+        assert self.contenders(found) == self.contenders(found, "large") == {"best", "close"}
+        assert set(found.loc[found["best"], "variant"]) <= {"best", "close"}
+
     def test_what_was_not_timed_is_no_contender(self):
         times = self.times({"best": 1.0, "failed": 1.0})
         times.loc[times["variant"] == "failed", "duration_ns"] = np.nan

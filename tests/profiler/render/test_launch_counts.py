@@ -6,7 +6,12 @@ from synthetic_report import make_report, problems
 
 from profiler.model import SessionKind, SessionPlan
 from profiler.sessions import agenda
-from profiler.sessions.forecasts.launch_counts import GO_ON, MOST_FINALISTS, launch_counts
+from profiler.sessions.forecasts.launch_counts import (
+    GO_ON,
+    MOST_FINALISTS,
+    launch_counts,
+    launches_note,
+)
 
 
 def plan_of(**changes):
@@ -80,3 +85,16 @@ def test_a_problem_of_one_cell_is_never_looked_at_again():
     plan = plan_of(looks=(8, 16), final_blocks=8)
     plan = dataclasses.replace(plan, cells=plan.cells[:1])
     assert [one.most for one in launch_counts(plan)][1:-1] == [0]
+
+
+def test_fewer_go_on_to_a_third_look_where_a_confirmation_takes_those_that_may_be_the_best():
+    def looks(final_blocks):
+        plan = plan_of(looks=(8, 16, 24), final_blocks=final_blocks)
+        return [one.expected for one in launch_counts(plan)][1:3], launches_note(plan)
+
+    (second, third), note = looks(final_blocks=8)
+    assert third < second
+    assert note == "Expected: 10% of the cells go on to each later look, 3% to the third."
+    (second, third), note = looks(final_blocks=0)
+    assert third == second
+    assert note == "Expected: 10% of the cells go on to each later look."

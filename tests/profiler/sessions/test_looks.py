@@ -141,9 +141,18 @@ def test_two_that_cannot_be_told_apart_go_on_with_the_baseline_twice(bench):
         ("two..default", 0): 8,
     }
     assert {visit.block for visit in later.visits} == set(range(8, 16))
-    last = made.look(made.samples(DECIDED | {"two": 701.0}, blocks=16), look=2)
+
+
+def test_after_the_second_look_a_race_is_left_to_the_confirmation(bench):
+    made = bench()
+    tie = made.samples(DECIDED | {"two": 701.0}, blocks=16)
+    assert made.look(tie, look=2).visits == ()
+    assert variants_of(made.final(tie)) == {"base", "one", "two"}
+    unconfirmed = bench(collect="{blocks: [8, 16, 32], final_blocks: 0}")
+    last = unconfirmed.look(tie, look=2)
     assert {visit.block for visit in last.visits} == set(range(16, 32))
-    assert made.look(made.samples(DECIDED, blocks=16), look=2).visits == ()
+    assert variants_of(last) == {"base", "one", "two"}
+    assert unconfirmed.look(made.samples(DECIDED, blocks=16), look=2).visits == ()
 
 
 def test_visits_of_a_look_are_in_whole_blocks_and_in_random_order(bench):
@@ -302,10 +311,10 @@ def test_finalists_are_measured_once_more_beside_baseline_and_references(bench):
     assert final.metrics[:2] == ("duration_ns", "cycles")
     assert {*final.metrics} == {*made.plan.sessions[0].metrics, "cycles"}
     assert Counter((visit.cell, visit.arm) for visit in final.visits) == {
-        ("base..default", 0): 8,
-        ("base..default", 1): 8,
-        ("one..default", 0): 8,
-        ("three..default", 0): 8,
+        ("base..default", 0): 12,
+        ("base..default", 1): 12,
+        ("one..default", 0): 12,
+        ("three..default", 0): 12,
     }
 
 
