@@ -151,7 +151,9 @@ def test_nothing_is_wrong_with_a_page(gallery, window, looks, name):
 def test_a_page_of_every_kind_is_opened():
     kinds = {}
     for name in RUNS:
-        page = yaml.safe_load(open_run(RECORDINGS / f"{name}.zip").spec_text()).get("page")
+        page = yaml.safe_load(
+            open_run(RECORDINGS / f"{name}.zip").spec_file.read_text("utf-8")
+        ).get("page")
         kinds.setdefault(page.get("kind") if isinstance(page, dict) else page, set()).add(name)
     assert all(names - AS_ANOTHER for names in kinds.values()), kinds
 

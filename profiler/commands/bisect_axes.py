@@ -11,22 +11,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from profiler.commands.history import experiment_name
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import BisectRequest
+from profiler.comparison.runs import read_runs
 from profiler.errors import ExitCode, UsageError
+from profiler.findings.runs.comparison import RunComparison, compare
+from profiler.findings.runs.document import comparison_document
+from profiler.findings.runs.steps import RunStep
 from profiler.history.answers import VERSION_FIELDS
 from profiler.history.store import Store
 from profiler.model import Verdict
 from profiler.run_folder.folder import recordings_here, runs
 from profiler.sessions.environments import run_in_environment
 from profiler.sessions.progress import ProgressReporter
-
-if TYPE_CHECKING:
-    from profiler.findings.runs.comparison import RunComparison
-    from profiler.findings.runs.steps import RunStep
 
 AXES = (*VERSION_FIELDS, "card")
 _ENVIRONMENT = re.compile(r"([\w.+-]+)=([^,]+)")
@@ -43,10 +42,6 @@ def environments_of(text: str) -> dict[str, Path] | None:
 
 def bisect_axis(request: BisectRequest) -> ExitCode:
     """Print which steps along an axis moved which cells; SOME_CELLS_FAILED where it stays open."""
-    from profiler.comparison.runs import read_runs
-    from profiler.findings.runs.comparison import compare
-    from profiler.findings.runs.document import comparison_document
-
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     environments = environments_of(request.revisions)
     runs = (

@@ -7,19 +7,31 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from profiler.commands.history import answers_of_findings
 from profiler.commands.output import write_stdout, write_target
+from profiler.commands.report import read_run
 from profiler.commands.requests import ExportFormat, ExportRequest, FiguresRequest
+from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode, UsageError, naming
+from profiler.exports.formats import bencher_metrics, openmetrics_lines, pytorch_records
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.tuning_results import block_durations_ms, tuning_results
+from profiler.history.answers import RunAnswers
 from profiler.machine.console import make_console
-from profiler.run_folder.folder import write_bytes
-
-if TYPE_CHECKING:
-    from profiler.findings.findings import Findings
-    from profiler.history.answers import RunAnswers
-    from profiler.run_folder.folder import RunFolder
-    from profiler.run_folder.load.report import Report
+from profiler.planning.matrix import expand
+from profiler.planning.plan import largest_group
+from profiler.planning.space import space_of
+from profiler.render.excerpts import metric_figure
+from profiler.run_folder.archive import open_run
+from profiler.run_folder.folder import RunFolder, write_bytes
+from profiler.run_folder.load.report import Report
+from profiler.search.space import SearchSpace, derived_conditions
+from profiler.search.t1 import TuningProblem, t1_document
+from profiler.search.t4 import CORRECT, t4_document
+from profiler.sessions.experiment_files import load_experiment
 
 USUAL_METRICS = ("duration_ns", "cycles", "l2_hit_pct", "registers")
 """What is drawn where no metric is named, as far as it was measured."""
@@ -27,14 +39,7 @@ USUAL_METRICS = ("duration_ns", "cycles", "l2_hit_pct", "registers")
 
 def write_figures(request: FiguresRequest) -> ExitCode:
     """Write a file for each metric; raises UsageError for a metric or problem that is not there."""
-    from profiler.commands.report import read_run
-    from profiler.comparison.find_run import find_run
-    from profiler.findings.find import find
-    from profiler.render.excerpts import metric_figure
-    from profiler.run_folder.archive import open_run
-
-    run = open_run(find_run(str(request.run_folder), request.reports))
-    findings = find(read_run(run))
+    findings = find(read_run(open_run(find_run(str(request.run_folder), request.reports))))
     measured = {metric.name for metric in findings.numbers.metrics}
     metrics = request.metrics or tuple(name for name in USUAL_METRICS if name in measured)
     figures = {name: metric_figure(findings, name, request.problem) for name in metrics}
@@ -58,9 +63,6 @@ def export(request: ExportRequest) -> ExitCode:
         return write(request)
     if request.problem is not None:
         raise UsageError("--problem: only with --format t4.")
-    from profiler.commands.history import answers_of_findings
-    from profiler.findings.find import find
-
     report, run = _read(request)
     findings = find(report)
     answers = answers_of_findings(findings, run)
@@ -73,19 +75,12 @@ def export(request: ExportRequest) -> ExitCode:
 
 def _read(request: ExportRequest) -> tuple[Report, RunFolder]:
     """The report of the run that is asked for, and its folder."""
-    from profiler.commands.report import read_run
-    from profiler.comparison.find_run import find_run
-    from profiler.run_folder.archive import open_run
-
     run = open_run(find_run(str(request.source), request.reports))
     return read_run(run), run
 
 
 def _pytorch(answers: RunAnswers, findings: Findings) -> Iterator[str]:
     """Records of PyTorch's benchmark database, one in a line."""
-    from profiler.exports.formats import pytorch_records
-    from profiler.findings.tuning_results import block_durations_ms
-
     durations = {
         cell: [value * 1e6 for value in values]
         for cell, values in block_durations_ms(findings.report).items()
@@ -96,26 +91,15 @@ def _pytorch(answers: RunAnswers, findings: Findings) -> Iterator[str]:
 
 
 def _bencher(answers: RunAnswers, _: Findings) -> tuple[str]:
-    from profiler.exports.formats import bencher_metrics
-
     return (json.dumps(bencher_metrics(answers), indent=1, allow_nan=False) + "\n",)
 
 
 def _openmetrics(answers: RunAnswers, _: Findings) -> Iterator[str]:
-    from profiler.exports.formats import openmetrics_lines
-
     return openmetrics_lines(answers)
 
 
 def _write_space(request: ExportRequest) -> ExitCode:
     """Write the variants of an experiment as a T1 file."""
-    from profiler.planning.matrix import expand
-    from profiler.planning.plan import largest_group
-    from profiler.planning.space import space_of
-    from profiler.search.space import SearchSpace, derived_conditions
-    from profiler.search.t1 import TuningProblem, t1_document
-    from profiler.sessions.experiment_files import load_experiment
-
     loaded = load_experiment(request.source, overrides=request.settings or ())
     variants = expand(loaded, space_of(loaded)).variants
     tuned = largest_group(variants)
@@ -134,9 +118,6 @@ def _write_space(request: ExportRequest) -> ExitCode:
 
 def _write_results(request: ExportRequest) -> ExitCode:
     """Write what a run measured at a problem as a T4 file."""
-    from profiler.findings.tuning_results import tuning_results
-    from profiler.search.t4 import CORRECT, t4_document
-
     report, _ = _read(request)
     results = tuning_results(report, request.problem)
     _write_json(request.out, t4_document(results))

@@ -20,6 +20,12 @@ from profiler.commands.output import (
 )
 from profiler.commands.requests import ImportRequest
 from profiler.errors import ExitCode, UsageError
+from profiler.findings.why.pairs import PairWhy, files_document, files_why
+from profiler.importers.given_file import Imported, notices_document
+from profiler.importers.launches import ImportedLaunches
+from profiler.importers.registry import files_in, read_files
+from profiler.importers.timelines import ImportedTimelines, timelines_to_draw
+from profiler.importers.tunings import ImportedTunings
 from profiler.machine.console import make_console
 from profiler.notices import Notice, NoticeKind, remedy, text
 from profiler.outside_text import safe
@@ -27,9 +33,6 @@ from profiler.outside_text import safe
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from profiler.findings.why.pairs import PairWhy
-    from profiler.importers.given_file import Imported
-    from profiler.importers.launches import ImportedLaunches
     from profiler.render.imported import ImportedPage
 
 
@@ -50,10 +53,6 @@ def _console(request: ImportRequest) -> Console:
 
 def import_files(asked: ImportRequest) -> ExitCode:
     """Read files of any format of `profiler.importers`; write tables and a page, or JSON."""
-    from profiler.importers.given_file import notices_document
-    from profiler.importers.launches import ImportedLaunches
-    from profiler.importers.registry import read_files
-
     files, passed_over = _files_named(asked.files)
     request, stages = replace(asked, files=files), Stages(asked.color)
     with stages.stage(f"Reading {', '.join(_names(request))}"):
@@ -67,8 +66,6 @@ def import_files(asked: ImportRequest) -> ExitCode:
         unread = notices_document((*passed_over, *notices))
         document["warnings"] = [*document.get("warnings", ()), *unread]
         if pair is not None:
-            from profiler.findings.why.pairs import files_document
-
             document["comparison"] = files_document(pair)
         write_json_target(document, request.json_target)
     if request.only_json:
@@ -104,8 +101,6 @@ def _files_named(paths: Sequence[Path]) -> tuple[list[Path], list[Notice]]:
 
 
 def _files_of(folder: Path) -> tuple[list[Path], list[Notice]]:
-    from profiler.importers.registry import files_in
-
     files = list(files_in(folder))
     known = [path for path, is_known in files if is_known]
     if not known:
@@ -125,10 +120,6 @@ def _compared(request: ImportRequest) -> tuple[Imported, tuple[Notice, ...], Pai
 
     Raises UsageError where they are no such files.
     """
-    from profiler.findings.why.pairs import files_why
-    from profiler.importers.launches import ImportedLaunches
-    from profiler.importers.registry import read_files
-
     read = [read_files([file], request.limit_bytes) for file in request.files]
     sides = [side for side, _ in read if isinstance(side, ImportedLaunches) and len(side.launches)]
     if len(read) != 2 or len(sides) != 2:
@@ -169,8 +160,6 @@ def _show_launches(
 
 def _other_page(imported: Imported) -> ImportedPage:
     """What is shown of files without launches of ncu."""
-    from profiler.importers.timelines import ImportedTimelines, timelines_to_draw
-    from profiler.importers.tunings import ImportedTunings
     from profiler.render.imported import tunings_page
     from profiler.render.imported_timelines import timeline_section, timelines_page
 

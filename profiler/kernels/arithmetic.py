@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Any
 
 Value = str | int | float | bool | None
 Evaluate = Callable[[Mapping[str, Value]], Value]
@@ -183,7 +184,7 @@ def _compiled(node: ast.expr, names: set[str]) -> Evaluate:  # noqa: PLR0911 - o
             return lambda _: constant
         case ast.Name(id=name):
             names.add(name)
-            return lambda values: _named(name, values)
+            return lambda values: value_named(name, values)
         case ast.Call():
             function, arguments = _function(node), [_argument(part, names) for part in node.args]
             return lambda values: _called(function, [part(values) for part in arguments])
@@ -235,7 +236,8 @@ def _function(node: ast.Call) -> str:
     return name
 
 
-def _named(name: str, values: Mapping[str, Value]) -> Value:
+def value_named(name: str, values: Mapping[str, Any]) -> Any:
+    """Value of a name; raises ExpressionError where it has none."""
     if name not in values:
         raise ExpressionError(unknown_name(name, values))
     return values[name]

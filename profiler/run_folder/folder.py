@@ -316,10 +316,6 @@ class RunFolder:
             raise UsageError(f"{self.path}: damaged: no {SPEC_FILE}")
         return path
 
-    def spec_text(self) -> str:
-        """The spec as it was given."""
-        return self.spec_file.read_text(encoding="utf-8")
-
     def write_record(self, record: RunRecord) -> None:
         """Write run.json."""
         write_json(self.path / RUN_FILE, asdict(record))

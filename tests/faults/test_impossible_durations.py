@@ -76,7 +76,7 @@ def test_counters_of_a_kernel_without_a_duration_stay(place):
     assert len(zero)
     assert zero["duration_ns"].isna().all()
     assert zero["registers"].notna().all()
-    assert len(loaded.visits()) == len(visits)
+    assert len(loaded.visits) == len(visits)
 
 
 @pytest.mark.parametrize(("blocks", "said"), [(10, True), (2, False)])

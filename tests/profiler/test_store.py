@@ -156,7 +156,7 @@ def test_everything_in_a_run_folder_comes_back(place):
     assert run.record() == record
     assert run.plan() == place.plan
     assert run.builds() == place.builds
-    assert run.spec_text() == place.loaded.text
+    assert run.spec_file.read_text("utf-8") == place.loaded.text
 
 
 def test_attempts_are_numbered_by_session_and_come_back_in_order(place):

@@ -14,7 +14,7 @@ from profiler.kernels.arithmetic import (
     OPERATORS,
     SIGNS,
     ExpressionError,
-    unknown_name,
+    value_named,
 )
 from profiler.kernels.cuda_file.torch_syntax import TorchSyntax, function_named
 
@@ -48,7 +48,7 @@ def _compile(node: ast.expr) -> Evaluate:  # noqa: PLR0911 - one line for each k
         case ast.Constant(value=value):
             return lambda _: value
         case ast.Name(id=name):
-            return lambda values: _of_name(name, values)
+            return lambda values: value_named(name, values)
         case ast.Attribute(value=ast.Name(id="torch"), attr=dtype):
             return lambda _: getattr(torch, dtype)
         case ast.Attribute(value=inner, attr=attribute):
@@ -136,9 +136,3 @@ def _device_of(values: Values) -> torch.device | None:
     """Device of the tensors among values; None where there are none."""
     tensors = (value for value in values.values() if isinstance(value, torch.Tensor))
     return next((tensor.device for tensor in tensors), None)
-
-
-def _of_name(name: str, values: Values) -> Any:
-    if name not in values:
-        raise ExpressionError(unknown_name(name, values))
-    return values[name]

@@ -70,7 +70,6 @@ _NODES = (
 class TorchSyntax:
     """A parsed expression that uses nothing but what is listed."""
 
-    text: str
     names: frozenset[str]
     """Tensors and parameters that it needs."""
     root: ast.expr
@@ -79,7 +78,7 @@ class TorchSyntax:
 def parse_torch(text: str) -> TorchSyntax:
     """Parse an expression; raises ExpressionError for anything that is not listed."""
     root = syntax_tree(text, "expression", most_characters=MAX_CHARACTERS)
-    return TorchSyntax(text.strip(), frozenset(_names(root)), root)
+    return TorchSyntax(frozenset(_names(root)), root)
 
 
 def function_named(node: ast.expr) -> tuple[str, str] | None:

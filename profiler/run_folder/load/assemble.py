@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import pandas as pd
 
@@ -14,7 +15,6 @@ from profiler.analyse.range_counters import range_counters
 from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import came_back, share_duplicates
 from profiler.analyse.summary import summarise
-from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.collect import cupti, ncu
 from profiler.collect.registry import primary_timer
 from profiler.errors import ParseError, UsageError
@@ -47,6 +47,8 @@ from profiler.run_folder.load.report import (
 from profiler.run_folder.redact import Redaction, without_private
 from profiler.run_folder.seconds import session_seconds
 from profiler.search.live.journal import SearchRecord, read_search
+
+T = TypeVar("T")
 
 
 def assemble(
@@ -152,8 +154,8 @@ def assemble(
         rules=Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100),
         details=Details(
             timelines=_timelines(results),
-            in_kernel=_in_kernel(results, loaded_attempts),
-            profiles=_profiles(results, loaded_attempts),
+            in_kernel=_of_correct(_stamps(loaded_attempts), results.statuses),
+            profiles=_of_correct(latest_profiles(loaded_attempts), results.statuses),
         ),
         search=search,
     )
@@ -180,26 +182,20 @@ def _timelines(results: Results) -> Mapping[str, CellTimeline]:
     )
 
 
-def _in_kernel(results: Results, attempts: Sequence[Loaded]) -> Mapping[str, KernelStamps]:
-    """Stamps of correct cells by the latest attempt; an alias has those of the recorded cell."""
-    latest = {
+def _stamps(attempts: Sequence[Loaded]) -> Mapping[str, KernelStamps]:
+    """What in-kernel sessions recorded, by cell id, of the latest attempt."""
+    return {
         visit.cell: stamps
         for attempt in attempts
         for visit, stamps in (attempt.stamps or {}).items()
     }
-    return {
-        cell: latest[status.duplicate_of or cell]
-        for cell, status in results.statuses.items()
-        if status.outcome.correct and (status.duplicate_of or cell) in latest
-    }
 
 
-def _profiles(results: Results, attempts: Sequence[Loaded]) -> Mapping[str, CellProfile]:
-    """Profiles of correct cells by the latest attempt; an alias has that of the measured cell."""
-    latest = latest_profiles(attempts)
+def _of_correct(latest: Mapping[str, T], statuses: Mapping[str, CellStatus]) -> dict[str, T]:
+    """What there is of correct cells; an alias has that of the cell that was measured for it."""
     return {
         cell: latest[status.duplicate_of or cell]
-        for cell, status in results.statuses.items()
+        for cell, status in statuses.items()
         if status.outcome.correct and (status.duplicate_of or cell) in latest
     }
 

@@ -70,44 +70,37 @@ class Loaded:
     practical_roofs: Mapping[str, float] = field(default_factory=dict)
     """Shares of the hardware's roofs that plain kernels reached, by roof."""
 
-    def visits(self) -> set[Visit]:
+    @cached_property
+    def visits(self) -> frozenset[Visit]:
         """Visits that have a sample with a value; a faulting kernel leaves a row without any.
 
         A visit with a timeline needs none: that it launches no kernel may be what it shows.
         """
         if self.timeline is not None:
-            return set(self.timeline.visits)
+            return self.timeline.visits
         if self.stamps is not None:
-            return set(self.stamps)
+            return frozenset(self.stamps)
         single_visit = self.attempt.record.visit
-        if self.profiles is not None:
-            if single_visit is not None:
-                return {Visit(**single_visit)} if self.profiles else set()
-            return {Visit(cell, 0) for cell in self.profiles}
         if single_visit is not None:
-            made = len(self.samples) > 0 or len(self.without_duration) > 0
-            return {Visit(**single_visit)} if made else set()
-        return set(self._sampled_visits | self.without_duration)
+            durations = len(self.samples) > 0 or len(self.without_duration) > 0
+            made = durations if self.profiles is None else bool(self.profiles)
+            return frozenset([Visit(**single_visit)] if made else ())
+        if self.profiles is not None:
+            return frozenset(Visit(cell, 0) for cell in self.profiles)
+        return visits_of(self.samples) | self.without_duration
 
     @cached_property
     def visit_keys(self) -> frozenset[tuple[str, int, int]]:
         """`visits` by their keys, whose hashes take a tenth of the time."""
-        return frozenset(visit.key for visit in self.visits())
+        return frozenset(visit.key for visit in self.visits)
 
     @cached_property
-    def _sampled_visits(self) -> frozenset[Visit]:
-        return visits_of(self.samples)
-
-    def throttled(self) -> set[Visit]:
+    def throttled(self) -> frozenset[Visit]:
         """Visits during which the GPU was slowed down, by heat for example."""
-        return set(self._throttled_visits)
-
-    @cached_property
-    def _throttled_visits(self) -> frozenset[Visit]:
         if self.clocks.empty:
             return frozenset()
         keys = throttled_visits(self.clocks, self.visit_times)
-        return frozenset(Visit(*key) for key in keys) & self.visits()
+        return frozenset(Visit(*key) for key in keys) & self.visits
 
     @cached_property
     def visit_times(self) -> pd.DataFrame:
@@ -126,20 +119,17 @@ class Loaded:
         flush = self.start.get("flush")
         return flush if isinstance(flush, bool) else None
 
-    def tried(self) -> set[str]:
+    @cached_property
+    def tried(self) -> frozenset[str]:
         """Cells that this attempt started to check or measure."""
         single_visit = self.attempt.record.visit
         if single_visit is not None:
-            return {single_visit["cell"]} & self.current
+            return self.current & {single_visit["cell"]}
         if self.attempt.record.kind == SessionKind.CHECK:
-            return set(self.current)
+            return self.current
         result = self.attempt.result
-        blamed = set() if result is None else result.failed.keys() & self.current
-        return blamed | self._tried_in_journal
-
-    @cached_property
-    def _tried_in_journal(self) -> frozenset[str]:
-        return frozenset(record["cell"] for record in self.records if _tries(record))
+        blamed = self.current & result.failed.keys() if result is not None else frozenset[str]()
+        return blamed.union(record["cell"] for record in self.records if _tries(record))
 
     @cached_property
     def opened(self) -> Mapping[str, str]:
@@ -166,21 +156,18 @@ class Loaded:
         )
         return tuple((cell, configs) for cell, configs in trials if configs)
 
-    def checked(self) -> set[str]:
+    @cached_property
+    def checked(self) -> frozenset[str]:
         """Cells that were compared with the reference, or by a command, and found right.
 
         None of an in-kernel session: what was compared there is another build.
         """
         if self.stamps is not None:
-            return set()
+            return frozenset()
         result = self.attempt.result
         if self.attempt.record.kind == SessionKind.CHECK:
             passed = result is not None and result.cause == FINISHED and not result.failed
-            return set(self.current) if passed else set()
-        return set(self._checked_in_journal)
-
-    @cached_property
-    def _checked_in_journal(self) -> frozenset[str]:
+            return self.current if passed else frozenset()
         return frozenset(
             record["cell"]
             for record in self.records
@@ -231,7 +218,7 @@ class Loaded:
         if result is None or result.cause != FINISHED:
             return set()
         finished = {cell for cell, _, _ in protocol.finished_visits(self.records)}
-        seen = {visit.cell for visit in self.visits()}  # of these, single visits are made again
+        seen = {visit.cell for visit in self.visits}  # of these, single visits are made again
         return finished - seen
 
 

@@ -35,7 +35,11 @@ from profiler.planning.spec.items import DEFAULT_PROBLEM
 from profiler.run_folder.load.details import joined_timelines
 from profiler.run_folder.load.loaded import Loaded, add_description
 from profiler.run_folder.load.notices import run_notices
-from profiler.run_folder.load.throttling import CountingVisits
+from profiler.run_folder.load.throttling import (
+    counting_attempts,
+    session_repeats,
+    throttling_notices,
+)
 from profiler.runner import protocol
 
 
@@ -62,22 +66,6 @@ class Results:
         return self.find_notices()
 
 
-def failures(
-    plan: Plan, attempts: Sequence[Loaded], *, kind: SessionKind | None = None
-) -> dict[str, Failure]:
-    """Failures in these attempts, by cell id; `kind`: of the session that asks.
-
-    What goes wrong while a cell is explained, or in a build with stamps, takes nothing from what
-    was measured of it: only sessions of that kind see it.
-    """
-    facts = _facts(plan, _that_decide(attempts, kind))
-    return {
-        cell: cell_facts.failure
-        for cell, cell_facts in facts.items()
-        if cell_facts.failure is not None
-    }
-
-
 @dataclass(frozen=True)
 class Failure:
     """Why a cell failed, and the time limit of its visit (None: not known)."""
@@ -94,27 +82,30 @@ class Failure:
         return not (self.of_host or (self.outcome is Outcome.TIMED_OUT and shorter))
 
 
-@dataclass
-class _Facts:
-    """What journals and builds say about one cell, gathered before its outcome is decided."""
+def failures(
+    plan: Plan, attempts: Sequence[Loaded], *, kind: SessionKind | None = None
+) -> dict[str, Failure]:
+    """Failures in these attempts, by cell id; `kind`: of the session that asks.
 
-    failures: dict[str, Failure] = field(default_factory=dict)
-    """By session: what the last attempt that worked on the cell says."""
-    described: dict[str, Any] = field(default_factory=dict)
+    What goes wrong while a cell is explained, or in a build with stamps, takes nothing from what
+    was measured of it: only sessions of that kind see it.
+    """
+    by_session: dict[str, dict[str, Failure]] = {cell.id: {} for cell in plan.cells}
+    trusted = {cell.id for cell in plan.cells if cell.variant.trust}
+    for loaded in _that_decide(attempts, kind):
+        session = loaded.attempt.record.session
+        for cell in loaded.tried & by_session.keys():
+            by_session[cell].pop(session, None)
+        for cell, failure in _failures_of(loaded, trusted):
+            earlier = by_session.get(cell, {}).get(session)
+            if cell in by_session and (earlier is None or earlier.outcome is Outcome.FELL_BACK):
+                by_session[cell][session] = failure
+    return {cell: _first(found) for cell, found in by_session.items() if found}
 
-    @property
-    def failure(self) -> Failure | None:
-        """The first failure by session; one that fell back only where there is no other."""
-        in_order = sorted(
-            self.failures.values(), key=lambda failure: failure.outcome is Outcome.FELL_BACK
-        )
-        return in_order[0] if in_order else None
 
-    def add(self, session: str, failure: Failure) -> None:
-        """Add a failure, unless the session has an earlier one."""
-        earlier = self.failures.get(session)
-        if earlier is None or earlier.outcome is Outcome.FELL_BACK:
-            self.failures[session] = failure
+def _first(by_session: Mapping[str, Failure]) -> Failure:
+    """The first failure by session; one that fell back only where there is no other."""
+    return min(by_session.values(), key=lambda failure: failure.outcome is Outcome.FELL_BACK)
 
 
 def gather(
@@ -129,15 +120,13 @@ def gather(
 
     `recorded`: they are of a recording, whatever the plan asks for today.
     """
-    counting = CountingVisits(plan, attempts)
-    samples = _joined(counting.samples())
+    repeats = session_repeats(plan, attempts)
+    counting = counting_attempts(attempts, repeats)
+    samples = _joined([loaded.samples for loaded in counting])
     samples = _without_strangers(_first_of_each_visit(samples), plan)
     cells = _cells(plan, attempts, samples)
-    deciding, planned = _that_decide(attempts), {cell.id for cell in plan.cells}
-    facts = _facts(plan, deciding)
-    _describe(facts, deciding)
-    for cell_id, (configs, otherwise) in tuned_by_cell(attempts).items():
-        facts[cell_id].described |= {"tuned": configs, "tuned_otherwise": otherwise}
+    planned = {cell.id for cell in plan.cells}
+    failed, described = failures(plan, attempts), _described(plan, attempts)
     aliases = find_aliases(plan.cells, builds)
     by_variant = {build.variant: build for build in builds}
     timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"].unique())
@@ -146,9 +135,9 @@ def gather(
     lacking = _lacking(plan, attempts, samples, capability, recorded=recorded)
     statuses = {
         cell.id: _status(
-            cell,
+            CellStatus(cell.id, Outcome.NOT_MEASURED, **described[planned_cell(cell.id, planned)]),
             by_variant.get(cell.variant.id),
-            facts[planned_cell(cell.id, planned)],
+            failed.get(planned_cell(cell.id, planned)),
             aliases.get(cell.id),
             measured=cell.id in (timed or counted),
         )
@@ -173,11 +162,13 @@ def gather(
         statuses=statuses,
         find_notices=lambda: (
             *run_notices(plan, attempts, statuses, objections, environment),
-            *counting.notices(),
+            *throttling_notices(plan, repeats),
         ),
         attributes=attributes,
-        ranges=_first_ranges(counting.ranges()),
-        timelines=joined_timelines(counting.timelines()),
+        ranges=_first_ranges([loaded.ranges for loaded in counting]),
+        timelines=joined_timelines(
+            loaded.timeline.cells for loaded in counting if loaded.timeline is not None
+        ),
     )
 
 
@@ -241,21 +232,6 @@ def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tup
     return (*seen, *(cell for cell in plan.cells if cell.id not in owners))
 
 
-def _facts(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, _Facts]:
-    facts: dict[str, _Facts] = defaultdict(_Facts)
-    trusted = {cell.id for cell in plan.cells if cell.variant.trust}
-    for planned in plan.cells:
-        facts[planned.id] = _Facts()
-    for loaded in attempts:
-        session = loaded.attempt.record.session
-        for cell in loaded.tried() & facts.keys():
-            facts[cell].failures.pop(session, None)
-        for cell, failure in _failures_of(loaded, trusted):
-            if cell in facts:
-                facts[cell].add(session, failure)
-    return facts
-
-
 def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str, Failure]]:
     """Failures of one attempt: those of the runner first, then the one that ended it.
 
@@ -281,12 +257,17 @@ def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str
         yield cell, Failure(Outcome.FELL_BACK, reason, limit)
 
 
-def _describe(facts: Mapping[str, _Facts], attempts: Sequence[Loaded]) -> None:
-    """Add what the journals say of cells to what is known of them."""
-    for loaded in attempts:
+def _described(plan: Plan, attempts: Sequence[Loaded]) -> Mapping[str, Mapping[str, Any]]:
+    """What the journals say of cells, by cell id; empty of others."""
+    planned = {cell.id for cell in plan.cells}
+    described: dict[str, dict[str, Any]] = defaultdict(dict)
+    for loaded in _that_decide(attempts):
         for cell, values in loaded.described.items():
-            if cell in facts:
-                add_description(facts[cell].described, values)
+            if cell in planned:
+                add_description(described[cell], values)
+    for cell, (configs, otherwise) in tuned_by_cell(attempts).items():
+        described[cell] |= {"tuned": configs, "tuned_otherwise": otherwise}
+    return described
 
 
 def _lacking(
@@ -336,15 +317,20 @@ def _cells_by_metric(
 
 
 def _status(
-    cell: Cell, build: BuildResult | None, facts: _Facts, original: str | None, *, measured: bool
+    status: CellStatus,
+    build: BuildResult | None,
+    failure: Failure | None,
+    original: str | None,
+    *,
+    measured: bool,
 ) -> CellStatus:
-    status = CellStatus(cell.id, Outcome.NOT_MEASURED, **facts.described)
+    """Status of a cell, as far as it is described, with its outcome."""
     if build is not None and not build.ok:
         return replace(status, outcome=Outcome.COMPILE_FAILED, cause=build.error)
     if original is not None:
         return replace(status, outcome=Outcome.DUPLICATE, duplicate_of=original)
-    if facts.failure is not None:
-        return replace(status, outcome=facts.failure.outcome, cause=facts.failure.cause)
+    if failure is not None:
+        return replace(status, outcome=failure.outcome, cause=failure.cause)
     return replace(status, outcome=Outcome.MEASURED) if measured else status
 
 

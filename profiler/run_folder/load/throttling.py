@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
-from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.clocks import (
     Repeats,
     VisitKey,
@@ -22,67 +22,62 @@ from profiler.notices import Notice
 from profiler.run_folder.load.details import FIRST_BLOCK
 from profiler.run_folder.load.loaded import Loaded
 
+SessionRepeats = Mapping[str, tuple[Sequence[Loaded], Repeats]]
+"""Attempts of each session, oldest first, and which of their visits count."""
+
 
 def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set[Visit]:
     """Visits of a session that were throttled each time so far, and are to be repeated."""
     of_session = [loaded for loaded in attempts if loaded.attempt.record.session == session]
-    if not any(loaded.throttled() for loaded in of_session):
+    if not any(loaded.throttled for loaded in of_session):
         return set()
     return {Visit(*key) for key in _repeats(of_session, plan.problem_of).again}
 
 
-class CountingVisits:
-    """Which measurement of each visit counts, over all attempts of a run; decided once for all."""
+def session_repeats(plan: Plan, attempts: Iterable[Loaded]) -> SessionRepeats:
+    """Which measurement of each visit counts, by session; decided once for all attempts."""
+    by_session: dict[str, list[Loaded]] = {}
+    for loaded in attempts:
+        by_session.setdefault(loaded.attempt.record.session, []).append(loaded)
+    return {
+        session: (of_session, _repeats(of_session, plan.problem_of))
+        for session, of_session in by_session.items()
+    }
 
-    def __init__(self, plan: Plan, attempts: Sequence[Loaded]) -> None:
-        self._attempts = attempts
-        self._problem_of = plan.problem_of
-        self._by_session = _by_session(attempts)
-        self._repeats = {
-            session: _repeats([attempts[number] for number in numbers], self._problem_of)
-            for session, numbers in self._by_session.items()
-        }
-        self._unused: list[frozenset[VisitKey]] = [frozenset()] * len(attempts)
-        """Visits of each attempt that another attempt measured better."""
-        for session, numbers in self._by_session.items():
-            for number, unused in zip(numbers, self._repeats[session].unused, strict=True):
-                self._unused[number] = unused
 
-    def samples(self) -> list[pd.DataFrame]:
-        """Samples of each attempt without those of visits that another one measured better."""
-        return self._counting([loaded.samples for loaded in self._attempts])
+def counting_attempts(attempts: Iterable[Loaded], repeats: SessionRepeats) -> list[Loaded]:
+    """Attempts without what they have of visits that another attempt measured better."""
+    unused = {
+        loaded.attempt.folder: visits
+        for of_session, decided in repeats.values()
+        for loaded, visits in zip(of_session, decided.unused, strict=True)
+    }
+    return [_without(loaded, unused[loaded.attempt.folder]) for loaded in attempts]
 
-    def ranges(self) -> list[pd.DataFrame]:
-        """Counters of ranges of each attempt, of the same visits as `samples`."""
-        return self._counting([loaded.ranges for loaded in self._attempts])
 
-    def timelines(self) -> list[Mapping[str, CellTimeline]]:
-        """Timelines of each attempt by cell, of the same visits as `samples`."""
-        timelines = [
-            loaded.timeline.cells if loaded.timeline is not None else {}
-            for loaded in self._attempts
-        ]
-        return [
-            {
-                cell: timeline
-                for cell, timeline in cells.items()
-                if (cell, FIRST_BLOCK, 0) not in unused
-            }
-            for cells, unused in zip(timelines, self._unused, strict=True)
-        ]
+def _without(loaded: Loaded, unused: frozenset[VisitKey]) -> Loaded:
+    if not unused:
+        return loaded
+    timeline = loaded.timeline
+    if timeline is not None:
+        cells = timeline.cells.items()
+        shown = {cell: of_cell for cell, of_cell in cells if (cell, FIRST_BLOCK, 0) not in unused}
+        timeline = replace(timeline, cells=shown)
+    samples, ranges = (_rows_without(rows, unused) for rows in (loaded.samples, loaded.ranges))
+    return replace(loaded, samples=samples, ranges=ranges, timeline=timeline)
 
-    def notices(self) -> tuple[Notice, ...]:
-        """Notices about the clocks of each session."""
-        return tuple(
-            notice
-            for session, numbers in self._by_session.items()
-            for notice in self._session_notices(session, [self._attempts[n] for n in numbers])
-        )
 
-    def _session_notices(self, session: str, of_session: Sequence[Loaded]) -> Iterator[Notice]:
+def _rows_without(rows: pd.DataFrame, unused: frozenset[VisitKey]) -> pd.DataFrame:
+    made = rows[["cell", "block", "arm"]].itertuples(index=False, name=None)
+    return rows[[visit not in unused for visit in made]]
+
+
+def throttling_notices(plan: Plan, repeats: SessionRepeats) -> Iterator[Notice]:
+    """Notices about the clocks of each session."""
+    for session, (of_session, decided) in repeats.items():
         sampled = [loaded for loaded in of_session if len(loaded.clocks)]
         if not sampled:
-            return
+            continue
         visits = pd.concat([loaded.visit_times for loaded in sampled], ignore_index=True)
         clocks = pd.concat([loaded.clocks for loaded in sampled], ignore_index=True)
         launches = pd.concat([_launches(loaded) for loaded in of_session], ignore_index=True)
@@ -90,12 +85,9 @@ class CountingVisits:
             session,
             reason_shares(clocks, visits),
             launch_clocks(launches),
-            self._repeats[session],
-            self._problem_of,
+            decided,
+            plan.problem_of,
         )
-
-    def _counting(self, frames: list[pd.DataFrame]) -> list[pd.DataFrame]:
-        return [_without(frame, visits) for frame, visits in zip(frames, self._unused, strict=True)]
 
 
 def _launches(loaded: Loaded) -> pd.DataFrame:
@@ -114,13 +106,6 @@ def _launches(loaded: Loaded) -> pd.DataFrame:
     return loaded.samples.rename(columns={"cell": "kernel"}).reindex(columns=columns)
 
 
-def _without(samples: pd.DataFrame, unused: frozenset[VisitKey]) -> pd.DataFrame:
-    if not unused:
-        return samples
-    made = samples[["cell", "block", "arm"]].itertuples(index=False, name=None)
-    return samples[[visit not in unused for visit in made]]
-
-
 def _repeats(of_session: Sequence[Loaded], problem_of: Mapping[str, str]) -> Repeats:
     """Which visits of one session count and which are repeated; attempts oldest first."""
     return plan_repeats([_measured_and_throttled(loaded, problem_of) for loaded in of_session])
@@ -130,13 +115,5 @@ def _measured_and_throttled(
     loaded: Loaded, problem_of: Mapping[str, str]
 ) -> tuple[set[VisitKey], set[VisitKey]]:
     measured = {key for key in loaded.visit_keys if key[0] in problem_of}
-    throttled = {visit.key for visit in loaded.throttled()} & measured
+    throttled = {visit.key for visit in loaded.throttled} & measured
     return measured, with_whole_blocks(throttled, measured, problem_of)
-
-
-def _by_session(attempts: Sequence[Loaded]) -> dict[str, list[int]]:
-    """Indices of the attempts of each session, oldest first."""
-    places: dict[str, list[int]] = {}
-    for number, loaded in enumerate(attempts):
-        places.setdefault(loaded.attempt.record.session, []).append(number)
-    return places

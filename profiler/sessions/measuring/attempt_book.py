@@ -123,7 +123,7 @@ class AttemptBook:
 
     def measured(self, folder: Path) -> Set[Visit]:
         """Visits that an attempt has results of."""
-        return self.load(self.run.attempt(folder)).visits()
+        return self.load(self.run.attempt(folder)).visits
 
     def missing(
         self,
@@ -342,4 +342,4 @@ def missing_visits(  # noqa: PLR0913 - all but the first three by keyword
 def measured_visits(session: SessionPlan, earlier: Sequence[Loaded]) -> set[Visit]:
     """Visits that attempts of a session have results of."""
     of_session = (a for a in earlier if a.attempt.record.session == session.name)
-    return set[Visit]().union(*(loaded.visits() for loaded in of_session))
+    return set[Visit]().union(*(loaded.visits for loaded in of_session))

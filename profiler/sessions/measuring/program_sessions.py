@@ -154,7 +154,7 @@ class ProgramSessions:
             end, failure, loaded = self._make_turn(
                 turn, turns, may_match=has_samples or bool(others)
             )
-            has_samples = has_samples or bool(loaded.visits())
+            has_samples = has_samples or bool(loaded.visits)
             made[turn.visit.cell].append(loaded)
             if failure is None:
                 is_first = not turns.measured
@@ -196,7 +196,7 @@ class ProgramSessions:
             folder, end = self._run_turn(program, turn, turns)
         self.book.keep_files(session, folder, end)
         loaded = self.book.load(self.book.run.attempt(folder))
-        fault, measured = loaded.part_fault, bool(loaded.visits())
+        fault, measured = loaded.part_fault, bool(loaded.visits)
         failure = program.failure(
             folder, end, measured=measured or bool(fault), may_match=may_match
         ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
@@ -302,7 +302,7 @@ class ProgramSessions:
 
         Cells whose checks are the same command share one.
         """
-        passed = {cell for attempt in self.book.attempts() for cell in attempt.checked()}
+        passed = {cell for attempt in self.book.attempts() for cell in attempt.checked}
         commands: dict[str, tuple[Command, dict[str, None]]] = {}
         for cell in cells:
             command = None if cell.id in passed else program.check_command(cell)

@@ -52,7 +52,7 @@ HARM = {
 def facts(loaded):
     """All of an attempt but its frames, which `==` does not compare."""
     return (
-        *(loaded.visits(), loaded.of_reading, loaded.unreadable, loaded.attributes),
+        *(loaded.visits, loaded.of_reading, loaded.unreadable, loaded.attributes),
         *(loaded.launches, loaded.streams, loaded.without_duration, loaded.kernels()),
         *(loaded.practical_roofs, loaded.current, loaded.records),
     )

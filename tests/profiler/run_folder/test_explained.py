@@ -86,7 +86,7 @@ def test_lines_are_those_of_kernels_that_have_them(loaded):
 
 def test_explain_sessions_give_profiles_and_no_samples(loaded):
     assert loaded.samples.empty
-    assert {visit.cell for visit in loaded.visits()} == {TORCH, BEST}
+    assert {visit.cell for visit in loaded.visits} == {TORCH, BEST}
     report = read_run(RunFolder(RECORDING))
     assert set(report.details.profiles) == {TORCH, BEST}
     assert SessionKind.EXPLAIN.value not in set(report.measured.samples["kind"])

@@ -101,10 +101,10 @@ def test_failures_and_facts_of_a_cell_with_another_key_are_not_used(place):
 
 def test_a_cell_that_is_in_no_key_of_today_is_left_out(place):
     place.attempt()
-    assert place.load(keys={})[0].visits() == set()
+    assert place.load(keys={})[0].visits == set()
     today = {PLAIN: place.keys[PLAIN]}
     of_the_baseline = {Visit(PLAIN, block, arm) for block in (0, 1) for arm in (0, 1)}
-    assert place.load(keys=today)[0].visits() == of_the_baseline
+    assert place.load(keys=today)[0].visits == of_the_baseline
 
 
 def test_a_reader_reads_an_attempt_again_only_where_other_cells_of_it_count(place):
@@ -196,9 +196,9 @@ def test_a_journal_cut_off_in_the_middle_keeps_what_is_whole(place):
     last = whole.rstrip().rfind(b"\n")
     for end in range(last + 2, len(whole) - 1):
         journal.write_bytes(whole[:end])
-        assert place.load()[0].visits() == {Visit(PLAIN, 0)}
+        assert place.load()[0].visits == {Visit(PLAIN, 0)}
     journal.write_bytes(whole[:-1])  # only the end of the line is gone
-    assert len(place.load()[0].visits()) == 2
+    assert len(place.load()[0].visits) == 2
 
 
 def test_rows_of_visits_that_did_not_finish_are_ignored(place):
@@ -208,7 +208,7 @@ def test_rows_of_visits_that_did_not_finish_are_ignored(place):
     csv = ncu_csv([(PLAIN, 0), (TREE, 0)], place.session("ncu-timing").metrics)
     journal = [*measured([(PLAIN, 0)]), warm, started]
     place.attempt(journal=journal, csv=csv, result=AttemptResult("died", 1.0))
-    assert place.load()[0].visits() == {Visit(PLAIN, 0)}
+    assert place.load()[0].visits == {Visit(PLAIN, 0)}
     assert blocks(place.results()) == {PLAIN: [0]}
 
 
@@ -218,7 +218,7 @@ def test_a_row_without_values_is_no_measurement(place):
     csv = ncu_csv(visits, metrics, without_values=[(TREE, 0)])
     assert csv.count('"nan"') > 0
     place.attempt(visits=visits, csv=csv, result=AttemptResult("died", 1.0))
-    assert place.load()[0].visits() == {Visit(PLAIN, 0)}
+    assert place.load()[0].visits == {Visit(PLAIN, 0)}
     assert blocks(place.results()) == {PLAIN: [0]}
 
 
@@ -229,7 +229,7 @@ def test_a_csv_that_cannot_be_read_is_said_where_the_session_ended_well(place, c
     (folder / "ncu.csv").unlink(missing_ok=True)
     (folder / "ncu.csv.gz").write_bytes(b"garbage")
     (loaded,) = place.load()
-    assert loaded.visits() == set()
+    assert loaded.visits == set()
     kinds = [notice.kind for notice in place.results().notices]
     assert kinds.count(NoticeKind.CSV_UNREADABLE) == said
 
@@ -239,7 +239,7 @@ def test_a_csv_without_rows_is_what_a_session_without_visits_leaves(place, visit
     journal = [*measured(visits), failed(TREE, "wrong_result")]
     place.attempt(journal=journal, csv="==WARNING== No kernels were profiled.\n")
     (loaded,) = place.load()
-    assert loaded.visits() == set()
+    assert loaded.visits == set()
     kinds = [notice.kind for notice in place.results().notices]
     assert kinds.count(NoticeKind.CSV_UNREADABLE) == said
 
@@ -249,7 +249,7 @@ def test_a_csv_cut_off_in_the_middle_keeps_whole_rows_and_says_so(place):
     csv = ncu_csv(visits, place.session("ncu-timing").metrics)
     place.attempt(csv=csv[:-40], result=AttemptResult("died", 1.0))
     (loaded,) = place.load()
-    assert loaded.visits() == {Visit(*visit) for visit in visits[:-1]}
+    assert loaded.visits == {Visit(*visit) for visit in visits[:-1]}
     assert [notice.kind for notice in notices_of(loaded)] == [NoticeKind.CSV_TRUNCATED]
     files = [notice.values.get("file") for notice in place.results().notices]
     assert "ncu-timing.001/ncu.csv.gz" in files
@@ -258,7 +258,7 @@ def test_a_csv_cut_off_in_the_middle_keeps_whole_rows_and_says_so(place):
 @pytest.mark.parametrize("csv", ["", "==PROF== Connected\n", '"ID","Kern', "\x00\xff"])
 def test_a_log_without_a_table_holds_nothing(place, csv):
     place.attempt(csv=csv, result=None)
-    assert place.load()[0].visits() == set()
+    assert place.load()[0].visits == set()
 
 
 def test_a_visit_that_two_attempts_measured_counts_once(place):
@@ -276,7 +276,7 @@ def test_a_visit_that_two_attempts_measured_counts_once(place):
 def test_both_arms_of_a_block_count(place):
     place.attempt(visits=[(PLAIN, 0), (PLAIN, 0, 1)])
     place.attempt(visits=[(PLAIN, 0, 1), (PLAIN, 1, 1)])
-    assert place.load()[1].visits() == {Visit(PLAIN, 0, 1), Visit(PLAIN, 1, 1)}
+    assert place.load()[1].visits == {Visit(PLAIN, 0, 1), Visit(PLAIN, 1, 1)}
     samples = place.results().samples
     assert list(zip(samples["block"], samples["arm"], strict=True)) == [(0, 0), (0, 1), (1, 1)]
     assert samples["duration_ns"].nunique() == 3
@@ -285,7 +285,7 @@ def test_both_arms_of_a_block_count(place):
 def test_an_arm_that_did_not_finish_does_not_take_the_other_with_it(place):
     csv = ncu_csv([(PLAIN, 0), (PLAIN, 0, 1)], place.session("ncu-timing").metrics)
     place.attempt(visits=[(PLAIN, 0)], journal=measured([(PLAIN, 0, 1)]), csv=csv)
-    assert place.load()[0].visits() == {Visit(PLAIN, 0, 1)}
+    assert place.load()[0].visits == {Visit(PLAIN, 0, 1)}
 
 
 def test_kernels_of_one_range_are_one_sample(place):
@@ -472,7 +472,7 @@ def test_only_what_passed_its_check_under_todays_key_counts_as_checked(place):
             failed(LOOP, "wrong_result"),
         ],
     )
-    assert place.load()[0].checked() == {TREE}
+    assert place.load()[0].checked == {TREE}
 
 
 def test_a_compile_error_is_the_fate_of_all_cells_of_a_variant(place):
@@ -730,7 +730,7 @@ def test_a_command_with_one_kernel_keeps_its_variant(program_place):
     assert [cell.variant.name for cell in results.cells] == ["v1", "v2"]
     assert all(cell.id.startswith(f"{cell.variant.id}..default..sgemm") for cell in results.cells)
     assert set(outcomes(results).values()) == {Outcome.MEASURED}
-    visits = {visit for loaded in program_place.load() for visit in loaded.visits()}
+    visits = {visit for loaded in program_place.load() for visit in loaded.visits}
     assert visits == {Visit(f"v{n}..default", block) for n in (1, 2) for block in range(2)}
 
 
@@ -743,7 +743,7 @@ def test_a_command_knows_its_second_visit_of_a_block(program_place):
             visit=Visit(cell, 0, arm),
             csv=external_csv(["sgemm(int)"], metrics),
         )
-    visits = [loaded.visits() for loaded in program_place.load()]
+    visits = [loaded.visits for loaded in program_place.load()]
     assert visits == [{Visit(cell, 0)}, {Visit(cell, 0, 1)}]
     assert sorted(program_place.results().samples["arm"]) == [0, 1]
 
@@ -766,7 +766,7 @@ def test_a_command_that_failed_is_named_by_its_planned_cell(program_place):
     command_attempt(program_place, cell, 0, [], result=blame)
     results = program_place.results()
     assert results.statuses[cell].outcome is Outcome.CRASHED
-    assert program_place.load()[0].visits() == set()
+    assert program_place.load()[0].visits == set()
 
 
 def test_a_command_whose_second_visit_failed_is_failed(program_place):
@@ -782,7 +782,7 @@ def test_a_command_whose_second_visit_failed_is_failed(program_place):
 def test_a_command_that_was_rebuilt_starts_anew(program_place):
     cell = "v1..default"
     command_attempt(program_place, cell, 0, ["sgemm(int)"], keys={cell: "before the rebuild"})
-    assert program_place.load()[0].visits() == set()
+    assert program_place.load()[0].visits == set()
     assert len(program_place.results().samples) == 0
 
 

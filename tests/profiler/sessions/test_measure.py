@@ -228,4 +228,4 @@ def test_fresh_and_changed_cells_start_a_run_of_their_own(place, go):
     assert fresh.path.name == "20260304-090000-2"
     assert runs(place.folder / "reports", "sums") == (place.run, changed, fresh)
     assert changed.record().created == LATER
-    assert changed.spec_text() == spec
+    assert changed.spec_file.read_text("utf-8") == spec
