@@ -14,8 +14,8 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -82,7 +82,7 @@ class Orders:
         self.path.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Waiting:
     """A session that waits."""
 
@@ -187,8 +187,6 @@ class WaitingRoom(Generic[E]):
     places: int = field(default_factory=places)
     import_is_safe: bool = False
     """Whether importing the workload is known to create no context, or nothing is imported."""
-    begun: Waiting | None = None
-    """The process that makes visits before its turn."""
     _modules: Sequence[str] = ()
     """Names of the modules that the first launches of this run imported."""
     _waiting: dict[str, Waiting] = field(default_factory=dict)
@@ -202,7 +200,8 @@ class WaitingRoom(Generic[E]):
 
     def __exit__(self, *_: object) -> None:
         self.end_begun()
-        self._dismiss(tuple(self._waiting))
+        self._dismiss(self._waiting.values())
+        self._waiting.clear()
         for waiting in self._dismissed:
             waiting.end()
 
@@ -211,11 +210,18 @@ class WaitingRoom(Generic[E]):
         self._waiting[waiting.session] = waiting
 
     def expect(self, sessions: Sequence[E]) -> None:
-        """Have processes wait for the first of these sessions, and none for others."""
+        """Have processes wait for the first of these sessions, and none for others.
+
+        One that makes visits already stays.
+        """
         expected = {session.name: session for session in sessions[: self.places]}
-        self._dismiss([name for name in self._waiting if name not in expected])
         self._ready = {name for name, session in expected.items() if session.visits}
-        earlier, self._waiting = self._waiting, {}
+        others = {n: w for n, w in self._waiting.items() if n not in expected}
+        self._dismiss(waiting for waiting in others.values() if waiting.visits is None)
+        earlier, self._waiting = (
+            self._waiting,
+            {name: waiting for name, waiting in others.items() if waiting.visits is not None},
+        )
         for name, session in expected.items():
             waiting = earlier.get(name) or self._started(session)
             if waiting is not None:
@@ -237,14 +243,11 @@ class WaitingRoom(Generic[E]):
 
         It may make visits already. No other has a context when this returns.
         """
-        begun = self.take_begun(session)
-        if begun is not None:
-            return begun
         for name in [name for name, other in self._waiting.items() if name != session]:
             if self._waiting[name].may_have_context:
                 self._waiting.pop(name).end()
         waiting = self._waiting.pop(session, None)
-        if waiting is None or waiting.lives:
+        if waiting is None or waiting.lives or waiting.visits is not None:
             return waiting
         self.discard(waiting)
         return None
@@ -268,7 +271,7 @@ class WaitingRoom(Generic[E]):
             self._modules = record["modules"]
             for waiting in self._waiting.values():
                 waiting.orders.let_through(MODULES, self._modules)
-        elif event == protocol.SESSION_FINISHED and self._waiting:
+        elif event == protocol.SESSION_FINISHED and self._waiting and self.begun is None:
             name, waiting = next(iter(self._waiting.items()))
             if name in self._ready and again in (None, name) and self.import_is_safe:
                 waiting.orders.let_through(MODULES)
@@ -276,25 +279,16 @@ class WaitingRoom(Generic[E]):
                 return waiting
         return None
 
-    def begin(
-        self, waiting: Waiting, visits: tuple[Visit, ...], sampling: contextlib.ExitStack
-    ) -> None:
-        """Keep a process that makes visits now until its turn."""
-        self._waiting.pop(waiting.session)
-        self.begun = replace(waiting, visits=visits, sampling=sampling)
-
-    def take_begun(self, session: str) -> Waiting | None:
-        """The process that makes visits of a session already; one of another session is ended."""
-        if self.begun is None or self.begun.session != session:
-            self.end_begun()
-        begun, self.begun = self.begun, None
-        return begun
+    @property
+    def begun(self) -> Waiting | None:
+        """The process that makes visits before its turn, if there is one."""
+        return next((w for w in self._waiting.values() if w.visits is not None), None)
 
     def end_begun(self) -> None:
         """End the process that makes visits before its turn, if there is one."""
-        begun, self.begun = self.begun, None
+        begun = self.begun
         if begun is not None:
-            begun.end()
+            self._waiting.pop(begun.session).end()
 
     def _imported(self, *, context_at_import: bool) -> None:
         """Let the others import the workload where that creates no context; else end them."""
@@ -305,14 +299,14 @@ class WaitingRoom(Generic[E]):
                     "other, which takes longer."
                 )
             self.places = 0
-            self._dismiss(tuple(self._waiting))
+            self._dismiss(self._waiting.values())
+            self._waiting.clear()
             return
         self.import_is_safe = True
         for waiting in self._waiting.values():
             waiting.orders.let_through(IMPORT)
 
-    def _dismiss(self, names: Sequence[str]) -> None:
-        for name in names:
-            waiting = self._waiting.pop(name)
+    def _dismiss(self, unwanted: Iterable[Waiting]) -> None:
+        for waiting in unwanted:
             waiting.dismiss()
             self._dismissed.append(waiting)

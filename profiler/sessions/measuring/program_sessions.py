@@ -180,10 +180,10 @@ class ProgramSessions:
         How its process ended, outcome and cause where it went wrong, and its results.
         """
         program, session = self._program(turn.session), turn.session
-        waiting = self._room.take_begun(turn.name)
-        if waiting is None:
+        begun = self._room.begun
+        if begun is None or begun.session != turn.name:
             self._room.expect((turn, *turns.ahead()))
-            waiting = self._room.take(turn.name)
+        waiting = self._room.take(turn.name)
         folder, end = self._run_turn(program, turn, turns, waiting)
         if waiting is not None and ended_before_its_turn(folder, end):
             self._room.discard(waiting)
@@ -244,7 +244,7 @@ class ProgramSessions:
         with ExitStack() as sampling:
             sampling.enter_context(self.book.clocks(waiting.folder, waiting))
             go(waiting)
-            self._room.begin(waiting, (), sampling.pop_all())
+            waiting.visits, waiting.sampling = (), sampling.pop_all()
         self._room.expect(turns.ahead()[1:])
 
     def _start_program(self, turn: ProgramTurn) -> Waiting:

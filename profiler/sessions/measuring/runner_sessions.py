@@ -114,9 +114,7 @@ class RunnerSessions:
             collector, standing = before
             if shares_process(session) and collector == session.collector and standing.lives:
                 folder = self.book.run.reserve_attempt(session.name)
-                return replace(
-                    standing, session=session.name, folder=folder, began=time.monotonic()
-                )
+                return Waiting(session.name, folder, standing.process, standing.orders)
             leave(standing)
         return self.room.take(session.name)
 
@@ -162,7 +160,7 @@ class RunnerSessions:
         with ExitStack() as sampling:
             sampling.enter_context(self.book.clocks(waiting.folder, waiting))
             hand_visits(template, visits, waiting)
-            self.room.begin(waiting, visits, sampling.pop_all())
+            waiting.visits, waiting.sampling = visits, sampling.pop_all()
 
     def start_now(self, session: SessionPlan) -> Waiting | None:
         """Start a process in its turn that can go on with others; None where it cannot be held."""
