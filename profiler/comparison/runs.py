@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from profiler.analyse.clocks import cell_clocks
+from profiler.analyse.judge import Judge, times_of
 from profiler.analyse.samples import SAMPLE_COLUMNS
 from profiler.analyse.summary import summarise
-from profiler.analyse.verdicts import noise_floors
 from profiler.collect.registry import counts, duration_metrics
 from profiler.comparison.find_run import find_run
 from profiler.errors import UsageError
@@ -144,8 +144,6 @@ def variant_id(cells: Sequence[Cell], wanted: str, asked: str) -> str:
 # ---- durations, block by block -------------------------------------------------------------------
 
 
-_ARM = "arm"
-"""Column of samples: 1 for the second visit of a baseline in a block, 0 for all others."""
 _SOURCES = tuple(duration_metrics())
 """Collectors by how much they are believed."""
 
@@ -155,7 +153,7 @@ class Timings:
     """Durations of one run from one collector."""
 
     blocks: pd.DataFrame
-    """One row per cell, block and arm: `cell variant problem block arm duration_ns`."""
+    """One row per cell, block and arm: `judge.TIME_COLUMNS`."""
     clock: pd.Series[Any]
     """SM clock of each cell in GHz, by id, where ncu timed it: as `cell_clocks` has it."""
 
@@ -165,7 +163,7 @@ class Timings:
     @property
     def median(self) -> pd.Series[Any]:
         """Median duration in ns, by cell."""
-        first = self.blocks[self.blocks[_ARM] == 0]
+        first = self.blocks[self.blocks["arm"] == 0]
         return first.groupby("cell")["duration_ns"].median()
 
     def summary(self, run: ComparedRun) -> pd.DataFrame:
@@ -179,7 +177,7 @@ class Timings:
 
     def raw(self) -> pd.DataFrame:
         """ln(duration) of each cell and block: `cell log_value`."""
-        first = self.blocks[self.blocks[_ARM] == 0]
+        first = self.blocks[self.blocks["arm"] == 0]
         return pd.DataFrame({"cell": first["cell"], "log_value": np.log(first["duration_ns"])})
 
     def relative(self, reference: Mapping[str, str]) -> pd.DataFrame:
@@ -188,7 +186,7 @@ class Timings:
         `reference` gives the cell of the control for each problem; other problems are left out, and
         so is the control itself.
         """
-        first = self.blocks[self.blocks[_ARM] == 0]
+        first = self.blocks[self.blocks["arm"] == 0]
         control = first[first["cell"].isin(reference.values())]
         others = first[~first["cell"].isin(reference.values())]
         both = others.merge(
@@ -201,13 +199,7 @@ class Timings:
 
     def floors(self, control: str | None) -> pd.Series[Any]:
         """Noise floor (log ratio) of each problem, where the control stands in each block twice."""
-        visits = self.blocks[self.blocks["variant"] == control]
-        arms = visits.pivot_table(index=["problem", "block"], columns=_ARM, values="duration_ns")
-        if not {0, 1} <= set(arms.columns):
-            return pd.Series(dtype=float)
-        both = arms[[0, 1]].dropna()
-        of = pd.Series(both.index.get_level_values("problem"), name="problem")
-        return noise_floors(pd.Series(np.log((both[1] / both[0]).to_numpy(dtype=float))), of)
+        return Judge(self.blocks, control).floors["duration_ns"]
 
 
 def common_source(older: ComparedRun, newer: ComparedRun) -> tuple[str | None, str | None]:
@@ -242,20 +234,13 @@ def _timed(run: ComparedRun) -> pd.DataFrame:
 
 def timings(run: ComparedRun, source: str | None) -> Timings:
     """Durations of the correct cells of a run from one collector: medians of their blocks."""
-    report = run.report
-    plan = pd.DataFrame(
-        [(cell.id, cell.variant.id, cell.problem.id) for cell in report.plan.cells],
-        columns=["cell", "variant", "problem"],
-    )
-    correct = [cell.id for cell in report.plan.cells if is_correct(run, cell.id)]
-    samples = _timed(run)
+    cells, samples = run.report.plan.cells, _timed(run)
+    correct = [cell.id for cell in cells if is_correct(run, cell.id)]
     samples = samples[(samples["collector"] == source) & samples["cell"].isin(correct)]
-    samples = samples.assign(**{_ARM: samples.get(_ARM, 0)})
-    keys = ["cell", "block", _ARM]
-    blocks = samples.groupby(keys, sort=False)["duration_ns"].median().reset_index()
     clocks = (
-        cell_clocks(report.measured.samples)
+        cell_clocks(run.report.measured.samples)
         if source is not None and counts(source)
         else pd.Series(dtype="float64")
     )
-    return Timings(blocks.merge(plan, on="cell"), clocks[clocks.index.isin(correct)], samples)
+    blocks = times_of(samples, cells, SessionKind.TIMING, collector=source)
+    return Timings(blocks, clocks[clocks.index.isin(correct)], samples)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 from profiler.comparison.runs import ComparedRun
 from profiler.findings.gates import Gate, regressions
@@ -15,27 +15,6 @@ from profiler.findings.runs.changes import CellChange, MetricChange
 from profiler.findings.runs.comparison import RunComparison, RunTimes
 from profiler.findings.runs.steps import RunStep
 from profiler.model import SCHEMA_VERSION, Cell
-
-
-class _Change(NamedTuple):
-    """A change of a cell as the newest run defines that."""
-
-    change: CellChange
-    cell: Cell
-
-    def metrics(self, *, facts: bool) -> dict[str, MetricChange]:
-        """Changes of metrics by name, of those that do not scatter or of the others."""
-        return {change.metric: change for change in self.change.metrics if change.is_fact is facts}
-
-
-class _Gated(NamedTuple):
-    comparison: RunComparison
-    gate: Gate
-
-    @property
-    def cells(self) -> list[str]:
-        """Ids of the cells that trip the gate."""
-        return [str(cell) for cell in regressions(self.comparison.judged, self.gate)["cell"]]
 
 
 class ComparedRunDocument(JsonObject):
@@ -48,6 +27,11 @@ class ComparedRunDocument(JsonObject):
     baseline: str | None = get(lambda run: run.report.plan.baseline)
     cells: int = get(lambda run: len(run.report.plan.cells))
     environment: dict[str, Any] = get(lambda run: asdict(run.report.environment))
+
+
+def _metrics(change: CellChange, *, facts: bool) -> dict[str, MetricChange]:
+    """Changes of metrics by name, of those that do not scatter or of the others."""
+    return {metric.metric: metric for metric in change.metrics if metric.is_fact is facts}
 
 
 class BothDocument(JsonObject):
@@ -64,40 +48,44 @@ class CellChangeDocument(JsonObject):
     Margin, floors and `detectable` are relative effects: 0.0123 is 1.23 %.
     """
 
-    get = Source[_Change]()
-    id: str = get(lambda of: of.change.cell.id)
-    variant: str = get(lambda of: of.cell.variant.name)
-    problem: str = get(lambda of: of.cell.problem.name)
-    problem_params: dict[str, Any] = get(lambda of: dict(of.cell.problem.params))
-    controlled: bool = get(lambda of: of.change.controlled)
+    get = Source[tuple[CellChange, Cell]]()
+    id: str = get(lambda of: of[0].cell.id)
+    variant: str = get(lambda of: of[1].variant.name)
+    problem: str = get(lambda of: of[1].problem.name)
+    problem_params: dict[str, Any] = get(lambda of: dict(of[1].problem.params))
+    controlled: bool = get(lambda of: of[0].controlled)
     """whether `ratio` is that of the ratios to the control; else it is that of the durations"""
-    verdict: str | None = get(lambda of: of.change.verdict and of.change.verdict.value)
+    verdict: str | None = get(lambda of: of[0].verdict and of[0].verdict.value)
     """null where no verdict may be given"""
-    reason: str = get(lambda of: of.change.reason.value)
-    program: str = get(lambda of: of.change.program.value)
-    older_outcome: str = get(lambda of: of.change.outcomes[0].value)
-    newer_outcome: str = get(lambda of: of.change.outcomes[1].value)
-    older_duration_ns: Number = get(lambda of: json_value(of.change.durations.older_ns))
-    newer_duration_ns: Number = get(lambda of: json_value(of.change.durations.newer_ns))
-    ratio: Number = get(lambda of: json_value(of.change.ratio))
-    ratio_low: Number = get(lambda of: json_value(of.change.ratio_low))
-    ratio_high: Number = get(lambda of: json_value(of.change.ratio_high))
-    duration_ratio: Number = get(lambda of: json_value(of.change.durations.raw_ratio))
+    reason: str = get(lambda of: of[0].reason.value)
+    program: str = get(lambda of: of[0].program.value)
+    older_outcome: str = get(lambda of: of[0].outcomes[0].value)
+    newer_outcome: str = get(lambda of: of[0].outcomes[1].value)
+    older_duration_ns: Number = get(lambda of: json_value(of[0].durations.older_ns))
+    newer_duration_ns: Number = get(lambda of: json_value(of[0].durations.newer_ns))
+    ratio: Number = get(lambda of: json_value(of[0].ratio))
+    ratio_low: Number = get(lambda of: json_value(of[0].ratio_low))
+    ratio_high: Number = get(lambda of: json_value(of[0].ratio_high))
+    duration_ratio: Number = get(lambda of: json_value(of[0].durations.raw_ratio))
     """of the durations, whatever moved all durations of a run"""
-    duration_ratio_low: Number = get(lambda of: json_value(of.change.durations.raw_low))
-    duration_ratio_high: Number = get(lambda of: json_value(of.change.durations.raw_high))
-    margin: Number = get(lambda of: json_value(of.change.judgement.margin))
-    noise_floor: Number = get(lambda of: json_value(of.change.judgement.noise_floor))
-    clock_floor: Number = get(lambda of: json_value(of.change.judgement.clock_floor))
-    control_floor: Number = get(lambda of: json_value(of.change.judgement.control_floor))
-    session_floor: Number = get(lambda of: json_value(of.change.judgement.session_floor))
-    clock_ratio: Number = get(lambda of: json_value(of.change.durations.clock_ratio))
-    detectable: Number = get(lambda of: json_value(of.change.judgement.detectable))
-    blocks_older: Number = get(lambda of: json_value(of.change.judgement.blocks_older))
-    blocks_newer: Number = get(lambda of: json_value(of.change.judgement.blocks_newer))
-    facts: dict[str, BothDocument] = get.by_name(BothDocument, lambda of: of.metrics(facts=True))
-    metrics: dict[str, BothDocument] = get.by_name(BothDocument, lambda of: of.metrics(facts=False))
-    retuned: list[dict[str, Any]] = get(lambda of: [*map(asdict, of.change.retuned)])
+    duration_ratio_low: Number = get(lambda of: json_value(of[0].durations.raw_low))
+    duration_ratio_high: Number = get(lambda of: json_value(of[0].durations.raw_high))
+    margin: Number = get(lambda of: json_value(of[0].judgement.margin))
+    noise_floor: Number = get(lambda of: json_value(of[0].judgement.noise_floor))
+    clock_floor: Number = get(lambda of: json_value(of[0].judgement.clock_floor))
+    control_floor: Number = get(lambda of: json_value(of[0].judgement.control_floor))
+    session_floor: Number = get(lambda of: json_value(of[0].judgement.session_floor))
+    clock_ratio: Number = get(lambda of: json_value(of[0].durations.clock_ratio))
+    detectable: Number = get(lambda of: json_value(of[0].judgement.detectable))
+    blocks_older: Number = get(lambda of: json_value(of[0].judgement.blocks_older))
+    blocks_newer: Number = get(lambda of: json_value(of[0].judgement.blocks_newer))
+    facts: dict[str, BothDocument] = get.by_name(
+        BothDocument, lambda of: _metrics(of[0], facts=True)
+    )
+    metrics: dict[str, BothDocument] = get.by_name(
+        BothDocument, lambda of: _metrics(of[0], facts=False)
+    )
+    retuned: list[dict[str, Any]] = get(lambda of: [*map(asdict, of[0].retuned)])
     """operations for which a compiler's autotuner chose differently"""
 
 
@@ -120,7 +108,7 @@ class RunStepDocument(JsonObject):
     edited_files: list[dict[str, Any]] = get(lambda of: [*map(asdict, of[0].edited_files)])
     cells: list[CellChangeDocument] = get.rows(
         CellChangeDocument,
-        lambda of: (_Change(change, of[1].planned[name]) for name, change in of[0].cells.items()),
+        lambda of: ((change, of[1].planned[name]) for name, change in of[0].cells.items()),
     )
 
 
@@ -149,10 +137,17 @@ class HistoryDocument(JsonObject):
 class GateDocument(JsonObject):
     """What `--fail-on` asks, and the cells that trip it."""
 
-    get = Source[_Gated]()
-    rule: str = get(lambda gated: str(gated.gate))
-    tripped: bool = get(lambda gated: bool(gated.cells))
-    cells: list[str] = get(lambda gated: gated.cells)
+    get = Source[tuple[Gate, list[str]]]()
+    rule: str = get(lambda gated: str(gated[0]))
+    tripped: bool = get(lambda gated: bool(gated[1]))
+    cells: list[str] = get(lambda gated: gated[1])
+
+
+def _gated(comparison: RunComparison, gate: Gate | None) -> tuple[Gate, list[str]] | None:
+    """The gate, and ids of the cells that trip it."""
+    if gate is None:
+        return None
+    return gate, [str(cell) for cell in regressions(comparison.judged, gate)["cell"]]
 
 
 class ComparisonDocument(JsonObject):
@@ -168,9 +163,7 @@ class ComparisonDocument(JsonObject):
         RunStepDocument, lambda of: ((step, of[0]) for step in of[0].steps)
     )
     history: list[HistoryDocument] = get.rows(HistoryDocument, lambda of: of[0].history.items())
-    gate: GateDocument | None = get.nested(
-        GateDocument, lambda of: None if of[1] is None else _Gated(of[0], of[1])
-    )
+    gate: GateDocument | None = get.nested(GateDocument, lambda of: _gated(*of))
 
 
 def comparison_document(comparison: RunComparison, gate: Gate | None = None) -> dict[str, Any]:
