@@ -126,6 +126,7 @@ _of_timer = partial(Metric, pass_class=PassClass.STATIC, source="timer")
 _of_runner = partial(Metric, pass_class=PassClass.STATIC, source="runner")
 _of_launch = partial(Metric, pass_class=PassClass.STATIC, combine=Combine.MAX)
 _of_ptxas = partial(_of_launch, unit="byte/thread", source="ptxas", better="lower")
+_derived = partial(Metric, pass_class=PassClass.DERIVED, source="derived", better="higher")
 _percentage = partial(Metric, unit="%", better="higher", combine=Combine.WEIGHTED)
 
 _TIMING = (
@@ -778,114 +779,92 @@ _COUNTED = (
     ),
 )
 
-
-def _derived(  # noqa: PLR0913, PLR0917 - reads like the entries above
-    name: str,
-    label: str,
-    unit: str,
-    definition: str,
-    formula: Formula,
-    better: Better | None = "higher",
-    aliases: tuple[str, ...] = (),
-    most: float = math.inf,
-) -> Metric:
-    return Metric(
-        name=name,
-        label=label,
-        unit=unit,
-        most=most,
-        pass_class=PassClass.DERIVED,
-        definition=definition,
-        source="derived",
-        better=better,
-        formula=formula,
-        aliases=aliases,
-    )
-
-
 _DRAM_BYTES = metric("dram_read_bytes") + metric("dram_write_bytes")
 _DURATION_NS = metric("duration_ns")
 
 _DERIVED = (
     _derived(
-        "l2_hit_pct",
-        "L2 hit rate",
-        "%",
-        "L2 hits in percent of the sectors that were asked of L2. Hits and traffic are counted in "
-        "different passes, as ncu does for its own hit rate: it varies more than other counters. "
-        "Missing where they disagree, with more hits than accesses.",
-        100 * (metric("l2_hit_sectors") / (metric_of_visit("l2_bytes") / SECTOR_BYTES)),
+        name="l2_hit_pct",
+        label="L2 hit rate",
+        unit="%",
+        definition="L2 hits in percent of the sectors that were asked of L2. Hits and traffic are "
+        "counted in different passes, as ncu does for its own hit rate: it varies more than other "
+        "counters. Missing where they disagree, with more hits than accesses.",
+        formula=100 * (metric("l2_hit_sectors") / (metric_of_visit("l2_bytes") / SECTOR_BYTES)),
         aliases=("lts__t_sector_hit_rate.pct",),
         most=100.0,
     ),
     _derived(
-        "tflops",
-        "TFLOP/s",
-        "TFLOP/s",
-        "Operations that the workload states for the problem, divided by the duration. Attention: "
-        "4·b·h·s²·d, half of it under a causal mask; matrix product: 2·m·n·k.",
-        stated("flops") / _DURATION_NS / 1e3,
+        name="tflops",
+        label="TFLOP/s",
+        unit="TFLOP/s",
+        definition="Operations that the workload states for the problem, divided by the duration. "
+        "Attention: 4·b·h·s²·d, half of it under a causal mask; matrix product: 2·m·n·k.",
+        formula=stated("flops") / _DURATION_NS / 1e3,
     ),
     _derived(
-        "gbps",
-        "Effective bandwidth",
-        "GB/s",
-        "Least traffic to device memory that the workload states for the problem, divided by the "
-        "duration (1 GB = 10⁹ bytes).",
-        stated("bytes") / _DURATION_NS,
+        name="gbps",
+        label="Effective bandwidth",
+        unit="GB/s",
+        definition="Least traffic to device memory that the workload states for the problem, "
+        "divided by the duration (1 GB = 10⁹ bytes).",
+        formula=stated("bytes") / _DURATION_NS,
     ),
     _derived(
-        "dram_gbps",
-        "DRAM bandwidth",
-        "GB/s",
-        "Bytes read from and written to device memory, divided by the duration (1 GB = 10⁹ bytes).",
-        _DRAM_BYTES / _DURATION_NS,
+        name="dram_gbps",
+        label="DRAM bandwidth",
+        unit="GB/s",
+        definition="Bytes read from and written to device memory, divided by the duration (1 GB = "
+        "10⁹ bytes).",
+        formula=_DRAM_BYTES / _DURATION_NS,
     ),
     _derived(
-        "peak_dram_pct",
-        "DRAM bandwidth of peak",
-        "%",
-        "DRAM bandwidth in percent of what the memory clock and bus width of this GPU allow.",
-        100 * (_DRAM_BYTES / _DURATION_NS) * 1e9 / of_gpu("peak_dram_bytes_per_s"),
+        name="peak_dram_pct",
+        label="DRAM bandwidth of peak",
+        unit="%",
+        definition="DRAM bandwidth in percent of what the memory clock and bus width of this GPU "
+        "allow.",
+        formula=100 * (_DRAM_BYTES / _DURATION_NS) * 1e9 / of_gpu("peak_dram_bytes_per_s"),
     ),
     _derived(
-        "memory_efficiency_pct",
-        "Memory efficiency",
-        "%",
-        "Least traffic that the workload states, in percent of the bytes that moved to and from "
-        "device memory. Above 100 % when results stay in L2.",
-        100 * (stated("bytes") / _DRAM_BYTES),
+        name="memory_efficiency_pct",
+        label="Memory efficiency",
+        unit="%",
+        definition="Least traffic that the workload states, in percent of the bytes that moved to "
+        "and from device memory. Above 100 % when results stay in L2.",
+        formula=100 * (stated("bytes") / _DRAM_BYTES),
     ),
     _derived(
-        "arithmetic_intensity",
-        "Arithmetic intensity",
-        "FLOP/byte",
-        "Operations that the workload states per byte that moved to or from device memory.",
-        stated("flops") / _DRAM_BYTES,
+        name="arithmetic_intensity",
+        label="Arithmetic intensity",
+        unit="FLOP/byte",
+        definition="Operations that the workload states per byte that moved to or from device "
+        "memory.",
+        formula=stated("flops") / _DRAM_BYTES,
         better=None,
     ),
     _derived(
-        "sm_clock_ghz",
-        "SM clock",
-        "GHz",
-        "Cycles divided by duration: the clock that the SMs ran at.",
-        metric("cycles") / _DURATION_NS,
+        name="sm_clock_ghz",
+        label="SM clock",
+        unit="GHz",
+        definition="Cycles divided by duration: the clock that the SMs ran at.",
+        formula=metric("cycles") / _DURATION_NS,
         better=None,
     ),
     _derived(
-        "gflop_per_j",
-        "Operations per joule",
-        "GFLOP/J",
-        "Operations that the workload states for a launch, divided by its energy.",
-        stated("flops") / metric("energy_j") / 1e9,
+        name="gflop_per_j",
+        label="Operations per joule",
+        unit="GFLOP/J",
+        definition="Operations that the workload states for a launch, divided by its energy.",
+        formula=stated("flops") / metric("energy_j") / 1e9,
     ),
     _derived(
-        "gb_per_j",
-        "Bytes per joule",
-        "GB/J",
-        "Least traffic to device memory that the workload states for a launch, divided by its "
-        "energy (1 GB = 10⁹ bytes).",
-        stated("bytes") / metric("energy_j") / 1e9,
+        name="gb_per_j",
+        label="Bytes per joule",
+        unit="GB/J",
+        definition="Least traffic to device memory that the workload states for a launch, divided "
+        "by its energy (1 GB = 10⁹ bytes).",
+        formula=stated("bytes") / metric("energy_j") / 1e9,
     ),
 )
 
@@ -931,11 +910,11 @@ def _roof_label(roof: str) -> str:
 
 _ROOF_METRICS = tuple(
     _derived(
-        f"{ROOF_PREFIX}{name}_pct",
-        _roof_label(name),
-        "%",
-        definition,
-        formula,
+        name=f"{ROOF_PREFIX}{name}_pct",
+        label=_roof_label(name),
+        unit="%",
+        definition=definition,
+        formula=formula,
     )
     for name, (definition, formula) in _ROOFS.items()
 )

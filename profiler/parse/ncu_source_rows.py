@@ -85,8 +85,6 @@ class _Reader:
         self._block: SourceBlock | None = None
         self._text_at = 0
         self._address_at = 0
-        self._quotes = 0
-        """Quotes of a row of the block whose text has none."""
         self._in_text = False
         self._line: int | None = None
         self._text: str | None = None
@@ -94,24 +92,8 @@ class _Reader:
     def read(self) -> None:
         """Read all lines."""
         for line in self._source:
-            text = line.decode("utf-8", "replace").strip()
-            if not self._is_plain_instruction(text):
-                self._take(text)
+            self._take(line.decode("utf-8", "replace").strip())
         self.tables.truncated |= self._source.damaged
-
-    def _is_plain_instruction(self, line: str) -> bool:
-        """Take a row of the current table without quotes in its text, as nearly every line is."""
-        block = self._block
-        if block is None or not line.endswith('"') or line.count('"') != self._quotes:
-            return False
-        cells = line[1:-1].split(_SEPARATOR)
-        if len(cells) != len(block.header):
-            return False
-        address = _ADDRESS.fullmatch(cells[self._address_at])
-        if address is None or not line.startswith('"') or cells[0] in _TITLES:
-            return False
-        self._append(block, cells, address[1])
-        return True
 
     def _take(self, line: str) -> None:
         if line.startswith("=="):
@@ -159,7 +141,6 @@ class _Reader:
         self._address_at = cells.index("Address")
         self._text_at = cells.index("Source")
         self._block = SourceBlock(self._kernel, self._file, tuple(cells))
-        self._quotes = _QUOTES * len(cells)
         self._line = self._text = None
         self.tables.blocks.append(self._block)
         return True
@@ -193,11 +174,8 @@ class _Reader:
         if match is None:
             self._reject()
             return
-        self._append(block, row, match[1])
-
-    def _append(self, block: SourceBlock, row: list[str], address: str) -> None:
         block.rows.append(row)
-        block.addresses.append(int(address, 16))
+        block.addresses.append(int(match[1], 16))
         block.line_numbers.append(self._line)
         block.line_texts.append(self._text)
 
