@@ -145,20 +145,8 @@ def _normal_tails(row: Floats) -> dict[str, float]:
 @cache
 def _rank_sum_tails(n: int) -> dict[str, Floats]:
     """Probabilities that the sum of positive ranks is at most (`less`), at least each number."""
-    share = np.ones(1)
-    for rank in range(1, n + 1):
-        shorter, share = share, np.zeros(rank * (rank + 1) // 2 + 1)
-        share[: len(shorter)] = shorter * 0.5
-        share[-len(shorter) :] += shorter * 0.5
-    sums = range(len(share))
-    below = np.array([share[: place + 1].sum() for place in sums])
-    above = np.array([share[place:].sum() for place in sums])
-    # Beyond the middle one less the other tail, which is what scipy's last digits are.
-    beyond = np.arange(len(share)) > n * (n + 1) / 4
-    return {
-        "less": np.where(beyond, 1 - np.append(above[1:], 0.0), below),
-        "greater": np.where(beyond, 1 - np.insert(below[:-1], 0, 0.0), above),
-    }
+    share = _flip_shares(tuple(range(1, n + 1)))  # exact, and so are its sums
+    return {"less": share.cumsum(), "greater": share[::-1].cumsum()[::-1]}
 
 
 def _sign_flip_tails(row: Floats) -> tuple[float, float]:

@@ -125,13 +125,13 @@ def samples_from_launches(
     """
     if launches.empty:
         return empty_samples()
-    return _samples_of_visits(launches, *_number_visits(launches["nvtx"], finished), origin)
+    return samples_of_files(launches, [range(len(launches))], [finished], origin)[0]
 
 
 def samples_of_files(
     launches: pd.DataFrame,
     rows: Sequence[range],
-    finished: Sequence[Collection[_Visit]],
+    finished: Sequence[Collection[_Visit] | None],
     origin: SampleOrigin,
 ) -> tuple[pd.DataFrame, list[range]]:
     """Samples of each of some files, as `samples_from_launches` has them, in one frame.

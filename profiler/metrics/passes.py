@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib.resources import files
 
 from profiler.metrics.catalogue import CATALOGUE, PassClass
@@ -156,9 +156,9 @@ def cheapest_groups(
     replayed = tuple(name for name in counted if pass_class(name) is PassClass.MULTI)
     placed = [(name,) for name in counted if name in in_conflict and name not in replayed]
     free = tuple(name for name in counted if name not in in_conflict and name not in replayed)
-    search = _Search(launches, session_s, capability)
-    search.extend((), [unit for unit in (replayed, *placed, free) if unit])
-    groups = (tuple(name for name in counted if name in group) for group in search.best)
+    units = [unit for unit in (replayed, *placed, free) if unit]
+    best = _cheapest_way(units, launches, session_s, capability)
+    groups = (tuple(name for name in counted if name in group) for group in best)
     return tuple(sorted(groups, key=lambda group: counted.index(group[0])))
 
 
@@ -170,40 +170,34 @@ def _place(name: str) -> int:
     return _PLACES.get(name, len(_PLACES))
 
 
-@dataclass
-class _Search:
+def _cheapest_way(
+    units: Sequence[Group], launches: int, session_s: float, capability: str | None
+) -> tuple[Group, ...]:
     """Branch and bound over all ways to put units of metrics into groups."""
-
-    launches: int
-    session_s: float
-    capability: str | None
+    launch_s = cache(partial(ncu_launch_seconds, capability=capability))
     best: tuple[Group, ...] = ()
-    best_cost: tuple[float, int] = (float("inf"), 0)
-    seconds: dict[Group, float] = field(default_factory=dict)
-    """Seconds of a launch, by the metrics that it is asked for."""
-    steps: int = 0
+    best_cost = (float("inf"), 0)
+    steps = 0
 
-    def extend(self, groups: tuple[Group, ...], left: Sequence[Group]) -> None:
+    def cost_of(groups: Sequence[Group]) -> tuple[float, int]:
+        """Seconds of all launches and sessions, and the number of groups."""
+        return len(groups) * session_s + launches * sum(map(launch_s, groups)), len(groups)
+
+    def extend(groups: tuple[Group, ...], left: Sequence[Group]) -> None:
         """Try every group for the first unit that is left: a group that grows costs no less."""
-        cost = self._cost(groups)
-        self.steps += 1
-        if cost >= self.best_cost or (self.steps > _MOST_STEPS and self.best):
+        nonlocal best, best_cost, steps
+        cost = cost_of(groups)
+        steps += 1
+        if cost >= best_cost or (steps > _MOST_STEPS and best):
             return
         if not left:
-            self.best, self.best_cost = groups, cost
+            best, best_cost = groups, cost
             return
-        for extended in sorted(_with(left[0], groups), key=self._cost):
-            self.extend(extended, left[1:])
+        for extended in sorted(_with(left[0], groups), key=cost_of):
+            extend(extended, left[1:])
 
-    def _cost(self, groups: Sequence[Group]) -> tuple[float, int]:
-        """Seconds of all launches and sessions, and the number of groups."""
-        launch_s = sum(map(self._launch_s, groups))
-        return len(groups) * self.session_s + self.launches * launch_s, len(groups)
-
-    def _launch_s(self, group: Group) -> float:
-        if group not in self.seconds:
-            self.seconds[group] = ncu_launch_seconds(group, self.capability)
-        return self.seconds[group]
+    extend((), units)
+    return best
 
 
 def _with(unit: Group, groups: tuple[Group, ...]) -> Iterator[tuple[Group, ...]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal
@@ -192,18 +192,8 @@ def _no_table(name: str, scanner: Scanner) -> ParseError:
 
 
 def _rule_frame(rules: list[RuleRow]) -> pd.DataFrame:
-    return _typed_rules(rules) if rules else _no_rules().copy(deep=False)
-
-
-def _typed_rules(rules: list[RuleRow]) -> pd.DataFrame:
     frame = pd.DataFrame(rules, columns=list(RULE_COLUMNS))
     return frame.astype({"launch": "int64", "id": "int64", "speedup_pct": "float64"})
-
-
-@cache
-def _no_rules() -> pd.DataFrame:
-    """A frame without rows, as most files have: its types take longer than a small table."""
-    return _typed_rules([])
 
 
 def _notices(

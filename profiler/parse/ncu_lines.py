@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 from profiler.errors import ParseError
 from profiler.parse.bounded_files import LineSource
@@ -77,10 +76,8 @@ class Header:
         return self.quoted and self.delimiter == ","
 
 
-class _HeaderLine(NamedTuple):
-    """A line that looks like a header, set apart from rows, which are plain bytes."""
-
-    line: bytes
+_Line = tuple[bool, bytes]
+"""Whether a line looks like a header, not like a row; and the line."""
 
 
 class Scanner:
@@ -89,7 +86,7 @@ class Scanner:
     def __init__(self, source: LineSource) -> None:
         self._source = source
         self._items = self._walk()
-        self._pushed: bytes | _HeaderLine | None = None
+        self._pushed: _Line | None = None
         self._pending: Header | None = None
         self._header: Header | None = None
         self._messages: dict[str, None] = {}
@@ -113,8 +110,9 @@ class Scanner:
             item = self._next()
             if item is None:
                 return None
-            if isinstance(item, _HeaderLine):
-                self._pending = self._read_header(item.line)
+            is_header, line = item
+            if is_header:
+                self._pending = self._read_header(line)
         self._header, self._pending = self._pending, None
         return self._header
 
@@ -124,10 +122,11 @@ class Scanner:
         A raw page that goes on under the same header and units is still the same table.
         """
         while (item := self._next()) is not None:
-            if isinstance(item, bytes):
-                yield item
+            is_header, line = item
+            if not is_header:
+                yield line
                 continue
-            header = self._read_header(item.line)
+            header = self._read_header(line)
             if header is not None and (header.is_details or header != self._header):
                 self._pending = header
                 return
@@ -141,28 +140,28 @@ class Scanner:
             self.bad_rows += 1
             self.first_bad_line = self.first_bad_line or self._source.number
 
-    def _next(self) -> bytes | _HeaderLine | None:
+    def _next(self) -> _Line | None:
         if self._pushed is None:
             return next(self._items, None)
         item, self._pushed = self._pushed, None
         return item
 
-    def _walk(self) -> Iterator[bytes | _HeaderLine]:
+    def _walk(self) -> Iterator[_Line]:
         for line in self._source:
             if _QUOTED_ROW.match(line) and (self._header is None or self._header.is_plain):
-                yield line
+                yield False, line
             else:
                 yield from self._classify(line)
 
-    def _classify(self, line: bytes) -> Iterator[bytes | _HeaderLine]:
+    def _classify(self, line: bytes) -> Iterator[_Line]:
         """Everything but the usual row: header, message, row in foreign dress, program output."""
         if _HEADER.match(line) or _OTHER_ORDER.match(line):
-            yield _HeaderLine(line)
+            yield True, line
         elif (row := self._foreign_row(line)) is not None:
-            yield row
+            yield False, row
         elif not self._note_message(line) and (glued := _GLUED.search(line)) and glued.start():
             rest = line[glued.start() :]
-            yield _HeaderLine(rest) if _HEADER.match(rest) else rest
+            yield _HEADER.match(rest) is not None, rest
         elif self._source.open_end and line.startswith(b'"'):
             self._cut = True
 
@@ -229,12 +228,12 @@ class Scanner:
 
     def _read_units(self, count: int) -> tuple[str, ...] | None:
         item = self._next()
-        if item is None or isinstance(item, _HeaderLine) or not item.startswith(b'"",'):
+        if item is None or item[0] or not item[1].startswith(b'"",'):
             self._pushed = item
             return None
-        fields = split_row(item)
+        fields = split_row(item[1])
         if fields is None or len(fields) != count:
-            self.reject(item)
+            self.reject(item[1])
             return None
         return tuple(fields)
 

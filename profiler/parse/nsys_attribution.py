@@ -23,7 +23,7 @@ whichever thread launched it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -142,30 +142,18 @@ def _plain(column: pd.Series) -> Integers:
 # ---- the sweep -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Threads:
-    """Threads as numbers from 0, and what the sweep needs to know of each."""
-
-    of_range: Integers
-    of_call: Integers
-    process: list[int]
-    """Number of the process of each thread."""
-    main: list[int]
-    """Number of the main thread of each thread's process."""
-
-
 def _sweep(
     ranges: pd.DataFrame, calls: pd.DataFrame
 ) -> tuple[pd.DataFrame, Integers, Integers, Integers]:
     """Stacks, the one of each range and of each call, and whether the latter is known by time."""
-    threads = _threads(ranges, calls)
+    of_range, of_call, process, main = _threads(ranges, calls)
     shared = (ranges["kind"] == RangeKind.START_END.value).to_numpy()
     most = MAX_STACKS + MAX_STACKS_PER_EVENT * (len(ranges) + len(calls))
-    state = _OpenRanges(threads, shared.tolist(), _StackTree(len(ranges), most))
+    state = _OpenRanges(process, main, shared.tolist(), _StackTree(len(ranges), most))
     range_stacks = np.full(len(ranges), NO_STACK)
     call_stacks = np.full(len(calls), NO_STACK)
     call_by_time = np.zeros(len(calls), np.int64)
-    for event, row, thread in _events(ranges, calls, threads):
+    for event, row, thread in _events(ranges, calls, of_range, of_call):
         if event == _END:
             state.end(row, thread)
         elif event == _START:
@@ -175,14 +163,20 @@ def _sweep(
     return state.tree.frame(), range_stacks, call_stacks, call_by_time
 
 
-def _threads(ranges: pd.DataFrame, calls: pd.DataFrame) -> _Threads:
+def _threads(
+    ranges: pd.DataFrame, calls: pd.DataFrame
+) -> tuple[Integers, Integers, list[int], list[int]]:
+    """Threads as numbers from 0, of each range and of each call; and of each thread two numbers.
+
+    That of its process, and that of the main thread of its process.
+    """
     serialised = np.concatenate([_plain(ranges["thread"]), _plain(calls["thread"])])
     threads, codes = np.unique(serialised, return_inverse=True)
     _, process = np.unique(threads >> THREAD_BITS, return_inverse=True)
     of_range, of_call = np.split(codes, [len(ranges)])
     pushed = of_range[(ranges["kind"] == RangeKind.PUSH_POP.value).to_numpy()]
     main = _main_threads(threads, process, pushed)
-    return _Threads(of_range, of_call, process.tolist(), [main[p] for p in process.tolist()])
+    return of_range, of_call, process.tolist(), [main[p] for p in process.tolist()]
 
 
 def _main_threads(threads: Integers, process: Integers, pushed: Integers) -> dict[int, int]:
@@ -202,15 +196,15 @@ def _main_threads(threads: Integers, process: Integers, pushed: Integers) -> dic
 
 
 def _events(
-    ranges: pd.DataFrame, calls: pd.DataFrame, threads: _Threads
+    ranges: pd.DataFrame, calls: pd.DataFrame, of_range: Integers, of_call: Integers
 ) -> Iterator[tuple[int, int, int]]:
     """Beginnings and ends of ranges, and calls, in order of time: event, row, thread."""
     start, end = ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
     rows = np.flatnonzero(end > start)  # neither marks nor what has no length holds anything
     parts = (
-        (_END, rows, end[rows], threads.of_range[rows]),
-        (_START, rows, start[rows], threads.of_range[rows]),  # rows are in order, outer first
-        (_CALL, np.arange(len(calls)), calls["start_ns"].to_numpy(), threads.of_call),
+        (_END, rows, end[rows], of_range[rows]),
+        (_START, rows, start[rows], of_range[rows]),  # rows are in order, outer first
+        (_CALL, np.arange(len(calls)), calls["start_ns"].to_numpy(), of_call),
     )
     time = np.concatenate([times for _, _, times, _ in parts])
     event = np.concatenate([np.full(len(part), kind, np.int8) for kind, part, _, _ in parts])
@@ -265,14 +259,16 @@ class _OpenRanges:
     what is open is kept in order of its beginning and not as a stack that only its top leaves.
     """
 
-    def __init__(self, threads: _Threads, shared: list[bool], tree: _StackTree) -> None:
+    def __init__(
+        self, process: list[int], main: list[int], shared: list[bool], tree: _StackTree
+    ) -> None:
         self.tree = tree
         self._is_shared = shared
-        self._process, self._main = threads.process, threads.main
-        self._pushed: list[dict[int, None]] = [{} for _ in threads.process]
-        self._pushed_stack: list[int | None] = [NO_STACK] * len(threads.process)
+        self._process, self._main = process, main
+        self._pushed: list[dict[int, None]] = [{} for _ in process]
+        self._pushed_stack: list[int | None] = [NO_STACK] * len(process)
         """Stack of a thread's push/pop ranges; None where it has to be worked out again."""
-        self._shared: list[dict[int, None]] = [{} for _ in threads.process]
+        self._shared: list[dict[int, None]] = [{} for _ in process]
 
     def start(self, row: int, thread: int) -> int:
         """Open a range, and give the stack that it is innermost in."""
@@ -336,35 +332,28 @@ Mask = npt.NDArray[np.bool_]
 
 def visits(ranges: pd.DataFrame) -> pd.DataFrame:
     """Visits that were recorded from beginning to end: VISIT_COLUMNS. `ranges`: RANGE_COLUMNS."""
-    ours = _runner_ranges(ranges)
-    parsed = [protocol.parse_range_name(name) for name in ours["name"]]
-    rows = [
-        (*visit, start, end)
-        for visit, start, end in zip(parsed, ours["start_ns"], ours["end_ns"], strict=True)
-        if visit is not None
-    ]
-    return _windows(rows, VISIT_COLUMNS)
+    return _runner_windows(ranges, protocol.parse_range_name, VISIT_COLUMNS)
 
 
 def launches(ranges: pd.DataFrame) -> pd.DataFrame:
     """Launches that were recorded from beginning to end: LAUNCH_COLUMNS."""
-    ours = _runner_ranges(ranges)
-    parsed = [protocol.parse_launch_range_name(name) for name in ours["name"]]
-    rows = [
-        (launch, start, end)
-        for launch, start, end in zip(parsed, ours["start_ns"], ours["end_ns"], strict=True)
-        if launch is not None
-    ]
-    return _windows(rows, LAUNCH_COLUMNS)
+
+    def parsed(name: str) -> tuple[int] | None:
+        launch = protocol.parse_launch_range_name(name)
+        return None if launch is None else (launch,)
+
+    return _runner_windows(ranges, parsed, LAUNCH_COLUMNS)
 
 
-def _runner_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Ranges that the runner opened and closed: `name start_ns end_ns`."""
+def _runner_windows(
+    ranges: pd.DataFrame,
+    parsed: Callable[[str], tuple[object, ...] | None],
+    columns: Sequence[str],
+) -> pd.DataFrame:
+    """Ranges that the runner opened and closed, and whose name says something, by start."""
     ours = (ranges["domain"] == protocol.NVTX_DOMAIN) & ~ranges["open"].astype(bool)
-    return ranges.loc[ours, ["name", "start_ns", "end_ns"]]
-
-
-def _windows(rows: Sequence[tuple[object, ...]], columns: Sequence[str]) -> pd.DataFrame:
+    named = ranges.loc[ours, ["name", "start_ns", "end_ns"]].itertuples(index=False)
+    rows = [(*key, start, end) for name, start, end in named if (key := parsed(name)) is not None]
     integers = {name: "int64" for name in columns if name != "cell"}
     frame = pd.DataFrame(rows, columns=list(columns)).astype(integers)
     return frame.sort_values("start_ns", kind="stable", ignore_index=True)

@@ -30,28 +30,6 @@ JITTER = 1e-8
 _BOUND = 7.0
 
 
-class Embedding:
-    """Coordinates of configurations, in groups that share a length."""
-
-    def __init__(self, space: SearchSpace) -> None:
-        tables = [
-            (number, table)
-            for number in space.free
-            for table in _properties(space.parameters[number])
-        ]
-        self._tables = tables
-        self._codes = space.codes
-        self.groups = np.array(
-            [group for group, (_, table) in enumerate(tables) for _ in range(table.shape[1])]
-        )
-        self.count = len(tables)
-
-    def of(self, configurations: Configurations) -> Floats:
-        """One row for each configuration."""
-        rows: Codes = self._codes[configurations]
-        return np.hstack([table[rows[:, number]] for number, table in self._tables])
-
-
 def _properties(parameter: Parameter) -> list[Floats]:
     """Coordinates of each value, 0 to 1: its rank, and by how often 2 divides it.
 
@@ -75,9 +53,18 @@ def _properties(parameter: Parameter) -> list[Floats]:
 class GaussianProcess:
     """Conditioned on one observation after the other, for a fixed set of candidates."""
 
-    def __init__(self, embedding: Embedding) -> None:
-        self._embedding = embedding
-        self._logs = np.zeros(embedding.count + 2)
+    def __init__(self, space: SearchSpace) -> None:
+        self._codes = space.codes
+        self._tables = [
+            (number, table)
+            for number in space.free
+            for table in _properties(space.parameters[number])
+        ]
+        """Numbers of parameters, and coordinates of their values: each table has a length."""
+        self._groups = np.repeat(
+            np.arange(len(self._tables)), [table.shape[1] for _, table in self._tables]
+        )
+        self._logs = np.zeros(len(self._tables) + 2)
         """Logs of the inverse squared lengths, of the smooth variance, and of the nugget."""
         self._logs[-1] = LOG_NUGGET
         self._observations = np.empty((0, 0))
@@ -88,9 +75,9 @@ class GaussianProcess:
 
     def fit(self, configurations: Configurations, values: Floats) -> None:
         """Move lengths and variances towards the most probable ones, by a few steps."""
-        rows = self._embedding.of(configurations)
-        squares = np.zeros((self._embedding.count, len(rows), len(rows)))
-        for column, group in zip(rows.T, self._embedding.groups, strict=True):
+        rows = self._coordinates(configurations)
+        squares = np.zeros((len(self._tables), len(rows), len(rows)))
+        for column, group in zip(rows.T, self._groups, strict=True):
             squares[group] += (column[:, None] - column[None]) ** 2
         result = scipy.optimize.minimize(
             _negative_log_posterior,
@@ -163,9 +150,14 @@ class GaussianProcess:
     def _nugget(self) -> float:
         return float(np.exp(self._logs[-1])) + JITTER
 
+    def _coordinates(self, configurations: Configurations) -> Floats:
+        """One row for each configuration."""
+        rows: Codes = self._codes[configurations]
+        return np.hstack([table[rows[:, number]] for number, table in self._tables])
+
     def _scaled(self, configurations: Configurations) -> Floats:
-        scales = np.exp(self._logs[self._embedding.groups] / 2)
-        scaled: Floats = self._embedding.of(configurations) * scales
+        scales = np.exp(self._logs[self._groups] / 2)
+        scaled: Floats = self._coordinates(configurations) * scales
         return scaled
 
     def _covariance(self, rows: Floats, columns: Floats) -> Floats:

@@ -20,7 +20,6 @@ from threadpoolctl import ThreadpoolController
 from profiler.errors import UsageError
 from profiler.search import REMOVED_STRATEGIES
 from profiler.search.gaussian_process import (
-    Embedding,
     Floats,
     GaussianProcess,
     standardised_logs,
@@ -157,7 +156,7 @@ class ModelSearch:
     def __init__(self, history: SearchHistory, rng: np.random.Generator) -> None:
         self._history = history
         self._rng = rng
-        self._model = GaussianProcess(Embedding(history.space))
+        self._model = GaussianProcess(history.space)
         self._observed: list[int] = []
         self._is_observed = np.zeros(len(history.space), dtype=bool)
         self._candidates: Configurations = np.empty(0, dtype=np.int64)

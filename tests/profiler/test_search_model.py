@@ -6,7 +6,6 @@ from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
 from profiler.search.gaussian_process import (
-    Embedding,
     GaussianProcess,
     _negative_log_posterior,
     standardised_logs,
@@ -36,7 +35,7 @@ def test_observations_added_one_by_one_are_those_of_a_new_start():
     rng = np.random.default_rng(1)
     observed, candidates = np.split(rng.permutation(len(space)), [20])
     values = rng.normal(size=20)
-    model = GaussianProcess(Embedding(space))
+    model = GaussianProcess(space)
     model.fit(observed, values)
     model.start(observed, candidates, 0)
     means, deviations = model.predict(values)
@@ -51,7 +50,7 @@ def test_one_that_waits_for_its_value_moves_no_mean_and_shrinks_uncertainty():
     space = grid()
     observed, candidates = np.arange(0, 40, 4), np.arange(41, 90)
     values = np.linspace(-1, 1, 10)
-    model = GaussianProcess(Embedding(space))
+    model = GaussianProcess(space)
     model.start(observed, candidates, 1)
     means, deviations = model.predict(values)
     model.add(42)
@@ -76,7 +75,7 @@ def test_a_configuration_beside_measured_ones_stays_uncertain():
     """By the nugget: else an optimum with slow neighbours is never tried."""
     space = grid()
     observed = np.delete(np.arange(len(space)), 40)
-    model = GaussianProcess(Embedding(space))
+    model = GaussianProcess(space)
     model.start(observed, np.array([40]), 0)
     _, deviations = model.predict(np.zeros(len(observed)))
     assert deviations[0] > 0.4

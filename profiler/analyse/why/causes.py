@@ -21,20 +21,22 @@ from typing import TypeVar
 
 import pandas as pd
 
-from profiler.analyse.why.facts import (
+from profiler.analyse.why.filling import FILLING, MOST_WARPS, warps_there
+from profiler.analyse.why.kernel_profiles import (
     BUSIEST_SLICE,
     COMPUTE,
     DRAM_BYTES,
+    DURATION,
     ELAPSED_PEAK,
     L2_BYTES,
     UNITS,
     Detected,
     Evidence,
     Facts,
+    KernelProfile,
     part,
+    stall_per_issue,
 )
-from profiler.analyse.why.filling import FILLING, MOST_WARPS, warps_there
-from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile, stall_per_issue
 from profiler.analyse.why.roofs import fp32_operations
 from profiler.analyse.why.sass_code import instruction_class, of_slow_paths, of_swap_loops
 from profiler.parse.ncu_source import EXECUTED, NOT_ISSUED, SAMPLES_NOT_ISSUED, STALL

@@ -11,13 +11,16 @@ import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from profiler.analyse.why.facts import Detected, Evidence, Facts, part
 from profiler.analyse.why.kernel_profiles import (
     ACTIVE_AVERAGE,
     ELAPSED,
     WARPS_ACTIVE,
     WARPS_LAUNCHED,
+    Detected,
+    Evidence,
+    Facts,
     KernelProfile,
+    part,
 )
 
 MOST_WARPS = "sm__maximum_warps_per_active_cycle_pct"

@@ -25,8 +25,14 @@ import pandas as pd
 
 from profiler.analyse.metric_values import Ranges, combine_metric, evaluate
 from profiler.analyse.why.account import logarithmic_mean
-from profiler.analyse.why.facts import COMPUTE, ELAPSED_PEAK, ISSUE_ACTIVE, MEMORY
-from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile
+from profiler.analyse.why.kernel_profiles import (
+    COMPUTE,
+    DURATION,
+    ELAPSED_PEAK,
+    ISSUE_ACTIVE,
+    MEMORY,
+    KernelProfile,
+)
 from profiler.metrics.catalogue import CATALOGUE, ROOF_PREFIX, TENSOR_TYPES
 from profiler.metrics.explain import FMA_PEAK
 from profiler.metrics.formulas import Formula, needed_metrics

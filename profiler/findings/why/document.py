@@ -15,8 +15,8 @@ from pydantic import Field
 
 from profiler.analyse.why.account import Account, Part
 from profiler.analyse.why.causes import Cause
-from profiler.analyse.why.facts import Evidence
 from profiler.analyse.why.inside import Inside
+from profiler.analyse.why.kernel_profiles import Evidence
 from profiler.analyse.why.roofs import BUSY_UNITS, Roof, RoofAccount
 from profiler.findings.findings import Findings
 from profiler.findings.json_model import ABSENT, JsonObject, Number, Source

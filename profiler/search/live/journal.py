@@ -122,13 +122,6 @@ Record = Annotated[
 
 
 @dataclass(frozen=True)
-class Unreadable:
-    """A line of a journal that is no record: damaged, or of another version."""
-
-    line: int
-
-
-@dataclass(frozen=True)
 class SearchRecord:
     """Everything that a journal holds."""
 
@@ -150,7 +143,7 @@ class SearchRecord:
 
 
 def with_origin(
-    records: Iterable[Record | Unreadable],
+    records: Iterable[Record | None],
     variants: Mapping[str, Mapping[str, Value]] | None = None,
 ) -> tuple[Record, ...]:
     """Whole records without those of what none before them proposed or measured: its line is lost.
@@ -172,7 +165,7 @@ def with_origin(
                 is_known = variant in evaluated
             case Finished(_, finalists):
                 is_known = evaluated.issuperset(finalists)
-            case Unreadable():
+            case None:
                 continue
             case _:
                 is_known = True
@@ -181,7 +174,7 @@ def with_origin(
     return tuple(kept)
 
 
-def search_record(all_records: tuple[Record | Unreadable, ...]) -> SearchRecord | None:
+def search_record(all_records: tuple[Record | None, ...]) -> SearchRecord | None:
     """The records of a journal, sorted; None where it does not begin with its terms."""
     if not all_records or not isinstance(all_records[0], Terms):
         return None
@@ -215,7 +208,7 @@ class SearchJournal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.records: tuple[Record | Unreadable, ...] = read_records(path) if path.exists() else ()
+        self.records: tuple[Record | None, ...] = read_records(path) if path.exists() else ()
 
     def append(self, record: Record) -> None:
         """Write a record behind the others."""
@@ -250,7 +243,7 @@ def read_search(path: Path) -> SearchRecord | None:
     return search_record(read_records(path if path.exists() else packed))
 
 
-def read_records(path: Path) -> tuple[Record | Unreadable, ...]:
+def read_records(path: Path) -> tuple[Record | None, ...]:
     """Records of a journal, compressed or not; what is damaged costs the line that it stands in.
 
     Raises UsageError where the first is damaged, which says what is searched.
@@ -262,13 +255,14 @@ def read_records(path: Path) -> tuple[Record | Unreadable, ...]:
     return tuple(_if_whole(path, number, line) for number, line in enumerate(_lines(content), 1))
 
 
-def _if_whole(path: Path, number: int, line: bytes) -> Record | Unreadable:
+def _if_whole(path: Path, number: int, line: bytes) -> Record | None:
+    """Record of a line; None where it is damaged, or of another version."""
     try:
         return _record(path, number, line)
     except UsageError:
         if number == 1:
             raise
-        return Unreadable(number)
+        return None
 
 
 def _lines(content: bytes) -> list[bytes]:

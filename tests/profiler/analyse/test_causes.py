@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from profiler.analyse.why.causes import CAUSES, LEAST_SHARE, UNFUSED, causes, unfused
-from profiler.analyse.why.facts import UNITS
-from profiler.analyse.why.kernel_profiles import KernelProfile, stall_per_issue
+from profiler.analyse.why.kernel_profiles import UNITS, KernelProfile, stall_per_issue
 from profiler.parse.ncu_source import COLUMNS, Listing
 
 LARGE = 0.1

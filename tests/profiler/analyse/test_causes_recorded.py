@@ -4,7 +4,7 @@ import pytest
 from recorded import CAUSES, RECORDINGS, report_of_recording
 
 from profiler.analyse.why.causes import causes
-from profiler.analyse.why.facts import UNITS
+from profiler.analyse.why.kernel_profiles import UNITS
 
 GRID = CAUSES / "fusion_grid.zip"
 EXPLAINED = (
