@@ -2,21 +2,23 @@
 
 Lists of values are written as Python text there; no `eval`: a list or tuple, `range(…)`,
 `list(range(…))`, `[2**i for i in range(6)]`, and sums of them. What stands inside is
-`profiler/kernels/arithmetic.py`.
+`profiler/kernels/arithmetic.py`. What is wrong in a file is named by its field.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler.errors import ParseError
+from profiler.errors import ParseError, nearest_file
 from profiler.kernels.arithmetic import MAX_CHARACTERS, ExpressionError, parse
-from profiler.search.json_files import list_of, mapping_of, read_json, text_of
+from profiler.outside_text import safe_values
+from profiler.parse.bounded_files import read_content
 from profiler.search.space import Parameter, SearchSpace, Value, constrained_space
 
 MAX_BYTES = 16 * 2**20
@@ -216,3 +218,48 @@ def _element(node: ast.expr, row: Mapping[str, Value]) -> Value:
 
 def _short(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS // 10 else f"{text[: MAX_CHARACTERS // 10]}…"
+
+
+# ---- JSON files of others, read within limits ----------------------------------------------------
+
+
+def read_json(path: Path, limit: int) -> Any:
+    """Content of a JSON file, compressed by gzip or not, its texts made safe.
+
+    Raises ParseError where it cannot be read, is no JSON or holds more than `limit` bytes.
+    """
+    try:
+        content = read_content(path, limit)
+        return safe_values(json.loads(content.decode("utf-8"), parse_constant=_refuse))
+    except OSError as error:
+        hint = nearest_file(path) if not path.exists() else ""
+        raise ParseError(f"{path}: {error.strerror or error}{hint}") from None
+    except RecursionError:
+        raise ParseError(f"{path}: is nested too deeply") from None
+    except ValueError as error:
+        raise ParseError(f"{path}: is no JSON: {str(error)[:200].partition(';')[0]}") from None
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def mapping_of(value: Any, where: str) -> Mapping[str, Any]:
+    """The value; raises ParseError where it is no object."""
+    if not isinstance(value, Mapping):
+        raise ParseError(f"{where}: an object is missing")
+    return value
+
+
+def list_of(value: Any, where: str) -> list[Any]:
+    """The value; raises ParseError where it is no list."""
+    if not isinstance(value, list):
+        raise ParseError(f"{where}: a list is missing")
+    return value
+
+
+def text_of(value: Any, where: str) -> str:
+    """The value; raises ParseError where it is no text."""
+    if not isinstance(value, str) or not value:
+        raise ParseError(f"{where}: a text is missing")
+    return value

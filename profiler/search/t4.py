@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from profiler.errors import ParseError
 from profiler.model import Params
-from profiler.search.json_files import list_of, mapping_of, read_json
 from profiler.search.space import Value
+from profiler.search.t1 import list_of, mapping_of, read_json
 
 MAX_BYTES = 2**29
 """Largest content of a T4 file; that of 11,130 configurations with 32 runs each has 17 MB."""
