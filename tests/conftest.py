@@ -41,7 +41,7 @@ RENDER = "tests/profiler/render/"
 STARTS_PROCESSES = ("tests/test_", "tests/faults/", "tests/kernels/")
 """Beginnings of paths of files of which few tests may take long: runs, builds, compilers."""
 # A machine that does other things at the same time is no fault of what is tested.
-settings.register_profile("patient", deadline=None, max_examples=50)
+settings.register_profile("patient", deadline=None, max_examples=30)
 settings.load_profile("patient")
 
 

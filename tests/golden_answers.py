@@ -6,13 +6,12 @@ A test compares these files with what the code says (`test_golden.py`), so that 
 said is a diff to be read. Numbers of JSON have six digits: last ones differ by versions of numpy.
 """
 
-import io
 import json
 from pathlib import Path
 
+from as_read import printed
 from lxml import html
 from recorded import CAUSES, RECORDINGS, findings_of_recording, rendered_page, summary_of
-from rich.console import Console
 
 from profiler.commands.explain import ExplainRequest, explained_pair
 from profiler.commands.output import dump
@@ -89,9 +88,8 @@ def page_text(page):
 
 def console(findings):
     """What a run prints at its end on a terminal of 100 columns."""
-    stream = io.StringIO()
-    Console(file=stream, width=COLUMNS, highlight=False).print(final_summary(findings))
-    return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
+    lines = printed(final_summary(findings), COLUMNS).splitlines()
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def explain(findings):

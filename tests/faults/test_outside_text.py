@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
-from rich.console import Console
+from as_read import printed
 from run_folders import SPEC, Workplace, failed, fake_ncu, measured, ncu_csv
 
 from profiler.analyse.safe_frames import safe_frames
@@ -139,12 +139,6 @@ def findings(tmp_path_factory):
 def _nasty(named):
     params = {**named.params, f"p{NASTY}": f"{named.name}{NASTY}"}
     return replace(named, name=f"{named.name}{NASTY}", params=params)
-
-
-def printed(renderable):
-    console = Console(file=io.StringIO(), width=200)
-    console.print(renderable)
-    return console.file.getvalue()
 
 
 def test_console(findings):

@@ -1,6 +1,5 @@
 """What a run leaves behind for programs: CSV and JSON."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 import pytest
+from as_read import strict_json
 from rich.console import Console
 from run_folders import SPEC, Workplace, failed, measured
 
@@ -38,15 +38,6 @@ from profiler.run_folder.folder import PAGE_FILE
 from profiler.run_folder.load.assemble import assemble
 
 PLAIN, TREE = "plain..small", "tree..small"
-
-
-def refuse(constant):
-    raise AssertionError(f"{constant} is no JSON")
-
-
-def strict(text):
-    """JSON as other languages read it: no NaN, no Infinity."""
-    return json.loads(text, parse_constant=refuse)
 
 
 @pytest.fixture
@@ -81,7 +72,7 @@ def test_the_page_is_written_and_its_path_given(report, tmp_path):
 
 def test_summary_json_has_null_for_what_is_missing_and_no_nan(report, tmp_path):
     write_results(find(report), tmp_path, page=False)
-    document = strict((tmp_path / SUMMARY_JSON_FILE).read_text())
+    document = strict_json((tmp_path / SUMMARY_JSON_FILE).read_text())
     cells = {cell["id"]: cell for cell in document["cells"]}
     assert set(cells) == set(report.statuses)
     assert cells[TREE]["outcome"] == "wrong_result"
@@ -122,7 +113,7 @@ def test_a_cell_that_nobody_reports_on_is_not_measured(report):
 def test_a_run_without_samples_can_be_written(place, tmp_path):
     report = assemble(place.run, place.loaded, place.plan)
     write_results(find(report), tmp_path, page=False)
-    document = strict((tmp_path / SUMMARY_JSON_FILE).read_text())
+    document = strict_json((tmp_path / SUMMARY_JSON_FILE).read_text())
     assert {cell["outcome"] for cell in document["cells"]} == {"not_measured"}
     assert all(cell["metrics"] == {} for cell in document["cells"])
 
@@ -132,7 +123,7 @@ def test_results_of_a_timer_can_be_written(tmp_path):
     place.attempt("timer", journal=measured(place.visits("timer"), durations_ns=[5.0, 7.0]))
     report = assemble(place.run, place.loaded, place.plan)
     write_results(find(report), tmp_path, page=False)
-    document = strict((tmp_path / SUMMARY_JSON_FILE).read_text())
+    document = strict_json((tmp_path / SUMMARY_JSON_FILE).read_text())
     assert document["cells"][0]["metrics"]["duration_ns"]["median"] == 6.0
     samples = pd.read_csv(tmp_path / SAMPLES_FILE)
     assert samples["kernels"].isna().all()
@@ -155,7 +146,7 @@ def test_dump_knows_what_json_does_not():
         "yes": True,
         "whole": 7,
     }
-    assert strict(dump(document)) == {
+    assert strict_json(dump(document)) == {
         "nan": None,
         "deep": [{"x": [None, 1.0]}],
         "numpy": None,
@@ -188,7 +179,7 @@ def test_json_of_a_whole_value_is_that_of_its_parts_made_safe(value):
             return finite(part)
         return safe(str(part))
 
-    assert strict(dump({"value": value})) == {"value": safe_copy(value)}
+    assert strict_json(dump({"value": value})) == {"value": safe_copy(value)}
 
 
 def test_csv_is_that_of_pandas():
@@ -213,17 +204,17 @@ def test_rows_are_written_as_they_are_made():
     for part in parts:
         text += part
         assert len(made) == text.count('"row"')
-    assert strict(text) == {"rows": [{"row": None}] * 3, "none": []}
+    assert strict_json(text) == {"rows": [{"row": None}] * 3, "none": []}
 
 
 def test_where_json_goes(tmp_path, capsys):
     write_json_target({"a": 1}, None)
     assert capsys.readouterr().out == ""
     write_json_target({"a": 1}, "-")
-    assert strict(capsys.readouterr().out) == {"a": 1}
+    assert strict_json(capsys.readouterr().out) == {"a": 1}
     target = tmp_path / "deep/out.json"
     write_json_target({"a": None}, str(target))
-    assert strict(target.read_text()) == {"a": None}
+    assert strict_json(target.read_text()) == {"a": None}
     assert capsys.readouterr().out == ""
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from whole_runs import heed_keys
+from whole_runs import heed_keys, wait_for
 
 from profiler.runner import held_program, protocol
 from profiler.runner.orders import ORDERS_FILE, VISIT, line_of
@@ -150,13 +150,6 @@ def test_it_leaves_where_the_folder_is_gone(tmp_path):
     with held(tmp_path / "gone", "/usr/bin/touch", tmp_path / "ran") as process:
         assert process.wait(timeout=60) == 0
     assert not (tmp_path / "ran").exists()
-
-
-def wait_for(condition):
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until, "nothing came"
-        time.sleep(0.01)
 
 
 def has_open(pid, path):

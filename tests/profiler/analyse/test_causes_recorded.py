@@ -2,6 +2,7 @@
 
 import pytest
 from recorded import CAUSES, RECORDINGS, report_of_recording
+from whole_runs import only_with_everything
 
 from profiler.analyse.why.causes import causes
 from profiler.analyse.why.kernel_profiles import UNITS
@@ -9,9 +10,13 @@ from profiler.analyse.why.kernel_profiles import UNITS
 GRID = CAUSES / "fusion_grid.zip"
 EXPLAINED = (
     *(CAUSES / f"{name}.zip" for name in ("fusion", "fusion_grid")),
-    *(RECORDINGS / f"{name}.zip" for name in ("hopper", "layouts", "softmax", "waves")),
-    *(RECORDINGS / f"{name}.zip" for name in ("fusion", "fusion_grid", "fusion_operators")),
+    *(RECORDINGS / f"{name}.zip" for name in ("layouts", "waves")),
 )
+IF_EVERYTHING = tuple(
+    pytest.param(RECORDINGS / f"{name}.zip", marks=only_with_everything)
+    for name in ("hopper", "softmax", "fusion", "fusion_grid", "fusion_operators")
+)
+"""Their causes are in golden files, too."""
 
 
 def kernels_of(recording):
@@ -27,7 +32,9 @@ def first_causes(recording, cell):
 
 
 @pytest.mark.parametrize(
-    "recording", EXPLAINED, ids=lambda folder: f"{folder.parent.name}-{folder.stem}"
+    "recording",
+    [*EXPLAINED, *IF_EVERYTHING],
+    ids=lambda folder: f"{folder.parent.name}-{folder.stem}",
 )
 def test_no_wait_costs_more_than_the_tensor_cores_or_device_memory_leave(recording):
     waits = {"dependent_chain", "barrier_waits", "few_loads_in_flight", "dispatch_stalls"}

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from as_read import strict_json
 from run_pairs import Pair
 from scaled_runs import TIME, change_json
 
@@ -32,13 +33,9 @@ def kinds(comparison):
 
 def document(comparison):
     """The document as another program gets it."""
-
-    def refuse(constant):
-        raise AssertionError(f"{constant} is no JSON")
-
     text = dump(comparison_document(comparison))
     ComparisonDocument.model().model_validate_json(text)
-    return json.loads(text, parse_constant=refuse)
+    return strict_json(text)
 
 
 # ---- verdicts ----

@@ -7,6 +7,7 @@ import lxml.html
 import numpy as np
 import pandas as pd
 import pytest
+from as_read import words
 from rich.console import Console
 from run_pairs import Pair
 
@@ -59,10 +60,6 @@ def page(comparison):
 @pytest.fixture(scope="module")
 def document(comparison):
     return comparison_document(comparison, GATE)
-
-
-def words(element):
-    return " ".join(element.text_content().split())
 
 
 def shown_row(row):

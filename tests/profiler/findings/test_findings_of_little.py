@@ -1,11 +1,10 @@
 """A run of which little is known has findings, and everything that prints them."""
 
 import dataclasses
-import io
 import json
 
 import pytest
-from rich.console import Console
+from as_read import printed
 from run_folders import Workplace
 
 from profiler.commands.output import dump, report_document
@@ -43,9 +42,8 @@ def without_statuses(report):
 
 
 def shown(findings):
-    stream = io.StringIO()
-    Console(file=stream, width=200, color_system=None).print(final_summary(findings))
-    return render_page(findings), stream.getvalue(), json.loads(dump(report_document(findings)))
+    document = json.loads(dump(report_document(findings)))
+    return render_page(findings), printed(final_summary(findings)), document
 
 
 @pytest.mark.parametrize("kind", list(PAGE_KINDS))

@@ -3,7 +3,6 @@
 `python tests/profiler/findings/test_pairs_judged_once.py` writes the console in docs/page.md again.
 """
 
-import io
 import json
 import re
 import sys
@@ -11,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from profiler.analyse import effects, judge
 from profiler.analyse.judge import Judge, times_of
@@ -22,6 +20,7 @@ from profiler.model import SessionKind
 from profiler.render.console.tables import final_summary
 
 sys.path.append(str(Path(__file__).parents[2]))
+from as_read import printed
 from recorded import (
     findings_of_recording,
     forget_findings,
@@ -85,9 +84,7 @@ def comparisons(monkeypatch):
 
 def demo(findings):
     """What the demo prints at 80 columns."""
-    stream = io.StringIO()
-    Console(file=stream, width=80, color_system=None).print(final_summary(findings))
-    return stream.getvalue()
+    return printed(final_summary(findings), 80)
 
 
 def filled(page, output):
@@ -99,12 +96,9 @@ def filled(page, output):
 
 def shown_everywhere(findings):
     """Page, console, JSON, CSV and the table of the gate."""
-    stream = io.StringIO()
-    summary = final_summary(findings, verbose=True)
-    Console(file=stream, width=200, color_system=None).print(summary)
     return (
         rendered_page(findings),
-        stream.getvalue(),
+        printed(final_summary(findings, verbose=True)),
         summary_text(findings),
         summary_table(findings).to_csv(index=False),
         judged_table(findings.verdicts).to_csv(index=False),

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import lxml.html
 import pandas as pd
 import pytest
+from as_read import printed
 from recorded import RECORDINGS, findings_of_recording, rendered_page, summary_of, summary_text
 from rich.cells import cell_len
-from rich.console import Console
 
 from profiler.analyse.why.account import CLOSES_WITHIN
 from profiler.comparison.run_entries import read_entries
@@ -74,16 +73,9 @@ def findings(request):
 
 
 @pytest.fixture(scope="module")
-def printed(findings):
+def summary(findings):
     """What a run prints at its end on a terminal of so many columns."""
-
-    @cache
-    def text(width):
-        stream = io.StringIO()
-        Console(file=stream, width=width, color_system=None).print(final_summary(findings))
-        return stream.getvalue()
-
-    return text
+    return cache(partial(printed, final_summary(findings)))
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +187,8 @@ def same(value, wanted, digits=None):
     return value == wanted or (digits is not None and value == float(f"{wanted:.{digits}g}"))
 
 
-def test_the_summary_holds_at_80_columns(findings, printed):
-    lines = printed(80).splitlines()
+def test_the_summary_holds_at_80_columns(findings, summary):
+    lines = summary(80).splitlines()
     assert max(map(cell_len, lines)) <= 80
     assert lines == [line.rstrip() for line in lines]
     assert len(lines) <= 50
@@ -207,33 +199,30 @@ def test_the_summary_holds_at_80_columns(findings, printed):
 
 
 @pytest.mark.parametrize(("width", "most"), [(100, 12), (80, 16)])
-def test_the_answer_is_found_in_ten_seconds(printed, width, most):
-    lines = printed(width).splitlines()
+def test_the_answer_is_found_in_ten_seconds(summary, width, most):
+    lines = summary(width).splitlines()
     rule = next(place for place, line in enumerate(lines) if set(line.strip()) == {"\u2500"})
     before_the_table = max(place for place, line in enumerate(lines[:rule]) if not line.strip())
     assert before_the_table <= most
 
 
-def test_the_answer_is_the_same_text_everywhere(findings, printed, document, tmp_path):
+def test_the_answer_is_the_same_text_everywhere(findings, summary, document, tmp_path):
     sentences = [plain(spoken(sentence)) for sentence in first_answer(findings)]
-    console = plain(printed(400))
+    console = plain(summary(400))
     markdown, notebook = (
         plain(run_markdown(findings).replace("\\", "")),
         text_of(run_html(findings)),
     )
-    summary = summary_of(findings)
     page = lxml.html.document_fromstring(rendered_page(findings)).get_element_by_id("answer")
     assert plain(page.find_class("answer")[0].text_content()) == sentences[0]
-    assert plain(summary["sentence"]) == sentences[0]
+    assert plain(summary_of(findings)["sentence"]) == sentences[0]
     assert plain(page_of_run(findings, "").answer) == sentences[0]
     run = tmp_path / "experiment/run"
     run.mkdir(parents=True)
     (run / "summary.json").write_text(summary_text(findings), encoding="utf-8")
     entries = read_entries(tmp_path, {"experiment/run": (0,)})
     assert sentences[0] in text_of(render_runs(entries))
-    stream = io.StringIO()
-    Console(file=stream, width=1000, color_system=None).print(runs_table(entries))
-    assert sentences[0] in plain(stream.getvalue())
+    assert sentences[0] in plain(printed(runs_table(entries), 1000))
     shown = plain(page.text_content())
     for card in cards(findings):
         assert plain(card.answer + card.detail) in shown
@@ -261,10 +250,7 @@ def test_no_two_labels_are_equal(findings):
 
 
 def test_the_console_prints_the_numbers_of_the_winners(findings):
-    stream = io.StringIO()
-    console = Console(file=stream, width=400, color_system=None, highlight=False)
-    console.print(final_summary(findings, verbose=True))
-    lines = stream.getvalue().splitlines()
+    lines = printed(final_summary(findings, verbose=True), 400).splitlines()
     if findings.report.settings.kind == "waves":  # its question is about grids, not about a winner
         return
     for problem in findings.programs.problems:

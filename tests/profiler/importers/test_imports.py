@@ -8,6 +8,7 @@ from pathlib import Path
 
 import lxml.html
 import pytest
+from as_read import strict_json
 
 from profiler.analyse.timeline import MOST_NUMBERED
 from profiler.commands.importing import ImportRequest, import_files
@@ -22,12 +23,7 @@ ALWAYS = {"duration_ns", "cycles", "registers", "l2_hit_pct"}
 
 def document(*files):
     """The document as another program gets it."""
-
-    def refuse(constant):
-        raise AssertionError(f"{constant} is no JSON")
-
-    text = dump(read_files(files)[0].document())
-    return json.loads(text, parse_constant=refuse)
+    return strict_json(dump(read_files(files)[0].document()))
 
 
 def capture(name):

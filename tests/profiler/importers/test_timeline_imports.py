@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from as_read import strict_json
 from torch_traces import TraceFile
 
 from profiler.commands.output import dump
@@ -31,12 +32,7 @@ if [ "$1" = export ]; then cp "$6" "$5"; stat -c %a "$(dirname "$5")" > "{modes}
 
 def document(*files):
     """The document as another program gets it."""
-
-    def refuse(constant):
-        raise AssertionError(f"{constant} is no JSON")
-
-    text = dump(read_files(files)[0].document())
-    return json.loads(text, parse_constant=refuse)
+    return strict_json(dump(read_files(files)[0].document()))
 
 
 def timeline(*files):

@@ -3,15 +3,15 @@
 Names may be wrapped between their words, and words that are longer than `WHOLE`.
 """
 
-import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from as_read import printed
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from run_pairs import Pair
 from synthetic_grid import make_grid
 from synthetic_report import make_report, problems
@@ -48,9 +48,7 @@ class Printed:
 
 
 def lines_of(shown, width):
-    stream = io.StringIO()
-    Console(file=stream, width=width, color_system=None, highlight=False).print(shown)
-    return stream.getvalue().splitlines()
+    return printed(shown, width).splitlines()
 
 
 def summary(findings, *, verbose):

@@ -5,6 +5,7 @@ import json
 
 import lxml.html
 import pytest
+from as_read import words
 from rich.console import Console
 from run_folders import H200, Workplace, failed, measured, ncu_csv
 from scaled_runs import scaled_copy
@@ -97,10 +98,6 @@ def test_problems_and_variants_of_one_run_alone_get_no_map(older):
 @pytest.fixture(scope="module")
 def tree(other_machine):
     return lxml.html.document_fromstring(render_comparison(other_machine))
-
-
-def words(element):
-    return " ".join(element.text_content().split())
 
 
 def maps(tree):

@@ -7,6 +7,7 @@ import re
 
 import lxml.html
 import pytest
+from as_read import words
 from rich.console import Console
 from run_pairs import Pair
 from scaled_runs import change_json
@@ -67,10 +68,6 @@ def shown(comparison):
 def answer(comparison):
     found = sentences(comparison, Names.of(comparison))
     return " ".join("".join(part.text for part in sentence) for sentence in found)
-
-
-def words(element):
-    return " ".join(element.text_content().split())
 
 
 # ---- rows ----

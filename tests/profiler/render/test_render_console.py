@@ -1,10 +1,9 @@
 """Tables of the terminal, as text."""
 
 import dataclasses
-import io
 
 import pytest
-from rich.console import Console
+from as_read import printed
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
 from profiler.findings.find import find
@@ -17,18 +16,12 @@ from profiler.render.words import numbers
 from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
 
 
-def shown(table, width=200):
-    stream = io.StringIO()
-    Console(file=stream, width=width, color_system=None, highlight=False).print(table)
-    return stream.getvalue()
-
-
 def table_of(plan):
     return plan_table(plan, launch_counts(plan), launches_note(plan))
 
 
 def test_summary_has_best_top_failures_and_answer(findings):
-    text = shown(console.final_summary(findings, verbose=True))
+    text = printed(console.final_summary(findings, verbose=True))
     for part in (
         "Winner per problem",
         "Geometric means over 12 problems",
@@ -42,7 +35,7 @@ def test_summary_has_best_top_failures_and_answer(findings):
 
 def test_summary_of_a_single_problem_needs_no_second_table():
     findings = find(make_report(variant_count=3, problem_list=problems()[:1]))
-    text = shown(console.final_summary(findings))
+    text = printed(console.final_summary(findings))
     assert "Geometric means" not in text
     assert f"At {findings.programs.problems[0].name}" in text
     assert "Failed" not in text
@@ -51,7 +44,7 @@ def test_summary_of_a_single_problem_needs_no_second_table():
 def test_summary_of_nothing_measured():
     full = make_report(variant_count=3, problem_list=problems()[:1])
     empty = without(full, statuses={}, summary=full.measured.summary.iloc[:0])
-    assert "No variant has a correct and measured result." in shown(
+    assert "No variant has a correct and measured result." in printed(
         console.final_summary(find(empty))
     )
 
@@ -65,7 +58,7 @@ def test_build_table_shows_facts_states_and_errors():
         BuildResult("c", ok=False, recipe_hash="3", error="line 3: no <such> thing"),
         BuildResult("d", ok=True),
     ]
-    text = shown(console.build_table(builds, variants), 240)
+    text = printed(console.build_table(builds, variants), 240)
     for part in ("a [red]", "40", "16", "same machine code as a [red]", "compile failed"):
         assert part in text
     assert "c: line 3: no <such> thing" in text
@@ -77,7 +70,7 @@ def test_an_error_that_variants_share_is_printed_once():
     error = "a.cu(3): error: no such thing\n    float tile[{}];\n          ^"
     failed = [BuildResult(str(n), ok=False, error=error.format(n)) for n in range(4)]
     other = BuildResult("4", ok=False, error="a.cu(9): error: another\n    x")
-    text = shown(console.build_table([*failed, other], variants), 240)
+    text = printed(console.build_table([*failed, other], variants), 240)
     assert "in 4 variants (tile0, tile1, tile2, …): a.cu(3): error: no such thing" in text
     assert text.count("no such thing") == 1
     assert "float tile[0]" in text
@@ -94,7 +87,7 @@ def test_cells_that_the_compiler_refused_alike_are_one_row_of_what_failed():
             broken = cell.variant is not last
             outcome = Outcome.COMPILE_FAILED if broken else Outcome.RAISED
             statuses[cell.id] = CellStatus(cell.id, outcome, cause="a.cu(3): error: no such thing")
-    text = shown(console.final_summary(find(without(full, statuses=statuses))), 240)
+    text = printed(console.final_summary(find(without(full, statuses=statuses))), 240)
     assert "Failed: 6 of 8 cells" in text
     assert text.count("no such thing") == 2
     assert "2 variants (" in text
@@ -102,7 +95,7 @@ def test_cells_that_the_compiler_refused_alike_are_one_row_of_what_failed():
 
 
 def test_plan_table_counts_cells_exclusions_and_visits(report):
-    text = shown(table_of(report.plan), 240)
+    text = printed(table_of(report.plan), 240)
     assert "softmax: 408 cells, seed 42" in text
     assert "a row does not fit into <shared> memory" in text
     assert "36" in text
@@ -115,17 +108,17 @@ def test_plan_table_counts_cells_exclusions_and_visits(report):
 
 def test_doctor_table_shows_state_and_remedy():
     row = ("ncu", "missing", "not [found]", "install it")
-    text = shown(lists.doctor_table([row]))
+    text = printed(lists.doctor_table([row]))
     for part in row:
         assert part in text
 
 
 def test_without_runs_the_list_says_so():
-    assert "No runs here yet." in shown(lists.runs_table([]))
+    assert "No runs here yet." in printed(lists.runs_table([]))
 
 
 def test_control_characters_never_reach_the_terminal():
-    text = shown(lists.doctor_table([("a\x1b[31mred", "ok", "b\x07", "")]))
+    text = printed(lists.doctor_table([("a\x1b[31mred", "ok", "b\x07", "")]))
     assert "\x1b" not in text
     assert "\x07" not in text
 
@@ -149,13 +142,13 @@ def plan_of(count):
 def test_titles_stay_on_one_line(count):
     plan = dataclasses.replace(plan_of(count), experiment="some-experiment", seed=123456789)
     title = f"some-experiment: {2 * count} cells, seed 123456789"
-    assert title in shown(table_of(plan), 100).splitlines()[0]
+    assert title in printed(table_of(plan), 100).splitlines()[0]
 
 
 def test_many_problems_are_told_by_their_values():
-    few = shown(table_of(plan_of(4)))
+    few = printed(table_of(plan_of(4)))
     assert "n=1,kind=half" in few
-    many = shown(table_of(plan_of(40)))
+    many = printed(table_of(plan_of(40)))
     assert "n=1,kind=half" not in many
     assert "n = 0, 1, 2," in many
     assert "kind = half, float" in many
@@ -168,7 +161,7 @@ def test_problems_are_short_and_their_order_is_told():
         for n in (16, 32)
     )
     findings = find(make_report(variant_count=3, problem_list=sizes))
-    text = shown(console.final_summary(findings, verbose=True))
+    text = printed(console.final_summary(findings, verbose=True))
     assert "Winner per problem (m \u00d7 n dtype)" in text
     assert "16 \u00d7 32 fp16" in text
 
@@ -188,7 +181,7 @@ def test_problems_that_nobody_measured_are_counted_not_called_wrong(report):
             summary=report.measured.summary[~report.measured.summary["cell"].isin(cells)],
             samples=report.measured.samples[~report.measured.samples["cell"].isin(cells)],
         )
-        return shown(console.final_summary(find(kept), verbose=True))
+        return printed(console.final_summary(find(kept), verbose=True))
 
     text = with_outcome(Outcome.NOT_MEASURED)
     assert "1 more problem: not measured" in text

@@ -1,11 +1,10 @@
 """Imported launches: groups, console table and page."""
 
-import io
 import math
 
 import lxml.html
 import pandas as pd
-from rich.console import Console
+from as_read import printed
 from synthetic_report import HOSTILE
 
 from profiler.notices import Notice, NoticeKind
@@ -33,11 +32,8 @@ def imported_page(launches, notices, files, csv=""):
     return render_imported(shown, files, notices, csv=csv)
 
 
-def printed(launches, width=160):
-    stream = io.StringIO()
-    shown = launches_page(launches, group_launches(launches))
-    Console(file=stream, width=width, color_system=None).print(imported_text(shown))
-    return stream.getvalue()
+def shown(launches, width=160):
+    return printed(imported_text(launches_page(launches, group_launches(launches))), width)
 
 
 def test_groups_by_kernel_grid_and_block_with_medians():
@@ -126,7 +122,7 @@ def kernels_at(width, *names):
             **dict.fromkeys(("cycles", "registers", "dram_read_bytes", "l2_hit_pct"), 50.0),
         }
     )
-    lines = printed(launches, width).splitlines()
+    lines = shown(launches, width).splitlines()
     return [line.partition("  ")[0] for line in lines if "(1, 1, 1)" in line]
 
 
@@ -146,7 +142,7 @@ def test_a_kernel_is_cut_only_where_its_column_has_no_room():
 
 
 def test_console_table():
-    text = printed(LAUNCHES)
+    text = shown(LAUNCHES)
     assert "4 launches of 3 kinds" in text
     assert "gemm" in text
     assert "50.0" in text

@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter
 
 import pytest
+from as_read import words
 from lxml.html import document_fromstring
 from synthetic_report import (
     HOSTILE,
@@ -29,10 +30,6 @@ from profiler.render.page import render_page
 from profiler.render.tables import heats
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.verdicts import details
-
-
-def words(element):
-    return " ".join(element.text_content().split())
 
 
 def test_is_one_file_of_bearable_size(page):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import math
 
 import lxml.html
 import pandas as pd
 import pytest
-from rich.console import Console
+from as_read import printed
 from synthetic_report import make_report, problems, with_metrics, without
 
 from profiler.analyse.judge import Judge, Rules, times_of
@@ -64,10 +63,7 @@ def say(findings):
 
 
 def shown(report):
-    stream = io.StringIO()
-    table = console.final_summary(find(report), verbose=True)
-    Console(file=stream, width=220, color_system=None, highlight=False).print(table)
-    return stream.getvalue()
+    return printed(console.final_summary(find(report), verbose=True), 220)
 
 
 # ---- nothing is claimed that no verdict says -----------------------------------------------------

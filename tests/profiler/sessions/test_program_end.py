@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import psutil
 import pytest
+from whole_runs import wait_for
 
 from profiler.runner.orders import ORDERS_FILE, VISIT
 from profiler.sessions.program import HOLDER, ProgramEnd
@@ -113,10 +114,3 @@ def below(guard):
     """Processes below a guard, the oldest first."""
     children = psutil.Process(guard.pid).children(recursive=True)
     return sorted(children, key=lambda process: process.create_time())
-
-
-def wait_for(condition):
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until, "nothing came"
-        time.sleep(0.01)
