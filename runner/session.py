@@ -96,7 +96,7 @@ class Session:
         self._imports: ImportLog | None = None
         """Modules that the launches of the first problem import, while they are made."""
         self._set_up_s = 0.0
-        """Seconds that inputs, launches and warm-ups of this problem took where they lie now."""
+        """Seconds that inputs, launches and warm-ups of this problem take where they lie now."""
         self._rounding: check.Allowed | None = None
         """Absolute error that rounding explains in outputs of this problem."""
         self._unwritten: frozenset[str] = frozenset()
@@ -530,9 +530,11 @@ class Session:
             findings.update(self._work(cell.problem_params))
 
     def _warmed_up(self, cell: JobCell, launch: Launch) -> bool:
+        spared_s = self._visits.spared_s
         with suppress(PhaseFailedError), self._phase(protocol.WARMUP, [cell]) as findings:
             findings.update(self._visits.warm_up(cell.id, launch, self.job.warmups))
             restore(launch)
+        self._set_up_s += self._visits.spared_s - spared_s
         return cell.id not in self._failed
 
     def _make_visits(self, visits: Sequence[JobVisit], launches: dict[str, Launch]) -> None:

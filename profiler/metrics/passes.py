@@ -300,15 +300,38 @@ def counter_sessions(
     return sessions
 
 
-def together(names: Iterable[str], every: Iterable[Types]) -> tuple[CounterSession, ...]:
-    """One session with all counters, for a tool to which another pass is just another launch.
+def together(
+    names: Iterable[str], every: Iterable[Types], capability: str | None
+) -> tuple[CounterSession, ...]:
+    """Sessions with all counters, for a tool to which another pass is just another launch.
 
-    `every`: the types of all launches. None where nothing is counted.
+    `every`: the types of all launches. One session for all of them, or for each types one without
+    operations on others, where that leaves out what would take a launch another pass. Metrics are
+    counted by their parts on a GPU of this compute `capability`, as some take more passes whole.
     """
-    collected = _collected(names)
-    counted = tuple(filter(_is_counter, collected))
-    metrics = _with_beside(counted, collected)
-    return (CounterSession("", metrics, frozenset(every)),) if counted else ()
+    collected = in_parts(_collected(names), capability)
+    scopes = tuple(dict.fromkeys(every))
+    counted = [tuple(filter(_is_counter, of_operations(collected, types))) for types in scopes]
+    everything = tuple(n for n in collected if any(n in group for group in counted))
+    if all(_misfits(group, capability) == _misfits(everything, capability) for group in counted):
+        counted = [everything] * len(scopes)
+    types_of: dict[Group, list[Types]] = {}
+    for group, types in zip(counted, scopes, strict=True):
+        types_of.setdefault(group, []).append(types)
+    suffixes: list[str] = []
+    for of_group in types_of.values():
+        kinds = frozenset(kind for types in of_group for kind in types)
+        suffixes.append(_free("", kinds, suffixes))
+    return tuple(
+        CounterSession(suffix, _with_beside(group, collected), frozenset(of_group))
+        for suffix, (group, of_group) in zip(suffixes, types_of.items(), strict=True)
+        if group
+    )
+
+
+def _misfits(names: Collection[str], capability: str | None) -> list[frozenset[str]]:
+    """The smallest sets of these metrics that do not fit in one pass."""
+    return [conflict for conflict in conflicts(capability) if conflict <= {*names}]
 
 
 def _layout(

@@ -92,7 +92,7 @@ def _counted_and_timed(
         metrics = passes.timing_metrics(names, with_cycles=True)
         yield _timing_session(experiment, plan, kind, "-timing", metrics)
         if NCU not in collect.collectors:
-            together = passes.together(names, types_of.values())
+            together = passes.together(names, types_of.values(), capability)
             yield from _counter_sessions(experiment, kind, together, plan.cells, types_of)
         return
     groups = _counter_groups(experiment, names, types_of, capability)

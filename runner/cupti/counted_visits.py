@@ -36,6 +36,7 @@ class _Foreseen(NamedTuple):
     kernels: int
     facts: Mapping[str, float]
     """VISIT_FACTS."""
+    seconds: float
     is_lasting: bool
     """Whether it is so in later sessions too, and without a warm-up: a long one of a built library.
     """
@@ -91,20 +92,22 @@ class CountedVisits(Visits):
         like. Gives its VISIT_FACTS. Raises CountersError where kernels cannot be counted.
         """
         super().warm_up(cell, launch, times - 1)
-        if cell not in self._warm:
-            self._foreseen[cell] = self._foresee(cell, launch)
+        is_warm = cell in self._warm
         self._warm.discard(cell)
-        kernels, facts, _ = self._foreseen[cell]
-        if kernels > MOST_KERNELS:
-            raise CountersError(f"{kernels} kernels are more than {MOST_KERNELS}")
-        self._kernels[cell] = kernels
-        return facts
+        if not is_warm:
+            self._foreseen[cell] = self._foresee(cell, launch)
+        visit = self._foreseen[cell]
+        self.spared_s += visit.seconds if is_warm else 0.0
+        if visit.kernels > MOST_KERNELS:
+            raise CountersError(f"{visit.kernels} kernels are more than {MOST_KERNELS}")
+        self._kernels[cell] = visit.kernels
+        return visit.facts
 
     def _foresee(self, cell: str, launch: Launch) -> _Foreseen:
         began = time.monotonic()
         kernels, facts = self._profiler.foreseen(launch)
-        is_lasting = cell in self._built and time.monotonic() - began > WARM_S
-        return _Foreseen(kernels, facts, is_lasting)
+        seconds = time.monotonic() - began
+        return _Foreseen(kernels, facts, seconds, cell in self._built and seconds > WARM_S)
 
     def make_all(
         self, visits: Sequence[JobVisit], attempt: VisitAttempt

@@ -30,6 +30,8 @@ class Visits(ABC):
 
     counters: RangeProfiler | None = None
     """Counts in this process, where no tool outside of it does."""
+    spared_s: float = 0.0
+    """Seconds that warm-ups would have taken that were left out so far."""
 
     def first_launch(self, cell: str, launch: Launch) -> Any:
         """What a launch gives that is like all later ones: it compiles nothing, restores nothing.

@@ -440,3 +440,22 @@ def test_raw_names_have_no_direction():
 def test_roofs_are_called_as_elsewhere_on_a_page():
     assert CATALOGUE["roof_l1_pct"].label == "L1 roof"
     assert CATALOGUE["roof_tensor_bf16_pct"].label == "BF16 tensor roof"
+
+
+def test_where_another_pass_is_another_launch_operations_of_other_types_cost_none():
+    asked = [*GROUPS["tensor_roofline"], "l2_hit_pct"]
+
+    def sessions(names, *every):
+        return {
+            session.suffix: (session.types, [n for n in session.metrics if n.endswith("_ops")])
+            for session in passes.together(names, every, "9.0")
+        }
+
+    bf16, fp16, tf32 = ("bf16",), ("fp16",), ("tf32",)
+    assert sessions(asked, bf16, fp16, bf16) == {
+        "": ({bf16}, ["tensor_bf16_ops"]),
+        "-fp16": ({fp16}, [*CATALOGUE["tensor_fp16_ops"].parts]),
+    }
+    both = ["tensor_bf16_ops", "tensor_tf32_ops"]
+    assert sessions(both, bf16, tf32) == {"": ({bf16, tf32}, both)}, "they share a pass"
+    assert sessions(["duration_ns"], bf16) == {}

@@ -1,6 +1,5 @@
 """Visits that are counted together: which kernels are whose, and what becomes of one that fails."""
 
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -144,14 +143,13 @@ def visits_of(monkeypatch):
 
 
 class Kernel:
-    """Launches one kernel, which takes so long; says how often it was launched."""
+    """Launches one kernel; says how often it was launched."""
 
-    def __init__(self, library, seconds=0.0):
-        self.library, self.seconds, self.launches = library, seconds, 0
+    def __init__(self, library):
+        self.library, self.launches = library, 0
 
     def __call__(self):
         self.launches += 1
-        time.sleep(self.seconds)
         self.library.launch(("x",))
         return "result"
 
@@ -168,14 +166,14 @@ def test_a_first_launch_that_is_like_all_others_stands_for_one_warm_up(visits_of
 
 
 @pytest.mark.parametrize(
-    ("seconds", "built", "launches"),
-    [(2 * counted_visits.WARM_S, True, 1), (2 * counted_visits.WARM_S, False, 2), (0.0, True, 2)],
+    ("warm_s", "built", "launches"), [(0.0, True, 1), (0.0, False, 2), (100.0, True, 2)]
 )
 def test_a_later_session_warms_up_what_is_short_or_may_compile_anew(
-    visits_of, seconds, built, launches
+    visits_of, monkeypatch, warm_s, built, launches
 ):
+    monkeypatch.setattr(counted_visits, "WARM_S", warm_s)
     library = Library()
-    first, kernel = visits_of(library, "a", built=built), Kernel(library, seconds)
+    first, kernel = visits_of(library, "a", built=built), Kernel(library)
     facts = first.warm_up("a", kernel, 1)
     between = visits_of(library, "b")
     between.remember(first)
@@ -183,6 +181,7 @@ def test_a_later_session_warms_up_what_is_short_or_may_compile_anew(
     later.remember(between)
     assert later.warm_up("a", kernel, 1) == facts
     assert kernel.launches == launches
+    assert (later.spared_s > 0) == (launches == 1)
 
 
 def test_each_pass_makes_the_same_launches_again(made):

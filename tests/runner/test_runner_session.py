@@ -61,7 +61,8 @@ def moves(monkeypatch):
     return keys
 
 
-def test_inputs_lie_elsewhere_for_each_part_of_the_blocks(bench, select, moves):
+def test_inputs_lie_elsewhere_for_each_part_of_the_blocks(bench, select, moves, monkeypatch):
+    monkeypatch.setattr(session, "CHEAP_S", 60.0)
     job = bench.job(["plain", "fresh"], blocks=4, places=2)
     records = bench.run(job)
     steps = [(r["phase"], r.get("block")) for r in records if r["event"] == "finished"]
