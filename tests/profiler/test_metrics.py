@@ -451,11 +451,11 @@ def test_where_another_pass_is_another_launch_operations_of_other_types_cost_non
             for session in passes.together(names, every, "9.0")
         }
 
-    bf16, fp16, tf32 = ("bf16",), ("fp16",), ("tf32",)
+    bf16, fp16, fp8 = ("bf16",), ("fp16",), ("fp8",)
     assert sessions(asked, bf16, fp16, bf16) == {
         "": ({bf16}, ["tensor_bf16_ops"]),
         "-fp16": ({fp16}, [*CATALOGUE["tensor_fp16_ops"].parts]),
     }
-    both = ["tensor_bf16_ops", "tensor_tf32_ops"]
-    assert sessions(both, bf16, tf32) == {"": ({bf16, tf32}, both)}, "they share a pass"
+    both = ["tensor_bf16_ops", "tensor_fp8_ops"]
+    assert sessions(both, bf16, fp8) == {"": ({bf16, fp8}, both)}, "they share a pass"
     assert sessions(["duration_ns"], bf16) == {}
