@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.cluster.request import ClusterRequest
 from profiler.commands.ahead import import_ahead, kept_from_collector, measuring_imported
 from profiler.commands.output import (
     notice_lines,
@@ -26,7 +25,7 @@ from profiler.commands.output import (
 )
 from profiler.commands.plan import selected_plan
 from profiler.commands.requests import RunRequest
-from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
+from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.findings.gates import (
     MOST_NAMED,
     Bound,
@@ -39,7 +38,7 @@ from profiler.findings.gates import (
     tripped_message,
 )
 from profiler.machine.requirements import Machine, find_machine
-from profiler.model import Environment, Outcome, Plan, Span
+from profiler.model import Outcome, Plan, Span
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.plan import judged_plan
 from profiler.planning.readiness import check_ready
@@ -69,7 +68,7 @@ _SHOWN_SETTINGS = ("collect.metrics",)
 
 
 @dataclass(frozen=True, eq=False)
-class _Planned:
+class PlannedExperiment:
     """An experiment as it was asked for."""
 
     loaded: LoadedSpec
@@ -108,7 +107,9 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     require_one_stdout(request.json_target, request.markdown_target)
     _require_flags_together(request)
     if request.workers is not None:
-        return _run_on_workers(request, gate, reporter)
+        from profiler.commands.workers import run_on_workers
+
+        return run_on_workers(request, gate, reporter)
     run = written_run(request, reporter)
     print_results(run, request, reporter)
     if run.left_out:
@@ -136,35 +137,22 @@ def _require_flags_together(request: RunRequest) -> None:
         raise UsageError("--tls-ca, --tls-cert and --tls-key: only with --workers.")
 
 
-def _run_on_workers(
-    request: RunRequest, gate: Gate | Bound | None, reporter: ProgressReporter
-) -> ExitCode:
-    """Have workers measure, and print the answer of each device; returns the worst exit code."""
-    started = time.monotonic()
-    codes = []
-    for run in written_runs_of_workers(request, reporter):
-        print_results(run, request, reporter)
-        codes.append(gated_exit_code(run.exit_code, run.findings, gate, reporter))
-    reporter.say(f"{time.monotonic() - started:.1f} s.")
-    return max(codes)
-
-
 def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
     """Plan, measure or replay, and write what was found; prints nothing of it."""
     if request.budget_s is not None:
         request = replace(request, budget=Budget(request.budget_s))
     seconds = SecondsRecorder()
     with seconds.step("plans"):
-        planned = _plan(request, request.overrides)
-    _require_explainable(request, planned)
+        planned = plan_experiment(request, request.overrides)
+    require_explainable(request, planned)
     require_folder(request.out)
     source = _machine_or_recording(request, planned.loaded, reporter)
     if isinstance(source, Machine):
-        planned = _planned_for(request, planned, source)
+        planned = planned_for(request, planned, source)
         report, folder = _measure(request, planned, source, reporter, seconds)
-        return _written(request, report, folder, reporter, seconds)
+        return write_run(request, report, folder, reporter, seconds)
     report, folder = _replay(request, source)
-    return _written(request, report, folder, reporter, None)
+    return write_run(request, report, folder, reporter, None)
 
 
 def left_out_words(steps: Sequence[str]) -> str:
@@ -172,7 +160,7 @@ def left_out_words(steps: Sequence[str]) -> str:
     return f"left out: {', '.join(steps)}. The same command without it goes on."
 
 
-def _written(
+def write_run(
     request: RunRequest,
     report: Report,
     folder: Path,
@@ -203,16 +191,19 @@ def _written(
     )
 
 
-def _plan(request: RunRequest, overrides: tuple[str, ...]) -> _Planned:
+def plan_experiment(request: RunRequest, overrides: tuple[str, ...]) -> PlannedExperiment:
+    """The experiment that is asked for, as it is planned without a machine."""
     # A file of Python is imported by a process of its own, which takes seconds where torch is.
     waits = measuring_imported() if ".py" in request.spec.name else nullcontext()
     with waits:
         loaded = load_experiment(request.spec, overrides=overrides, candidate=request.referee)
     space = space_of(loaded)
-    return _Planned(loaded, space, selected_plan(loaded, space, request.only))
+    return PlannedExperiment(loaded, space, selected_plan(loaded, space, request.only))
 
 
-def _planned_for(request: RunRequest, planned: _Planned, machine: Machine) -> _Planned:
+def planned_for(
+    request: RunRequest, planned: PlannedExperiment, machine: Machine
+) -> PlannedExperiment:
     """The plan for this GPU: its sessions, and without variants whose kernels need another one."""
     arch = machine.resolved_architecture(planned.loaded.experiment.build.arch)
     capability = machine.environment.compute_capability
@@ -284,13 +275,13 @@ def _write_seconds(run: RunFolder, seconds: SecondsRecorder) -> None:
 
 def _measure(
     request: RunRequest,
-    planned: _Planned,
+    planned: PlannedExperiment,
     machine: Machine,
     reporter: ProgressReporter,
     seconds: SecondsRecorder,
 ) -> tuple[Report, Path]:
     """Build and measure what is missing, and read the run folder."""
-    _warn_unready(planned, machine, reporter)
+    warn_unready(planned, machine, reporter)
     execution = Execution(
         loaded=planned.loaded,
         plan=planned.plan,
@@ -305,7 +296,7 @@ def _measure(
         return _measure_beside(early, request, execution, reporter)
 
 
-def _warn_unready(planned: _Planned, machine: Machine, reporter: ProgressReporter) -> None:
+def warn_unready(planned: PlannedExperiment, machine: Machine, reporter: ProgressReporter) -> None:
     """Print what `plan` would say of a machine; raises SpecError for what cannot run."""
     capability = machine.environment.compute_capability
     for note in check_ready(planned.loaded, planned.plan, planned.space, capability=capability):
@@ -347,56 +338,7 @@ def _measure_beside(
     return report, run.path
 
 
-# ---- measuring on workers ------------------------------------------------------------------------
-
-
-def written_runs_of_workers(
-    request: RunRequest, reporter: ProgressReporter
-) -> tuple[WrittenRun, ...]:
-    """Have workers measure, and write what was found: a run of each device."""
-    seconds = SecondsRecorder()
-    with seconds.step("plans"):
-        planned = _plan(request, request.overrides)
-    _require_for_workers(request, planned)
-    _require_explainable(request, planned)
-    require_folder(request.out)
-    from profiler.commands.workers import measured_on_workers
-    from profiler.run_folder.load.assemble import assemble
-    from profiler.sessions.measure import MeasureRequest
-
-    template = MeasureRequest(
-        loaded=planned.loaded,
-        plan=planned.plan,
-        space=planned.space,
-        machine=Machine(Environment(), "", ncu=None),
-        out=request.out.resolve(),
-        fresh=request.fresh,
-        created=request.created,
-        seconds=seconds,
-        timeline=request.timeline,
-        explain=request.explain,
-        meanwhile=partial(import_ahead, page=not request.no_report),
-    )
-    to_measure = ClusterRequest(
-        workers=str(request.workers),
-        template=template,
-        planned=partial(_planned_on_worker, request, planned, reporter),
-        mixed=request.mixed,
-        tls=(request.tls_ca, request.tls_cert, request.tls_key),
-        dashboard=not request.no_dashboard,
-    )
-    written = []
-    for measured in measured_on_workers(to_measure, reporter):
-        report = assemble(measured.run, planned.loaded, measured.request.plan)
-        if measured.failures:
-            _require_measured_by_workers(report, tuple(measured.failures.values()))
-        seconds = measured.request.seconds
-        run = _written(request, report, measured.run.path, reporter, seconds)
-        written.append(replace(run, exit_code=ExitCode.ENVIRONMENT) if measured.failures else run)
-    return tuple(written)
-
-
-def _require_explainable(request: RunRequest, planned: _Planned) -> None:
+def require_explainable(request: RunRequest, planned: PlannedExperiment) -> None:
     """Raise UsageError where `--explain` names what is not there, or ncu does not count."""
     if request.explain is None:
         return
@@ -411,33 +353,6 @@ def _require_explainable(request: RunRequest, planned: _Planned) -> None:
         )
 
 
-def _require_for_workers(request: RunRequest, planned: _Planned) -> None:
-    """Raise UsageError for what workers cannot be asked for."""
-    collect = planned.loaded.experiment.collect
-    if request.replay is not None:
-        raise UsageError("--workers measures and --replay does not: leave one of them out.")
-    if collect.gpu_index is not None:
-        raise UsageError(
-            f"collect.device: {collect.device} is a GPU of one machine; workers have theirs.",
-            remedy="Leave it out, and start the worker with --device.",
-        )
-
-
-def _planned_on_worker(
-    request: RunRequest, planned: _Planned, reporter: ProgressReporter, machine: Machine
-) -> tuple[Plan, Space]:
-    """Plan for the machine of a worker."""
-    on_worker = _planned_for(request, planned, machine)
-    _warn_unready(on_worker, machine, reporter)
-    return on_worker.plan, on_worker.space
-
-
-def _require_measured_by_workers(report: Report, failures: Sequence[ProfilerError]) -> None:
-    """Raise the first failure where no problem was measured."""
-    if all(status.outcome is Outcome.NOT_MEASURED for status in report.statuses.values()):
-        raise failures[0]
-
-
 # ---- replaying -----------------------------------------------------------------------------------
 
 
@@ -447,7 +362,7 @@ def _replay(request: RunRequest, recording: RunFolder) -> tuple[Report, Path]:
     shown = tuple(override for override in request.overrides if override not in ignored)
     from profiler.run_folder.load.assemble import assemble
 
-    planned = _plan(request, shown)
+    planned = plan_experiment(request, shown)
     if planned.plan.search is not None:
         planned = replace(planned, plan=_recorded_plan(planned, recording))
     plan, notices = _recorded_part(planned.plan, recording)
@@ -473,7 +388,7 @@ def _recorded_part(plan: Plan, recording: RunFolder) -> tuple[Plan, tuple[Notice
     return replace(plan, cells=cells), (Notice(NoticeKind.NOT_RECORDED, counts),)
 
 
-def _recorded_plan(planned: _Planned, recording: RunFolder) -> Plan:
+def _recorded_plan(planned: PlannedExperiment, recording: RunFolder) -> Plan:
     """Plan of what the search of a recording left to be measured."""
     from profiler.search.live.journal import read_search
 

@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from profiler.cluster.request import CPU, ClusterRequest
-from profiler.commands.requests import WorkerRequest
-from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.commands.ahead import import_ahead
+from profiler.commands.requests import RunRequest, WorkerRequest
+from profiler.commands.run import (
+    PlannedExperiment,
+    WrittenRun,
+    gated_exit_code,
+    plan_experiment,
+    planned_for,
+    print_results,
+    require_explainable,
+    warn_unready,
+    write_run,
+)
+from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
+from profiler.findings.gates import Bound, Gate
+from profiler.machine.requirements import Machine
+from profiler.model import Environment, Outcome, Plan
+from profiler.planning.space import Space
+from profiler.run_folder.folder import require_folder
+from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
-    from profiler.cluster.giving import Team
-
-__all__ = ["WorkerRequest", "measured_on_workers", "run_worker"]
+    from profiler.run_folder.load.report import Report
 
 
 def require_dask(what: str) -> None:
@@ -87,11 +107,91 @@ def _is_usable(color: str) -> bool:
 # ---- an experiment that workers measure ----------------------------------------------------------
 
 
-def measured_on_workers(request: ClusterRequest, reporter: ProgressReporter) -> list[Team]:
-    """Runs that workers measured, by device; raises EnvironmentUnusable where there is no Dask."""
+def run_on_workers(
+    request: RunRequest, gate: Gate | Bound | None, reporter: ProgressReporter
+) -> ExitCode:
+    """Have workers measure, and print the answer of each device; returns the worst exit code."""
+    started = time.monotonic()
+    codes = []
+    for run in written_runs_of_workers(request, reporter):
+        print_results(run, request, reporter)
+        codes.append(gated_exit_code(run.exit_code, run.findings, gate, reporter))
+    reporter.say(f"{time.monotonic() - started:.1f} s.")
+    return max(codes)
+
+
+def written_runs_of_workers(
+    request: RunRequest, reporter: ProgressReporter
+) -> tuple[WrittenRun, ...]:
+    """Have workers measure, and write what was found: a run of each device."""
+    seconds = SecondsRecorder()
+    with seconds.step("plans"):
+        planned = plan_experiment(request, request.overrides)
+    _require_for_workers(request, planned)
+    require_explainable(request, planned)
+    require_folder(request.out)
     require_dask("--workers")
     from profiler.cluster.connection import connected
     from profiler.cluster.coordinator import measure_on_workers
+    from profiler.run_folder.load.assemble import assemble
+    from profiler.sessions.measure import MeasureRequest
 
-    with connected(request, reporter) as client:
-        return measure_on_workers(client, request, reporter)
+    template = MeasureRequest(
+        loaded=planned.loaded,
+        plan=planned.plan,
+        space=planned.space,
+        machine=Machine(Environment(), "", ncu=None),
+        out=request.out.resolve(),
+        fresh=request.fresh,
+        created=request.created,
+        seconds=seconds,
+        timeline=request.timeline,
+        explain=request.explain,
+        meanwhile=partial(import_ahead, page=not request.no_report),
+    )
+    to_measure = ClusterRequest(
+        workers=str(request.workers),
+        template=template,
+        planned=partial(_planned_on_worker, request, planned, reporter),
+        mixed=request.mixed,
+        tls=(request.tls_ca, request.tls_cert, request.tls_key),
+        dashboard=not request.no_dashboard,
+    )
+    with connected(to_measure, reporter) as client:
+        teams = measure_on_workers(client, to_measure, reporter)
+    written = []
+    for measured in teams:
+        report = assemble(measured.run, planned.loaded, measured.request.plan)
+        if measured.failures:
+            _require_measured_by_workers(report, tuple(measured.failures.values()))
+        seconds = measured.request.seconds
+        run = write_run(request, report, measured.run.path, reporter, seconds)
+        written.append(replace(run, exit_code=ExitCode.ENVIRONMENT) if measured.failures else run)
+    return tuple(written)
+
+
+def _require_for_workers(request: RunRequest, planned: PlannedExperiment) -> None:
+    """Raise UsageError for what workers cannot be asked for."""
+    collect = planned.loaded.experiment.collect
+    if request.replay is not None:
+        raise UsageError("--workers measures and --replay does not: leave one of them out.")
+    if collect.gpu_index is not None:
+        raise UsageError(
+            f"collect.device: {collect.device} is a GPU of one machine; workers have theirs.",
+            remedy="Leave it out, and start the worker with --device.",
+        )
+
+
+def _planned_on_worker(
+    request: RunRequest, planned: PlannedExperiment, reporter: ProgressReporter, machine: Machine
+) -> tuple[Plan, Space]:
+    """Plan for the machine of a worker."""
+    on_worker = planned_for(request, planned, machine)
+    warn_unready(on_worker, machine, reporter)
+    return on_worker.plan, on_worker.space
+
+
+def _require_measured_by_workers(report: Report, failures: Sequence[ProfilerError]) -> None:
+    """Raise the first failure where no problem was measured."""
+    if all(status.outcome is Outcome.NOT_MEASURED for status in report.statuses.values()):
+        raise failures[0]

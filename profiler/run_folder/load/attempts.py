@@ -42,7 +42,6 @@ from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
 from profiler.run_folder.load.alike import PASSES, ReadAhead, read_alone, read_together
 from profiler.run_folder.load.details import (
-    VisitTimelines,
     cell_profiles,
     finished_cells,
     first_sample_cells,
@@ -349,12 +348,10 @@ def _odd_records(attempt: Attempt, journal: protocol.JournalContent) -> Iterator
 def _with_timelines(loaded: Loaded) -> Loaded:
     """Results of an attempt with a timeline, from its cleaned files alone."""
     try:
-        timelines = visit_timelines(loaded.attempt, loaded.records, loaded.current)
+        visits, samples, timelines = visit_timelines(loaded.attempt, loaded.records, loaded.current)
     except ParseError:
-        return replace(loaded, unreadable=FACTS_FILE, timeline=VisitTimelines())
-    if timelines is None:
-        return replace(loaded, timeline=VisitTimelines())
-    return replace(loaded, samples=_with_values(timelines.samples), timeline=timelines)
+        return replace(loaded, unreadable=FACTS_FILE, recorded=frozenset())
+    return replace(loaded, samples=_with_values(samples), recorded=visits, timelines=timelines)
 
 
 def _with_stamps(loaded: Loaded) -> Loaded:

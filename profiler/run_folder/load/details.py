@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,26 +47,17 @@ FIRST_BLOCK = 0
 Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class VisitTimelines:
-    """Recorded visits of one attempt, with their samples and timelines."""
-
-    visits: frozenset[Visit] = frozenset()
-    samples: pd.DataFrame = field(default_factory=empty_samples)
-    cells: Mapping[str, CellTimeline] = field(default_factory=dict)
-    """By cell: that of its first block and arm, where this attempt made that visit."""
-
-
 def visit_timelines(
     attempt: Attempt, records: Sequence[Record], current: Collection[str]
-) -> VisitTimelines | None:
-    """Read what an attempt recorded of the cells in `current`; None where it has no timeline.
+) -> tuple[frozenset[Visit], pd.DataFrame, dict[str, CellTimeline]]:
+    """Visits that an attempt recorded of the cells in `current`, their samples, and timelines.
 
+    Timelines are by cell: that of its first block and arm, where this attempt made that visit.
     Raises ParseError where a file is damaged.
     """
     recorded = read_timeline(attempt.folder)
     if recorded is None:
-        return None
+        return frozenset(), empty_samples(), {}
     timeline, facts = recorded
     cuts = {
         visit: part
@@ -75,7 +66,7 @@ def visit_timelines(
     }
     samples = [_visit_samples(attempt, visit, part, facts) for visit, part in cuts.items()]
     filled = [frame for frame in samples if len(frame)]
-    return VisitTimelines(
+    return (
         frozenset(cuts),
         pd.concat(filled, ignore_index=True) if filled else empty_samples(),
         {

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.clocks import measured_visits, throttled_visits
 from profiler.analyse.range_counters import empty_range_visits
 from profiler.analyse.samples import (
@@ -23,7 +24,6 @@ from profiler.parse.clock_file import empty_clocks
 from profiler.parse.inductor import tuned_of_record
 from profiler.parse.stamps import KernelStamps
 from profiler.run_folder.folder import Attempt
-from profiler.run_folder.load.details import VisitTimelines
 from profiler.runner import protocol
 
 FINISHED = "finished"
@@ -53,8 +53,10 @@ class Loaded:
     """Counters of ranges inside visits; without rows where the workload pushed none."""
     without_duration: frozenset[Visit] = frozenset()
     """Visits that were made and whose duration is none (`impossible_durations`)."""
-    timeline: VisitTimelines | None = None
-    """What a session of timelines recorded; None of others."""
+    recorded: frozenset[Visit] | None = None
+    """Visits that a session of timelines recorded; None of others."""
+    timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
+    """What it recorded, by cell id."""
     profiles: Mapping[str, CellProfile] | None = None
     """What an explain session counted, by cell id; None of others."""
     stamps: Mapping[Visit, KernelStamps] | None = None
@@ -76,8 +78,8 @@ class Loaded:
 
         A visit with a timeline needs none: that it launches no kernel may be what it shows.
         """
-        if self.timeline is not None:
-            return self.timeline.visits
+        if self.recorded is not None:
+            return self.recorded
         if self.stamps is not None:
             return frozenset(self.stamps)
         single_visit = self.attempt.record.visit

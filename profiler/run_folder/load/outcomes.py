@@ -166,9 +166,7 @@ def gather(
         ),
         attributes=attributes,
         ranges=_first_ranges([loaded.ranges for loaded in counting]),
-        timelines=joined_timelines(
-            loaded.timeline.cells for loaded in counting if loaded.timeline is not None
-        ),
+        timelines=joined_timelines(loaded.timelines for loaded in counting),
     )
 
 

@@ -58,13 +58,13 @@ def counting_attempts(attempts: Iterable[Loaded], repeats: SessionRepeats) -> li
 def _without(loaded: Loaded, unused: frozenset[VisitKey]) -> Loaded:
     if not unused:
         return loaded
-    timeline = loaded.timeline
-    if timeline is not None:
-        cells = timeline.cells.items()
-        shown = {cell: of_cell for cell, of_cell in cells if (cell, FIRST_BLOCK, 0) not in unused}
-        timeline = replace(timeline, cells=shown)
+    timelines = {
+        cell: timeline
+        for cell, timeline in loaded.timelines.items()
+        if (cell, FIRST_BLOCK, 0) not in unused
+    }
     samples, ranges = (_rows_without(rows, unused) for rows in (loaded.samples, loaded.ranges))
-    return replace(loaded, samples=samples, ranges=ranges, timeline=timeline)
+    return replace(loaded, samples=samples, ranges=ranges, timelines=timelines)
 
 
 def _rows_without(rows: pd.DataFrame, unused: frozenset[VisitKey]) -> pd.DataFrame:

@@ -13,7 +13,8 @@ from studies import workload_of
 from profiler.cluster import connection
 from profiler.cluster.connection import check_address, local_address, say_if_plain, security_of
 from profiler.cluster.on_worker import device_among, device_of, require_device, resources_of
-from profiler.commands.run import RunRequest, written_runs_of_workers
+from profiler.commands.requests import RunRequest
+from profiler.commands.workers import written_runs_of_workers
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import Gpu
 from profiler.model import Environment
