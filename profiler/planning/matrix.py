@@ -37,6 +37,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _NUMBER = re.compile(r"[-+.0-9]")
 
 
+_NOTHING_SAID = VariantItem.model_construct()
+
+
 @dataclass(frozen=True)
 class Candidate:
     """Parameters that may become a variant or a problem."""
@@ -45,7 +48,7 @@ class Candidate:
     field: FieldPath
     """Where the spec asks for it."""
     name: str | None = None
-    item: VariantItem | None = None
+    item: VariantItem = _NOTHING_SAID
     """What a list of the spec says of it."""
     only_at: Params | None = None
     """Values of the problems that its program is made for, which it has too; None: all problems."""
@@ -53,64 +56,38 @@ class Candidate:
     """Whether it is a problem with zeros in its inputs."""
 
     @property
-    def trust(self) -> str:
-        """Why it is trusted; empty where its own entry does not say so."""
-        return self.item.reason if self.item is not None and self.item.trust else ""
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        """Variables of its own."""
-        return {} if self.item is None else self.item.env
-
-    @property
     def tolerance(self) -> dict[str, tuple[float, float]]:
         """Bounds of its own."""
-        bounds = {} if self.item is None else self.item.tolerance
-        return {dtype: (bound.absolute, bound.relative) for dtype, bound in bounds.items()}
+        bounds = self.item.tolerance.items()
+        return {dtype: (bound.absolute, bound.relative) for dtype, bound in bounds}
 
     @cached_property
     def condition(self) -> Arithmetic | None:
         """What must hold for it to be able to do a problem; None where it can do all."""
-        when = None if self.item is None else self.item.when
-        return None if when is None else parse(when)
+        return None if self.item.when is None else parse(self.item.when)
 
     def why_not(self, values: Params) -> str | None:
         """Why its own condition keeps it from a problem, whose values are among these; else None.
 
         Raises ExpressionError where the condition has no value.
         """
-        if self.item is None or self.condition is None or self.condition.value(values):
+        if self.condition is None or self.condition.value(values):
             return None
         own = self.item.reason if self.item.reason and not self.item.trust else ""
         return f"not applicable: {own or f'needs {self.item.when}'}"
 
 
-@dataclass
-class Tally:
-    """Counts what was left out, by reason, in the order in which the reasons came up."""
+LeftOut = dict[str, list[str]]
+"""What was left out, by reason, in the order in which the reasons came up. A reason that removes
+nothing may be a mistake in the spec: those of rules are there from the beginning."""
 
-    stage: str
-    counts: dict[str, int] = field(default_factory=dict)
-    examples: dict[str, list[str]] = field(default_factory=dict)
 
-    def expect(self, reasons: Iterable[str]) -> None:
-        """Count these reasons from 0: one that removes nothing may be a mistake in the spec."""
-        for reason in reasons:
-            self.counts.setdefault(reason, 0)
-
-    def add(self, reason: str, example: str) -> None:
-        """Count one that was left out."""
-        self.counts[reason] = self.counts.get(reason, 0) + 1
-        shown = self.examples.setdefault(reason, [])
-        if len(shown) < MAX_EXAMPLES:
-            shown.append(example)
-
-    def exclusions(self) -> tuple[Exclusion, ...]:
-        """Exclusions with their counts, in the order of their reasons."""
-        return tuple(
-            Exclusion(reason, count, self.stage, tuple(self.examples.get(reason, ())))
-            for reason, count in self.counts.items()
-        )
+def exclusions(stage: str, left_out: LeftOut) -> tuple[Exclusion, ...]:
+    """Exclusions with their counts and first examples."""
+    return tuple(
+        Exclusion(reason, len(names), stage, tuple(names[:MAX_EXAMPLES]))
+        for reason, names in left_out.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -163,11 +140,11 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
                 id=identify(name, candidate.params),
                 name=name,
                 params=candidate.params,
-                note=candidate.item.note if candidate.item is not None else "",
+                note=candidate.item.note,
                 tolerance=candidate.tolerance,
-                tags=candidate.item.tags if candidate.item is not None else (),
-                env=candidate.env,
-                trust=candidate.trust or _trust(experiment.variants.trust, name, candidate.params),
+                tags=candidate.item.tags,
+                env=candidate.item.env,
+                trust=_trust(experiment.variants.trust, name, candidate),
             )
             for name, candidate in kept_variants
         ),
@@ -175,7 +152,7 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
             Problem(identify(name, candidate.params), name, candidate.params, candidate.on_zeros)
             for name, candidate in kept_problems
         ),
-        excluded=(*variants.tally.exclusions(), *problems.tally.exclusions()),
+        excluded=(*variants.exclusions, *problems.exclusions),
         aliases=variants.aliases,
         left_out=variants.left_out,
         limited={
@@ -186,9 +163,11 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
     )
 
 
-def _trust(rules: Sequence[Rule], name: str, params: Params) -> str:
-    """Reason of the first rule that trusts a variant; empty where none does."""
-    rule = first_match(rules, {**params, "variant": name})
+def _trust(rules: Sequence[Rule], name: str, candidate: Candidate) -> str:
+    """Why a variant is trusted, by its own entry or the first rule; empty where it is not."""
+    if candidate.item.trust:
+        return candidate.item.reason
+    rule = first_match(rules, {**candidate.params, "variant": name})
     return rule.reason if rule is not None else ""
 
 
@@ -206,24 +185,27 @@ class _Stage:
     rules: Sequence[Rule]
     check: Callable[[Params], str | None]
     name: Callable[[Params], str]
-    tally: Tally = field(init=False)
+    reasons: LeftOut = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.tally = Tally(self.word)
+    @property
+    def exclusions(self) -> tuple[Exclusion, ...]:
+        """What was left out so far."""
+        return exclusions(self.word, self.reasons)
 
     def run(self, candidates: Sequence[Candidate]) -> list[Named]:
         """Name, merge, apply rules and checks; refuse an empty result."""
         named = self._distinct(candidates)
         keys = {self.word, *(key for candidate in candidates for key in candidate.params)}
         check_rule_keys(self.loaded, (self.section, "exclude"), self.rules, keys)
-        self.tally.expect(rule.label for rule in self.rules)
+        for rule in self.rules:
+            self.reasons.setdefault(rule.label, [])
         remaining = [
             (name, candidate) for name, candidate in named if not self._drop(name, candidate.params)
         ]
         if not remaining:
-            raise nothing_left(self.loaded, (self.section,), self.section, self.tally.exclusions())
+            raise nothing_left(self.loaded, (self.section,), self.section, self.exclusions)
         self._refuse_shared_names(remaining)
         return remaining
 
@@ -231,10 +213,11 @@ class _Stage:
         first: dict[object, Named] = {}
         for candidate in candidates:
             name = candidate.name or self.name(candidate.params)
-            key = (_identity(candidate.params), frozenset(candidate.env.items()))
+            key = (_identity(candidate.params), frozenset(candidate.item.env.items()))
             if key in first:
                 first_name = first[key][0]
-                self.tally.add(f"same parameters as another {self.word}", name)
+                reason = f"same parameters as another {self.word}"
+                self.reasons.setdefault(reason, []).append(name)
                 self.aliases[name] = first_name
             else:
                 first[key] = (name, candidate)
@@ -245,7 +228,7 @@ class _Stage:
         rule = first_match(self.rules, values)
         reason = rule.label if rule is not None else self.check(params)
         if reason is not None:
-            self.tally.add(reason, name)
+            self.reasons.setdefault(reason, []).append(name)
             self.left_out[name] = reason
         return reason is not None
 
@@ -409,7 +392,7 @@ def _from_list(items: Sequence[Item], word: str, path: FieldPath) -> Iterator[Ca
     for index, item in enumerate(items):
         # A bare name is a parameter too, or the workload could not tell one from the other.
         params = item.params or {word: item.name}
-        of_variant = item if isinstance(item, VariantItem) else None
+        of_variant = item if isinstance(item, VariantItem) else _NOTHING_SAID
         yield Candidate(params, (*path, index), item.name, of_variant)
 
 

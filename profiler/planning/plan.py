@@ -28,8 +28,9 @@ from profiler.planning.matrix import (
     MAX_COMBINATIONS,
     Candidate,
     Expanded,
-    Tally,
+    LeftOut,
     check_rule_keys,
+    exclusions,
     expand,
     first_match,
     nothing_left,
@@ -275,8 +276,7 @@ def _cells(
     if count > MAX_COMBINATIONS:
         raise loaded.error(("variants",), f"{count} cells are more than {MAX_COMBINATIONS}")
     check_rule_keys(loaded, ("exclude",), rules, _keys(expanded))
-    tally = Tally("cell")
-    tally.expect(rule.label for rule in rules)
+    left_out: LeftOut = {rule.label: [] for rule in rules}
     remaining = []
     for problem in expanded.problems:
         for variant in expanded.variants:
@@ -292,10 +292,10 @@ def _cells(
             if reason is None:
                 remaining.append(cell)
             else:
-                tally.add(reason, cell.id)
+                left_out.setdefault(reason, []).append(cell.id)
     if not remaining:
-        raise nothing_left(loaded, ("exclude",), "cells", tally.exclusions())
-    return tuple(remaining), tally.exclusions()
+        raise nothing_left(loaded, ("exclude",), "cells", exclusions("cell", left_out))
+    return tuple(remaining), exclusions("cell", left_out)
 
 
 def _why_not(loaded: LoadedSpec, limited: Candidate | None, cell: Cell) -> str | None:
