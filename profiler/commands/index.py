@@ -64,7 +64,7 @@ def write_index(
                 break
             entries = read_entries(out, states, documents={} if written else documents)
             write_atomic(target, render_runs(entries))
-            keep_entries(out, states, entries)
+            keep_entries(out, entries)
             written = states
     except (OSError, ProfilerError) as error:
         on_odd(f"The index of the runs was not written: {error}")
@@ -109,7 +109,7 @@ def _read(out: Path) -> tuple[RunEntry, ...]:
     entries = read_entries(out, states, _say, cached=cached)
     if any(folder not in cached or cached[folder].state != states[folder] for folder in states):
         with contextlib.suppress(OSError, ProfilerError):  # the folder may be read-only
-            keep_entries(out, states, entries)
+            keep_entries(out, entries)
     return entries
 
 

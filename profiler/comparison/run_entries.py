@@ -23,12 +23,12 @@ from profiler.errors import UsageError
 from profiler.model import MARGIN_PCT, Verdict
 from profiler.outside_text import safe
 from profiler.run_folder.archive import open_record
-from profiler.run_folder.documents import read_dataclass, read_json
+from profiler.run_folder.documents import read_json, read_value
 from profiler.run_folder.folder import PAGE_FILE, RUN_FILE, SUMMARY_JSON_FILE, RunFolder, write_json
 
 KEPT_FILE = ".index.json"
-_VERSION = 4
-"""Version of an entry's content: one that was kept by another version is read again."""
+_KEPT = "entries of form 5"
+"""Key of the content, which is another where that of an entry is: nothing kept is used then."""
 _SHORT_COMMIT = 8
 _NO_NUMBER = float("nan")
 
@@ -82,6 +82,8 @@ class RunEntry:
     """Whether it is a recording, whose answer is found when it is reported."""
     fault: str = ""
     """Why its summary could not be read; empty where it could, or where there is none."""
+    state: tuple[int, ...] = ()
+    """Times and sizes of the files that it was read from."""
 
     @property
     def when(self) -> float:
@@ -92,23 +94,7 @@ class RunEntry:
             return 0.0
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """An entry as it was read from files in this state."""
-
-    state: tuple[int, ...]
-    entry: RunEntry
-
-
-@dataclass(frozen=True)
-class _KeptFile:
-    """The content of KEPT_FILE."""
-
-    version: int
-    entries: Mapping[str, _Kept]
-
-
-Cached = Mapping[str, _Kept]
+Cached = Mapping[str, RunEntry]
 """Folder of a run → what was kept of it."""
 State = Mapping[str, tuple[int, ...]]
 """Folder of a run → times and sizes of its files."""
@@ -170,7 +156,7 @@ def read_entries(
     for folder, state in states.items():
         before = cached.get(folder)
         if before and before.state == state:
-            entries.append(before.entry)
+            entries.append(before)
             continue
         try:
             entry = _read(out, folder, at_hand.get((out / folder).resolve()))
@@ -179,7 +165,7 @@ def read_entries(
             continue
         if entry.fault:
             warn(f"listed without its answer: {entry.fault}")
-        entries.append(entry)
+        entries.append(replace(entry, state=state))
     newest: dict[str, float] = {}
     for entry in entries:
         newest[entry.experiment] = max(newest.get(entry.experiment, 0.0), entry.when)
@@ -223,17 +209,13 @@ def read_recordings(
     return tuple(entries)
 
 
-def keep_entries(out: Path, states: State, entries: Iterable[RunEntry]) -> None:
+def keep_entries(out: Path, entries: Iterable[RunEntry]) -> None:
     """Write down what was read, for the next time.
 
     Not of a run whose summary could not be read: it may be another time, and the files as they are.
     """
-    cached = {
-        entry.folder: {"state": states[entry.folder], "entry": _plain(entry)}
-        for entry in entries
-        if not entry.fault
-    }
-    write_json(out / KEPT_FILE, {"version": _VERSION, "entries": cached}, indent=None)
+    kept = [_plain(entry) for entry in entries if not entry.fault]
+    write_json(out / KEPT_FILE, {_KEPT: kept}, indent=None)
 
 
 def _plain(entry: RunEntry) -> dict[str, Any]:
@@ -244,10 +226,10 @@ def _plain(entry: RunEntry) -> dict[str, Any]:
 def cached_entries(out: Path) -> Cached:
     """What was kept; nothing where that is damaged or of another version."""
     try:
-        cached = read_dataclass(out / KEPT_FILE, _KeptFile)
+        kept = read_value(out / KEPT_FILE, _KEPT, tuple[RunEntry, ...])
     except UsageError:
         return {}
-    return cached.entries if cached.version == _VERSION else {}
+    return {entry.folder: entry for entry in kept}
 
 
 # ---- one run -------------------------------------------------------------------------------------
