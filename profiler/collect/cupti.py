@@ -56,22 +56,18 @@ def refusal(stderr: str) -> EnvironmentUnusable | None:
     return None
 
 
-def header_folders(nvcc: Path) -> tuple[Path, ...]:
-    """Folder of CUPTI's headers that nvcc does not look in itself; none where it needs no other.
+def header_flags(nvcc: Path) -> tuple[str, ...]:
+    """Flags by which nvcc finds CUPTI's headers; none where it looks there itself.
 
-    Of the toolkit of `nvcc`, or else of a package of NVIDIA in this Python.
+    They are of the toolkit of `nvcc`, or else of a package of NVIDIA in this Python.
     """
     toolkit = nvcc.resolve().parents[1]
     if (toolkit / "include" / _HEADER).exists():
         return ()
     packages = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
     folders = (toolkit / "extras" / "CUPTI" / "include", *sorted(packages.glob("*/include")))
-    return tuple(folder for folder in folders if (folder / _HEADER).exists())[:1]
-
-
-def header_flags(nvcc: Path) -> tuple[str, ...]:
-    """Flags by which nvcc finds CUPTI's headers (`header_folders`)."""
-    return tuple(word for folder in header_folders(nvcc) for word in ("-I", str(folder)))
+    folder = next((folder for folder in folders if (folder / _HEADER).exists()), None)
+    return () if folder is None else ("-I", str(folder))
 
 
 @dataclass(frozen=True)

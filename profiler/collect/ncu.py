@@ -100,17 +100,7 @@ class Ncu:
 
     def session_command(self, job: Path, folder: Path, metrics: Sequence[str]) -> Command:
         """Command of a session: the runner under ncu, only kernels inside our NVTX ranges."""
-        return self._command(runner_argv(job, self.python), folder, metrics)
-
-    def external_command(
-        self,
-        target: Sequence[str],
-        folder: Path,
-        metrics: Sequence[str],
-        launches: LaunchFilter,
-    ) -> Command:
-        """Command that profiles a program without ranges of ours, by kernel name and launch."""
-        return self._command(target, folder, metrics, launches)
+        return self.command(runner_argv(job, self.python), folder, metrics)
 
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
         """Error of the machine that the files of an attempt show, or None."""
@@ -154,7 +144,7 @@ class Ncu:
         pages = report_pages(self.path, folder / REPORT)
         return {name: pages[name] for name in (RULES, SASS, SOURCE, SERIES)}
 
-    def _command(
+    def command(
         self,
         target: Sequence[str],
         folder: Path,

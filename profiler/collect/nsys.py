@@ -108,10 +108,6 @@ class Nsys(Collector):
         env = {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"} if by_name else {}
         return Command(argv, env=env, files={"report": folder / REPORT})
 
-    def export_command(self, folder: Path) -> Command:
-        """Command that turns the report of an attempt into SQLite, for `profiler.parse.nsys`."""
-        return convert_command(self.path, folder / REPORT, folder / EXPORT)
-
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
         """Error of the machine that the files of an attempt show, or None.
 
@@ -317,11 +313,6 @@ def _nothing_recorded() -> EnvironmentUnusable:
         remedy="Check that no other profiler holds CUPTI, that this nsys knows the driver, and "
         "that the program launches anything at all.",
     )
-
-
-def export_failed(folder: Path, printed: str) -> EnvironmentUnusable | None:
-    """Error of an attempt without export, None where it has one; `printed`: by `export_command`."""
-    return convert_failed(folder / EXPORT, Path(REPORT).name, printed)
 
 
 def convert_failed(export: Path, report: str, printed: str) -> EnvironmentUnusable | None:

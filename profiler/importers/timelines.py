@@ -14,7 +14,7 @@ import pandas as pd
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.timeline import MOST_NUMBERED, SUMMARY_COLUMNS, TREE_COLUMNS
-from profiler.collect.nsys import convert_command, convert_failed, find_nsys
+from profiler.collect.nsys import Nsys, find_nsys
 from profiler.errors import EnvironmentUnusable, ParseError
 from profiler.findings.json_model import json_value
 from profiler.findings.timelines.cells import TimelineFindings, imported_timelines
@@ -34,8 +34,8 @@ from profiler.importers.nsys_stats_tables import (
     StatsTables,
     parse_nsys_stats,
 )
+from profiler.machine.installs import export_report
 from profiler.machine.temporary_folders import temporary_folder
-from profiler.machine.tool_output import printed
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, counted_kind
 from profiler.outside_text import safe_values
@@ -203,8 +203,6 @@ def _records(frame: pd.DataFrame, most: int | None = None) -> list[dict[str, Any
 
 # ---- traces, exports and reports -----------------------------------------------------------------
 
-_TIMEOUT_S = 1800.0
-
 
 def read_trace(file: GivenFile) -> ImportedTimelines:
     """The timeline of a Chrome trace, without paths and names of the machine."""
@@ -240,10 +238,7 @@ def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> 
             f"{report.name}), and import that.",
         ) from error
     export = folder / "export.sqlite"
-    output = printed(convert_command(nsys, report, export), _TIMEOUT_S)
-    failed = convert_failed(export, report.name, output)
-    if failed is not None:
-        raise failed
+    export_report(Nsys(nsys), report, export)
     return export
 
 

@@ -54,6 +54,17 @@ def importer_fault(tool: Nsys) -> EnvironmentUnusable | None:
     )
 
 
+_EXPORT_TIMEOUT_S = 1800.0
+
+
+def export_report(tool: Nsys, report: Path, export: Path) -> None:
+    """Turn a report of nsys into SQLite; raises EnvironmentUnusable with what would help."""
+    output = printed(nsys.convert_command(tool.path, report, export), _EXPORT_TIMEOUT_S)
+    failed = nsys.convert_failed(export, report.name, output)
+    if failed is not None:
+        raise importer_fault(tool) or failed
+
+
 _TIMEOUT_S = 120.0
 _PROBE = "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())"
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")

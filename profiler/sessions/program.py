@@ -84,7 +84,7 @@ class Program:
         if isinstance(self.tool, Nsys):  # a timeline shows every kernel, whatever the filter
             return replace(self.tool.profile_command(target, folder), cwd=where)
         launches = self._launches(workload.kernel_filter(values), parts, counted=counted)
-        command = self.tool.external_command(target, folder, self.metrics, launches)
+        command = self.tool.command(target, folder, self.metrics, launches)
         return replace(command, cwd=where)
 
     def _launches(self, kernel: str | None, parts: Parts | None, *, counted: bool) -> LaunchFilter:

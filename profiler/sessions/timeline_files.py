@@ -20,11 +20,9 @@ from profiler.collect.nsys import (
     REPORT,
     Nsys,
     diagnose,
-    export_failed,
 )
 from profiler.errors import EnvironmentUnusable, ParseError, naming
-from profiler.machine.installs import importer_fault
-from profiler.machine.tool_output import printed
+from profiler.machine.installs import export_report, importer_fault
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import inside, visits
@@ -32,7 +30,6 @@ from profiler.parse.timeline_files import TimelineFacts, has_timeline, write_tim
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL
 
-_EXPORT_TIMEOUT_S = 1800.0
 _TRACES = "trace.*.json*"
 README_FILE = "README.txt"
 _README = """\
@@ -67,10 +64,7 @@ def keep_report(nsys: Nsys, folder: Path, facts: TimelineFacts) -> None:
     if not (folder / REPORT).exists():
         _refuse_importer(nsys, folder)
         return
-    output = printed(nsys.export_command(folder), _EXPORT_TIMEOUT_S)
-    failed = export_failed(folder, output)
-    if failed is not None:
-        raise importer_fault(nsys) or failed
+    export_report(nsys, folder / REPORT, folder / EXPORT)
     try:
         timeline = read_nsys(folder / EXPORT)
         if timeline.unread:

@@ -50,7 +50,7 @@ class Orders:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         except OSError:
-            self.let_go()
+            os.close(self._descriptor)
             raise
 
     def give(self, order: str, argument: Any = None) -> None:

@@ -37,10 +37,10 @@ from profiler.sessions.forecasts.forecast import (
     forecast,
     further_seconds,
     run_forecast,
-    visit_lines,
     visit_seconds,
 )
 from profiler.sessions.forecasts.launch_counts import ExpectedLaunches
+from profiler.sessions.measuring.program_sessions import visit_lines
 
 SOFTMAX = Path(__file__).parents[2] / "experiments" / "softmax.yaml"
 

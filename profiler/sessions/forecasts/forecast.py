@@ -40,7 +40,6 @@ from profiler.sessions.forecasts.session_costs import (
     past_of_run,
     typical_visit,
 )
-from profiler.sessions.progress import duration_words
 from profiler.sessions.waiting import places
 
 START_S = 6.0
@@ -374,37 +373,6 @@ def visit_seconds(session: SessionPlan, longest_s: float = math.inf) -> float:
     if COLLECTORS[session.collector].in_journal:
         return CALLED_S + COLLECTORS[session.collector].visit_s
     return LAUNCHED_S + ncu_launch_seconds(session.metrics)
-
-
-_SHORT_REST_S = 30.0
-"""A rest that takes no longer than this needs no forecast."""
-_LONG_VISIT_S = 20.0
-"""Visits from here on have a line on what to limit."""
-
-
-def visit_lines(
-    workload: CommandWorkload, visits: int, seconds: float, launches: int
-) -> Iterator[str]:
-    """Lines on what the rest of a session takes where one of its visits took so long."""
-    rest = (visits - 1) * seconds
-    if rest < _SHORT_REST_S:
-        return
-    profiled = f" for {launches} profiled launches" if launches else ""
-    yield (
-        f"The first visit took {duration_words(seconds)}{profiled}: "
-        f"{visits - 1} more take about {duration_words(rest)}."
-    )
-    if seconds >= _LONG_VISIT_S:
-        yield f"To shorten visits, limit {_limits(workload)}."
-
-
-def _limits(workload: CommandWorkload) -> str:
-    """What a spec can limit to make its visits shorter, each with its key."""
-    if workload.parts is None:
-        launches = "the launches (workload.launch_count, workload.kernel)"
-    else:
-        launches = "the launches of each part (workload.parts.take)"
-    return f"{launches}, the metrics (collect.metrics), or the passes (collect.blocks)"
 
 
 def first_command(plan: Plan, experiment: Experiment) -> str:

@@ -22,7 +22,6 @@ from profiler.run_folder.load.loaded import Loaded, median_durations
 from profiler.runner import protocol
 from profiler.sessions.attempt import reserved_attempt
 from profiler.sessions.execution import Meanwhile
-from profiler.sessions.forecasts.forecast import visit_lines
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.runner_sessions import Work
 from profiler.sessions.process import SessionResult
@@ -35,7 +34,7 @@ from profiler.sessions.program import (
     start_waiting_visit,
     tool_was_killed,
 )
-from profiler.sessions.progress import ProgressReporter, VisitProgress
+from profiler.sessions.progress import ProgressReporter, VisitProgress, duration_words
 from profiler.sessions.recovery import ending
 from profiler.sessions.waiting import Waiting, WaitingRoom, places
 from profiler.sessions.watchdog import Record
@@ -344,3 +343,34 @@ def _command_result(
     blame = None if failure is None else (failure[0].value, failure[1])
     failed = {} if blame is None else dict.fromkeys(cells, blame)
     return AttemptResult(cause=end.cause.value, seconds=end.seconds, failed=failed)
+
+
+_SHORT_REST_S = 30.0
+"""A rest that takes no longer than this needs no forecast."""
+_LONG_VISIT_S = 20.0
+"""Visits from here on have a line on what to limit."""
+
+
+def visit_lines(
+    workload: CommandWorkload, visits: int, seconds: float, launches: int
+) -> Iterator[str]:
+    """Lines on what the rest of a session takes where one of its visits took so long."""
+    rest = (visits - 1) * seconds
+    if rest < _SHORT_REST_S:
+        return
+    profiled = f" for {launches} profiled launches" if launches else ""
+    yield (
+        f"The first visit took {duration_words(seconds)}{profiled}: "
+        f"{visits - 1} more take about {duration_words(rest)}."
+    )
+    if seconds >= _LONG_VISIT_S:
+        yield f"To shorten visits, limit {_limits(workload)}."
+
+
+def _limits(workload: CommandWorkload) -> str:
+    """What a spec can limit to make its visits shorter, each with its key."""
+    if workload.parts is None:
+        launches = "the launches (workload.launch_count, workload.kernel)"
+    else:
+        launches = "the launches of each part (workload.parts.take)"
+    return f"{launches}, the metrics (collect.metrics), or the passes (collect.blocks)"

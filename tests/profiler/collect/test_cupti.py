@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from run_folders import SPEC, Workplace, measured
 
-from profiler.collect.cupti import Cupti, header_folders
+from profiler.collect.cupti import Cupti, header_flags
 from profiler.collect.timer import RUNNER
 from profiler.commands.requests import PlanRequest
 from profiler.errors import SpecError, UsageError
@@ -121,10 +121,10 @@ def test_headers_come_from_the_toolkit_or_from_a_package(tmp_path):
     extras = toolkit / "extras" / "CUPTI" / "include"
     extras.mkdir(parents=True)
     (extras / "cupti_range_profiler.h").touch()
-    assert header_folders(nvcc) == (extras,)
+    assert header_flags(nvcc) == ("-I", str(extras))
     (toolkit / "include").mkdir()
     (toolkit / "include" / "cupti_range_profiler.h").touch()
-    assert header_folders(nvcc) == (), "nvcc looks there itself"
+    assert header_flags(nvcc) == (), "nvcc looks there itself"
 
 
 def test_the_library_is_built_once_with_what_the_runner_calls(tmp_path, monkeypatch):

@@ -101,7 +101,7 @@ def options(*, metrics=METRICS, launches=None):
     tool, folder = Ncu(Path("ncu"), python="python"), Path("/out")
     if launches is None:
         return list(tool.session_command(Path("job.json"), folder, metrics).argv[1:])
-    return list(tool.external_command(["./program", "4096"], folder, metrics, launches).argv[1:])
+    return list(tool.command(["./program", "4096"], folder, metrics, launches).argv[1:])
 
 
 class TestCommand:
@@ -133,14 +133,14 @@ class TestCommand:
     def test_children_are_profiled_unless_they_shall_not(self, attached, option):
         tool = Ncu(Path("ncu"), child_processes=attached)
         session = tool.session_command(Path("job.json"), Path("folder"), ["a"])
-        external = tool.external_command(["./program"], Path("folder"), ["a"], LaunchFilter())
+        external = tool.command(["./program"], Path("folder"), ["a"], LaunchFilter())
         for built in (session, external):
             assert built.argv[built.argv.index("--target-processes") + 1] == option
 
     def test_inductor_starts_no_workers_in_the_runner_alone(self):
         session = Ncu(Path("ncu")).session_command(Path("job.json"), Path("folder"), ["a"])
         command = ["./program"], Path("folder"), ["a"], LaunchFilter()
-        external = Ncu(Path("ncu")).external_command(*command)
+        external = Ncu(Path("ncu")).command(*command)
         assert session.env["TORCHINDUCTOR_COMPILE_THREADS"] == "1"
         assert "TORCHINDUCTOR_COMPILE_THREADS" not in external.env
 

@@ -1,5 +1,6 @@
 """Nsight Systems: finding it, its command lines, and what its messages mean."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from profiler.collect.nsys import (
     RAW,
     REPORT,
     Nsys,
+    convert_command,
+    convert_failed,
     diagnose,
-    export_failed,
     find_importer,
     find_nsys,
     missing_library,
@@ -180,7 +182,7 @@ class TestCollector:
         assert got.argv[got.argv.index("-o") + 1] + ".nsys-rep" == str(tmp_path / REPORT)
 
     def test_export(self, tmp_path):
-        got = Nsys(Path("/opt/nsys")).export_command(tmp_path)
+        got = convert_command(Path("/opt/nsys"), tmp_path / REPORT, tmp_path / EXPORT)
         assert got.argv == (
             *("/opt/nsys", "export", "--type=sqlite", "--force-overwrite=true"),
             *("-o", str(tmp_path / EXPORT), str(tmp_path / REPORT)),
@@ -247,7 +249,8 @@ class TestDiagnosis:
         assert "nothing that the GPU did" in nsys.nothing_seen(tmp_path).message
 
     def test_failed_export_quotes_nsys(self, tmp_path):
-        found = export_failed(tmp_path, "Processing...\nFailed to open the report\n")
+        failed = partial(convert_failed, tmp_path / EXPORT, "report.nsys-rep")
+        found = failed("Processing...\nFailed to open the report\n")
         assert "Failed to open the report" in found.message
         leave(tmp_path / EXPORT)
-        assert export_failed(tmp_path, "") is None
+        assert failed("") is None
