@@ -18,9 +18,8 @@ from profiler.history.answers import (
     answers_of_summary,
     collector_of,
 )
-from profiler.history.control import find_control
 from profiler.history.store import STORE_FILE, Store
-from profiler.history.trends import History, Trend, find_history
+from profiler.history.trends import History, Trend, find_control, find_history
 from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
 from profiler.run_folder.archive import open_run

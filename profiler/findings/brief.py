@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -75,10 +75,9 @@ class Checked:
         """Cells without a right result, and those that were not measured."""
         if self.findings is None:
             return []
-        statuses = self.findings.programs.statuses
-        cells = self.findings.programs.plan.cells
-        rows = ((cell, statuses.get(cell.id)) for cell in cells)
-        return [(cell, status) for cell, status in rows if status and status.outcome not in _FINE]
+        programs = self.findings.programs
+        rows = ((cell, programs.status(cell)) for cell in programs.plan.cells)
+        return [(cell, status) for cell, status in rows if status.outcome not in _FINE]
 
     @property
     def unclear(self) -> list[PairVerdict]:
@@ -104,26 +103,20 @@ def _why(checked: Checked) -> Any:
     return replace(explained, most=min(checked.most, _MOST_WHY)), other
 
 
-def _costs(checked: Checked) -> _Costs | None:
+def _costs(checked: Checked) -> tuple[Cell, CellWhy, int] | None:
     """The explained cell that `why` is about; without such a pair, that of the leader."""
     if checked.findings is None:
         return None
     run, ranking = find_why(checked.findings), checked.findings.ranking
     most = min(checked.most, _MOST_WHY)
     if run.answer is not None:
-        return _Costs(run.answer.cell, run.answer.first, most)
+        return run.answer.cell, run.answer.first, most
     of_leader = (
-        _Costs(cell, run.cells[cell.id], most)
+        (cell, run.cells[cell.id], most)
         for cell in checked.findings.programs.cells
         if cell.id in run.cells and ranking.leader and cell.variant == ranking.leader.variant
     )
     return next(of_leader, None)
-
-
-class _Costs(NamedTuple):
-    cell: Cell
-    why: CellWhy
-    most: int
 
 
 class CostDocument(JsonObject):
@@ -139,13 +132,13 @@ class CostDocument(JsonObject):
 class CostsDocument(JsonObject):
     """What an explained cell loses most time to: the first cause is what to mend next."""
 
-    get = Source[_Costs]()
-    variant: str = get(lambda costs: costs.cell.variant.name)
-    problem: str = get(lambda costs: costs.cell.problem.name)
-    limit: str | None = get(lambda costs: costs.why.kernels[0].limit if costs.why.kernels else None)
+    get = Source[tuple[Cell, CellWhy, int]]()
+    variant: str = get(lambda costs: costs[0].variant.name)
+    problem: str = get(lambda costs: costs[0].problem.name)
+    limit: str | None = get(lambda costs: costs[1].kernels[0].limit if costs[1].kernels else None)
     """as in the tree of `explain --json`"""
     causes: Annotated[list[CostDocument], Field(max_length=_MOST_WHY)] = get.rows(
-        CostDocument, lambda costs: [cause for cause, _ in costs.why.costs[: costs.most]]
+        CostDocument, lambda costs: [cause for cause, _ in costs[1].costs[: costs[2]]]
     )
 
 

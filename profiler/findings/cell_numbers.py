@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from profiler.analyse.summary import SUMMARY_COLUMNS, SlowVisits, summarise_finals
@@ -201,13 +202,13 @@ def with_verdict_ratios(
     judged = {cell: verdict for cell, verdict in against_baseline.items() if verdict.blocks}
     if not judged:
         return numbers
-    frame = numbers.copy()
-    rows = (frame["metric"] == JUDGED) & frame["cell"].isin(list(judged))
-    cells = frame.loc[rows, "cell"]
-    for column, name in _FIELD_OF_COLUMN.items():
-        fields = {cell: getattr(verdict, name) for cell, verdict in judged.items()}
-        frame.loc[rows, column] = cells.map(fields)
-    return frame
+    cells = numbers["cell"].to_numpy()
+    rows = np.flatnonzero((numbers["metric"] == JUDGED) & numbers["cell"].isin(list(judged)))
+    columns = {}
+    for column, field in _FIELD_OF_COLUMN.items():
+        columns[column] = numbers[column].to_numpy(dtype=np.float64, copy=True)
+        columns[column][rows] = [getattr(judged[cell], field) for cell in cells[rows]]
+    return numbers.assign(**columns)
 
 
 def with_ranks(numbers: pd.DataFrame, metric: str, ranks: Mapping[str, float]) -> pd.DataFrame:

@@ -269,16 +269,16 @@ class _Run(NamedTuple):
     @property
     def cells(self) -> Iterator[_CellOfRun]:
         """Every cell of the plan."""
-        statuses = self.findings.programs.statuses
-        for cell in self.findings.programs.plan.cells:
-            yield _CellOfRun(self, cell, _status_document(statuses.get(cell.id)))
+        programs = self.findings.programs
+        for cell in programs.plan.cells:
+            yield _CellOfRun(self, cell, _status_document(programs.status(cell)))
 
 
 class _CellOfRun(NamedTuple):
     run: _Run
     cell: Cell
     status: Document
-    """Keys of its `CellStatus`; its outcome alone where it has none."""
+    """Keys of its `CellStatus`."""
 
     @property
     def by_blocks(self) -> Mapping[str, _Judged] | None:
@@ -304,9 +304,7 @@ class _CellOfRun(NamedTuple):
         }
 
 
-def _status_document(status: CellStatus | None) -> Document:
-    if status is None:
-        return {"outcome": "not_measured"}
+def _status_document(status: CellStatus) -> Document:
     document = vars(status) | {"tuned": [asdict(tried) for tried in status.tuned]}
     del document["cell"]
     return document
@@ -503,9 +501,7 @@ def wide_table(findings: Findings) -> pd.DataFrame:
     report, numbers = findings.report, findings.numbers
     table = cell_table(findings.programs)
     cells = findings.programs.plan.cells
-    statuses = findings.programs.statuses
-    outcomes = [_status_document(statuses.get(cell.id))["outcome"] for cell in cells]
-    table["outcome"] = [str(outcome) for outcome in outcomes]
+    table["outcome"] = [findings.programs.status(cell).outcome.value for cell in cells]
     for label in numbers.metrics:
         table[label.name] = [numbers.value(cell, label.name).median for cell in cells]
     primary = [numbers.value(cell, numbers.primary.name) for cell in cells]

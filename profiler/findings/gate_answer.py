@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from profiler.findings.gates import Gate
 from profiler.findings.verdicts import PairVerdict
-from profiler.history.control import by_usual, moved_together
-from profiler.history.trends import History
+from profiler.history.trends import History, by_usual, moved_together
 from profiler.model import Verdict
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from profiler.history.control import find_control
-from profiler.history.trends import Change, History, Trend
+from profiler.history.trends import Change, History, Trend, find_control
 from profiler.metrics.labels import label
 from profiler.model import Verdict
 from profiler.render.figures.charts import Chart, make_chart

@@ -12,9 +12,8 @@ from profiler.commands.history import keep_answers, read_answers, rebuild, show_
 from profiler.commands.requests import HistoryRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.history.answers import answers_of_records, answers_of_summary
-from profiler.history.control import find_control
 from profiler.history.store import STORE_FILE, Store
-from profiler.history.trends import Cause, find_history
+from profiler.history.trends import Cause, find_control, find_history
 from profiler.render.trends import render_history
 from profiler.render.words.history import change_words, control_words, headline
 

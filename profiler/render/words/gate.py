@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from profiler.findings.gate_answer import GateAnswer, GateRow
-from profiler.history.control import is_usual
+from profiler.history.trends import is_usual
 from profiler.model import Verdict
 from profiler.outside_text import escaped_markdown
 from profiler.render.words import numbers

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from profiler.history.control import Control, find_control
-from profiler.history.trends import Cause, Change, History, Trend
+from profiler.history.trends import Cause, Change, Control, History, Trend, find_control
 from profiler.render.words import numbers
 
 CAUSE_WORDS = {
