@@ -57,6 +57,8 @@ _VISIBLE = 0.002
 """An interval shorter than this part of the axis would be a speck."""
 _WIDE = 5.0
 """Largest ÷ smallest ratio from which an axis has ticks at 1, 2 and 5 of each decade."""
+_NARROWEST = 1.02
+"""Least end of an axis of effects: noise shall look like noise."""
 _BAR = 0.68
 _PAIR_BAR = 0.36
 _DOT = circle(2.55)
@@ -108,32 +110,38 @@ def _bar(
     return rows.drawing.rectangle(corner, opposite, fill_style(colour))
 
 
-def dots(table: pd.DataFrame, label: str, line: str = palette.BASELINE) -> Drawing:
-    """Ratios to the baseline with their intervals; columns `name ratio low high role mark`.
+def dots(
+    table: pd.DataFrame, label: str, line: str = palette.BASELINE, *, ink: bool = False
+) -> Drawing:
+    """Ratios with their intervals; columns `name ratio low high`.
 
     The axis is logarithmic. A vertical line stands at 1, in the colour `line`: the baseline itself.
-    Beside a row stands its `text`, where the table has that column, else its ratio.
+    Beside a row stands its `text`, where the table has that column, else its ratio. `ink`: ratios
+    are of no variants; else columns `role mark` say whose they are.
     """
     names = shortened(table["name"].tolist())
     rows = row_axes(names)
     ratio, low, high = (table[name].to_numpy(dtype=float) for name in ("ratio", "low", "high"))
-    smallest = min(1.0, float(np.fmin.reduce([*ratio, *low])))
-    largest = max(1.0, float(np.fmax.reduce([*ratio, *high])))
+    least = _NARROWEST if ink else 1.0
+    smallest = min(1 / least, float(np.fmin.reduce([*ratio, *low])))
+    largest = max(least, float(np.fmax.reduce([*ratio, *high])))
     room = (largest / smallest) ** 0.05 if largest > smallest else 1.05
     # On a logarithmic axis half the time and twice the time lie equally far from the baseline.
     across = rows.axes.across((smallest / room, largest * room**3), logarithmic=True)
     is_wide = largest > _WIDE * smallest
     ticks = decade_ticks(across) if is_wide else linear_ticks(across, at_most(8))
     rows.axes.grid_across(across, times_ticks(ticks.values), label)
-    rows.axes.upright(across.at(1.0), dashed(line, 1.4))
-    colours = [colour_of(role) for role in table["role"]]
+    at_one = line_style(palette.INK, 1.2) if ink else dashed(line, 1.4)
+    rows.axes.upright(across.at(1.0), at_one)
+    colours = [palette.INK] * len(table) if ink else [colour_of(role) for role in table["role"]]
     for row, ends in enumerate(zip(low, high, strict=True)):
         rows.span(across, row, *ends, line_style(colours[row], 2.4, "stroke-opacity: 0.6"))
     rows.axes.spines()
     rows.names(names)
-    for row, mark in enumerate(table["mark"]):
+    for row in np.flatnonzero(np.isfinite(ratio)).tolist():
         dot = rows.dot(_DOT, across.at(float(ratio[row])), row, colours[row])
-        dot.set("id", svg.mark(mark))
+        if not ink:
+            dot.set("id", svg.mark(table["mark"].iloc[row]))
     texts = table["text"] if "text" in table else map(numbers.ratio, ratio)
     for row, (right, text) in enumerate(zip(np.fmax(ratio, high), texts, strict=True)):
         rows.text(across.at(float(right) * room**0.2), row, text)

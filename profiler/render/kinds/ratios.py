@@ -31,7 +31,8 @@ MOST_PROBLEMS = 12
 """Beyond, panels could not be read, and a heat map has all problems."""
 MOST_STEPS = 6
 _COLUMNS = ["panel", "name", "ratio", "low", "high", "text", "role", "mark", "cell"]
-_NO_VARIANT = -1
+_NO_VARIANT = ("ink", -1, -1)
+"""Role, mark and cell of a row that is no variant's."""
 
 
 def versions_chart(findings: Findings) -> Chart | None:
@@ -153,9 +154,7 @@ def _step_rows(programs: Programs, step_effect: StepEffect) -> list[tuple[object
             problem.name,
             *(effect.ratio, effect.low, effect.high),
             f"{numbers.ratio(effect.ratio)} {symbol([pair])}".rstrip(),
-            "ink",
-            _NO_VARIANT,
-            _NO_VARIANT,
+            *_NO_VARIANT,
         )
         for problem, effect, pair in triples
         if effect.pairs

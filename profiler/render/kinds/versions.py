@@ -15,6 +15,7 @@ from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import Problem
 from profiler.render.figures import charts
+from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.kinds.ratios import (
     configurations_chart,
@@ -24,7 +25,7 @@ from profiler.render.kinds.ratios import (
     versions_chart,
 )
 from profiler.render.searches import course_chart
-from profiler.render.tables import effects, heats
+from profiler.render.tables import heats
 from profiler.render.tables.effects import effect_heat, parameter_effects, problem_effect_table
 from profiler.render.tables.heats import moved_table
 from profiler.render.tables.rows import (
@@ -166,8 +167,8 @@ def _effect_chart(numbers: CellNumbers, number: int, step_effect: StepEffect) ->
         "block. Dot: geometric mean of the pairs. Bar: its 95\u202f% interval, where it is seen."
     )
     problems = numbers.programs.problems
-    figure = effects.effect_dots(
-        problem_effect_table(problems, step_effect), f"{metric}, after \u00f7 before"
+    figure = figures.dots(
+        problem_effect_table(problems, step_effect), f"{metric}, after \u00f7 before", ink=True
     )
     rows = zip(problems, step_effect.effects, step_effect.verdicts, strict=True)
     table = SmallTable.of(title, "problem", _EFFECT_COLUMNS, rows, lambda row: Row(row[0].name))

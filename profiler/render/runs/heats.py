@@ -27,7 +27,7 @@ from profiler.render.runs.rows import (
     verdict_datum,
 )
 from profiler.render.tables.grids import ABSENT, OUTCOME_CSS, grid_heat
-from profiler.render.tables.heats import Heat, RatioScale, heat_heads, scale_of
+from profiler.render.tables.heats import Heat, RatioScale, scale_of
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import OUTCOME_WORDS
@@ -269,12 +269,9 @@ def variant_heat(step: RunStep, names: Names) -> Heat | None:
         return heat_datum(change, names, scale, judged=step.refused is None)
 
     return Heat(
-        against="",
-        caption=f"{ratio_words(step)}, variants by problems",
-        leads=(),
-        heads=heat_heads(list(problems.values())),
-        problems=tuple(problem.name for problem in problems.values()),
-        rows=tuple(
+        f"{ratio_words(step)}, variants by problems",
+        list(problems.values()),
+        tuple(
             Row(
                 name,
                 tuple(datum(variant, problem) for problem in problems),

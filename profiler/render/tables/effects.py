@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from matplotlib.ticker import LogLocator
 
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Effect, StepEffect
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import Problem
-from profiler.render.figures import palette
-from profiler.render.figures.axes import (
-    Scale,
-    Ticks,
-    at_most,
-    linear_ticks,
-    log_places,
-    row_axes,
-    shortened,
-    times_ticks,
-)
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.figures.drawing import Drawing, circle, line_style
-from profiler.render.tables.heats import Heat, RatioScale, heat_heads, scale_of
+from profiler.render.figures.version_figures import dots
+from profiler.render.tables.heats import Heat, RatioScale, scale_of
 from profiler.render.tables.rows import Datum, Row, counts_datum
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import step_name
@@ -78,12 +64,10 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
         )
         rows.append(Row(step_name(step_effect.step), data))
     return Heat(
-        against="",
-        caption=f"{findings.numbers.primary.label} after ÷ before, steps of parameters by problems",
-        leads=("mean", *(("verdicts",) if given else ()), "lowest", "highest", "pairs"),
-        heads=heat_heads(findings.programs.problems),
-        problems=tuple(names),
-        rows=tuple(rows),
+        f"{findings.numbers.primary.label} after ÷ before, steps of parameters by problems",
+        findings.programs.problems,
+        tuple(rows),
+        ("mean", *(("verdicts",) if given else ()), "lowest", "highest", "pairs"),
         rows_are="step",
         scale=scale,
     )
@@ -124,12 +108,12 @@ def _chart(numbers: CellNumbers, step_effects: Sequence[StepEffect]) -> Chart:
     )
     table = effect_table(step_effects[:MOST_STEPS])
     label = f"{metric}, after \u00f7 before"
-    drawing = effect_dots(table, label)
+    drawing = dots(table, label, ink=True)
     return make_chart("effects", f"{metric} after a step of one parameter", reading, drawing)
 
 
 def effect_table(step_effects: Sequence[StepEffect]) -> pd.DataFrame:
-    """Rows for `effect_dots`: each step over all problems."""
+    """Rows for `version_figures.dots`: each step over all problems."""
     wholes = [
         (step_effect.step, step_effect.effects, step_effect.overall) for step_effect in step_effects
     ]
@@ -148,7 +132,7 @@ def effect_table(step_effects: Sequence[StepEffect]) -> pd.DataFrame:
 
 
 def problem_effect_table(problems: Sequence[Problem], step_effect: StepEffect) -> pd.DataFrame:
-    """Rows for `effect_dots`: one step at each problem, with its interval."""
+    """Rows for `version_figures.dots`: one step at each problem, with its interval."""
     return pd.DataFrame(
         [
             {
@@ -164,46 +148,3 @@ def problem_effect_table(problems: Sequence[Problem], step_effect: StepEffect) -
             if effect.pairs
         ]
     )
-
-
-# ---- the figure ----------------------------------------------------------------------------------
-
-
-_NARROWEST = 0.02
-"""Half of the least width of a ratio axis, in natural logarithms: noise shall look like noise."""
-_DOT = circle(2.55)
-
-
-def effect_dots(table: pd.DataFrame, label: str) -> Drawing:
-    """Ratios on a log axis with their ranges; columns `name ratio low high text`.
-
-    A vertical line stands at 1: nothing changed.
-    """
-    names = shortened(table["name"].tolist())
-    rows = row_axes(names)
-    ratio, low, high = (table[name].to_numpy(dtype=float) for name in ("ratio", "low", "high"))
-    left = min(-_NARROWEST, math.log(np.fmin.reduce([*ratio, *low])))
-    right = max(_NARROWEST, math.log(np.fmax.reduce([*ratio, *high])))
-    room = (right - left) * 0.04
-    ends = (math.exp(left - room), math.exp(right + 5 * room))
-    across = rows.axes.across(ends, logarithmic=True)
-    rows.axes.grid_across(across, _ratio_ticks(across), label)
-    rows.axes.upright(across.at(1.0), line_style(palette.INK, 1.2))
-    for row, ends in enumerate(zip(low, high, strict=True)):
-        rows.span(across, row, *ends, line_style(palette.INK, 2.4, "stroke-opacity: 0.4"))
-    for row in np.flatnonzero(np.isfinite(ratio)).tolist():
-        rows.dot(_DOT, across.at(float(ratio[row])), row, palette.INK)
-    rows.axes.spines()
-    rows.names(names)
-    for row, (end, text) in enumerate(zip(np.fmax(ratio, high), table["text"], strict=True)):
-        rows.text(across.at(float(end) * math.exp(room / 4)), row, text)
-    return rows.drawing
-
-
-def _ratio_ticks(scale: Scale) -> Ticks:
-    """Ticks at round ratios, as many as the axis is wide."""
-    if scale.high / scale.low < 4:
-        values = linear_ticks(scale, at_most(8)).values
-    else:
-        values = log_places(scale, LogLocator(base=2, numticks=12))
-    return times_ticks(values)

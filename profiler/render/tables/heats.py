@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.findings.cell_numbers import CellNumbers
@@ -110,19 +110,33 @@ has beside it."""
 
 @dataclass(frozen=True)
 class Heat:
-    """One number of every variant at every problem, best variant first."""
+    """One number of each thing at every problem, the best variant first."""
 
-    against: str
     caption: str
-    leads: tuple[str, ...]
-    """Heads of the numbers over all problems, which stand first."""
-    heads: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
-    """One head row for each parameter: its values, each with the number of problems it spans."""
-    problems: tuple[str, ...]
+    problems: Sequence[Problem]
     rows: tuple[Row, ...]
+    leads: tuple[str, ...] = ()
+    """Heads of the numbers over all problems, which stand first."""
+    against: str = ""
     rows_are: str = "variant"
     scale: RatioScale | None = None
     """Colours of ratios; None where numbers are no ratios."""
+
+    @property
+    def heads(self) -> Iterator[tuple[str, tuple[tuple[str, int], ...]]]:
+        """A head row for each parameter that tells the problems apart.
+
+        Its values, each with the number of problems it spans: equal neighbours once, where the
+        parameters before agree too.
+        """
+        keys = telling(self.problems)
+        for level, key in enumerate(keys, start=1):
+            places = [
+                tuple(str(problem.params.get(key, "")) for key in keys[:level])
+                for problem in self.problems
+            ]
+            runs = itertools.groupby(places)
+            yield key, tuple((place[-1], len(list(same))) for place, same in runs)
 
 
 def heat(findings: Findings) -> Heat:
@@ -136,34 +150,14 @@ def heat(findings: Findings) -> Heat:
         first = Datum(numbers.ratio(mean), raw_or_none(mean), _mean_title(len(rank.ratios)))
         data = [_heat_datum(findings, variant, problem, scale) for problem in programs.problems]
         rows.append(variant_row(findings.ranking, variant, (first, *data)))
-    caption = f"{findings.numbers.primary.label} relative to {against}, variants by problems"
-    names = tuple(problem.name for problem in programs.problems)
     return Heat(
-        against=against,
-        caption=caption,
-        leads=("mean",),
-        heads=heat_heads(programs.problems),
-        problems=names,
-        rows=tuple(rows),
+        f"{findings.numbers.primary.label} relative to {against}, variants by problems",
+        programs.problems,
+        tuple(rows),
+        ("mean",),
+        against,
         scale=scale,
     )
-
-
-def heat_heads(
-    problems: Sequence[Problem],
-) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
-    """One head row for each parameter that tells the problems apart."""
-    keys = telling(problems)
-    return tuple(_heat_head(problems, keys[: level + 1]) for level in range(len(keys)))
-
-
-def _heat_head(
-    problems: Sequence[Problem], keys: Sequence[str]
-) -> tuple[str, tuple[tuple[str, int], ...]]:
-    """The last of `keys` and its values; equal neighbours once, where the keys before agree too."""
-    places = [tuple(str(problem.params.get(key, "")) for key in keys) for problem in problems]
-    runs = itertools.groupby(places)
-    return keys[-1], tuple((place[-1], len(list(same))) for place, same in runs)
 
 
 def _mean_title(count: int) -> str:
@@ -240,15 +234,8 @@ def moved_table(
     moved = moved_counters(step, medians, [problem.id for problem in programs.problems])
     if not moved:
         return None
-    return Heat(
-        against="",
-        caption="Change of counters, by problem",
-        leads=(),
-        heads=heat_heads(programs.problems),
-        problems=tuple(problem.name for problem in programs.problems),
-        rows=tuple(map(_moved_row, moved[:MOST_MOVED])),
-        rows_are="counter",
-    )
+    rows = tuple(map(_moved_row, moved[:MOST_MOVED]))
+    return Heat("Change of counters, by problem", programs.problems, rows, rows_are="counter")
 
 
 def _moved_row(counter: CounterMove) -> Row:

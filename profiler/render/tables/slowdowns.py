@@ -12,7 +12,7 @@ from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Problem, Variant, Verdict
 from profiler.planning.problem_names import varying
-from profiler.render.tables.heats import Heat, heat_heads, lacking_datum
+from profiler.render.tables.heats import Heat, lacking_datum
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, variant_row
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import of_the_best
@@ -39,7 +39,14 @@ def slowdown_heats(findings: Findings) -> tuple[tuple[str, Heat], ...]:
         )
         group_problems = [problem for problem in programs.problems if problem.id in planned]
         name = _common(programs.problems, group_problems) if several else ""
-        heats.append((name, _heat(findings, [*rows, *below], group_problems)))
+        heat = Heat(
+            "Ratio to the best of each problem, variants by problems",
+            group_problems,
+            tuple(_row(findings, rank, group_problems) for rank in (*rows, *below)),
+            ("worst", "mean"),
+            "the best of each problem",
+        )
+        heats.append((name, heat))
     return tuple(heats)
 
 
@@ -48,17 +55,6 @@ def _common(problems: Sequence[Problem], group: Sequence[Problem]) -> str:
     keys = [key for key in varying(problems) if key not in varying(group)]
     same = ", ".join(f"{key} = {group[0].params.get(key)}" for key in keys)
     return same or ", ".join(problem.name for problem in group)
-
-
-def _heat(findings: Findings, rows: Sequence[VariantRank], problems: Sequence[Problem]) -> Heat:
-    return Heat(
-        against="the best of each problem",
-        caption="Ratio to the best of each problem, variants by problems",
-        leads=("worst", "mean"),
-        heads=heat_heads(problems),
-        problems=tuple(problem.name for problem in problems),
-        rows=tuple(_row(findings, rank, problems) for rank in rows),
-    )
 
 
 def _row(findings: Findings, rank: VariantRank, problems: Sequence[Problem]) -> Row:
