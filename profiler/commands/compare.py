@@ -53,7 +53,7 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     from profiler.comparison.runs import find_runs, read_runs
     from profiler.findings.runs.comparison import compare
     from profiler.findings.runs.document import comparison_document
-    from profiler.render.runs.answer import comparison_tables
+    from profiler.render.runs.page import comparison_tables
 
     option = next((name for name in request.runs if name.startswith("-")), None)
     if option is not None:

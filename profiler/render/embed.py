@@ -44,7 +44,6 @@ from profiler.render.tables.details import (
     rerun_start,
     timing_blocks,
 )
-from profiler.render.tables.main_table import Facet
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import best_word
 from profiler.render.words.outcomes import OUTCOME_WORDS
@@ -79,7 +78,7 @@ _ESCAPES = {sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 def payload(
     findings: Findings,
-    facets: Sequence[Facet],
+    facets: Sequence[Mapping[str, Any]],
     samples: CellSamples,
 ) -> dict[str, Any]:
     """Data for the page's script; numbers are raw, missing is null."""
@@ -138,8 +137,10 @@ def payload(
         "cells": _cells(findings, samples),
         "metrics": _metrics(findings.numbers),
         "facets": {
-            "groups": [{"label": group.label, "values": list(group.values)} for group in facets],
-            "cells": [_column(group.cells) for group in facets],
+            "groups": [
+                {"label": group["label"], "values": list(group["choices"])} for group in facets
+            ],
+            "cells": [_column(group["cells"]) for group in facets],
         },
         "verdicts": [
             {"name": verdict.value, "word": word(verdict), "css": CSS[verdict]} for verdict in ORDER

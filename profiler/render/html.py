@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -37,25 +36,11 @@ SHARED = (
 """Files of the page's script that share one scope, in the order in which they need each other."""
 SCRIPTS = ("names", "downloads", "reach", "list_filter")
 """Files with a scope of their own."""
-_SEVERITY_WORDS = {
+_SEVERITY_WORDS = {  # the most serious first
     Severity.ERROR: ("\N{MULTIPLICATION X}", "Error"),
     Severity.WARNING: ("\u25b2", "Warning"),
     Severity.INFO: ("\u25cf", "Note"),
 }
-_SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
-
-
-@dataclass(frozen=True)
-class NoticeRow:
-    """A notice as the page shows it: symbol, word and colour say the same."""
-
-    severity: str
-    symbol: str
-    word: str
-    text: str
-    remedy: str
-    parts: tuple[str, ...] = ()
-    """What several notices on one thing say, each; empty of one notice."""
 
 
 def render(template: str, parts: dict[str, Any]) -> str:
@@ -73,23 +58,25 @@ def moment(text: str) -> str:
     return f"{when:%Y-%m-%d %H:%M} {zone}".strip()
 
 
-def notice_rows(unfolded: Sequence[Notice]) -> tuple[NoticeRow, ...]:
-    """Notices in words, the most serious first; those on one thing are one line with parts."""
+def notice_rows(unfolded: Sequence[Notice]) -> list[dict[str, Any]]:
+    """Notices in words, the most serious first: symbol, word and colour say the same.
+
+    Those on one thing are one line; `parts`: what each of them says.
+    """
     folded = sorted(
-        notices.fold(unfolded), key=lambda notice: _SEVERITY_ORDER.index(notice.severity)
+        notices.fold(unfolded), key=lambda notice: [*_SEVERITY_WORDS].index(notice.severity)
     )
-    return tuple(
-        NoticeRow(
-            severity=str(notice.severity),
-            symbol=symbol,
-            word=word,
-            text=notice.text,
-            remedy=notice.remedy,
-            parts=tuple(map(notices.text, notice.parts)) if len(notice.parts) > 1 else (),
-        )
+    return [
+        {
+            "severity": str(notice.severity),
+            "symbol": _SEVERITY_WORDS[notice.severity][0],
+            "word": _SEVERITY_WORDS[notice.severity][1],
+            "text": notice.text,
+            "remedy": notice.remedy,
+            "parts": list(map(notices.text, notice.parts)) if len(notice.parts) > 1 else (),
+        }
         for notice in folded
-        for symbol, word in (_SEVERITY_WORDS[notice.severity],)
-    )
+    ]
 
 
 @cache

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from markupsafe import Markup
 
 from profiler.comparison.run_entries import (
     BestChange,
     BestPoint,
-    ProblemBest,
     RunEntry,
     best_over_time,
     changes,
@@ -22,7 +22,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.runs.comparison import RunComparison
 from profiler.model import Environment
 from profiler.render.html import render, templates
-from profiler.render.runs.answer import headline as comparison_headline
+from profiler.render.runs.page import headline as comparison_headline
 from profiler.render.runs.rows import Names
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
@@ -53,18 +53,6 @@ class IndexEntry:
     """Its numbers, as large as its lines of text."""
 
 
-@dataclass(frozen=True)
-class IndexGroup:
-    """A row of an index: a page, and older ones of the same experiment below it."""
-
-    entries: tuple[IndexEntry, ...]
-    title: str = ""
-    picture: Markup | None = None
-    """The best over time; where there are no two runs to compare, that of the newest."""
-    best: str = ""
-    """The best of the newest run in words; empty where it has no ratio to a baseline."""
-
-
 def render_runs(entries: Sequence[RunEntry]) -> str:
     """HTML of the index of a folder of runs; `entries` stand by experiment, newest first."""
     listed = newest_listed(entries)
@@ -82,16 +70,21 @@ def render_runs(entries: Sequence[RunEntry]) -> str:
 # ---- runs ----------------------------------------------------------------------------------------
 
 
-def _group(runs: tuple[RunEntry, ...]) -> IndexGroup:
-    """Runs of one experiment, the newest first."""
+def _group(runs: tuple[RunEntry, ...]) -> dict[str, Any]:
+    """Row of an index: runs of one experiment, the newest first.
+
+    `picture`: the best over time, of one run that of its problems; `best`: that of the newest run
+    in words, empty where it has no ratio to a baseline.
+    """
     changed = changes(runs)
     points = best_over_time(runs)
-    return IndexGroup(
-        entries=tuple(_entry(run, changed.get(run.folder)) for run in runs),
-        title=runs[0].title,
-        picture=_line(points) if len(points) > 1 else _best_of_problems(runs[0].best),
-        best=best_words(points[-1].entry) if points else "",
-    )
+    of_problems = [(pair.low, pair.ratio, pair.high) for pair in runs[0].best]
+    return {
+        "entries": [_entry(run, changed.get(run.folder)) for run in runs],
+        "title": runs[0].title,
+        "picture": _line(points) if len(points) > 1 else picture_of(of_problems),
+        "best": best_words(points[-1].entry) if points else "",
+    }
 
 
 def _entry(run: RunEntry, change: BestChange | None) -> IndexEntry:
@@ -109,10 +102,6 @@ def _entry(run: RunEntry, change: BestChange | None) -> IndexEntry:
         facts=tuple(filter(None, facts)),
         mark=Datum(change_words(change), css=CSS[change.verdict]) if change else None,
     )
-
-
-def _best_of_problems(best: Sequence[ProblemBest]) -> Markup | None:
-    return picture_of([(pair.low, pair.ratio, pair.high) for pair in best])
 
 
 def picture_of(points: Sequence[tuple[float, float, float]]) -> Markup | None:
@@ -156,7 +145,9 @@ def render_gallery(entries: Sequence[IndexEntry], missing: Sequence[MissingPage]
         f"{len(entries)} pages, each one file that opens from disk. "
         "The numbers are those of the machine that each names."
     )
-    groups = [IndexGroup((entry,), picture=entry.picture) for entry in entries]
+    groups = [
+        {"entries": [entry], "title": "", "picture": entry.picture, "best": ""} for entry in entries
+    ]
     parts = {"title": "Gallery", "crumb": "Replayed recordings", "lead": lead, "groups": groups}
     return render("index.html", parts | {"missing": missing})
 

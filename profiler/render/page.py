@@ -12,7 +12,7 @@ from profiler.notices import Notice, NoticeKind
 from profiler.planning.page_kinds import PAGE_KINDS, TIMELINES, load_part
 from profiler.planning.problem_names import problem_key
 from profiler.render import embed
-from profiler.render.html import NoticeRow, moment, notice_rows, render
+from profiler.render.html import moment, notice_rows, render
 from profiler.render.kinds.timeline import timeline_parts
 from profiler.render.kinds.versions import View
 from profiler.render.searches import search_section
@@ -60,8 +60,7 @@ def render_page(findings: Findings) -> str:
         "cards": cards(findings),
         "first": view.first,
         "best_word": best_word(findings.ranking),
-        "banner": _banner(findings),
-        "notice_rows": notice_rows(_beside_banner(findings)),
+        **_notices(findings),
         "method": method(findings),
         "run_chart": run_chart(findings),
         "why": why(findings),
@@ -83,22 +82,17 @@ def render_page(findings: Findings) -> str:
     return render("page.html", parts)
 
 
-def _banner(findings: Findings) -> NoticeRow | None:
-    """Notice of a replay for the top of the page; None for a live run."""
+def _notices(findings: Findings) -> dict[str, Any]:
+    """Notice of a replay for the top of the page, None for a live run; and all others."""
     replay = findings.report.execution.replay
     if replay is None:
-        return None
+        return {"banner": None, "notice_rows": notice_rows(findings.notices)}
     values = vars(replay) | {"when": moment(replay.when)}
-    return notice_rows([Notice(NoticeKind.REPLAYED, values)])[0]
-
-
-def _beside_banner(findings: Findings) -> list[Notice]:
-    """Notices without those of the banner."""
-    return [
-        notice
-        for notice in findings.notices
-        if findings.report.execution.replay is None or notice.kind is not NoticeKind.REPLAYED
-    ]
+    others = [notice for notice in findings.notices if notice.kind is not NoticeKind.REPLAYED]
+    return {
+        "banner": notice_rows([Notice(NoticeKind.REPLAYED, values)])[0],
+        "notice_rows": notice_rows(others),
+    }
 
 
 def _tables(findings: Findings) -> dict[str, Any]:

@@ -135,9 +135,7 @@ def _contrast_rows(programs: Programs, contrast: Contrast) -> list[tuple[object,
             ", ".join(f"{key}={problem.params.get(key)}" for key in keys) or problem.name,
             *(ratio, math.nan, math.nan),
             numbers.ratio(ratio),
-            "ink",
-            _NO_VARIANT,
-            _NO_VARIANT,
+            *_NO_VARIANT,
         )
         for problem, ratio in contrast.ratios
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -150,11 +149,9 @@ def _row(
         return None
     places = {number: names.index(name) for number, name in enumerate(timeline.phase_names)}
     ranges = bars.ranges[bars.ranges["phase"] >= 0]
-    return UnitRow(
-        text=(_name(programs, cell), _length_words(timeline, window)),
-        host=_within(ranges, window.host, places),
-        device=_within(bars.operations, window.gpu, places),
-    )
+    text = (_name(programs, cell), _length_words(timeline, window))
+    host = _within(ranges, window.host, places)
+    return text, host, _within(bars.operations, window.gpu, places)
 
 
 def _name(programs: Programs, cell: Cell) -> str:
@@ -195,25 +192,15 @@ _DEVICE = (-0.06, 0.4)
 """Upper and lower edge of both bars of a row, in rows."""
 
 
-@dataclass(frozen=True, eq=False)
-class UnitRow:
-    """One unit; bars have the columns `start_ns end_ns phase`, times from its beginning."""
-
-    text: RowText
-    host: pd.DataFrame
-    device: pd.DataFrame
-
-    @property
-    def length_ns(self) -> float:
-        """Time from the beginning to the end of the last bar."""
-        return max(float(bars["end_ns"].max()) for bars in (self.host, self.device) if len(bars))
+UnitRow = tuple[RowText, pd.DataFrame, pd.DataFrame]
+"""Text of a unit, and the bars of host and device: `start_ns end_ns phase`, from its beginning."""
 
 
 def units(rows: Sequence[UnitRow], entries: Sequence[Handle]) -> Drawing:
     """Draw the units; colours are those of the phases."""
-    texts = [row.text for row in rows]
+    texts = [text for text, *_ in rows]
     axes = strip_axes(texts, row_in=_ROW_IN)
-    longest = max(row.length_ns for row in rows)
+    longest = max(float(bars["end_ns"].max()) for _, *both in rows for bars in both if len(bars))
     divisor, unit = numbers.scale(max(longest, 1.0), "ns")
     across = axes.axes.across((0.0, longest * 1.005))
     ticks = named_ticks(
@@ -221,8 +208,8 @@ def units(rows: Sequence[UnitRow], entries: Sequence[Handle]) -> Drawing:
     )
     axes.axes.grid_across(across, ticks, f"time from the beginning ({unit})")
     write_beside(axes, texts)
-    for place, row in enumerate(rows):
-        for bars, (top, bottom) in ((row.host, _HOST), (row.device, _DEVICE)):
+    for place, (_, host, device) in enumerate(rows):
+        for bars, (top, bottom) in ((host, _HOST), (device, _DEVICE)):
             columns = (bars[name].tolist() for name in ("start_ns", "end_ns", "phase"))
             for start, end, phase in zip(*columns, strict=True):
                 corner = (across.at(start), axes.y(place + top))

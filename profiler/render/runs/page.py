@@ -1,36 +1,42 @@
-"""The page of `profiler compare`: what became slower or faster between runs, and what else did."""
+"""The page of `profiler compare` and its first lines: what became slower or faster, what else did."""
 
 from __future__ import annotations
 
 import base64
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from rich.console import Group, RenderableType
+from rich.text import Text
 
+from profiler.comparison.programs import EditedFile
 from profiler.comparison.runs import ComparedRun
 from profiler.findings.runs.changes import MOVED_FROM, CellChange
 from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.document import comparison_document
-from profiler.findings.runs.steps import RunStep
+from profiler.findings.runs.steps import CodeGroup, RunStep
 from profiler.model import Verdict
+from profiler.render.console.tables import answer_lines, small_text_table
+from profiler.render.console.terminal import Paragraph, plain
 from profiler.render.figures import palette
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.html import notice_rows, render
-from profiler.render.runs.answer import cards, sentences
 from profiler.render.runs.heats import grid_parts, grid_sentences, machine_label, variant_heat
 from profiler.render.runs.history import durations_table, history_figure, history_table, runs_table
 from profiler.render.runs.rows import (
     PROGRAM_WORDS,
     Names,
     change_table,
+    field_word,
     metric_table,
     ratio_words,
 )
 from profiler.render.words import numbers
+from profiler.render.words.sentences import Card, Sentence, sentence_of, strong
 
 MOST_DOTS = 18
 MOST_COUNTERS = 300
@@ -160,3 +166,226 @@ def _history_chart(comparison: RunComparison, names: Names) -> Chart | None:
 def _link(kind: str, text: str) -> str:
     """A download that needs no network and no script."""
     return f"data:{kind};base64,{base64.b64encode(text.encode()).decode()}"
+
+
+# ---- the first lines: what became slower or faster, judged by what -------------------------------
+
+
+_MOST_NAMED = 3
+_DECIDED = (Verdict.SLOWER, Verdict.FASTER)
+
+
+def sentences(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
+    """Answer in a few sentences: the headline, then what it rests on."""
+    step = comparison.last
+    rest = () if step.refused is not None else tuple(map(_rest_sentence, step.by_code))
+    return (
+        headline(comparison, names),
+        *rest,
+        *_changed_sentence(step, names),
+        *_retuned_sentence(step),
+        *_drawn_sentence(comparison, names),
+    )
+
+
+def headline(comparison: RunComparison, names: Names) -> Sentence:
+    """The answer in one sentence: how many cells became slower and faster, and the most of each.
+
+    Cells whose code changed are counted apart from the others.
+    """
+    step = comparison.last
+    if step.refused is not None:
+        refused = f"{strong('No verdict on durations')}: {step.refused_words}. "
+        return sentence_of(refused + _mean_text(step))
+    if step.mean_ratio is None:
+        return sentence_of(_mean_text(step))
+    groups = (_counted(group, names) for group in step.by_code)
+    return sentence_of(f"{'; '.join(groups)}.")
+
+
+def _counted(group: CodeGroup, names: Names) -> str:
+    """Numbers of slower and faster cells of a group, with the cell that changed most of each."""
+    counts = []
+    for verdict in _DECIDED:
+        cells = group.with_verdict(verdict)
+        verb = "are" if len(cells) > 1 else "is"
+        count = f"{len(cells) or 'none'} {verb} {strong(verdict.value)}"
+        if cells:
+            most = cells[0]
+            ratio = f"{numbers.ratio(most.ratio)} {_interval(most)}".strip()
+            count += f" (most: {strong(ratio)}, {_where(most.cell.id, names)})"
+        counts.append(count)
+    return (
+        f"{'of' if group.other_code is False else 'Of'} {_cells_of(group)}, {' and '.join(counts)}"
+    )
+
+
+def _interval(change: CellChange) -> str:
+    return numbers.interval(change.ratio_low, change.ratio_high)
+
+
+def _where(cell: str, names: Names) -> str:
+    return f"{names.variant(cell)} at {names.problem(cell)}"
+
+
+def _cells_of(group: CodeGroup) -> str:
+    """`4 cells whose code changed`: the judged cells of a group."""
+    clause = {True: " whose code changed", False: " whose code did not change", None: ""}
+    return f"{group.judged} cell{'' if group.judged == 1 else 's'}{clause[group.other_code]}"
+
+
+def _changed_sentence(step: RunStep, names: Names) -> tuple[Sentence, ...]:
+    """Sentence on the variants whose code changed; empty without any."""
+    changed = [names.variant_name(variant) for variant in step.changed_variants]
+    if not changed:
+        return ()
+    files = ", ".join(file.name for file in step.edited_files)
+    edited = f" (edited: {files})" if files else ""
+    return (sentence_of(f"The code of {strong(_first_names(changed))} changed{edited}."),)
+
+
+def _first_names(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _mean_text(step: RunStep) -> str:
+    mean = step.mean_ratio
+    if mean is None:
+        return "No cell was measured in both runs."
+    first, second = step.numbers
+    return (
+        f"Run {second}'s durations are {numbers.ratio(mean.mean)} those of run {first} "
+        f"(geometric mean over {mean.count} cells; from {numbers.ratio(mean.smallest)} to "
+        f"{numbers.ratio(mean.largest)})."
+    )
+
+
+def _rest_sentence(group: CodeGroup) -> Sentence:
+    parts = [
+        f"{count} {clause[count > 1]}"
+        for verdict, clause in (
+            (Verdict.SAME, ("is the same within its margin", "are the same within their margins")),
+            (Verdict.UNCLEAR, ("is unclear", "are unclear")),
+            (
+                Verdict.NO_DATA,
+                tuple(f"{have} no correct duration in one of the runs" for have in ("has", "have")),
+            ),
+        )
+        if (count := group.counts.get(verdict, 0))
+    ]
+    return sentence_of(f"Of the others, {', '.join(parts)}.") if parts else ()
+
+
+def _retuned_sentence(step: RunStep) -> tuple[Sentence, ...]:
+    """Sentence on the cells that a compiler's autotuner tuned differently; empty without any."""
+    if not step.retuned:
+        return ()
+    total = f" of {len(step.cells)} cells"
+    decided = [change for change in step.cells.values() if change.decided]
+    among = sum(bool(change.retuned) for change in decided)
+    if decided:
+        total += f", {among} of the {len(decided)} slower or faster ones among them"
+    count = strong(str(len(step.retuned)))
+    return (sentence_of(f"The compiler's autotuner chose differently at {count}{total}."),)
+
+
+def _drawn_sentence(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
+    """Sentence on how far tuned cells differ over the runs; empty without any."""
+    if comparison.drawn_spread is None:
+        return ()
+    cell, spread = comparison.drawn_spread
+    return (
+        sentence_of(
+            "Each run is a draw of the autotuner: over the runs, ratios of tuned cells span "
+            f"{strong(f'up to {numbers.ratio(spread)}')} ({_where(cell, names)})."
+        ),
+    )
+
+
+def cards(comparison: RunComparison, names: Names) -> tuple[Card, ...]:
+    """Four cards: slower, faster, what it is judged by, what else changed."""
+    step = comparison.last
+    return (
+        _count_card("What became slower?", step, Verdict.SLOWER, names),
+        _count_card("What became faster?", step, Verdict.FASTER, names),
+        _control_card(step, names),
+        _changes_card(comparison, step, names),
+    )
+
+
+def _count_card(question: str, step: RunStep, verdict: Verdict, names: Names) -> Card:
+    if not step.all.judged:
+        return Card(question, "not judged", "The numbers stand below, without verdicts.")
+    changes = step.all.with_verdict(verdict)
+    shown = _first_names(list(dict.fromkeys(names.variant(change.cell.id) for change in changes)))
+    noun = "cell" if len(changes) == 1 else "cells"
+    return Card(question, f"{len(changes)} {noun}" if changes else "nothing shown", shown)
+
+
+def _control_card(step: RunStep, names: Names) -> Card:
+    """The shift of the baseline itself, which all ratios are relative to."""
+    question = "What is it judged by?"
+    if step.refused is not None:
+        return Card(question, "nothing", f"{step.refused_words}: durations as they are")
+    if step.control is None:
+        return Card(question, "no control", "No baseline is the same program in both runs.")
+    control, shift = names.variant_name(step.control), step.control_shift
+    if shift is None:
+        return Card(question, control, "The baseline was not measured in both runs.")
+    span = f"{numbers.ratio(shift.smallest)} to {numbers.ratio(shift.largest)}"
+    detail = (
+        f"the baseline: {numbers.ratio(shift.mean)} its duration in run {step.numbers[0]} by "
+        f"itself ({span}); ratios leave that out"
+    )
+    without, total = step.uncontrolled_problems
+    if without:
+        detail += f"; at {without} of {total} problems it is another program, and controls nothing"
+    return Card(question, control, detail)
+
+
+def _changes_card(comparison: RunComparison, step: RunStep, names: Names) -> Card:
+    fields = [difference.field for difference in comparison.differences]
+    changed = [names.variant_name(variant) for variant in step.changed_variants]
+    different = ", ".join(field_word(field) for field in fields) or "nothing that was recorded"
+    answer = f"{len(changed)} variant{'' if len(changed) == 1 else 's'} changed"
+    if step.edited_variants:
+        answer += f", of {len(step.edited_variants)} it is not known"
+    if step.retuned:
+        count = len(step.retuned)
+        answer += f", {count} cell{'s' if count > 1 else ''} tuned differently"
+    code = f"Code: {_first_names(changed)}. " if changed else ""
+    return Card("What else differs?", answer, f"{code}Between the runs: {different}.")
+
+
+# ---- the terminal --------------------------------------------------------------------------------
+
+
+_MOST_LINES = 24
+"""Lines of a diff."""
+
+
+def comparison_tables(comparison: RunComparison) -> RenderableType:
+    """Show what differs between the runs, the cells that changed most, and the answer."""
+    names = Names.of(comparison)
+    tables = [runs_table(comparison)]
+    if len(comparison.steps) > 1:
+        tables.append(durations_table(comparison, names))
+    tables.append(change_table(comparison, names))
+    answer = (*sentences(comparison, names), *grid_sentences(comparison))
+    return Group(
+        answer_lines([sentence for sentence in answer if sentence]),
+        *map(small_text_table, tables),
+        *_edits(comparison.last.edited_files),
+    )
+
+
+def _edits(files: Sequence[EditedFile]) -> Iterator[RenderableType]:
+    """The beginning of the diff of each source file that was edited."""
+    for file in files:
+        if file.diff:
+            yield Paragraph(f"Edited: {file.name}", "bold")
+            yield plain("\n".join(file.diff[:_MOST_LINES]))
+            if (more := len(file.diff) - _MOST_LINES + file.left_out) > 0:
+                yield Paragraph(f"{more} more lines; the page has more of them.", "dim")
+            yield Text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from profiler.findings.cell_numbers import CellNumbers, Value
 from profiler.findings.counters import nearest_roof
@@ -288,31 +289,22 @@ def _parameter(problem: Problem, key: str) -> Datum:
     return Datum("" if value is None else str(value), str(value) if number else None)
 
 
-@dataclass(frozen=True)
-class Facet:
-    """One group of check boxes: a cell passes with any of the checked values."""
+def facets(programs: Programs) -> list[dict[str, Any]]:
+    """Groups of check boxes: a cell of the plan passes with any of the checked values.
 
-    label: str
-    values: tuple[str, ...]
-    cells: tuple[int, ...]
-    """Number of its value, for each cell of the plan."""
-
-
-def facets(programs: Programs) -> tuple[Facet, ...]:
-    """Groups to filter the cells of the plan by."""
-    groups: list[Facet] = []
+    `cells`: number of its value, for each cell.
+    """
+    groups = []
     for side, items in (("problem", programs.problems), ("variant", programs.variants)):
         for key in varying(items):
             values = tuple(str(value) for value in distinct(items, key))
             if len(values) <= _MOST_FACET_VALUES:
                 of_cells = [str(getattr(cell, side).params.get(key)) for cell in programs.cells]
-                groups.append(_facet(f"{side} \u00b7 {key}", values, of_cells))
+                groups.append((f"{side} \u00b7 {key}", values, of_cells))
     outcomes = [programs.status(cell).outcome for cell in programs.cells]
     words = tuple(OUTCOME_WORDS[outcome] for outcome in Outcome if outcome in outcomes)
-    groups.append(_facet("outcome", words, [OUTCOME_WORDS[outcome] for outcome in outcomes]))
-    return tuple(groups)
-
-
-def _facet(label: str, values: tuple[str, ...], of_cells: Sequence[str]) -> Facet:
-    index = {value: number for number, value in enumerate(values)}
-    return Facet(label, values, tuple(index[value] for value in of_cells))
+    groups.append(("outcome", words, [OUTCOME_WORDS[outcome] for outcome in outcomes]))
+    return [
+        {"label": label, "choices": values, "cells": list(map(values.index, of_cells))}
+        for label, values, of_cells in groups
+    ]

@@ -267,14 +267,14 @@ def _bars(
                 phase=[colours.get(activity, _GREY) for activity in of_row["activity"]],
             )
         )
-        rows.append(PictureRow(GPU, name))
+        rows.append((GPU, name))
         of_group = operations[operations["group"] == group]
         for operation in inside.stamps.operations:
             times = of_group.loc[of_group["operation"] == operation.name, ["start_ns", "end_ns"]]
             if len(times):
                 phase = colours.get(operation.begins, _GREY)
                 parts.append(times.assign(name="", short="", row=len(rows), phase=phase))
-                rows.append(PictureRow(GPU, f"{operation.name} under way"))
+                rows.append((GPU, f"{operation.name} under way"))
     columns = ["start_ns", "end_ns", "name", "short", "row", "phase"]
     empty = pd.DataFrame(columns=columns)
     return (pd.concat(parts, ignore_index=True) if parts else empty), tuple(rows)

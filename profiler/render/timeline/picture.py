@@ -29,14 +29,8 @@ _TOGETHER = 3.0
 Integers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class PictureRow:
-    """One row."""
-
-    kind: str
-    """One of SETS."""
-    label: str
-    """Empty where the row above says it."""
+PictureRow = tuple[str, str]
+"""Kind of a row, one of SETS, and its label; empty where the row above says it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +117,7 @@ def _place(
         lanes = _lanes(start[bars], end[bars])
         row_of_bar[bars] = first + len(rows) + lanes
         rows += [
-            PictureRow(kind, str(distinct[code]) if not lane else "")
+            (kind, str(distinct[code]) if not lane else "")
             for lane in range(int(lanes.max(initial=0)) + 1)
         ]
     return rows, row_of_bar
@@ -184,7 +178,7 @@ def compact(picture: Picture, names: NameTable, window: UnitWindow | None) -> di
     1, -2, … are 0, 1, 2, 3, …).
     """
     return {
-        "rows": [[row.kind, row.label] for row in picture.rows],
+        "rows": list(map(list, picture.rows)),
         "phases": list(picture.phases),
         "end": picture.end_ns,
         "windows": [] if window is None else [list(part) for part in window_parts(window)],

@@ -256,8 +256,8 @@ def _colours(timeline: CellTimelineFindings) -> str:
 
 def _panels(device: str, picture: Picture, window: UnitWindow) -> list[TimelinePanel]:
     """Host and GPU on one axis where that can be read, else each on its own."""
-    host = [place for place, row in enumerate(picture.rows) if row.kind in (RANGE, API)]
-    gpu = [place for place, row in enumerate(picture.rows) if row.kind in (SPAN, GPU)]
+    host = [place for place, (kind, _) in enumerate(picture.rows) if kind in (RANGE, API)]
+    gpu = [place for place, (kind, _) in enumerate(picture.rows) if kind in (SPAN, GPU)]
     two_axes = far_apart(window)
     host_window = window.host if two_axes else window.extent
     panels = []

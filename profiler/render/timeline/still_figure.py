@@ -127,7 +127,7 @@ def _draw_panel(axes: Axes, panel: TimelinePanel) -> None:
     across = axes.across(panel.window)
     rows = RowAxes(axes, max(len(panel.rows), 1), 0.5)
     _time_axis(axes, across, panel.window, panel.window[0])
-    rows.names([shorten(row.label or "", 26) for row in panel.rows])
+    rows.names([shorten(label, 26) for _, label in panel.rows])
     _draw_bars(rows, across, panel)
     axes.spines()
     _unit_and_title(axes, panel.window, panel.title)
@@ -255,7 +255,7 @@ def _panel_of_spans(
             "phase": [_PHASES.get(span.step, -1) for span in spans],
         }
     )
-    return TimelinePanel(title, tuple(PictureRow(GPU, row) for row in rows), first, bars, window)
+    return TimelinePanel(title, tuple((GPU, row) for row in rows), first, bars, window)
 
 
 def _spans_of(rows: Sequence[str], spans: Sequence[Span]) -> list[Span]:

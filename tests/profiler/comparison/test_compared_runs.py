@@ -18,8 +18,7 @@ from profiler.findings.runs.comparison import compare
 from profiler.findings.runs.document import ComparisonDocument, comparison_document
 from profiler.model import Verdict
 from profiler.notices import NoticeKind
-from profiler.render.runs.answer import cards, sentences
-from profiler.render.runs.page import render_comparison
+from profiler.render.runs.page import cards, render_comparison, sentences
 from profiler.render.runs.rows import Names, change_words, changes_in_order, reason_words
 
 

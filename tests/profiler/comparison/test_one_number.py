@@ -18,8 +18,7 @@ from profiler.findings.runs import judged
 from profiler.findings.runs.changes import MetricChange
 from profiler.findings.runs.comparison import compare
 from profiler.findings.runs.document import comparison_document
-from profiler.render.runs.answer import comparison_tables
-from profiler.render.runs.page import render_comparison
+from profiler.render.runs.page import comparison_tables, render_comparison
 from profiler.render.runs.rows import Names, metric_table, reason_words
 
 GATE = Gate(2)

@@ -31,7 +31,7 @@ from profiler.render.console.terminal import TextTable
 from profiler.render.imported import imported_text, tunings_page
 from profiler.render.imported_launches import group_launches, launches_page
 from profiler.render.imported_timelines import timeline_section, timelines_page
-from profiler.render.runs.answer import comparison_tables
+from profiler.render.runs.page import comparison_tables
 from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
 
 WIDTHS = (80, 120, 200)

@@ -15,9 +15,8 @@ from profiler.comparison.runs import read_runs
 from profiler.findings.runs.comparison import compare
 from profiler.findings.runs.document import comparison_document
 from profiler.model import Environment
-from profiler.render.runs.answer import comparison_tables
 from profiler.render.runs.heats import grid_parts
-from profiler.render.runs.page import render_comparison
+from profiler.render.runs.page import comparison_tables, render_comparison
 from profiler.render.runs.rows import Names
 
 SPEC = """\

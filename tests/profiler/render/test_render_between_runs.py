@@ -14,9 +14,8 @@ from scaled_runs import change_json
 from test_render_browser import opened
 
 from profiler.model import Verdict
-from profiler.render.runs.answer import cards, comparison_tables, sentences
 from profiler.render.runs.history import MOST_PANELS, durations_table, history_table, runs_table
-from profiler.render.runs.page import render_comparison
+from profiler.render.runs.page import cards, comparison_tables, render_comparison, sentences
 from profiler.render.runs.rows import Names, change_table
 
 HOSTILE = "</td><script>alert(1)</script>"

@@ -82,7 +82,7 @@ def test_every_operation_call_and_range_but_the_visit_is_a_bar():
 def test_bars_of_a_row_never_overlap_and_are_of_its_kind():
     for kind, frame in PICTURE.bars.items():
         for row, own in frame.groupby("row"):
-            assert PICTURE.rows[int(str(row))].kind == kind
+            assert PICTURE.rows[int(str(row))][0] == kind
             assert (own["start_ns"].to_numpy()[1:] >= own["end_ns"].to_numpy()[:-1]).all()
 
 
@@ -95,7 +95,7 @@ def test_rows_of_nested_ranges_are_their_depth():
 
 
 def test_rows_say_thread_and_stream_once():
-    labels = [row.label for row in PICTURE.rows]
+    labels = [label for _, label in PICTURE.rows]
     assert labels[:4] == ["NVTX", "", "", ""]
     assert labels[4:6] == ["CUDA calls, main thread", "CUDA calls, thread 2"]
     assert labels[6:] == ["NVTX on the GPU", "", "", "", "GPU, stream 7"]

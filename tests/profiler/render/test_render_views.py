@@ -199,7 +199,7 @@ def test_every_named_baseline_has_intervals_and_verdicts(findings):
 
 def test_facets_cover_every_cell_and_offer_nothing_that_no_cell_has(findings):
     groups = main_table.facets(findings.programs)
-    assert [group.label for group in groups] == [
+    assert [group["label"] for group in groups] == [
         "problem \u00b7 dtype",
         "problem \u00b7 rows",
         "problem \u00b7 columns",
@@ -209,9 +209,9 @@ def test_facets_cover_every_cell_and_offer_nothing_that_no_cell_has(findings):
         "outcome",
     ]
     for group in groups:
-        assert len(group.cells) == len(findings.programs.cells)
-        assert all(0 <= index < len(group.values) for index in group.cells)
-    assert set(groups[-1].cells) == set(range(len(groups[-1].values)))
+        assert len(group["cells"]) == len(findings.programs.cells)
+        assert all(0 <= index < len(group["choices"]) for index in group["cells"])
+    assert set(groups[-1]["cells"]) == set(range(len(groups[-1]["choices"])))
 
 
 def test_why_compares_best_and_baseline_at_the_largest_problem(findings):
