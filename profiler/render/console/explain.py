@@ -14,30 +14,9 @@ from profiler.findings.why.find import IdleDifference, find_why
 from profiler.findings.why.pairs import Account, PairWhy
 from profiler.model import Cell
 from profiler.render.words import numbers
+from profiler.render.words import why as why_words
 from profiler.render.words.counters import moved_words
 from profiler.render.words.verdicts import word_of
-from profiler.render.words.why import (
-    ESTIMATED,
-    account_rows,
-    amount_words,
-    cause_rows_of_cell,
-    cause_rows_of_pair,
-    clock_words,
-    idle_sentence,
-    kernel_times,
-    limit_of_cell,
-    no_lines_words,
-    no_practical_words,
-    nominal_words,
-    place_words,
-    pooled_words,
-    practical_words,
-    roof_words,
-    signed_share,
-    wait_words,
-    waited_for,
-    why_sentence,
-)
 
 COLUMNS = 100
 """Width of the text, where the terminal is not narrower."""
@@ -82,7 +61,7 @@ def explain_text(
     lines: list[str | _Prose] = [*_answer(findings, cell, pair)]
     after_account = 0
     if pair is not None:
-        lines += ["", _Prose(why_sentence(pair)), *_elsewhere(findings, pair)]
+        lines += ["", _Prose(why_words.why_sentence(pair)), *_elsewhere(findings, pair)]
         if pair.account is not None:
             bar = _BAR if columns >= COLUMNS else _SHORT_BAR
             lines += ["", *_account(pair, pair.account, bar)]
@@ -90,7 +69,11 @@ def explain_text(
             lines += _changes(pair)
     for kernel in why.kernels[:1]:
         lines += ["", _Prose(f"What limits {cell.variant.label}")]
-        lines += [_Prose(limit_of_cell(why), "  "), *_roofs(findings, kernel), *_tree(why, kernel)]
+        lines += [
+            _Prose(why_words.limit_of_cell(why), "  "),
+            *_roofs(findings, kernel),
+            *_tree(why, kernel),
+        ]
     if pair is not None and after_account:
         room = MOST_LINES - sum(len(_in_columns(line, columns)) for line in lines)
         lines[after_account:after_account] = _moved(pair, columns, min(room, _MOST_MOVED_LINES))
@@ -99,13 +82,16 @@ def explain_text(
 
 def files_text(pair: PairWhy, columns: int = COLUMNS) -> str:
     """Text of the difference of two imported files; no line has more columns."""
-    sentence = f"{why_sentence(pair)} Medians of the launches of each kind; no test says how sure."
+    sentence = f"{why_words.why_sentence(pair)} Medians of the launches of each kind; no test says how sure."
     lines: list[str | _Prose] = [_Prose(sentence)]
     if pair.account is not None:
         bar = _BAR if columns >= COLUMNS else _SHORT_BAR
         lines += ["", *_account(pair, pair.account, bar)]
     else:
-        lines += [_Prose(kernel_times(pair)), _Prose("`ncu --set full` has the counters.")]
+        lines += [
+            _Prose(why_words.kernel_times(pair)),
+            _Prose("`ncu --set full` has the counters."),
+        ]
     lines += [*_moved(pair, columns, _MOST_MOVED_LINES), *_changes(pair)]
     return "\n".join(text for line in lines for text in _in_columns(line, columns)) + "\n"
 
@@ -145,7 +131,7 @@ def idle_text(findings: Findings, idle: IdleDifference, columns: int = COLUMNS) 
     lines: list[str | _Prose] = [
         *_compared(findings, idle.cell, idle.against, verdict),
         "",
-        _Prose(idle_sentence(findings)),
+        _Prose(why_words.idle_sentence(findings)),
     ]
     return "\n".join(text for line in lines for text in _in_columns(line, columns)) + "\n"
 
@@ -165,18 +151,22 @@ def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:
 
 def _account(pair: PairWhy, account: Account, bar: int) -> Iterator[str | _Prose]:
     """Rows that add up; shares are of the time of the slower one."""
-    rows = account_rows(account, _MOST_PARTS)
+    rows = why_words.account_rows(account, _MOST_PARTS)
     named = rows[: len(account.parts[:_MOST_PARTS])]
     rows.append(("together", account.difference_ns))
     yield _Prose(
         "Where the difference is (one launch each under ncu; shares are of the slower one's time)"
     )
-    for words in (pooled_words(account), kernel_times(pair), clock_words(pair)):
+    for words in (
+        why_words.pooled_words(account),
+        why_words.kernel_times(pair),
+        why_words.clock_words(pair),
+    ):
         if words:
             yield _Prose(words, "  ")
     largest = max(abs(ns) for _, ns in named)
     for place, (words, ns) in enumerate(rows):
-        share = signed_share(ns, account)
+        share = why_words.signed_share(ns, account)
         size = max(1, round(bar * abs(ns) / largest)) if place < len(named) and largest else 0
         yield f"  {numbers.signed_time(ns):>10} {share:>8}  {'█' * size:<{bar}} {words}"
 
@@ -191,11 +181,11 @@ def _moved(pair: PairWhy, columns: int, most_lines: int) -> Iterator[_Prose]:
 
 def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
     if pair.causes:
-        yield f"What went with it ({ESTIMATED})"
-    for words, (first, second) in cause_rows_of_pair(pair)[:_MOST_CAUSES]:
+        yield f"What went with it ({why_words.ESTIMATED})"
+    for words, (first, second) in why_words.cause_rows_of_pair(pair)[:_MOST_CAUSES]:
         yield _Prose(
-            f"{words}: {amount_words(second)} in {pair.against.variant.label}, "
-            f"{amount_words(first)} here",
+            f"{words}: {why_words.amount_words(second)} in {pair.against.variant.label}, "
+            f"{why_words.amount_words(first)} here",
             "  ",
         )
 
@@ -203,16 +193,16 @@ def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
 def _roofs(findings: Findings, kernel: KernelWhy) -> Iterator[_Prose]:
     """Shares of the hardware's roofs and of the practical ones."""
     roofs = ", ".join(
-        f"{roof_words(roof.name)} {numbers.show(100 * roof.share, '%')}"
-        f"{practical_words(roof.name, roof.practical_share)}"
+        f"{why_words.roof_words(roof.name)} {numbers.show(100 * roof.share, '%')}"
+        f"{why_words.practical_words(roof.name, roof.practical_share)}"
         for roof in kernel.roofs[:4]
     )
     if roofs:
         nearest = kernel.roofs[0]
-        at_highest_clock = nominal_words(nearest.share, nearest.nominal_share)
+        at_highest_clock = why_words.nominal_words(nearest.share, nearest.nominal_share)
         yield _Prose(f"shares of the roofs: {roofs}{at_highest_clock}", "  ")
     report = findings.report
-    missing = no_practical_words(
+    missing = why_words.no_practical_words(
         report.measured.practical_roofs, report.measured.practical_roof_faults
     )
     if roofs and missing:
@@ -221,17 +211,17 @@ def _roofs(findings: Findings, kernel: KernelWhy) -> Iterator[_Prose]:
 
 def _tree(why: CellWhy, kernel: KernelWhy) -> Iterator[str | _Prose]:
     waits = ", ".join(
-        f"{waited_for(wait.reason)} {numbers.show(100 * wait.share, '%')}"
+        f"{why_words.waited_for(wait.reason)} {numbers.show(100 * wait.share, '%')}"
         for wait in kernel.waits[:_MOST_WAITS]
     )
     if waits:
         yield _Prose(f"a warp waits {waits}", "  ")
     yield from _hot_lines(kernel)
-    rows = cause_rows_of_cell(why)
+    rows = why_words.cause_rows_of_cell(why)
     if rows:
-        yield f"  causes ({ESTIMATED}):"
+        yield f"  causes ({why_words.ESTIMATED}):"
     for words, (amount,) in rows[:_MOST_CAUSES]:
-        yield _Prose(f"about {amount_words(amount)}: {words}", "  ")
+        yield _Prose(f"about {why_words.amount_words(amount)}: {words}", "  ")
     # A rule may say the same of several units; which ones, only its text tells.
     for words in [*dict.fromkeys(map(_advice, kernel.advice))][:_MOST_ADVICE]:
         yield f"  ncu's rule {words}"
@@ -247,13 +237,13 @@ def _advice(advice: Advice) -> str:
 def _hot_lines(kernel: KernelWhy) -> Iterator[str | _Prose]:
     """The lines where warps wait; what they wait for comes before the text, which may be long."""
     if not kernel.lines:
-        yield f"  {no_lines_words(kernel)}"
+        yield f"  {why_words.no_lines_words(kernel)}"
         return
     yield "  where warps wait, as shares of all stalls:"
     for line in kernel.lines:
         share = numbers.show(100 * line.share, "%")
-        wait = f"  [{wait_words(line)}]" if line.reason else ""
-        yield f"  {share:>8}  {place_words(line)}{wait}  {line.text}"
+        wait = f"  [{why_words.wait_words(line)}]" if line.reason else ""
+        yield f"  {share:>8}  {why_words.place_words(line)}{wait}  {line.text}"
 
 
 def _in_columns(line: str | _Prose, columns: int) -> list[str]:

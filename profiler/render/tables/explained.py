@@ -16,33 +16,8 @@ from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.tables.listings import packed_listings
 from profiler.render.tables.rows import Datum, Row, raw_or_none
 from profiler.render.words import numbers
+from profiler.render.words import why as why_words
 from profiler.render.words.counters import NAMES, counter_words, group_words
-from profiler.render.words.why import (
-    CLASSES,
-    ESTIMATED,
-    PIPES,
-    Amount,
-    account_rows,
-    amount_words,
-    cause_amount,
-    cause_rows_of_cell,
-    cause_rows_of_pair,
-    clock_words,
-    inside_words,
-    kernel_times,
-    limit_of_cell,
-    no_inside_words,
-    no_lines_words,
-    plain_kernel_words,
-    pooled_words,
-    roof_words,
-    share_of_slower,
-    signed_share,
-    slower_name,
-    wait_words,
-    waited_for,
-    why_sentence,
-)
 
 MOST_PAIRS = 24
 _CUT = 0.8
@@ -75,7 +50,7 @@ def explained(findings: Findings) -> dict[str, Any] | None:
             for number, (cell, of_cell) in enumerate(why.cells.items())
         ],
         "listings": packed_listings(why, names),
-        "estimated": ESTIMATED,
+        "estimated": why_words.ESTIMATED,
     }
 
 
@@ -88,12 +63,12 @@ def _pair(pair: PairWhy) -> dict[str, Any]:
         "cells": (pair.cell.id, pair.against.id),
         "title": f"{names[0]} against {names[1]}, {pair.cell.problem.name}"
         + (f": {note}" if says_more else ""),
-        "sentence": why_sentence(pair),
+        "sentence": why_words.why_sentence(pair),
         "names": names,
         "account": None if pair.account is None else _account(pair, pair.account),
         "causes": [
             Row(words, tuple(map(_cost, amounts)))
-            for words, amounts in cause_rows_of_pair(pair)[:_MOST_CAUSES]
+            for words, amounts in why_words.cause_rows_of_pair(pair)[:_MOST_CAUSES]
         ],
         "classes": _classes(pair),
         "counters": list(map(_counter_row, pair.counters)),
@@ -106,15 +81,19 @@ def _account(pair: PairWhy, account: Account) -> dict[str, Any]:
     The largest parts, and one row for all others. Bars begin at 0 unless the parts are small. The
     class of a bar: `adds` where it makes the first slower, `whole` of a duration.
     """
-    words = (pooled_words(account), kernel_times(pair), clock_words(pair))
+    words = (
+        why_words.pooled_words(account),
+        why_words.kernel_times(pair),
+        why_words.clock_words(pair),
+    )
     parts = {
         "kernels": " ".join(filter(None, words)),
-        "slower": slower_name(pair, account),
+        "slower": why_words.slower_name(pair, account),
         "total": numbers.signed_time(account.difference_ns),
     }
     if not account.parts:
         return parts | {"rows": ()}
-    named = account_rows(account, _MOST_PARTS)
+    named = why_words.account_rows(account, _MOST_PARTS)
     end = pair.first.duration_ns
     levels = list(accumulate((ns for _, ns in named), initial=end - account.difference_ns))
     lowest, highest = min(*levels, end), max(*levels, end)
@@ -125,8 +104,8 @@ def _account(pair: PairWhy, account: Account) -> dict[str, Any]:
         low, high = sorted((begin, begin + ns))
         low, scale = max(low, origin), 100 / (highest - origin)
         time = numbers.show(ns, "ns") if css == _WHOLE else numbers.signed_time(ns)
-        percent = share_of_slower(ns, account)
-        share = numbers.show(percent, "%") if css == _WHOLE else signed_share(ns, account)
+        percent = why_words.share_of_slower(ns, account)
+        share = numbers.show(percent, "%") if css == _WHOLE else why_words.signed_share(ns, account)
         return {
             "words": words,
             "time": Datum(time, numbers.raw(ns)),
@@ -148,9 +127,9 @@ def _account(pair: PairWhy, account: Account) -> dict[str, Any]:
     return parts | {"rows": rows, "ends": f"{lower_end} to {numbers.show(highest, 'ns')}"}
 
 
-def _cost(amount: Amount) -> Datum:
+def _cost(amount: why_words.Amount) -> Datum:
     """Amount of a cause; a cause that was not found has no number."""
-    return Datum(amount_words(amount), numbers.raw(amount[0]) if amount[0] else None)
+    return Datum(why_words.amount_words(amount), numbers.raw(amount[0]) if amount[0] else None)
 
 
 def _classes(pair: PairWhy) -> tuple[Row, ...]:
@@ -161,7 +140,7 @@ def _classes(pair: PairWhy) -> tuple[Row, ...]:
     moved = (classes["first"] - classes["second"]).abs().sort_values(ascending=False)
     return tuple(
         Row(
-            CLASSES[str(name)],
+            why_words.CLASSES[str(name)],
             tuple(
                 Datum.quantity(float(classes.loc[name, side]), "", "not counted")
                 for side in ("first", "second")
@@ -173,18 +152,20 @@ def _classes(pair: PairWhy) -> tuple[Row, ...]:
 
 def _causes(why: CellWhy) -> tuple[Row, ...]:
     """Amount of each cause with its counters as a note; tied ones in one row."""
-    amounts = [(cause, cause_amount(cause.name, ns, cause.share)) for cause, ns in why.costs]
+    amounts = [
+        (cause, why_words.cause_amount(cause.name, ns, cause.share)) for cause, ns in why.costs
+    ]
     notes: dict[str, dict[str, None]] = {}
     for cause, amount in amounts:
-        notes.setdefault(amount_words(amount), {}).update(
+        notes.setdefault(why_words.amount_words(amount), {}).update(
             dict.fromkeys(
                 f"{words} {numbers.show(evidence.value, evidence.unit)} ({evidence.metric})"
                 for words, evidence in cause.evidence.items()
             )
         )
     return tuple(
-        Row(words, (_cost(amount),), note="; ".join(notes[amount_words(amount)]))
-        for words, (amount,) in cause_rows_of_cell(why)
+        Row(words, (_cost(amount),), note="; ".join(notes[why_words.amount_words(amount)]))
+        for words, (amount,) in why_words.cause_rows_of_cell(why)
     )
 
 
@@ -194,14 +175,14 @@ def _tree(name: str, cell: str, why: CellWhy, number: int) -> dict[str, Any]:
     return {
         "name": name,
         "cell": cell,
-        "limit": limit_of_cell(why),
+        "limit": why_words.limit_of_cell(why),
         "roofs": _roofs(kernel),
         "waits": [
-            Row(waited_for(wait.reason), (_percent(wait.share),))
+            Row(why_words.waited_for(wait.reason), (_percent(wait.share),))
             for wait in kernel.waits[:_MOST_WAITS]
         ],
         "lines": list(map(_line, kernel.lines)),
-        "no_lines": no_lines_words(kernel),
+        "no_lines": why_words.no_lines_words(kernel),
         "causes": _causes(why)[:_MOST_CAUSES],
         "advice": [
             Row(
@@ -214,7 +195,7 @@ def _tree(name: str, cell: str, why: CellWhy, number: int) -> dict[str, Any]:
             for advice in kernel.advice[:_MOST_ADVICE]
         ],
         "inside": _inside(name, number, kernel),
-        "no_inside": no_inside_words(kernel),
+        "no_inside": why_words.no_inside_words(kernel),
     }
 
 
@@ -222,7 +203,7 @@ def _roofs(kernel: KernelWhy) -> list[Row]:
     """Amount, rate, ceiling, share, share at the highest clock, share of the practical roof."""
     return [
         Row(
-            roof_words(roof.name),
+            why_words.roof_words(roof.name),
             (
                 Datum.quantity(roof.amount, roof.unit, "not counted"),
                 Datum.quantity(roof.rate, f"{roof.unit}/s", "not counted"),
@@ -231,14 +212,15 @@ def _roofs(kernel: KernelWhy) -> list[Row]:
                 Datum.quantity(100 * roof.nominal_share, "%", "not a clock of the SMs"),
                 Datum.quantity(100 * roof.practical_share, "%", "not measured"),
             ),
-            note=f"Practical roof: what {plain_kernel_words(roof.name)} reached in the same run.",
+            note=f"Practical roof: what {why_words.plain_kernel_words(roof.name)} reached in the same "
+            "run.",
         )
         for roof in kernel.roofs
     ]
 
 
 def _line(line: HotLine) -> Row:
-    place, wait = Datum(line.place or "SASS"), Datum(wait_words(line) or numbers.MISSING)
+    place, wait = Datum(line.place or "SASS"), Datum(why_words.wait_words(line) or numbers.MISSING)
     return Row(line.text, (place, _percent(line.share), wait))
 
 
@@ -249,7 +231,7 @@ def _inside(name: str, number: int, kernel: KernelWhy) -> Chart | None:
         return None
     shown = {
         words: inside.samples[sampled]
-        for sampled, words in PIPES.items()
+        for sampled, words in why_words.PIPES.items()
         if sampled in inside.samples and inside.samples[sampled].max() >= _LEAST_SHOWN_PCT
     }
     drawing = figures.inside(
@@ -259,7 +241,7 @@ def _inside(name: str, number: int, kernel: KernelWhy) -> Chart | None:
         inside.clocks_ghz,
         (inside.ramp_ns / 1e3, inside.tail_ns / 1e3, inside.duration_ns / 1e3),
     )
-    return make_chart(f"inside-{number}", f"Inside {name}", inside_words(kernel), drawing)
+    return make_chart(f"inside-{number}", f"Inside {name}", why_words.inside_words(kernel), drawing)
 
 
 def _percent(share: float) -> Datum:
