@@ -11,11 +11,11 @@ from rich.console import Group, RenderableType
 from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name
 from profiler.model import TunedConfig
 from profiler.notices import Notice
-from profiler.render.console.tables import answer_lines, small_text_table
+from profiler.render.console.tables import SmallTextTable, answer_lines
 from profiler.render.console.terminal import Paragraph
 from profiler.render.figures.charts import Chart
 from profiler.render.html import notice_rows, render
-from profiler.render.tables.rows import Column, Datum, Row, SmallTable
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
 from profiler.render.tuning import MOST_CONFIGS, tuning_tables
 from profiler.render.words import numbers
 from profiler.render.words.names import readable_kernel, shorten
@@ -88,7 +88,7 @@ def imported_text(shown: ImportedPage) -> RenderableType:
             parts.append(Paragraph(f"{section.title}: {section.sentence}"))
         elif len(section.tables) > 1:
             parts.append(Paragraph(section.title, "bold"))
-        parts += map(small_text_table, section.tables)
+        parts += map(SmallTextTable, section.tables)
     return Group(*parts)
 
 
@@ -159,7 +159,7 @@ def _hot_lines(kernel: ListedKernel) -> SmallTable:
     if not kernel.has_lines:
         what = "Instructions (the kernel has no line information: nvcc -lineinfo)"
     columns: tuple[Column[HotLine], ...] = (
-        *((Column("line", _place, is_text=True),) if kernel.has_lines else ()),
+        *((text_column("line", _place, css="code", without=""),) if kernel.has_lines else ()),
         Column(
             "not issued",
             lambda line: _number(100 * line.share, "%"),
@@ -171,7 +171,11 @@ def _hot_lines(kernel: ListedKernel) -> SmallTable:
             "Samples in which the warp could not issue",
         ),
         Column("executed", lambda line: _number(line.executed), "Warp instructions"),
-        Column("waits", _waits, "What most of these samples waited for", is_text=True),
+        text_column(
+            "waits",
+            lambda line: waited_for(line.reason),
+            "What most of these samples waited for",
+        ),
     )
     return SmallTable.of(
         "Where warps could not issue",
@@ -184,12 +188,8 @@ def _hot_lines(kernel: ListedKernel) -> SmallTable:
     )
 
 
-def _place(line: HotLine) -> Datum:
-    return Datum("" if line.file is None else f"{file_name(line.file)}:{line.line}", css="code")
-
-
-def _waits(line: HotLine) -> Datum:
-    return Datum(waited_for(line.reason) or numbers.MISSING, css="words")
+def _place(line: HotLine) -> str:
+    return "" if line.file is None else f"{file_name(line.file)}:{line.line}"
 
 
 def _number(value: float, unit: str = "") -> Datum:

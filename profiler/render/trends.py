@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from profiler.history.trends import Change, History, Trend, find_control
+from profiler.history.trends import History, Trend, find_control
 from profiler.metrics.labels import label
 from profiler.model import Verdict
 from profiler.render.figures.charts import Chart, make_chart
@@ -115,7 +115,10 @@ def _ticks(runs: int) -> list[str]:
 
 
 def _panel_rows(mark: int, trend: Trend) -> Iterator[dict[str, object]]:
-    begins = {change.first: _verdict(change) for change in trend.changes}
+    begins = {
+        change.first: Verdict.SLOWER if change.ratio > 1 else Verdict.FASTER
+        for change in trend.changes
+    }
     first = 1.0 if trend.is_relative else trend.value(next(iter(trend.answers))) or 1.0
     for run in trend.answers:
         low, value, high = (end / first for end in _ends(trend, run))
@@ -128,7 +131,3 @@ def _panel_rows(mark: int, trend: Trend) -> Iterator[dict[str, object]]:
             "high": high,
             "verdict": begins.get(run),
         }
-
-
-def _verdict(change: Change) -> Verdict:
-    return Verdict.SLOWER if change.ratio > 1 else Verdict.FASTER

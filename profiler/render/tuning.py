@@ -32,7 +32,12 @@ def tuned_cells(findings: Findings) -> dict[str, Any] | None:
     having = [cell for cell in findings.programs.cells if findings.programs.status(cell).tuned]
     if not having:
         return None
-    tried = [cell for cell in having if _was_a_choice(findings.programs.status(cell).tuned)]
+    tried = [
+        cell
+        for cell in having
+        if (tuned := findings.programs.status(cell).tuned)
+        and len(_by_operation(tuned)) < len(tuned)
+    ]
     shown = _fitting(findings.programs, tried)
     return {
         "table": _chosen_table(findings, having),
@@ -44,10 +49,6 @@ def tuned_cells(findings: Findings) -> dict[str, Any] | None:
         },
         "left_out_tried": len(tried) - len(shown),
     }
-
-
-def _was_a_choice(tuned: Sequence[TunedConfig]) -> bool:
-    return len({candidate.operation for candidate in tuned}) < len(tuned)
 
 
 def _fitting(programs: Programs, cells: Sequence[Cell]) -> list[Cell]:

@@ -6,7 +6,7 @@ Names of kernels and variants are shown as they are: rich's markup is never read
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -55,33 +55,26 @@ def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> R
             name = names.get(build.variant, build.variant) if row == 0 else ""
             table.add_row(
                 name,
-                *(_fact(fact) for fact in _facts(kernel)),
+                *(
+                    numbers.MISSING if fact is None else str(fact)
+                    for fact in (
+                        kernel.registers,
+                        kernel.spill_store_bytes,
+                        kernel.spill_load_bytes,
+                        kernel.stack_bytes,
+                        kernel.shared_bytes,
+                    )
+                ),
                 readable_kernel(kernel.name),
-                _build_state(build, names) if row == 0 else Text(""),
+                Text(build_state(build, names), style="" if build.ok else "red")
+                if row == 0
+                else Text(),
             )
     errors = [
         Text(f"{failure.where}: {failure.error}", style="red")
         for failure in build_failures(builds, names)
     ]
     return Group(table, *errors)
-
-
-def _facts(kernel: KernelFacts) -> tuple[int | None, ...]:
-    return (
-        kernel.registers,
-        kernel.spill_store_bytes,
-        kernel.spill_load_bytes,
-        kernel.stack_bytes,
-        kernel.shared_bytes,
-    )
-
-
-def _fact(fact: int | None) -> str:
-    return numbers.MISSING if fact is None else str(fact)
-
-
-def _build_state(build: BuildResult, names: Mapping[str, str]) -> Text:
-    return Text(build_state(build, names), style="" if build.ok else "red")
 
 
 # ---- what takes most time in a trace -------------------------------------------------------------
@@ -140,14 +133,12 @@ _STYLES = {"outcome bad": "yellow", "outcome good": "blue"}
 """By the class that a value has on a page."""
 
 
-def small_text_table(table: SmallTable) -> RenderableType:
-    """Show the first rows of a table; the page has all for which it has room."""
-    return _SmallTextTable(table)
-
-
 @dataclass(frozen=True, eq=False)
-class _SmallTextTable:
-    """A table whose long names are cut in their middle where the terminal has no room for them."""
+class SmallTextTable:
+    """The first rows of a table; the page has all for which it has room.
+
+    Long names are cut in their middle where the terminal has no room for them.
+    """
 
     table: SmallTable
 

@@ -13,7 +13,6 @@ from markupsafe import Markup
 from profiler.findings.findings import Findings
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
-from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import Problem, Variant, slug
 from profiler.planning.problem_names import distinct, is_number, varying
@@ -33,7 +32,7 @@ from profiler.render.words import numbers
 from profiler.render.words.comparisons import best_word
 from profiler.render.words.names import shorten
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.verdicts import symbol, verdict_key
+from profiler.render.words.verdicts import ratio_and_symbol, verdict_key
 
 MOST_BARS = 40
 _FAR, _CUT = 4.0, 2.5
@@ -145,17 +144,13 @@ def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
             "ratio": value.ratio,
             "low": value.ratio_low,
             "high": value.ratio_high,
-            "text": _with_symbol(value.ratio, findings.verdicts.at(variant, problem)),
+            "text": ratio_and_symbol(value.ratio, [findings.verdicts.at(variant, problem)]),
             "role": findings.ranking.role(variant),
             "mark": findings.programs.marks[variant.id],
         }
         for variant, value in shown
     ]
     return pd.DataFrame(table), len(rows) - len(shown)
-
-
-def _with_symbol(ratio: float, pair: PairVerdict) -> str:
-    return f"{numbers.ratio(ratio)} {symbol([pair])}".rstrip()
 
 
 def line_chart(findings: Findings, metric: Label) -> Chart | None:

@@ -83,7 +83,7 @@ def _text_box(text: ElementTree.Element) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of a text in the figure's font, whose letters are wide."""
     style = text.get("style", "")
     size = float(match[1]) if (match := _FONT_SIZE.search(style)) else 0.0
-    width = _width(text.text or "", size)
+    width = sum(map(_advance, text.text or "")) * size
     anchor = match[1] if (match := _ANCHOR.search(style)) else "start"
     start = -width * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
     match = _ROTATION.search(text.get("transform", ""))
@@ -101,14 +101,9 @@ def _text_box(text: ElementTree.Element) -> tuple[float, float, float, float]:
     return min(across), min(upright), max(across), max(upright)
 
 
-def _width(text: str, size: float) -> float:
-    """Width of a text in the font that comes with matplotlib, in points."""
-    return sum(map(_advance, text)) * size
-
-
 @cache
 def _advance(letter: str) -> float:
-    """Width of a letter, by the size of the text; that of a box where the font lacks it."""
+    """Width of a letter in matplotlib's font, by its size; that of a box where it is lacking."""
     font = font_of(FontProperties("DejaVu Sans"), letter)
     font.set_size(_MEASURED_SIZE, 72)
     glyph = font.load_glyph(font.get_char_index(ord(letter)))

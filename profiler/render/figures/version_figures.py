@@ -254,7 +254,10 @@ def _curves(axes: Axes, series: Sequence[_Series], scales: tuple[Scale, Scale]) 
     thin = line_style(palette.OTHER, 0.9, "")
     for curve in others:
         axes.drawing.path(_places(curve, scales), thin).set("id", svg.mark(curve.mark))
-    for curve in sorted((curve for curve in series if curve.role != "other"), key=_drawn_last):
+    for curve in sorted(
+        (curve for curve in series if curve.role != "other"),
+        key=lambda curve: {"baseline": 1, "best": 2}.get(curve.role, 0),
+    ):
         group = axes.drawing.group(id=svg.mark(curve.mark))
         places, colour = _places(curve, scales), COLOURS[curve.role]
         dashes = curve.role == "baseline"
@@ -267,10 +270,6 @@ def _curves(axes: Axes, series: Sequence[_Series], scales: tuple[Scale, Scale]) 
 def _places(curve: _Series, scales: tuple[Scale, Scale]) -> list[Point]:
     across, upwards = scales
     return [(across.at(x), upwards.at(y)) for x, y in curve.points]
-
-
-def _drawn_last(series: _Series) -> int:
-    return {"baseline": 1, "best": 2}.get(series.role, 0)
 
 
 def apart(ticks: Sequence[float], most: int, *, logarithmic: bool) -> list[float]:

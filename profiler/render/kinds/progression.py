@@ -36,7 +36,7 @@ from profiler.render.tables.rows import (
 )
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import OUTCOME_WORDS, why_missing
-from profiler.render.words.verdicts import symbol, word_of
+from profiler.render.words.verdicts import ratio_and_symbol, word_of
 
 MULTIPLES: tuple[tuple[str, ...], ...] = (
     ("duration_ns",),
@@ -206,7 +206,7 @@ def _step_text(rung: Rung) -> str:
     """Ratio of a step with the verdict that all problems agree in; empty without a step."""
     if rung.step is None or not rung.step.overall.pairs:
         return ""
-    return f"{numbers.ratio(rung.step.overall.ratio)} {symbol(rung.step.verdicts)}".rstrip()
+    return ratio_and_symbol(rung.step.overall.ratio, rung.step.verdicts)
 
 
 def _ratio(value: float, title: str = "") -> Datum:

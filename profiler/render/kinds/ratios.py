@@ -25,7 +25,7 @@ from profiler.render.tables.heats import heat_ratio, heat_verdict
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import step_name
 from profiler.render.words.names import shorten
-from profiler.render.words.verdicts import counted, symbol, verdict_key
+from profiler.render.words.verdicts import counted, ratio_and_symbol, verdict_key
 
 MOST_PROBLEMS = 12
 """Beyond, panels could not be read, and a heat map has all problems."""
@@ -77,11 +77,10 @@ def _rows(findings: Findings, problem: Problem, most: int) -> list[tuple[object,
 
 def _row(findings: Findings, cell: Cell) -> tuple[object, ...]:
     ratio, low, high = heat_ratio(findings, cell)
-    sign = symbol([heat_verdict(findings, cell)])
     return (
         cell.variant.label,
         *(ratio, low, high),
-        f"{numbers.ratio(ratio)} {sign}".rstrip(),
+        ratio_and_symbol(ratio, [heat_verdict(findings, cell)]),
         findings.ranking.role(cell.variant),
         findings.programs.marks[cell.variant.id],
         findings.programs.cell_numbers[cell.id],
@@ -151,7 +150,7 @@ def _step_rows(programs: Programs, step_effect: StepEffect) -> list[tuple[object
             panel,
             problem.name,
             *(effect.ratio, effect.low, effect.high),
-            f"{numbers.ratio(effect.ratio)} {symbol([pair])}".rstrip(),
+            ratio_and_symbol(effect.ratio, [pair]),
             *_NO_VARIANT,
         )
         for problem, effect, pair in triples

@@ -170,7 +170,8 @@ def _plain_column(head: str, key: str) -> Column[FrameRow]:
 
 
 def _sentence(programs: Programs, steady: Steady) -> Sentence:
-    name = strong(_name(programs, steady.variant))
+    labels = {variant.id: variant.label for variant in programs.variants}
+    name = strong(labels[steady.variant])
     least = numbers.show(100 * GOOD, "%")
     if math.isnan(steady.waves):
         text = f": no grid up to {steady.largest_waves:.4g} waves from which on all keep at least "
@@ -192,10 +193,6 @@ def _rule_words(steady: Steady) -> str:
     verb = "are enough" if steady.rule_holds else "are not always enough"
     share = numbers.show(100 * steady.rule_least, "%")
     return f" At least {_PER_SM} {verb}: the least is {share}, at {steady.rule_least_at:.4g} waves."
-
-
-def _name(programs: Programs, variant_id: str) -> str:
-    return next(variant.label for variant in programs.variants if variant.id == variant_id)
 
 
 def _plain(value: float) -> Datum:

@@ -12,7 +12,7 @@ from typing import Any
 
 from profiler.findings.runs.changes import CellChange
 from profiler.findings.runs.comparison import RunComparison
-from profiler.findings.runs.grids import MissingTime, RunGridCell, RunGrids, VariantGrid
+from profiler.findings.runs.grids import RunGridCell, RunGrids, VariantGrid
 from profiler.findings.runs.steps import RunStep
 from profiler.model import Outcome, Verdict
 from profiler.render.runs.rows import (
@@ -111,7 +111,9 @@ class _Drawing:
         if cell is None:
             return ABSENT
         if cell.missing:
-            reasons = "; ".join(map(_missing_words, cell.missing))
+            reasons = "; ".join(
+                f"run {missing.run}: {_outcome_words(missing.outcome)}" for missing in cell.missing
+            )
             first = cell.missing[0].outcome
             css = "crossed" + (OUTCOME_CSS.get(first, "") if first else "")
             return Datum(f"{CROSS} {reasons}", None, _causes(cell), css)
@@ -178,10 +180,6 @@ def _outcome_words(outcome: Outcome | None) -> str:
     return "not planned" if outcome is None else OUTCOME_WORDS[outcome].upper()
 
 
-def _missing_words(missing: MissingTime) -> str:
-    return f"run {missing.run}: {_outcome_words(missing.outcome)}"
-
-
 def _causes(cell: RunGridCell) -> str:
     return "; ".join(
         f"run {missing.run}: {missing.cause}" for missing in cell.missing if missing.cause
@@ -195,7 +193,10 @@ def _overview(grids: RunGrids, names: Names) -> SmallTable:
     """A row for each grid and variant: cells with both times, geometric mean, lowest, highest."""
     columns: tuple[Column[VariantGrid], ...] = (
         text_column("variant", lambda of: of.variant.label),
-        Column("cells", _measured),
+        Column(
+            "cells",
+            lambda of: Datum(f"{len(of.measured)} of {len(of.cells)}", str(len(of.measured))),
+        ),
         Column("geometric mean", _mean),
         Column("lowest", lambda of: _end(of, 0)),
         Column("highest", lambda of: _end(of, -1)),
@@ -207,10 +208,6 @@ def _overview(grids: RunGrids, names: Names) -> SmallTable:
         [variant for grid in grids.grids for variant in grids.in_grid(grid)],
         lambda of: Row(of.grid.name, mark=names.marks[of.variant.id]),
     )
-
-
-def _measured(of: VariantGrid) -> Datum:
-    return Datum(f"{len(of.measured)} of {len(of.cells)}", str(len(of.measured)))
 
 
 def _mean(of: VariantGrid) -> Datum:

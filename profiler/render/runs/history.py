@@ -63,15 +63,15 @@ def runs_table(comparison: RunComparison) -> SmallTable:
         same = "the same, as far as it was recorded"
         rows.append(("Everything else", [same] * len(runs)))
     columns = [
-        Column(f"{number + 1} \u00b7 {run.name}", partial(_of_run, number), is_text=True)
+        text_column(f"{number + 1} \u00b7 {run.name}", partial(_of_run, number), without="")
         for number, run in enumerate(runs)
     ]
     caption = "Runs and what differs between them"
     return SmallTable.of(caption, "property", columns, rows, lambda row: Row(row[0]))
 
 
-def _of_run(run: int, row: tuple[str, Sequence[str]]) -> Datum:
-    return Datum(row[1][run], css="words")
+def _of_run(run: int, row: tuple[str, Sequence[str]]) -> str:
+    return row[1][run]
 
 
 def _value(value: object) -> str:

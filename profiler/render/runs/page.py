@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -19,7 +18,7 @@ from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.document import comparison_document
 from profiler.findings.runs.steps import CodeGroup, RunStep
 from profiler.model import Verdict
-from profiler.render.console.tables import answer_lines, small_text_table
+from profiler.render.console.tables import SmallTextTable, answer_lines
 from profiler.render.console.terminal import Paragraph, plain
 from profiler.render.figures import palette
 from profiler.render.figures import version_figures as figures
@@ -74,7 +73,8 @@ def render_comparison(comparison: RunComparison) -> str:
         "delta": f"{100 * comparison.delta:.0f}\u202f%",
         "fewest_blocks": comparison.fewest_blocks,
         "programs": [(PROGRAM_WORDS[program], count) for program, count in step.programs.items()],
-        "json": _link("application/json", json.dumps(comparison_document(comparison))),
+        "json": "data:application/json;base64,"
+        + base64.b64encode(json.dumps(comparison_document(comparison)).encode()).decode(),
         "table": change_table(comparison, names),
         "grids": grid_parts(comparison, names),
         # Variants by hundreds of problems could not be read: grids have heat maps of their own.
@@ -122,7 +122,9 @@ def _changed(step: RunStep, names: Names) -> Chart | None:
     ]
     if not measured:
         return None
-    by_change = sorted(measured, key=lambda change: (not change.decided, -_moved(change)))
+    by_change = sorted(
+        measured, key=lambda change: (not change.decided, -abs(math.log(change.ratio)))
+    )
     shown = sorted(by_change[:MOST_DOTS], key=lambda change: -change.ratio)
     table = pd.DataFrame(
         {
@@ -144,10 +146,6 @@ def _changed(step: RunStep, names: Names) -> Chart | None:
     return make_chart("first", "Cells that changed most", reading, figure)
 
 
-def _moved(change: CellChange) -> float:
-    return float(abs(np.log(change.ratio)))
-
-
 def _history_chart(comparison: RunComparison, names: Names) -> Chart | None:
     if len(comparison.runs) <= 2:
         return None
@@ -161,11 +159,6 @@ def _history_chart(comparison: RunComparison, names: Names) -> Chart | None:
         "ratio to the baseline, not by the duration that is drawn."
     )
     return make_chart("history", "Duration over the runs", reading, history_figure(table, ticks))
-
-
-def _link(kind: str, text: str) -> str:
-    """A download that needs no network and no script."""
-    return f"data:{kind};base64,{base64.b64encode(text.encode()).decode()}"
 
 
 # ---- the first lines: what became slower or faster, judged by what -------------------------------
@@ -375,7 +368,7 @@ def comparison_tables(comparison: RunComparison) -> RenderableType:
     answer = (*sentences(comparison, names), *grid_sentences(comparison))
     return Group(
         answer_lines([sentence for sentence in answer if sentence]),
-        *map(small_text_table, tables),
+        *map(SmallTextTable, tables),
         *_edits(comparison.last.edited_files),
     )
 

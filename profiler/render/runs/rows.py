@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.comparison.programs import Machines, Program, Retuned, TunedChoice
@@ -69,10 +69,10 @@ def change_table(comparison: RunComparison, names: Names) -> SmallTable:
         Column(f"run {step.numbers[0]}", older_time, f"Median duration in {older}", drop=1),
         Column(f"run {step.numbers[1]}", newer_time, f"Median duration in {newer}", drop=1),
         Column("ratio", lambda c: _ratio(c, control), f"{ratio_words(step)}, {relative}", drop=0),
-        text_column("interval", _interval, drop=2),
+        text_column("interval", lambda c: numbers.interval(c.ratio_low, c.ratio_high), drop=2),
         Column("verdict", verdict_datum, is_text=True, drop=0),
         text_column("why", reason_words, drop=3, css="prose narrow"),
-        text_column("program", _program_words, drop=2, css="prose narrow"),
+        text_column("program", lambda c: PROGRAM_WORDS[c.program], drop=2, css="prose narrow"),
         text_column("what changed", change_words, drop=4, css="prose"),
     )
     changes = changes_in_order(step)
@@ -104,17 +104,11 @@ def _ratio(change: CellChange, control: str) -> Datum:
     return Datum.times(change.ratio, "not measured in both runs", title)
 
 
-def _interval(change: CellChange) -> str:
-    return numbers.interval(change.ratio_low, change.ratio_high)
-
-
-def _program_words(change: CellChange) -> str:
-    return PROGRAM_WORDS[change.program]
-
-
 def change_words(change: CellChange) -> str:
     """What was tuned differently, static facts that differ, and the counters that moved most."""
-    return ", ".join((*_retuned_of(change), *map(_metric_words, change.most_telling)))
+    alone = len(change.retuned) == 1
+    retuned = (_retuned_words(operation, alone=alone) for operation in change.retuned)
+    return ", ".join((*retuned, *map(_metric_words, change.most_telling)))
 
 
 # ---- facts and counters --------------------------------------------------------------------------
@@ -153,11 +147,6 @@ def _both(change: MetricChange) -> tuple[Datum, Datum]:
     if older.text == newer.text:
         older, newer = (Datum(f"{value:.15g}", numbers.raw(value)) for value in values)
     return older, newer
-
-
-def _retuned_of(change: CellChange) -> Iterator[str]:
-    for operation in change.retuned:
-        yield _retuned_words(operation, alone=len(change.retuned) == 1)
 
 
 def _retuned_words(operation: Retuned, *, alone: bool) -> str:

@@ -107,7 +107,10 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
         if (variant.id, problem.id) in findings.programs.by_place
     ]
     others = _other_metrics(findings)
-    columns = _columns(findings.numbers, cells, others[:MOST_COLUMNS])
+    columns = [
+        with_bars(cells, _column(findings.numbers, cells, metric))
+        for metric in (findings.numbers.primary, *others[:MOST_COLUMNS])
+    ]
     rows = tuple(
         _cell_row(findings, cell, keys, against, [column.data[row] for column in columns])
         for row, cell in enumerate(cells)
@@ -148,15 +151,6 @@ def _other_metrics(findings: Findings) -> tuple[Label, ...]:
     return tuple(
         metric for metric in dict.fromkeys([*first, *shown]) if metric.name not in repeated
     )
-
-
-def _columns(
-    numbers: CellNumbers, cells: Sequence[Cell], metrics: Sequence[Label]
-) -> list[MetricColumn]:
-    """The primary metric, then these; all with bars."""
-    return [
-        with_bars(cells, _column(numbers, cells, metric)) for metric in (numbers.primary, *metrics)
-    ]
 
 
 def _column(numbers: CellNumbers, cells: Sequence[Cell], metric: Label) -> MetricColumn:

@@ -326,7 +326,13 @@ def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
     ]
     if not timeline.on_cpu:
         hint = "How many of them ended with an operation that was launched only then"
-        columns.append(Column("host late", _host_late, hint))
+        columns.append(
+            Column(
+                "host late",
+                lambda row: _percent(row["host_late"], "their launches were not recorded"),
+                hint,
+            )
+        )
     caption = f"Idle gaps of the {timeline.device}, most time together first"
     return frame_table(
         caption,
@@ -336,10 +342,6 @@ def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
         MOST_GAPS,
         named=lambda row: Row(f"{row['before']} \u2192 {row['after']}"),
     )
-
-
-def _host_late(row: FrameRow) -> Datum:
-    return _percent(row["host_late"], "their launches were not recorded")
 
 
 def _between(row: FrameRow) -> Datum:

@@ -208,6 +208,11 @@ def symbol(pairs: Iterable[PairVerdict]) -> str:
     return SYMBOLS[only] if only else ""
 
 
+def ratio_and_symbol(ratio: float, pairs: Iterable[PairVerdict]) -> str:
+    """`0.620× ▼`: a ratio, and the symbol of the verdict that all problems agree in."""
+    return f"{numbers.ratio(ratio)} {symbol(pairs)}".rstrip()
+
+
 def heat_mark(pair: PairVerdict) -> str:
     """CSS class of a cell in a heat map: UNCLEAR is hatched, SAME dotted."""
     return {Verdict.UNCLEAR: " unclear", Verdict.SAME: " tied"}.get(
