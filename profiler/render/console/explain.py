@@ -82,7 +82,8 @@ def explain_text(
 
 def files_text(pair: PairWhy, columns: int = COLUMNS) -> str:
     """Text of the difference of two imported files; no line has more columns."""
-    sentence = f"{why_words.why_sentence(pair)} Medians of the launches of each kind; no test says how sure."
+    told = why_words.why_sentence(pair)
+    sentence = f"{told} Medians of the launches of each kind; no test says how sure."
     lines: list[str | _Prose] = [_Prose(sentence)]
     if pair.account is not None:
         bar = _BAR if columns >= COLUMNS else _SHORT_BAR

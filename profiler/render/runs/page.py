@@ -1,4 +1,4 @@
-"""The page of `profiler compare` and its first lines: what became slower or faster, what else did."""
+"""The page of `profiler compare` with its first lines: what became slower or faster, what else."""
 
 from __future__ import annotations
 

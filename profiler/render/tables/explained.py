@@ -212,8 +212,8 @@ def _roofs(kernel: KernelWhy) -> list[Row]:
                 Datum.quantity(100 * roof.nominal_share, "%", "not a clock of the SMs"),
                 Datum.quantity(100 * roof.practical_share, "%", "not measured"),
             ),
-            note=f"Practical roof: what {why_words.plain_kernel_words(roof.name)} reached in the same "
-            "run.",
+            note=f"Practical roof: what {why_words.plain_kernel_words(roof.name)} reached in the "
+            "same run.",
         )
         for roof in kernel.roofs
     ]

@@ -209,7 +209,7 @@ def symbol(pairs: Iterable[PairVerdict]) -> str:
 
 
 def ratio_and_symbol(ratio: float, pairs: Iterable[PairVerdict]) -> str:
-    """`0.620× ▼`: a ratio, and the symbol of the verdict that all problems agree in."""
+    """A ratio, and the symbol of the verdict that all problems agree in."""
     return f"{numbers.ratio(ratio)} {symbol(pairs)}".rstrip()
 
 
