@@ -62,8 +62,13 @@ def test_what_was_built_is_taken_from_the_cache(compile_both):
     assert all(result.cached for result in compile_both().values())
 
 
-@pytest.mark.parametrize("part", ["library", "object"])
-@pytest.mark.parametrize("damage", ["cut", "emptied", "replaced", "flipped"])
+@pytest.mark.parametrize(
+    ("part", "damage"),
+    [
+        *(("library", damage) for damage in ("emptied", "replaced", "flipped")),
+        *(("object", damage) for damage in ("cut", "replaced")),
+    ],
+)
 def test_a_damaged_or_replaced_file_is_built_again(compile_both, part, damage):
     first = compile_both()
     good = {name: library(result).read_bytes() for name, result in first.items()}
