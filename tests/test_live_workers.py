@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 from clusters import DRIVER, MODEL, Cluster, end, listening
 from searches import BEST, CRASHES, TILES, WRONG, records_of, write_search
-from whole_runs import SECRET, TESTS, attempts, finish, unpacked, visits_of, wait_for
+from whole_runs import (
+    SECRET,
+    TESTS,
+    attempts,
+    finish,
+    only_with_everything,
+    unpacked,
+    visits_of,
+    wait_for,
+)
 
 from profiler.cluster.parcels import content_hash
 
@@ -241,6 +250,7 @@ def test_workers_of_this_host_are_started_and_ended(other_cluster):
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
 
 
+@only_with_everything  # of a worker by itself it is asked below
 def test_without_a_dashboard_nothing_listens_for_http(other_cluster):
     spec = write_tiles(other_cluster.line, rows=ROWS[:1])
     fork = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "fork"}  # a third of the time

@@ -290,8 +290,8 @@ def test_values_travel_as_json():
 
 
 def test_honest_kernels_are_not_objected_to():
-    judged = list(objections(CPU, problems()[:3], launches=3))
-    assert len(judged) == 3 * (1 + len(kernels())) >= 30
+    judged = list(objections(CPU, problems()[:2], launches=3))
+    assert len(judged) == 2 * (1 + len(kernels())) >= 20
     assert not [row for row in judged if row[2]]
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from device_code import compile_device_code
+from whole_runs import EVERYTHING, only_with_everything
 
 from flash_attention import space, tuning
 from flash_attention.config import FIELDS, Config
@@ -65,7 +66,8 @@ def build(configs, arch, folder, more=()):
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     """Device code of all configurations and steps, by their names."""
-    configs = [config for pair in ONE_FIELD.values() for config in pair] + list(TILES.values())
+    of_fields = ONE_FIELD.values() if EVERYTHING else ()
+    configs = [*TILES.values(), *(config for pair in of_fields for config in pair)]
     params = [*(config.params() for config in configs), *CODE_STEPS.values()]
     recipes = {space.variant_name(fields): space.recipe(fields) for fields in params}
     return compile_device_code(recipes, "sm_90", tmp_path_factory.mktemp("compiled"))
@@ -84,6 +86,7 @@ def test_each_field_is_tried():
         assert replace(one, **{field: getattr(other, field)}) == other
 
 
+@only_with_everything  # test_flash_space.py: each field is a definition that the source reads
 @pytest.mark.parametrize("field", FIELDS)
 def test_each_field_changes_the_machine_code(compiled, field):
     one, other = (compiled[short_form(config)].text_hash for config in ONE_FIELD[field])
