@@ -30,7 +30,6 @@ from profiler.parse.ncu_launches import LAUNCH_COLUMNS
 from profiler.parse.ncu_source import (
     EXECUTED,
     Listing,
-    SourcePage,
     join_lines,
     read_source_page,
 )
@@ -96,12 +95,6 @@ class ImportedLaunches(Imported):
             )
         )
 
-    @classmethod
-    def of_source(cls, page: SourcePage, file: str) -> Self:
-        """Launches of a source page."""
-        nothing = pd.DataFrame(columns=list(LAUNCH_COLUMNS))
-        return cls(nothing, page.notices, listed_kernels(file, page.listings))
-
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of all metrics."""
@@ -117,7 +110,7 @@ class ImportedLaunches(Imported):
             "schema_version": SCHEMA_VERSION,
             "launches": _launches(self),
             "warnings": notices_document(self.notices),
-            **({"kernels": kernels_document(self.kernels)} if self.kernels else {}),
+            **({"kernels": _kernels_document(self.kernels)} if self.kernels else {}),
         }
 
 
@@ -183,7 +176,7 @@ def _range(item: NvtxRange) -> str:
 MOST_LINES = 20
 
 
-def listed_kernels(file: str, listings: Sequence[Listing]) -> tuple[ListedKernel, ...]:
+def _listed_kernels(file: str, listings: Sequence[Listing]) -> tuple[ListedKernel, ...]:
     """Hottest lines and executed instructions of each listing; `file` is where they stand."""
     return tuple(
         ListedKernel(
@@ -197,7 +190,7 @@ def listed_kernels(file: str, listings: Sequence[Listing]) -> tuple[ListedKernel
     )
 
 
-def kernels_document(kernels: Sequence[ListedKernel]) -> list[dict[str, Any]]:
+def _kernels_document(kernels: Sequence[ListedKernel]) -> list[dict[str, Any]]:
     """Launches of source pages as JSON."""
     return [
         {
@@ -242,7 +235,9 @@ def read_source(file: GivenFile) -> ImportedLaunches:
             f"{file.name}: a source page without instructions",
             remedy="Print it with --print-source sass or cuda,sass.",
         )
-    return ImportedLaunches.of_source(page, file.name)
+    without_metrics = pd.DataFrame(columns=list(LAUNCH_COLUMNS))
+    kernels = _listed_kernels(file.name, page.listings)
+    return ImportedLaunches(without_metrics, page.notices, kernels)
 
 
 def read_text(file: GivenFile) -> ImportedLaunches:
@@ -282,7 +277,7 @@ def read_report(file: GivenFile) -> ImportedLaunches:
         table = read_ncu_csv(pages[LAUNCHES])
         listings, notices = _listings(pages[SASS], pages[SOURCE], table.launches)
     read = ImportedLaunches.of(table, file.name)
-    kernels = listed_kernels(file.name, listings)
+    kernels = _listed_kernels(file.name, listings)
     return replace(read, kernels=kernels, notices=(*read.notices, *notices))
 
 
@@ -290,7 +285,7 @@ def _by_module(module: Any, file: GivenFile) -> ImportedLaunches:
     with file.unpacked() as report:
         page, listings = report_pages_by(module, report, file.name)
     read = ImportedLaunches.of(parse_ncu_csv(page, file.name), file.name)
-    return replace(read, kernels=listed_kernels(file.name, listings))
+    return replace(read, kernels=_listed_kernels(file.name, listings))
 
 
 def _no_ncu(file: GivenFile, error: EnvironmentUnusable) -> EnvironmentUnusable:
