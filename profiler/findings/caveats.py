@@ -16,15 +16,16 @@ from profiler.analyse.summary import SlowVisits
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import (
     FEWEST_BLOCKS,
-    BuildResult,
     Cell,
     CellStatus,
     Environment,
     Outcome,
+    Plan,
     SessionKind,
 )
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.problem_names import short_names
+from profiler.run_folder.load.report import Report
 
 Values = dict[str, str | int | float]
 
@@ -44,47 +45,41 @@ _SHOWN = 4
 """Names in a sentence before it says how many more there are."""
 
 
-def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
-    *,
-    cells: Sequence[Cell],
-    statuses: Mapping[str, CellStatus],
-    builds: Sequence[BuildResult],
-    samples: pd.DataFrame,
-    environment: Environment,
-    judges: tuple[Judge, Judge],
-    recompiled: bool = False,
-) -> tuple[Notice, ...]:
+def caveats(report: Report, judges: tuple[Judge, Judge]) -> tuple[Notice, ...]:
     """Every caveat of a run, the ones that cost most first.
 
-    Problems have their short names, as on the page.
-
-    `judges`: of the blocks in which every cell was measured, and of the final. `recompiled`:
-    whether each block was compiled anew.
+    Problems have their short names, as on the page. `judges`: of the blocks in which every cell was
+    measured, and of the final.
     """
-    names = [cell for cell, status in statuses.items() if status.outcome in _USABLE]
+    names = list(_usable(report))
+    samples = report.measured.samples
     usable = samples[samples["cell"].isin(names)]
     timing, final = (judge.times[judge.times["cell"].isin(names)] for judge in judges)
-    baseline, delta = judges[0].baseline, judges[0].rules.delta
     return (
-        *_failed(statuses),
-        *_wrong(statuses),
-        *_other_types(cells, statuses, baseline),
-        *_less_exact(cells, statuses, baseline),
-        *_other_environments(cells),
-        *_draws(cells, statuses, timing, recompiled=recompiled),
-        *_not_measured(statuses),
-        *_missing_metrics(statuses),
+        *_failed(report.statuses),
+        *_wrong(report.statuses),
+        *_other_types(report),
+        *_less_exact(report),
+        *_other_environments(report.plan),
+        *_draws(report, timing),
+        *_not_measured(report.statuses),
+        *_missing_metrics(report),
         *_missing_values(usable),
         *_disagreeing_parts(usable),
-        *_few_blocks(samples, statuses),
-        *_no_baseline(cells, statuses, baseline),
-        *_noise(judges[0], timing, cells),
-        *_mixed(timing, cells),
-        *_shift(timing, final, cells, baseline, delta),
-        *_clocks(environment),
-        *_clocks_differ(usable, cells, baseline),
-        *_aliases(cells, builds),
+        *_few_blocks(usable),
+        *_no_baseline(report),
+        *_noise(judges[0], timing, report.plan),
+        *_mixed(timing, report.plan),
+        *_shift(timing, final, judges[0].rules.delta, report.plan),
+        *_clocks(report.environment),
+        *_clocks_differ(usable, report.plan),
+        *_aliases(report),
     )
+
+
+def _usable(report: Report) -> dict[str, CellStatus]:
+    """Statuses of the cells that are ranked, by id."""
+    return {id_: status for id_, status in report.statuses.items() if status.outcome in _USABLE}
 
 
 def _failed(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
@@ -103,13 +98,11 @@ def _wrong(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
         yield Notice(NoticeKind.WRONG_RESULTS, {"count": len(wrong), "cells": _some(wrong)})
 
 
-def _other_types(
-    cells: Sequence[Cell], statuses: Mapping[str, CellStatus], baseline: str | None
-) -> Iterable[Notice]:
+def _other_types(report: Report) -> Iterable[Notice]:
     """Variants whose results have other dtypes than the baseline's at the same problem."""
-    usable = {id_: status for id_, status in statuses.items() if status.outcome in _USABLE}
-    dtypes = {id_: ", ".join(status.result_dtypes) for id_, status in usable.items()}
-    expected = {c.problem.id: dtypes.get(c.id, "") for c in cells if c.variant.id == baseline}
+    cells = report.plan.cells
+    dtypes = {id_: ", ".join(status.result_dtypes) for id_, status in _usable(report).items()}
+    expected = {cell.problem.id: dtypes.get(cell.id, "") for cell in _of_baseline(report.plan)}
     variants: dict[tuple[str, str], dict[str, None]] = {}
     for cell in cells:
         types = dtypes.get(cell.id, ""), expected.get(cell.problem.id, "")
@@ -123,16 +116,12 @@ def _other_types(
         yield Notice(NoticeKind.RESULTS_OF_OTHER_TYPES, {"results": results})
 
 
-def _less_exact(
-    cells: Sequence[Cell], statuses: Mapping[str, CellStatus], baseline: str | None
-) -> Iterable[Notice]:
+def _less_exact(report: Report) -> Iterable[Notice]:
     """Variants with results of the baseline's types whose errors no order of adding explains."""
-    usable = {id_: status for id_, status in statuses.items() if status.outcome in _USABLE}
-    usual = {
-        c.problem.id: usable[c.id] for c in cells if c.variant.id == baseline and c.id in usable
-    }
+    usable = _usable(report)
+    usual = {cell.problem.id: usable.get(cell.id) for cell in _of_baseline(report.plan)}
     factors: dict[str, float] = {}
-    for cell in cells:
+    for cell in report.plan.cells:
         status, other = usable.get(cell.id), usual.get(cell.problem.id)
         if status is None or other is None or status.result_dtypes != other.result_dtypes:
             continue
@@ -145,9 +134,9 @@ def _less_exact(
         yield Notice(NoticeKind.LESS_EXACT, values)
 
 
-def _other_environments(cells: Sequence[Cell]) -> Iterable[Notice]:
+def _other_environments(plan: Plan) -> Iterable[Notice]:
     """Variants whose processes have variables of their own."""
-    variants = {cell.variant.label: cell.variant.env for cell in cells if cell.variant.env}
+    variants = {cell.variant.label: cell.variant.env for cell in plan.cells if cell.variant.env}
     if variants:
         named = [
             f"{label}: {' '.join(f'{name}={value}' for name, value in env.items())}"
@@ -156,11 +145,11 @@ def _other_environments(cells: Sequence[Cell]) -> Iterable[Notice]:
         yield Notice(NoticeKind.OTHER_ENVIRONMENTS, {"variants": _some(named)})
 
 
-def _mixed(timing: pd.DataFrame, cells: Sequence[Cell]) -> Iterable[Notice]:
+def _mixed(timing: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
     """Cells whose launches of one visit are of several kinds."""
     mixed = mixed_launches(timing)
     if mixed:
-        names = [f"{c.variant.label} at {c.problem.name}" for c in cells if c.id in mixed]
+        names = [_named(cell) for cell in plan.cells if cell.id in mixed]
         values: Values = {
             "count": len(mixed),
             "spread": f"{max(mixed.values()):.2g}",
@@ -169,34 +158,31 @@ def _mixed(timing: pd.DataFrame, cells: Sequence[Cell]) -> Iterable[Notice]:
         yield Notice(NoticeKind.MIXED_LAUNCHES, values)
 
 
-def _tuned_otherwise(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+def _tuned_otherwise(report: Report) -> Iterable[Notice]:
     """Cells that one session ran in another configuration than the session that timed them."""
-    usable = [cell for cell in cells if statuses[cell.id].outcome in _USABLE]
-    otherwise = [cell for cell in usable if statuses[cell.id].tuned_otherwise]
+    usable = _usable(report)
+    otherwise = [
+        cell for cell in report.plan.cells if cell.id in usable and usable[cell.id].tuned_otherwise
+    ]
     if otherwise:
         sessions = dict.fromkeys(
-            name for cell in otherwise for name in statuses[cell.id].tuned_otherwise
+            name for cell in otherwise for name in usable[cell.id].tuned_otherwise
         )
         values: Values = {
             "count": len(otherwise),
-            "total": sum(bool(statuses[cell.id].tuned) for cell in usable),
+            "total": sum(bool(status.tuned) for status in usable.values()),
             "sessions": ", ".join(sessions),
-            "cells": _some([f"{cell.variant.label} at {cell.problem.name}" for cell in otherwise]),
+            "cells": _some([_named(cell) for cell in otherwise]),
         }
         yield Notice(NoticeKind.TUNED_OTHERWISE, values)
 
 
-def _draws(
-    cells: Sequence[Cell],
-    statuses: Mapping[str, CellStatus],
-    times: pd.DataFrame,
-    *,
-    recompiled: bool,
-) -> Iterable[Notice]:
+def _draws(report: Report, times: pd.DataFrame) -> Iterable[Notice]:
     """Cells that an autotuner made one of several programs of; or once more in each block."""
+    recompiled = any(session.recompiles for session in report.plan.sessions)
     if not recompiled:
-        yield from _tuned_otherwise(cells, statuses)
-    drawn = sum(s.outcome in _USABLE and s.is_drawn for s in statuses.values())
+        yield from _tuned_otherwise(report)
+    drawn = sum(status.is_drawn for status in _usable(report).values())
     if drawn and recompiled:
         yield Notice(NoticeKind.DRAWS, {"count": drawn, "blocks": times["block"].nunique()})
     elif drawn:
@@ -209,14 +195,14 @@ def _not_measured(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
         yield Notice(NoticeKind.NOT_MEASURED, {"count": count, "total": len(statuses)})
 
 
-def _missing_metrics(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+def _missing_metrics(report: Report) -> Iterable[Notice]:
     """Metrics that measured cells lack; one that failed half-way has a notice already.
 
     What the runner says of a cell is left out: a version that compiles nothing has no compile time,
     and on a CPU nobody counts buffers. The cell names it all the same.
     """
-    usable = [s.missing_metrics for s in statuses.values() if s.outcome in _USABLE]
-    lacking = [lost for lost in map(_collected, usable) if lost]
+    usable = _usable(report).values()
+    lacking = [lost for status in usable if (lost := _collected(status.missing_metrics))]
     names = dict.fromkeys(name for lost in lacking for name in lost)
     if names:
         values: Values = {"metrics": ", ".join(names), "count": len(lacking)}
@@ -271,35 +257,29 @@ def _collected(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in runner_metrics)
 
 
-def _few_blocks(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+def _few_blocks(samples: pd.DataFrame) -> Iterable[Notice]:
     """Fewest blocks of any cell that is ranked; one that failed half-way has a notice already."""
-    ranked = [cell for cell, s in statuses.items() if s.outcome in _USABLE]
-    timing = samples[(samples["kind"] == SessionKind.TIMING.value) & samples["cell"].isin(ranked)]
+    timing = samples[samples["kind"] == SessionKind.TIMING.value]
     if len(timing):
         blocks = int(timing.groupby("cell")["block"].nunique().min())
         if blocks < FEWEST_BLOCKS:
             yield Notice(NoticeKind.FEW_BLOCKS, {"blocks": blocks, "needed": FEWEST_BLOCKS})
 
 
-def _no_baseline(
-    cells: Sequence[Cell], statuses: Mapping[str, CellStatus], baseline: str | None
-) -> Iterable[Notice]:
-    if baseline is None:
+def _no_baseline(report: Report) -> Iterable[Notice]:
+    plan, usable = report.plan, _usable(report)
+    if plan.baseline is None:
         return
-    names = _names(cells)
-    measured = {cell.problem.id for cell in cells if statuses[cell.id].outcome in _USABLE}
-    good = {
-        cell.problem.id
-        for cell in cells
-        if cell.variant.id == baseline and statuses[cell.id].outcome in _USABLE
-    }
+    names = _names(plan)
+    measured = {cell.problem.id for cell in plan.cells if cell.id in usable}
+    good = {cell.problem.id for cell in _of_baseline(plan) if cell.id in usable}
     lacking = [name for problem, name in names.items() if problem in measured - good]
     if lacking:
-        values = {"baseline": baseline, "problems": _some_or_count(lacking, len(names))}
+        values = {"baseline": plan.baseline, "problems": _some_or_count(lacking, len(names))}
         yield Notice(NoticeKind.NO_BASELINE, values)
 
 
-def _noise(judge: Judge, times: pd.DataFrame, cells: Sequence[Cell]) -> Iterable[Notice]:
+def _noise(judge: Judge, times: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
     """Where the baseline varies by more than the margin, or nobody looked.
 
     With fewer blocks than a verdict needs another notice says so already.
@@ -313,7 +293,7 @@ def _noise(judge: Judge, times: pd.DataFrame, cells: Sequence[Cell]) -> Iterable
     if not judged:
         return
     effects = np.expm1(judge.floors["duration_ns"].reindex(judged))
-    names = _names(cells)
+    names = _names(plan)
     unknown = [names[problem] for problem in judged if np.isnan(effects[problem])]
     if unknown:
         values: Values = {"problems": _all_or_some(unknown, judged), "margin": _percent(delta)}
@@ -330,20 +310,14 @@ def _noise(judge: Judge, times: pd.DataFrame, cells: Sequence[Cell]) -> Iterable
         yield Notice(NoticeKind.NOISE_FLOOR_ABOVE_MARGIN, values)
 
 
-def _shift(
-    timing: pd.DataFrame,
-    final: pd.DataFrame,
-    cells: Sequence[Cell],
-    baseline: str | None,
-    delta: float,
-) -> Iterable[Notice]:
+def _shift(timing: pd.DataFrame, final: pd.DataFrame, delta: float, plan: Plan) -> Iterable[Notice]:
     """Where the baseline itself took longer or shorter in the final."""
-    before, after = (_baseline_medians(times, baseline) for times in (timing, final))
+    before, after = (_baseline_medians(times, plan.baseline) for times in (timing, final))
     shifts = (after / before - 1).dropna()
     beyond = shifts[shifts.abs() > delta]
     if beyond.empty:
         return
-    names = _names(cells)
+    names = _names(plan)
     worst = str(beyond.abs().idxmax())
     values: Values = {
         "problems": _all_or_some([names[str(problem)] for problem in beyond.index], shifts),
@@ -370,7 +344,7 @@ def slow_visits_notice(cells: Sequence[Cell], slow: Mapping[str, SlowVisits]) ->
     p95 = visits.p95 / visits.median
     more = f"; {others} more cells of the answer have such visits" if others > 1 else ""
     values: Values = {
-        "cell": f"{worst.variant.label} at {worst.problem.name}",
+        "cell": _named(worst),
         "count": visits.count,
         "visits": visits.visits,
         "factor": _times(visits.factor),
@@ -391,9 +365,9 @@ def _percent(effect: float) -> str:
     return f"{100 * effect:.2f}\u202f%"
 
 
-def _names(cells: Sequence[Cell]) -> Mapping[str, str]:
+def _names(plan: Plan) -> Mapping[str, str]:
     """Short names of the problems, by their id."""
-    return short_names(tuple({cell.problem.id: cell.problem for cell in cells}.values()))
+    return short_names(plan.problems)
 
 
 def _all_or_some(names: Sequence[str], among: Sequence[object] | pd.Series[float]) -> str:
@@ -415,13 +389,11 @@ def _clocks(environment: Environment) -> Iterable[Notice]:
         yield Notice(NoticeKind.UNLOCKED_CLOCKS, {"clock_control": "none"})
 
 
-def _clocks_differ(
-    samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None
-) -> Iterable[Notice]:
+def _clocks_differ(samples: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
     """Cells whose SM clock is another than the baseline's: ratios of times are none of cycles."""
     clocks = cell_clocks(samples).to_dict()
-    baselines = {cell.problem.id: cell.id for cell in cells if cell.variant.id == baseline}
-    pairs = [(cell, baselines.get(cell.problem.id, cell.id)) for cell in cells]
+    baselines = {cell.problem.id: cell.id for cell in _of_baseline(plan)}
+    pairs = [(cell, baselines.get(cell.problem.id, cell.id)) for cell in plan.cells]
     ratios = [
         (float(clocks[cell.id] / clocks[other]), cell, other)
         for cell, other in pairs
@@ -435,23 +407,31 @@ def _clocks_differ(
             "limit": f"{100 * CLOCKS_DIFFER:.0f} %",
             "count": len(differing),
             "total": len(ratios),
-            "cell": f"{cell.variant.label} at {cell.problem.name}",
+            "cell": _named(cell),
             "clocks": f"{clocks[cell.id]:.3f} GHz against {clocks[other]:.3f} GHz",
             "ratio": f"{ratio:.3f}\u00d7",
         }
         yield Notice(NoticeKind.CLOCKS_DIFFER, values)
 
 
-def _aliases(cells: Sequence[Cell], builds: Sequence[BuildResult]) -> Iterable[Notice]:
-    names = {cell.variant.id: cell.variant.label for cell in cells}
+def _aliases(report: Report) -> Iterable[Notice]:
+    names = {variant.id: variant.label for variant in report.plan.variants}
     pairs = [
         f"{names.get(build.variant, build.variant)} = "
         f"{names.get(build.duplicate_of, build.duplicate_of)}"
-        for build in builds
+        for build in report.builds
         if build.duplicate_of is not None
     ]
     if pairs:
         yield Notice(NoticeKind.DUPLICATE_CODE, {"count": len(pairs), "pairs": ", ".join(pairs)})
+
+
+def _of_baseline(plan: Plan) -> list[Cell]:
+    return [cell for cell in plan.cells if cell.variant.id == plan.baseline]
+
+
+def _named(cell: Cell) -> str:
+    return f"{cell.variant.label} at {cell.problem.name}"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -513,15 +513,7 @@ class _Finder:
     def _notices(self, slow: Notice | None) -> tuple[Notice, ...]:
         """Notices of reading the run, and caveats of its numbers; `slow`: of slow visits."""
         report = self.report
-        run_caveats = caveats(
-            cells=report.plan.cells,
-            statuses=report.statuses,
-            builds=report.builds,
-            samples=report.measured.samples,
-            environment=report.environment,
-            judges=self.judges,
-            recompiled=any(session.recompiles for session in report.plan.sessions),
-        )
+        run_caveats = caveats(report, self.judges)
         if report.execution.replay:
             run_caveats = tuple(map(_of_recording, run_caveats))
         replayed = [notice for notice in report.notices if notice.kind is NoticeKind.REPLAYED]

@@ -1,6 +1,7 @@
 """What a reader must know first, as typed notices."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -15,8 +16,10 @@ from profiler.model import (
     CellStatus,
     Environment,
     Outcome,
+    Plan,
     Problem,
     SessionKind,
+    SessionPlan,
     TunedConfig,
     Variant,
 )
@@ -74,15 +77,15 @@ def found():
             Judge(times_of(samples, cells, kind), baseline, Rules(delta=delta))
             for kind in (SessionKind.TIMING, SessionKind.FINAL)
         )
-        notices = caveats(
-            cells=cells,
+        session = SessionPlan("timing", "ncu", SessionKind.TIMING, (), (), recompiles=recompiled)
+        report = SimpleNamespace(
+            plan=Plan("e", 0, tuple(cells), (), (session,), baseline),
             statuses=statuses,
             builds=builds,
-            samples=samples,
+            measured=SimpleNamespace(samples=samples),
             environment=environment or Environment(),
-            judges=(timing, final),
-            recompiled=recompiled,
         )
+        notices = caveats(report, (timing, final))
         assert all(text(notice) for notice in notices)
         by_kind = {notice.kind: notice.values for notice in notices}
         assert len(by_kind) == len(notices)
