@@ -47,38 +47,18 @@ class SourceBlock:
     line_texts: list[str | None] = field(default_factory=list)
 
 
-@dataclass
 class SourceRows:
     """Tables of a file, in its order."""
 
-    blocks: list[SourceBlock] = field(default_factory=list)
-    texts: dict[str, dict[int, str]] = field(default_factory=dict)
-    """Source text by file and line, wherever a page prints it."""
-    messages: dict[str, None] = field(default_factory=dict)
-    """Distinct lines of the tool."""
-    bad_rows: int = 0
-    first_bad_line: int = 0
-    truncated: bool = False
-
-    @property
-    def instructions(self) -> int:
-        """Number of instruction rows."""
-        return sum(len(block.rows) for block in self.blocks)
-
-
-def read_rows(source: Path | bytes, name: str) -> SourceRows:
-    """Tables of a source page; raises ParseError where not one line can be read."""
-    with opened(source) as stream:
-        reader = _Reader(LineSource(stream, name))
-        reader.read()
-    return reader.tables
-
-
-class _Reader:
-    """Walks over the lines of a page."""
-
     def __init__(self, source: LineSource) -> None:
-        self.tables = SourceRows()
+        self.blocks: list[SourceBlock] = []
+        self.texts: dict[str, dict[int, str]] = {}
+        """Source text by file and line, wherever a page prints it."""
+        self.messages: dict[str, None] = {}
+        """Distinct lines of the tool."""
+        self.bad_rows = 0
+        self.first_bad_line = 0
+        self.truncated = False
         self._source = source
         self._kernel: str | None = None
         self._file: str | None = None
@@ -89,15 +69,20 @@ class _Reader:
         self._line: int | None = None
         self._text: str | None = None
 
+    @property
+    def instructions(self) -> int:
+        """Number of instruction rows."""
+        return sum(len(block.rows) for block in self.blocks)
+
     def read(self) -> None:
         """Read all lines."""
         for line in self._source:
             self._take(line.decode("utf-8", "replace").strip())
-        self.tables.truncated |= self._source.damaged
+        self.truncated |= self._source.damaged
 
     def _take(self, line: str) -> None:
         if line.startswith("=="):
-            self.tables.messages.setdefault(line)
+            self.messages.setdefault(line)
         elif line.startswith('"'):
             body = _body(line)
             if body is None:
@@ -108,10 +93,10 @@ class _Reader:
     def _reject(self) -> None:
         """Count a row that does not fit; the last line of a file that was cut is none."""
         if self._source.open_end:
-            self.tables.truncated = True
+            self.truncated = True
         elif self._block is not None or self._in_text:
-            self.tables.bad_rows += 1
-            self.tables.first_bad_line = self.tables.first_bad_line or self._source.number
+            self.bad_rows += 1
+            self.first_bad_line = self.first_bad_line or self._source.number
 
     def _is_title(self, body: str) -> bool:
         """Take a line that names the kernel or the file of what follows."""
@@ -142,7 +127,7 @@ class _Reader:
         self._text_at = cells.index("Source")
         self._block = SourceBlock(self._kernel, self._file, tuple(cells))
         self._line = self._text = None
-        self.tables.blocks.append(self._block)
+        self.blocks.append(self._block)
         return True
 
     def _add(self, body: str) -> None:
@@ -157,7 +142,7 @@ class _Reader:
         if number is None or not separator or self._source.open_end:
             self._reject()
         elif self._file is not None:
-            self.tables.texts.setdefault(self._file, {})[number] = text
+            self.texts.setdefault(self._file, {})[number] = text
 
     def _add_row(self, block: SourceBlock, body: str) -> None:
         row = self._fitted(block, body)
@@ -198,7 +183,7 @@ class _Reader:
         self._line = _line_number(row[0])
         self._text = row[self._text_at]
         if self._line is not None and self._file is not None:
-            self.tables.texts.setdefault(self._file, {})[self._line] = self._text
+            self.texts.setdefault(self._file, {})[self._line] = self._text
 
 
 def _body(line: str) -> str | None:
@@ -212,3 +197,11 @@ def _body(line: str) -> str | None:
 
 def _line_number(cell: str) -> int | None:
     return int(cell) if cell.isascii() and cell.isdecimal() and len(cell) < 10 else None
+
+
+def read_rows(source: Path | bytes, name: str) -> SourceRows:
+    """Tables of a source page; raises ParseError where not one line can be read."""
+    with opened(source) as stream:
+        rows = SourceRows(LineSource(stream, name))
+        rows.read()
+    return rows
