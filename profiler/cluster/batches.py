@@ -18,14 +18,14 @@ from profiler.errors import ProfilerError
 from profiler.model import Environment
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.run_folder.workers import worker_of
-from profiler.search.live.journal import (
+from profiler.search.journal import (
     Evaluated,
     LookedAgain,
     RunnerEnded,
     WorkerJoined,
     read_records,
 )
-from profiler.search.live.state import LiveSearch
+from profiler.search.live_search import LiveSearch
 from profiler.sessions.search.loop import (
     LOOK_EVERY,
     MOST_AHEAD,

@@ -40,7 +40,7 @@ from profiler.planning.space import space_of
 from profiler.run_folder.documents import checked_dataclass
 from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder, write_bytes
 from profiler.run_folder.workers import note_environment
-from profiler.search.live.journal import LookedAgain, RunnerEnded, SearchJournal
+from profiler.search.journal import LookedAgain, RunnerEnded, SearchJournal
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, measure_in

@@ -18,8 +18,8 @@ from profiler.run_folder.folder import RUN_FILE, SEARCH_JOURNAL_FILE, TOOL_REPOR
 from profiler.run_folder.redact import MACHINE_FILE
 from profiler.run_folder.seconds import SECONDS_FILE
 from profiler.run_folder.workers import WORKERS_FILE
-from profiler.search.live.estimates import Noise
-from profiler.search.live.journal import Terms
+from profiler.search.estimates import Noise
+from profiler.search.journal import Terms
 
 WITHOUT_EXPLANATIONS = "collect.explain=false"
 """Override: what is explained depends on all problems, and so it is decided by the coordinator."""

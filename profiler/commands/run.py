@@ -390,7 +390,7 @@ def _recorded_part(plan: Plan, recording: RunFolder) -> tuple[Plan, tuple[Notice
 
 def _recorded_plan(planned: PlannedExperiment, recording: RunFolder) -> Plan:
     """Plan of what the search of a recording left to be measured."""
-    from profiler.search.live.journal import read_search
+    from profiler.search.journal import read_search
 
     search = read_search(recording.path / SEARCH_JOURNAL_FILE)
     finished = None if search is None else search.finished

@@ -75,7 +75,7 @@ CSV_FILE = "ncu.csv"
 EXPLAIN_FILES = ("rules.csv", "sass.csv", "source.csv", "series.json")
 """Pages of the report of an explain session, and what was sampled inside its launches."""
 SEARCH_JOURNAL_FILE = "search/journal.jsonl"
-"""What a search proposed, and what came of it (`profiler.search.live`)."""
+"""What a search proposed, and what came of it (`profiler.search.journal`)."""
 COMPILED_FOLDER = "compiled"
 SOURCES_FILE = "sources.json"
 TOOL_REPORT_FILE = "report.ncu-rep"

@@ -40,7 +40,7 @@ from profiler.planning.spec import load_spec
 from profiler.render.page import render_page
 from profiler.run_folder.folder import RunFolder
 from profiler.runner import protocol
-from profiler.search.live.journal import read_search
+from profiler.search.journal import read_search
 from profiler.search.t1 import read_t1
 from profiler.search.t4 import read_t4
 from profiler.sessions.forecasts.session_costs import read_costs

@@ -12,7 +12,7 @@ from profiler.errors import UsageError
 from profiler.findings.kinds.search import SearchPartDocument, find_search
 from profiler.model import BuildResult, Outcome, SearchPlan, Variant
 from profiler.run_folder.archive import open_run
-from profiler.search.live.estimates import (
+from profiler.search.estimates import (
     Estimate,
     block_values,
     coverage,
@@ -20,7 +20,7 @@ from profiler.search.live.estimates import (
     finalists,
     parameter_importance,
 )
-from profiler.search.live.journal import (
+from profiler.search.journal import (
     Evaluated,
     LookedAgain,
     Proposed,
@@ -30,7 +30,7 @@ from profiler.search.live.journal import (
     search_record,
     with_origin,
 )
-from profiler.search.live.state import LiveSearch
+from profiler.search.live_search import LiveSearch
 from profiler.sessions.search.bench import Block, Subject, SubjectFailedError
 from profiler.sessions.search.evaluator import BLOCKS
 from profiler.sessions.search.loop import LOOK_EVERY, BackgroundBuilds, Lookahead, SearchLoop

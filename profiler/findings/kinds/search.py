@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.model import Outcome, Params
-from profiler.search.live.estimates import (
+from profiler.search.estimates import (
     CONFIDENCE,
     Coverage,
     Estimate,
@@ -21,7 +21,7 @@ from profiler.search.live.estimates import (
     looks_by_variant,
     parameter_importance,
 )
-from profiler.search.live.journal import SearchRecord, WorkerJoined
+from profiler.search.journal import SearchRecord, WorkerJoined
 
 
 @dataclass(frozen=True)

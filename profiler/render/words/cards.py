@@ -65,7 +65,7 @@ from profiler.render.words.verdicts import (
     word_of_all,
 )
 from profiler.render.words.why import part_words, roof_parts, roof_words
-from profiler.search.live.estimates import CONFIDENCE
+from profiler.search.estimates import CONFIDENCE
 
 _MEMORY_ROOFS = frozenset({"dram", "l2", "l1"})
 _NO_COUNTERS = "what tells why is counted on a GPU"

@@ -46,7 +46,7 @@ from profiler.run_folder.load.report import (
 )
 from profiler.run_folder.redact import Redaction, without_private
 from profiler.run_folder.seconds import session_seconds
-from profiler.search.live.journal import SearchRecord, read_search
+from profiler.search.journal import SearchRecord, read_search
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from profiler.model import BuildResult, CellStatus, Environment, Plan, Span
 from profiler.notices import Notice
 from profiler.parse.stamps import KernelStamps
 from profiler.planning.page_kinds import PAGE_KINDS, PageKind
-from profiler.search.live.journal import SearchRecord
+from profiler.search.journal import SearchRecord
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.loaded import Loaded
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.redact import private_names, public_environment
-from profiler.search.live.journal import SearchRecord, read_search
+from profiler.search.journal import SearchRecord, read_search
 from profiler.sessions.attempt import journal_visits
 from profiler.sessions.builds.libraries import stamped_variants
 from profiler.sessions.builds.plan_builds import as_built

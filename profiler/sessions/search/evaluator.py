@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.model import Outcome
-from profiler.search.live.estimates import Estimate, Noise, block_values, estimate
-from profiler.search.live.journal import Evaluated
+from profiler.search.estimates import Estimate, Noise, block_values, estimate
+from profiler.search.journal import Evaluated
 from profiler.sessions.search.bench import Bench, Block, Subject, SubjectFailedError
 
 BLOCKS = 4

@@ -16,8 +16,8 @@ from profiler.model import BuildResult, Outcome, SearchPlan, Variant
 from profiler.planning.plan import judged_plan
 from profiler.run_folder.folder import RunFolder, newest_run
 from profiler.run_folder.seconds import SEARCHES
-from profiler.search.live.journal import Evaluated, Terms
-from profiler.search.live.state import LiveSearch
+from profiler.search.journal import Evaluated, Terms
+from profiler.search.live_search import LiveSearch
 from profiler.sessions.builds.plan_builds import build_all
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.measure import (

@@ -13,8 +13,8 @@ from functools import cached_property
 from profiler.kernels.build import watched_files
 from profiler.model import BuildResult, Outcome, SearchPlan, Variant
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
-from profiler.search.live.journal import Evaluated, SearchJournal, Terms, read_search
-from profiler.search.live.state import LiveSearch
+from profiler.search.journal import Evaluated, SearchJournal, Terms, read_search
+from profiler.search.live_search import LiveSearch
 from profiler.search.space import SearchSpace
 from profiler.sessions.builds.plan_builds import build_plan
 from profiler.sessions.execution import Execution

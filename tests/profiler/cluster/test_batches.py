@@ -18,8 +18,8 @@ from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.model import BuildResult, Environment, Outcome, SearchPlan
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, RunRecord, Worker
 from profiler.run_folder.workers import note_environment
-from profiler.search.live.journal import Evaluated, LookedAgain, SearchJournal, Terms
-from profiler.search.live.state import LiveSearch
+from profiler.search.journal import Evaluated, LookedAgain, SearchJournal, Terms
+from profiler.search.live_search import LiveSearch
 from profiler.sessions.search.loop import Built
 
 VARIANTS = {f"x={x}": {"x": x} for x in range(40)}

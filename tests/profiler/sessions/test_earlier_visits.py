@@ -24,7 +24,7 @@ from profiler.model import BuildResult, Visit
 from profiler.planning.plan import make_plan
 from profiler.planning.spec import load_spec
 from profiler.runner import protocol
-from profiler.search.live.journal import Evaluated, Finished, Proposed
+from profiler.search.journal import Evaluated, Finished, Proposed
 from profiler.sessions.builds.libraries import is_as_built
 from profiler.sessions.execution import Execution
 from profiler.sessions.forecasts import earlier_visits as machines

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from profiler.model import Params
-from profiler.search.live.estimates import (
+from profiler.search.estimates import (
     Estimate,
     Noise,
     block_values,
@@ -16,7 +16,7 @@ from profiler.search.live.estimates import (
     finalists,
     looks_by_variant,
 )
-from profiler.search.live.journal import (
+from profiler.search.journal import (
     Evaluated,
     Finished,
     LookedAgain,

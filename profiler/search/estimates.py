@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.search.live.journal import SearchRecord
+from profiler.search.journal import SearchRecord
 from profiler.search.space import Parameter, Value
 
 GEOMEAN, WORST = "geomean", "worst"

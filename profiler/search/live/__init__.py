@@ -1,1 +1,0 @@
-"""What a live search knows: its journal, its noise, and what follows from both; no process."""
