@@ -73,20 +73,14 @@ def _by_text(params: Params) -> frozenset[tuple[str, str]]:
 
 def _values(variants: Iterable[Variant]) -> Mapping[str, list[Any]]:
     """Distinct values of each parameter in the plan; `_ABSENT` where a variant lacks it."""
-    variants = tuple(variants)
-    names = dict.fromkeys(name for variant in variants for name in variant.params)
-    values: dict[str, list[Any]] = {name: [] for name in names}
-    for variant in variants:
-        for name, seen in values.items():
-            value = variant.params.get(name, _ABSENT)
-            if not any(_same(value, other) for other in seen):
-                seen.append(value)
-    return values
-
-
-def _same(left: object, right: object) -> bool:
-    """Equal and of one type: `1`, `1.0` and `true` are different parameters."""
-    return type(left) is type(right) and left == right
+    of_variants = [variant.params for variant in variants]
+    names = dict.fromkeys(name for params in of_variants for name in params)
+    return {
+        name: [
+            *{repr(v): v for v in (params.get(name, _ABSENT) for params in of_variants)}.values()
+        ]
+        for name in names
+    }
 
 
 def _compiled(
