@@ -8,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.findings.findings import Findings
-from profiler.findings.roof_lines import (
+from profiler.findings.counters import (
     OwnRoof,
     RoofLine,
     counted_operations,
@@ -17,6 +16,7 @@ from profiler.findings.roof_lines import (
     own_roof,
     roof_lines,
 )
+from profiler.findings.findings import Findings
 from profiler.model import Cell, Problem, Variant
 from profiler.render.figures import charts
 from profiler.render.figures import roofline_drawing as drawing

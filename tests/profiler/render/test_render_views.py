@@ -9,8 +9,8 @@ import pytest
 from synthetic_report import make_report, problems, unmeasured, without
 
 from profiler.analyse.verdicts import Reason
+from profiler.findings.counters import level_bytes, roof_lines
 from profiler.findings.find import find
-from profiler.findings.roof_lines import level_bytes, roof_lines
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import label
 from profiler.model import CellStatus, Outcome, Problem, Verdict
