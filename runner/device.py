@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import torch
 
-_DELAY_CYCLES = 10_000_000
-"""About 5 ms: longer than the host takes to queue some copies and a launch."""
+_CYCLES_PER_S = 2e9
+"""About the clock of a GPU."""
 _L2_SIZES = 3
 """How many times the size of the L2 cache is read; on an H100 twice was enough."""
 _PERSISTING = 8
@@ -60,8 +60,8 @@ class Device(ABC):
         self.wait()
 
     @abstractmethod
-    def delay(self) -> None:
-        """Keep the stream of the launches busy for some milliseconds, where there is one."""
+    def delay(self, seconds: float) -> None:
+        """Keep the stream of the launches busy for so long, where there is one."""
 
     @abstractmethod
     def move_memory(self, key: str) -> None:
@@ -97,7 +97,7 @@ class CpuDevice(Device):
         """Function that empties nothing: the caches belong to all that runs on the processor."""
         return lambda: None
 
-    def delay(self) -> None:
+    def delay(self, seconds: float) -> None:
         """Nothing runs beside the host."""
 
     def move_memory(self, key: str) -> None:
@@ -180,9 +180,9 @@ class CudaDevice(Device):
             "device__attribute_l2_cache_size": gpu.L2_cache_size,
         }
 
-    def delay(self) -> None:
+    def delay(self, seconds: float) -> None:
         """Keep the current stream busy; launches are queued behind it."""
-        torch.cuda._sleep(_DELAY_CYCLES)  # type: ignore[no-untyped-call]  # torch's own
+        torch.cuda._sleep(int(seconds * _CYCLES_PER_S))  # type: ignore[no-untyped-call]  # torch's own
 
     def free_share(self) -> float:
         """Free memory, that of the allocator's free blocks included, by all there is."""

@@ -9,6 +9,7 @@ shuffled results, and the right result is made only when every variant has launc
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,12 @@ memory, and a result that was kept is wrong almost everywhere."""
 SLACK = 4.0
 """How many times the tolerance an element may be off: bounds were set with values of another
 seed."""
+
+_DELAY = 10.0
+"""How many times as long as it takes to queue a fill for each input the stream of launches is busy:
+longer than the host takes to queue the copies and a launch."""
+_LEAST_DELAY_S, _MOST_DELAY_S = 0.001, 0.005
+"""Under ncu each takes almost a millisecond to be queued."""
 
 _MOST_PARTS = 10_000
 """Objects that inputs are searched for tensors in."""
@@ -103,9 +110,11 @@ class Renewal:
             outputs = self._launch(launch)
         if outputs is not None:
             self._shuffle(check.as_tensors(outputs, "the result of the launch"))
+        began = time.monotonic()
         self._spoil()
+        queued_s = time.monotonic() - began
         device.wait()
-        device.delay()
+        device.delay(min(max(_LEAST_DELAY_S, _DELAY * queued_s), _MOST_DELAY_S))
         self._write()
         result = self._launch(launch)
         return getattr(launch, "outputs", None) if result is None else result

@@ -321,7 +321,7 @@ class BusyDevice(CpuDevice):
 
     def __init__(self, work):
         super().__init__()
-        self.delay = work
+        self.delay = lambda _: work()
 
 
 def test_work_that_does_not_wait_for_the_stream_reads_no_new_inputs():
