@@ -24,7 +24,6 @@ from profiler.machine.console import make_console
 from profiler.planning.matrix import expand
 from profiler.planning.plan import largest_group
 from profiler.planning.space import space_of
-from profiler.render.excerpts import metric_figure
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder, write_bytes
 from profiler.run_folder.load.report import Report
@@ -39,6 +38,8 @@ USUAL_METRICS = ("duration_ns", "cycles", "l2_hit_pct", "registers")
 
 def write_figures(request: FiguresRequest) -> ExitCode:
     """Write a file for each metric; raises UsageError for a metric or problem that is not there."""
+    from profiler.render.excerpts import metric_figure  # brings matplotlib, which no export needs
+
     findings = find(read_run(open_run(find_run(str(request.run_folder), request.reports))))
     measured = {metric.name for metric in findings.numbers.metrics}
     metrics = request.metrics or tuple(name for name in USUAL_METRICS if name in measured)
