@@ -189,7 +189,6 @@ def selected_plan(loaded: LoadedSpec, space: Space, only: str | None) -> Plan:
 
 def show_build(request: BuildRequest) -> ExitCode:
     """Compile and print the static facts; SOME_CELLS_FAILED where a variant does not compile."""
-    from profiler.machine.environment import resolved_architecture
     from profiler.sessions.builds.plan_builds import build_plan, without_effect
 
     arch_override = () if request.arch is None else (f"build.arch={request.arch}",)

@@ -177,7 +177,8 @@ def write_run(
         findings = find(report)
         document, page = write_results(findings, folder, page=not request.no_report)
     if seconds is not None:
-        _write_seconds(RunFolder(folder), seconds)
+        run = RunFolder(folder)  # what came after its sessions is in no file yet
+        run.write_seconds(run.seconds()[:-1], seconds.spans)
         keep_answers(request.out, folder, document, reporter.warn)
     write_index(request.out, reporter.warn, {folder: document})
     return WrittenRun(
@@ -266,11 +267,6 @@ def _warn_of_replay(run: RunFolder, reporter: ProgressReporter) -> None:
 
 
 # ---- measuring -----------------------------------------------------------------------------------
-
-
-def _write_seconds(run: RunFolder, seconds: SecondsRecorder) -> None:
-    """Write the spans of this execution again, with what came after its sessions."""
-    run.write_seconds(run.seconds()[:-1], seconds.spans)
 
 
 def _measure(
