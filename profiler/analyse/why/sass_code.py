@@ -382,8 +382,8 @@ def _keys(listing: Listing) -> list[str]:
     """Instructions as they are compared, without the padding after the last one."""
     sass = listing.instructions[SASS].tolist()
     size = _size_without_padding(sass, listing.instructions[ADDRESS].tolist())
-    places = _Places.of(listing)
-    key_by_text = {text: _key(text, places) for text in set(sass)}
+    own = _own_numbers(listing)
+    key_by_text = {text: _key(text, *own) for text in set(sass)}
     return [key_by_text[text] for text in sass[:size]]
 
 
@@ -398,52 +398,41 @@ def _size_without_padding(sass: Sequence[str], addresses: Sequence[int]) -> int:
     return size
 
 
-@dataclass(frozen=True)
-class _Places:
-    """Numbers that are addresses of a listing: where it was loaded, and where its calls return."""
-
-    addresses: range
-    returns: frozenset[int]
-    """Offsets from the first instruction: a program keeps them in a register."""
-
-    @classmethod
-    def of(cls, listing: Listing) -> _Places:
-        addresses = listing.instructions[ADDRESS]
-        if addresses.empty:
-            return cls(range(0), frozenset())
-        first, last = int(addresses.iloc[0]), int(addresses.max())
-        calls = addresses[listing.instructions[OPCODE].str.startswith("CALL")]
-        returns = frozenset(int(address) - first + _INSTRUCTION_BYTES for address in calls)
-        return cls(range(first, last + _INSTRUCTION_BYTES + 1), returns)
-
-    def is_address(self, number: int) -> bool:
-        """Whether a number is an address of the loaded code."""
-        return self.addresses.start >= _LOADED and number in self.addresses
-
-    def is_moved_address(self, number: int) -> bool:
-        """Whether a number in a register is an address, either half of one, or a return offset."""
-        start, stop = self.addresses.start, self.addresses.stop
-        if number in self.returns or self.is_address(number):
-            return True
-        low = range(start % 2**32, start % 2**32 + (stop - start))
-        return start >= 2**32 and (number in low or number == start >> 32)
-
-
 _LOADED = 2**20
 """Addresses of code on a GPU are beyond; a disassembly that begins at 0 has offsets."""
 
 
-def _key(sass: str, places: _Places) -> str:
+def _own_numbers(listing: Listing) -> tuple[range, frozenset[int]]:
+    """Addresses of the loaded code, and where its calls return: offsets from its beginning.
+
+    A program keeps the latter in a register.
+    """
+    addresses = listing.instructions[ADDRESS]
+    if addresses.empty:
+        return range(0), frozenset()
+    first, last = int(addresses.iloc[0]), int(addresses.max())
+    calls = addresses[listing.instructions[OPCODE].str.startswith("CALL")]
+    returns = frozenset(int(address) - first + _INSTRUCTION_BYTES for address in calls)
+    loaded = range(first, last + _INSTRUCTION_BYTES + 1) if first >= _LOADED else range(0)
+    return loaded, returns
+
+
+def _key(sass: str, loaded: range, returns: frozenset[int]) -> str:
     if "0x" not in sass:
         return normalised(sass)
     moved = _MOVED.fullmatch(sass)
-    if moved and places.is_moved_address(int(moved["number"], 16)):
+    if moved and _is_own(int(moved["number"], 16), loaded, returns):
         return normalised(moved["to"]) + _LABEL
-    return normalised(_ABSOLUTE.sub(lambda match: _without(match[0], places), sass))
+    return normalised(_ABSOLUTE.sub(lambda m: _LABEL if int(m[0], 16) in loaded else m[0], sass))
 
 
-def _without(number: str, places: _Places) -> str:
-    return _LABEL if places.is_address(int(number, 16)) else number
+def _is_own(number: int, loaded: range, returns: frozenset[int]) -> bool:
+    """Whether a number in a register is an address, either half of one, or a return offset."""
+    if number in returns or number in loaded:
+        return True
+    first_low = loaded.start % 2**32
+    low = range(first_low, first_low + len(loaded))
+    return loaded.start >= 2**32 and (number in low or number == loaded.start >> 32)
 
 
 # Alignment
