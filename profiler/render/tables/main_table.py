@@ -18,17 +18,15 @@ from profiler.model import Cell, Outcome, Problem
 from profiler.planning.problem_names import distinct, varying
 from profiler.render.tables.rows import (
     Datum,
-    MetricColumn,
-    metric_column,
     outcome_css,
     raw_or_none,
     shown_metrics,
-    value_column,
     verdict_datum,
+    with_unit,
 )
 from profiler.render.words import numbers
 from profiler.render.words.counters import NEAREST_ROOF, nearest_roof_label, short_roof
-from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.outcomes import OUTCOME_WORDS, why_missing
 from profiler.render.words.verdicts import quotient_words, why_no_verdict
 
 MOST_COLUMNS = 12
@@ -108,7 +106,7 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
     ]
     others = _other_metrics(findings)
     columns = [
-        with_bars(cells, _column(findings.numbers, cells, metric))
+        metric_column(findings.numbers, cells, metric)
         for metric in (findings.numbers.primary, *others[:MOST_COLUMNS])
     ]
     rows = tuple(
@@ -153,26 +151,40 @@ def _other_metrics(findings: Findings) -> tuple[Label, ...]:
     )
 
 
-def _column(numbers: CellNumbers, cells: Sequence[Cell], metric: Label) -> MetricColumn:
+@dataclass(frozen=True)
+class MetricColumn:
+    """One metric in one unit, over the rows of the table."""
+
+    label: Label
+    unit: str
+    """Unit as written in this column, with its prefix."""
+    data: tuple[Datum, ...]
+
+    @property
+    def head(self) -> str:
+        """Name and unit."""
+        return with_unit(self.label, self.unit)
+
+
+def metric_column(cell_numbers: CellNumbers, cells: Sequence[Cell], metric: Label) -> MetricColumn:
+    """Numbers of cells in one unit, with their bars; a roof has its name after the percent."""
+    roofs: list[tuple[str, float] | None] = [None] * len(cells)
     if metric.name == NEAREST_ROOF:
-        return roof_column(numbers, cells, metric)
-    if metric == DRAM_BYTES:
-        return value_column(numbers, cells, metric, traffic(numbers, cells))
-    return metric_column(numbers, cells, metric)
-
-
-def roof_column(numbers: CellNumbers, cells: Sequence[Cell], metric: Label) -> MetricColumn:
-    """Percent of the roof that each cell is nearest to, with the name of the roof after it."""
-    roofs = [nearest_roof(numbers, cell.variant, cell.problem) for cell in cells]
-    percents = [math.nan if roof is None else roof[1] for roof in roofs]
-    column = value_column(numbers, cells, metric, percents)
-    return replace(
-        column,
-        data=tuple(
-            datum if roof is None else replace(datum, text=f"{datum.text} {short_roof(roof[0])}")
-            for datum, roof in zip(column.data, roofs, strict=True)
-        ),
+        roofs = [nearest_roof(cell_numbers, cell.variant, cell.problem) for cell in cells]
+        values = [math.nan if roof is None else roof[1] for roof in roofs]
+    elif metric == DRAM_BYTES:
+        values = traffic(cell_numbers, cells)
+    else:
+        values = [cell_numbers.value(cell, metric.name).median for cell in cells]
+    unit, texts = numbers.column(values, metric.unit)
+    bars = _bars(cells, texts, unit)
+    data = tuple(
+        Datum(title=why_missing(cell_numbers, cell, metric.name), css="none")
+        if text == numbers.MISSING
+        else Datum(f"{text} {short_roof(roof[0])}" if roof else text, text, css=bar)
+        for cell, text, roof, bar in zip(cells, texts, roofs, bars, strict=True)
     )
+    return MetricColumn(metric, unit, data)
 
 
 def traffic(numbers: CellNumbers, cells: Sequence[Cell]) -> list[float]:
@@ -180,38 +192,32 @@ def traffic(numbers: CellNumbers, cells: Sequence[Cell]) -> list[float]:
     return [sum(numbers.value(cell, name).median for name in TRAFFIC) for cell in cells]
 
 
-def with_bars(cells: Sequence[Cell], column: MetricColumn) -> MetricColumn:
-    """The column with the length of a bar at each number: a class from `w1` to `w20`.
+def _bars(cells: Sequence[Cell], texts: Sequence[str], unit: str) -> list[str]:
+    """Length of a bar at each number: a class from `w1` to `w20`, empty where there is none.
 
     Percentages are of 100, other numbers of the largest at the same problem.
     """
-    values: dict[str, list[float]] = {}
-    for cell, datum in zip(cells, column.data, strict=True):
-        values.setdefault(cell.problem.id, []).append(abs(float(datum.raw or 0)))
+    values = [0.0 if text == numbers.MISSING else float(text) for text in texts]
+    by_problem: dict[str, list[float]] = {}
+    for cell, value in zip(cells, values, strict=True):
+        by_problem.setdefault(cell.problem.id, []).append(abs(value))
     full = {
-        problem: 100.0 if column.unit == "%" else _full_bar(of_problem)
-        for problem, of_problem in values.items()
+        problem: 100.0 if unit == "%" else _full_bar(of_problem)
+        for problem, of_problem in by_problem.items()
     }
-    return replace(
-        column,
-        data=tuple(
-            _with_bar(datum, full[cell.problem.id])
-            for cell, datum in zip(cells, column.data, strict=True)
-        ),
+    shares = (
+        value and value / full[cell.problem.id] for cell, value in zip(cells, values, strict=True)
     )
+    return [
+        f"w{min(BAR_STEPS, max(1, round(BAR_STEPS * share)))}" if share > 0 else ""
+        for share in shares
+    ]
 
 
 def _full_bar(values: Sequence[float]) -> float:
     """The number with the longest bar: the largest, unless it would flatten all others."""
     upper = sorted(values)[3 * (len(values) - 1) // 4]
     return _CUT * upper if max(values) > _FAR * upper > 0 else max(values)
-
-
-def _with_bar(datum: Datum, largest: float) -> Datum:
-    value = float(datum.raw or 0)
-    if not value > 0 or not largest > 0:
-        return datum
-    return replace(datum, css=f"w{min(BAR_STEPS, max(1, round(BAR_STEPS * value / largest)))}")
 
 
 def _cell_row(

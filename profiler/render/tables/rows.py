@@ -9,15 +9,13 @@ from typing import Any, Generic, Self, TypeVar
 
 import pandas as pd
 
-from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import Move
 from profiler.findings.findings import Findings
 from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import Label, label
-from profiler.model import Cell, Outcome, Variant, Verdict
+from profiler.model import Outcome, Variant, Verdict
 from profiler.render.words import numbers
-from profiler.render.words.outcomes import why_missing
 from profiler.render.words.verdict_words import CSS, ORDER
 from profiler.render.words.verdicts import (
     counted,
@@ -223,51 +221,12 @@ def variant_row(ranking: Ranking, variant: Variant, data: Iterable[Datum] = ()) 
     )
 
 
-@dataclass(frozen=True)
-class MetricColumn:
-    """One metric in one unit, over the rows of a table."""
-
-    label: Label
-    unit: str
-    """Unit as written in this column, with its prefix."""
-    data: tuple[Datum, ...]
-
-    @property
-    def head(self) -> str:
-        """Name and unit."""
-        return with_unit(self.label, self.unit)
-
-
 def with_unit(metric: Label, unit: str) -> str:
     """Name and unit of a metric for a head; one of them where the name is or contains the unit."""
     if metric.label == metric.unit:
         return unit
     has_unit = metric.label.lower().startswith(unit.lower())
     return metric.label if has_unit else f"{metric.label} ({unit})"
-
-
-def metric_column(
-    numbers: CellNumbers, cells: Sequence[Cell | None], metric: Label
-) -> MetricColumn:
-    """Medians of cells in one unit."""
-    medians = [
-        math.nan if cell is None else numbers.value(cell, metric.name).median for cell in cells
-    ]
-    return value_column(numbers, cells, metric, medians)
-
-
-def value_column(
-    cell_numbers: CellNumbers, cells: Sequence[Cell | None], metric: Label, medians: Sequence[float]
-) -> MetricColumn:
-    """Numbers of cells in one unit."""
-    unit, texts = numbers.column(medians, metric.unit)
-    data = tuple(
-        Datum(title=why_missing(cell_numbers, cell, metric.name), css="none")
-        if text == numbers.MISSING
-        else Datum(text, text)
-        for cell, text in zip(cells, texts, strict=True)
-    )
-    return MetricColumn(metric, unit, data)
 
 
 def outcome_css(outcome: Outcome) -> str:

@@ -35,7 +35,7 @@ from profiler.render.console.lists import runs_table
 from profiler.render.console.tables import final_summary
 from profiler.render.excerpts import run_html, run_markdown
 from profiler.render.index import page_of_run, render_runs
-from profiler.render.tables.main_table import main_table, roof_column
+from profiler.render.tables.main_table import main_table, metric_column
 from profiler.render.words import numbers
 from profiler.render.words.cards import cards, first_answer
 from profiler.render.words.counters import nearest_roof_label
@@ -351,7 +351,7 @@ def test_the_nearest_roof_stands_in_the_table_and_on_the_card(findings):
     if label is None:
         return
     cells = list(findings.programs.correct_cells.values())
-    column = roof_column(findings.numbers, cells, label)
+    column = metric_column(findings.numbers, cells, label)
     compared = 0
     for cell, datum in zip(cells, column.data, strict=True):
         percents = [
