@@ -249,7 +249,11 @@ class Collect(SpecModel):
         description="Whether each variant is checked again after its last visit, on inputs that "
         "are overwritten in place. See docs/plausibility.md.",
     )
-    warmups: Natural = Field(default=3, description="Launches before the first that is measured.")
+    warmups: Natural = Field(
+        default=3,
+        description="Launches before the first that is measured. By CUPTI one that checked a built "
+        "library counts, and in later sessions one that took more than 2 ms.",
+    )
     repeats: Positive = Field(default=20, description="Launches per visit under the timer.")
     sustained_s: Annotated[float, Strict(), Field(gt=0, le=60, allow_inf_nan=False)] = Field(
         default=5.0,
