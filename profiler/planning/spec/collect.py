@@ -252,7 +252,7 @@ class Collect(SpecModel):
     warmups: Natural = Field(
         default=3,
         description="Launches before the first that is measured. By CUPTI one that checked a built "
-        "library counts, and in later sessions one that took more than 2 ms.",
+        "library counts, and in later sessions a long one of an earlier.",
     )
     repeats: Positive = Field(default=20, description="Launches per visit under the timer.")
     sustained_s: Annotated[float, Strict(), Field(gt=0, le=60, allow_inf_nan=False)] = Field(
