@@ -46,7 +46,7 @@ def test_only_the_measured_launches_are_inside_a_range(bench, steps, monkeypatch
 
     before, inside, after = steps[:2], steps[2:5], steps[5:]
     assert inside == ["push cell=plain..p0;block=0", "launch", "pop"]
-    assert before == after == ["launch", "launch"]
+    assert (before, after) == (["launch", "launch"], ["launch"])
 
 
 @pytest.mark.parametrize(
