@@ -168,7 +168,7 @@ def _magnitude(
     if not math.isfinite(value):
         return Datum(title="not collected for this cell", css="none")
     text = f"{short_value(value, quantity.unit)} {quantity.note(cell)}".strip()
-    return Datum(text, css=shade_class(value, scale))
+    return Datum(text, numbers.raw(value), "", shade_class(value, scale))
 
 
 def short_value(value: float, unit: str) -> str:
