@@ -234,7 +234,7 @@ class CommitSessions:
         return name
 
     def last_record(self, before: int, after: int) -> dict[str, Any]:
-        """What the last session of two commits alone gave; empty where there was none."""
+        """Record of the last session of two commits alone; empty where there was none."""
         hashes = (self.history[before].hash, self.history[after].hash)
         answer: dict[str, Any] = {}
         attempt = 0

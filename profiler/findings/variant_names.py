@@ -133,7 +133,7 @@ class ParameterWords:
         return tuple(Chip(key, self.flags[key], ((key, True),)) for key in self.usual)
 
     def differing_keys(self) -> tuple[str, ...]:
-        """What the chips of a variant are values of, in their order: `dtype`, `B_r\u00d7B_c`."""
+        """Keys whose values are the chips of a variant, in their order: `dtype`, `B_r\u00d7B_c`."""
         return tuple(self._key_text(unit) for unit in self.differing)
 
     def _chip(self, unit: Unit, params: Params) -> Chip | None:

@@ -313,7 +313,7 @@ def together(
     scopes = tuple(dict.fromkeys(every))
     counted = [tuple(filter(_is_counter, of_operations(collected, types))) for types in scopes]
     everything = tuple(n for n in collected if any(n in group for group in counted))
-    if all(_misfits(group, capability) == _misfits(everything, capability) for group in counted):
+    if all(contested(group, capability) == contested(everything, capability) for group in counted):
         counted = [everything] * len(scopes)
     types_of: dict[Group, list[Types]] = {}
     for group, types in zip(counted, scopes, strict=True):
@@ -327,11 +327,6 @@ def together(
         for suffix, (group, of_group) in zip(suffixes, types_of.items(), strict=True)
         if group
     )
-
-
-def _misfits(names: Collection[str], capability: str | None) -> list[frozenset[str]]:
-    """The smallest sets of these metrics that do not fit in one pass."""
-    return [conflict for conflict in conflicts(capability) if conflict <= {*names}]
 
 
 def _layout(

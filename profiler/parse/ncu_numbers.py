@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 
 MISSING = (
     "", "no data", "n/a", "N/A", "nan", "NaN", "-nan", "-nan(ind)", "(!) nan", "(!) n/a",
@@ -37,6 +37,8 @@ class NumberStyle:
 
 
 C_LOCALE = NumberStyle()
+_MOST_TEXTS = 1 << 16
+"""Texts whose numbers are kept."""
 CONTINENTAL = NumberStyle(thousands=".", decimal=",")
 
 # 0xff and 0xa0 are the no-break space of DOS and Windows code pages; decoded, they are U+FFFD.
@@ -88,7 +90,21 @@ def parse_number(text: str, style: NumberStyle = C_LOCALE) -> float | None:
 @cache
 def number_parser(style: NumberStyle) -> Callable[[str], float | None]:
     """`parse_number` of one notation, for many cells: most of them are one of few texts."""
-    return lru_cache(maxsize=65536)(partial(_parsed, style))
+    return _Numbers(style).__getitem__
+
+
+class _Numbers(dict[str, float | None]):
+    """Numbers by the texts of cells that were parsed; looked up in a third of a cache's time."""
+
+    def __init__(self, style: NumberStyle) -> None:
+        super().__init__()
+        self._style = style
+
+    def __missing__(self, text: str) -> float | None:
+        if len(self) >= _MOST_TEXTS:
+            self.clear()
+        number = self[text] = _parsed(self._style, text)
+        return number
 
 
 def _parsed(style: NumberStyle, text: str) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import compress, islice, takewhile
 
 import numpy as np
 
@@ -57,7 +57,8 @@ def read_raw(header: Header, scanner: Scanner, launches: Launches) -> None:
     """Read the rows of one raw table into `launches`."""
     head = 1 + max(place for place, name in enumerate(header.names) if is_identity(name))
     names, units, factors = _names_and_units(header, head)
-    wanted = [i for i, name in enumerate(names) if not name.startswith(CONSTANT_PREFIXES)]
+    is_wanted = [not name.startswith(CONSTANT_PREFIXES) for name in names]
+    wanted = list(compress(range(len(names)), is_wanted))
     wanted_names, wanted_factors = [names[i] for i in wanted], [factors[i] for i in wanted]
     launches.units |= {names[i]: base_unit(units[i]).unit for i in wanted}
     launches.odd_units |= {names[i]: units[i] for i in wanted if math.isnan(factors[i])}
@@ -69,7 +70,7 @@ def read_raw(header: Header, scanner: Scanner, launches: Launches) -> None:
             style = detect_style(cell for row in batch for cell in row)
             launches.attributes = launches.attributes or _attributes(names, batch[0], style)
             launches.without_units |= header.units is None
-        cells = [[row[place] for place in wanted] for row in batch]
+        cells = [list(compress(row, is_wanted)) for row in batch]
         columns: dict[str, Column] = {}
         for name, column in zip(
             wanted_names, _columns(cells, style, wanted_names, wanted_factors), strict=True
@@ -159,15 +160,18 @@ def _columns(
     """Numbers of each metric in its base unit, with the cells that hold texts instead."""
     parse = number_parser(style)
     numbers = [list(map(parse, cells)) for cells in rows]
-    for place in (place for place, name in enumerate(names) if name in TEXT_METRICS):
-        for cells, row in zip(rows, numbers, strict=True):
-            row[place] = math.nan if cells[place] in MISSING else None
+    words = [place for place, name in enumerate(names) if name in TEXT_METRICS]
+    texts: list[dict[int, str]] = [{} for _ in names]
+    for row_number, (cells, row) in enumerate(zip(rows, numbers, strict=True)):
+        for place in words:
+            row[place] = math.nan
+            if cells[place] not in MISSING:
+                texts[place][row_number] = cells[place]
+        if None in row:
+            for place in (place for place, number in enumerate(row) if number is None):
+                texts[place][row_number] = cells[place]
     values = np.array(numbers, dtype=np.float64).T * np.array(factors)[:, np.newaxis]  # None is NaN
     values[np.isinf(values)] = np.nan
-    texts: list[dict[int, str]] = [{} for _ in names]
-    for place, row_number in np.argwhere(np.isnan(values)).tolist():
-        if numbers[row_number][place] is None:
-            texts[place][row_number] = rows[row_number][place]
     return zip(values, texts, strict=True)
 
 

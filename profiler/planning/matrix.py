@@ -63,7 +63,7 @@ class Candidate:
 
     @cached_property
     def condition(self) -> Arithmetic | None:
-        """What must hold for it to be able to do a problem; None where it can do all."""
+        """Condition under which it can do a problem; None where it can do all."""
         return None if self.item.when is None else parse(self.item.when)
 
     def why_not(self, values: Params) -> str | None:
@@ -191,7 +191,7 @@ class _Stage:
 
     @property
     def exclusions(self) -> tuple[Exclusion, ...]:
-        """What was left out so far."""
+        """Exclusions so far, one for each reason."""
         return exclusions(self.word, self.reasons)
 
     def run(self, candidates: Sequence[Candidate]) -> list[Named]:

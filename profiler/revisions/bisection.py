@@ -83,7 +83,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Bisection:
-    """What a bisection found."""
+    """Result of a bisection."""
 
     whole: Change
     """The last usable commit against the first one."""

@@ -1,4 +1,4 @@
-"""What a bisection found, in sentences."""
+"""Sentences about the result of a bisection."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class CountedVisits(Visits):
         """Kernels that a visit makes, by cell that is warm."""
 
     def first_launch(self, cell: str, launch: Launch) -> Any:
-        """What the launch gives, noted as a warm-up where its kernels can be counted."""
+        """Result of a launch, which is noted as a warm-up where its kernels can be counted."""
         given: list[Any] = []
         with suppress(CountersError):  # which the warm-up meets again, in a phase of its own
             self._foreseen[cell] = self._foresee(cell, lambda: given.append(launch()))

@@ -34,10 +34,7 @@ class Visits(ABC):
     """Seconds that warm-ups would have taken that were left out so far."""
 
     def first_launch(self, cell: str, launch: Launch) -> Any:
-        """What a launch gives that is like all later ones: it compiles nothing, restores nothing.
-
-        It may stand for a warm-up.
-        """
+        """Result of a launch that compiles and restores nothing: it may stand for a warm-up."""
         del cell
         return launch()
 

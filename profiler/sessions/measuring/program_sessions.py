@@ -56,7 +56,7 @@ class ProgramTurn:
 
     @property
     def name(self) -> str:
-        """What tells it from all others of a run."""
+        """Name of the visit, which no other of a run has."""
         arm = f", arm {self.visit.arm}" if self.visit.arm else ""
         return f"{self.session.name}, {self.visit.cell}, block {self.visit.block}{arm}"
 
