@@ -10,7 +10,7 @@ import asyncio
 import ipaddress
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from distributed.comm.addressing import get_local_address_for, parse_address
 
 from profiler.cluster import on_worker
 from profiler.cluster.on_worker import device_of, resources_of
-from profiler.cluster.request import CPU, LOCAL, ClusterRequest, TlsFiles
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import VISIBLE_VARIABLE, probe_environment, visible_gpus
 from profiler.machine.signals import raise_if_signalled
@@ -30,6 +29,11 @@ from profiler.machine.temporary_folders import temporary_folder
 from profiler.model import Environment
 from profiler.sessions.progress import ProgressReporter
 
+CPU = "cpu"
+LOCAL = "local:"
+"""Beginning of `--workers local:N`: N GPUs of this host."""
+TlsFiles = tuple[Path | None, Path | None, Path | None]
+"""Files in PEM: of the authority, the certificate and its key; all three or none."""
 _LOOPBACK = "127.0.0.1"
 _CONNECT_S = 30.0
 _LOOK_S = 1.0
@@ -58,17 +62,23 @@ class _WorkerWithoutHttp(Worker):
 
 
 @contextmanager
-def connected(request: ClusterRequest, reporter: ProgressReporter) -> Iterator[Client]:
+def connected(
+    workers: str, reporter: ProgressReporter, *, tls: TlsFiles, cpu: bool, dashboard: bool
+) -> Iterator[Client]:
     """Client of the workers that `--workers` names.
+
+    `workers`: address of a scheduler of Dask, or `local:N`. Of what is started here, `cpu`: whether
+    it measures on the processor; `dashboard`: whether it has Dask's HTTP server.
 
     Raises UsageError for an address that is none, EnvironmentUnusable where nobody answers there.
     """
     _quiet_dask()
-    workers, security = request.workers, security_of(request.tls)
+    security = security_of(tls)
     with ExitStack() as opened:
         at: str | SpecCluster = workers
-        if request.is_local:
-            at = opened.enter_context(_local_cluster(request, security))
+        if workers.startswith(LOCAL):
+            environments = _local_environments(workers, cpu=cpu)
+            at = opened.enter_context(_local_cluster(environments, security, dashboard=dashboard))
         else:
             check_address(workers, secured=security is not None)
             say_if_plain(workers, reporter)
@@ -219,16 +229,16 @@ def worker_options(environment: Environment, scratch: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _local_cluster(request: ClusterRequest, security: Security | None) -> Iterator[SpecCluster]:
+def _local_cluster(
+    environments: Sequence[Environment], security: Security | None, *, dashboard: bool
+) -> Iterator[SpecCluster]:
     """A scheduler on loopback, and a worker for each GPU, which is started again where it dies."""
     at = {
         "host": _LOOPBACK,
         "protocol": "tcp://" if security is None else "tls://",
         "security": security,
     }
-    is_cpu = request.template.loaded.experiment.collect.device == CPU
-    environments = _local_environments(request.workers, cpu=is_cpu)
-    kind = Worker if request.dashboard else _WorkerWithoutHttp
+    kind = Worker if dashboard else _WorkerWithoutHttp
     with temporary_folder() as scratch:
         options = [_nanny_options(environment, str(scratch)) for environment in environments]
         nannies = {
@@ -236,7 +246,7 @@ def _local_cluster(request: ClusterRequest, security: Security | None) -> Iterat
             for number, own in enumerate(options)
         }
         scheduler = {
-            "cls": Scheduler if request.dashboard else _SchedulerWithoutHttp,
+            "cls": Scheduler if dashboard else _SchedulerWithoutHttp,
             "options": {**at, "port": 0, "dashboard_address": f"{_LOOPBACK}:0"},
         }
         quiet = logging.CRITICAL

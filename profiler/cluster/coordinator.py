@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 
@@ -15,13 +15,13 @@ from profiler.cluster.giving import Team, as_profiler_error, scheduler_lost
 from profiler.cluster.on_worker import device_among, device_of, machine_here
 from profiler.cluster.parcels import path_from_here
 from profiler.cluster.problems import ProblemShare, homes_of, keys_by_cell
-from profiler.cluster.request import ClusterRequest
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.locks import take_lock
 from profiler.machine.requirements import Machine
-from profiler.model import BuildResult, SearchPlan
+from profiler.model import BuildResult, Plan, SearchPlan
 from profiler.planning.plan import judged_plan
 from profiler.planning.session_plans import NCU
+from profiler.planning.space import Space
 from profiler.run_folder.folder import RunFolder, newest_run
 from profiler.run_folder.seconds import SEARCHES
 from profiler.run_folder.workers import clear_arrivals, name_no_gpu_of_several
@@ -46,15 +46,24 @@ SERIALISED = (
 STAGE = "workers"
 
 
-def measure_on_workers(
-    client: Client, request: ClusterRequest, reporter: ProgressReporter
+def measure_on_workers(  # noqa: PLR0913 - the last two by keyword
+    client: Client,
+    template: MeasureRequest,
+    planned: Callable[[Machine], tuple[Plan, Space]],
+    reporter: ProgressReporter,
+    *,
+    mixed: bool,
+    local: bool,
 ) -> list[Team]:
     """Build, have the workers measure what is missing, and gather it in one run folder by device.
+
+    `template`: what is measured, but for the machine and its plan, which `planned` makes. `mixed`:
+    whether GPUs of another model or driver measure as well, each kind a run of its own. `local`:
+    whether the workers have the terminal of the coordinator.
 
     The folders hold everything that came also when this raises: EnvironmentUnusable where there is
     no worker that can do it, or where the scheduler is lost.
     """
-    template = request.template
     folder = template.out / template.loaded.experiment.name
     with ExitStack() as held, _loss_named(client):
         if take_lock(folder / ".workers.lock", held) is None:
@@ -63,10 +72,16 @@ def measure_on_workers(
                 remedy="Wait for it or end it; or give another folder with --out.",
             )
         teams = []
-        for device in _devices(client, request, reporter):
-            teams.append(Team(client, device, reporter, request.is_local, template))
-            _plan(teams[-1], request)
-            _measure(teams[-1])
+        for device in _devices(client, template, reporter, mixed=mixed):
+            team = Team(client, device, reporter, local, template)
+            teams.append(team)
+            machine = _machine_of_worker(team)
+            plan, space = planned(machine)
+            seconds = SecondsRecorder(template.seconds.began, list(template.seconds.spans))
+            team.request = replace(
+                template, plan=plan, space=space, machine=machine, seconds=seconds
+            )
+            _measure(team)
         return teams
 
 
@@ -92,7 +107,9 @@ def _loss_named(client: Client) -> Iterator[None]:
 # ---- which devices -------------------------------------------------------------------------------
 
 
-def _devices(client: Client, request: ClusterRequest, reporter: ProgressReporter) -> list[str]:
+def _devices(
+    client: Client, template: MeasureRequest, reporter: ProgressReporter, *, mixed: bool
+) -> list[str]:
     """Devices that measure: with `mixed` all; else that of the newest run, or of most workers."""
     try:
         client.wait_for_workers(1, timeout=_FIRST_WORKER_S)
@@ -109,10 +126,10 @@ def _devices(client: Client, request: ClusterRequest, reporter: ProgressReporter
             f"None of the {len(workers)} workers of this scheduler is one of the profiler.",
             remedy="Start them with `profiler worker ADDRESS`.",
         )
-    earlier = _earlier_run(request.template)
+    earlier = _earlier_run(template)
     newest = earlier and device_of(earlier.record().environment)
     ordered = sorted(counts, key=lambda name: (name != newest, -counts[name], name))
-    used = ordered if request.mixed else ordered[:1]
+    used = ordered if mixed else ordered[:1]
     for name in used:
         reporter.say(f"{counts[name]} worker{'s' if counts[name] > 1 else ''}: {name}.")
     for address, other in names.items():
@@ -122,7 +139,7 @@ def _devices(client: Client, request: ClusterRequest, reporter: ProgressReporter
                 "--mixed makes a run of its own of it."
             )
     hosts = Counter(facts["host"] for at, facts in workers.items() if names[at] in used)
-    if NCU in request.template.loaded.experiment.collect.collectors and max(hosts.values()) > 1:
+    if NCU in template.loaded.experiment.collect.collectors and max(hosts.values()) > 1:
         reporter.say(SERIALISED)
     return used
 
@@ -140,17 +157,8 @@ def _earlier_run(request: MeasureRequest, device: str | None = None) -> RunFolde
 # ---- one device ----------------------------------------------------------------------------------
 
 
-def _plan(team: Team, request: ClusterRequest) -> None:
-    """Plan for the machine of the first worker of a device that can do the experiment."""
-    template = request.template
-    machine = _machine_of_worker(team)
-    plan, space = request.planned(machine)
-    seconds = SecondsRecorder(template.seconds.began, list(template.seconds.spans))
-    team.request = replace(template, plan=plan, space=space, machine=machine, seconds=seconds)
-
-
 def _machine_of_worker(team: Team) -> Machine:
-    """The machine of a worker; raises why none can do the experiment."""
+    """The machine of the first worker that can do the experiment; raises why none can."""
     problem: ProfilerError = EnvironmentUnusable(f"There is no worker with {team.device}.")
     loaded = team.request.loaded
     for address in team.addresses().values():

@@ -15,6 +15,7 @@ from typing import Any
 
 from distributed import Client, Future, Queue
 
+from profiler.cluster import measure
 from profiler.cluster.on_worker import device_among, require_device, resources_of
 from profiler.cluster.parcels import (
     Parcel,
@@ -23,7 +24,6 @@ from profiler.cluster.parcels import (
     path_from_here,
     unpacked,
 )
-from profiler.cluster.request import measure
 from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.machine.signals import raise_if_signalled
 from profiler.model import BuildResult, Environment, Plan, Span

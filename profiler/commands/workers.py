@@ -10,7 +10,6 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from profiler.cluster.request import CPU, ClusterRequest
 from profiler.commands.ahead import import_ahead
 from profiler.commands.requests import RunRequest, WorkerRequest
 from profiler.commands.run import (
@@ -49,7 +48,7 @@ def require_dask(what: str) -> None:
 def run_worker(request: WorkerRequest) -> ExitCode:
     """Check the machine as `doctor` does, then measure until the scheduler is gone."""
     require_dask("profiler worker")
-    from profiler.cluster.connection import check_address, say_if_plain, security_of, serve
+    from profiler.cluster.connection import CPU, check_address, say_if_plain, security_of, serve
     from profiler.cluster.on_worker import device_of, environment_here
 
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
@@ -131,7 +130,7 @@ def written_runs_of_workers(
     require_explainable(request, planned)
     require_folder(request.out)
     require_dask("--workers")
-    from profiler.cluster.connection import connected
+    from profiler.cluster.connection import CPU, LOCAL, connected
     from profiler.cluster.coordinator import measure_on_workers
     from profiler.run_folder.load.assemble import assemble
     from profiler.sessions.measure import MeasureRequest
@@ -149,16 +148,22 @@ def written_runs_of_workers(
         explain=request.explain,
         meanwhile=partial(import_ahead, page=not request.no_report),
     )
-    to_measure = ClusterRequest(
-        workers=str(request.workers),
-        template=template,
-        planned=partial(_planned_on_worker, request, planned, reporter),
-        mixed=request.mixed,
+    workers = str(request.workers)
+    with connected(
+        workers,
+        reporter,
         tls=(request.tls_ca, request.tls_cert, request.tls_key),
+        cpu=planned.loaded.experiment.collect.device == CPU,
         dashboard=not request.no_dashboard,
-    )
-    with connected(to_measure, reporter) as client:
-        teams = measure_on_workers(client, to_measure, reporter)
+    ) as client:
+        teams = measure_on_workers(
+            client,
+            template,
+            partial(_planned_on_worker, request, planned, reporter),
+            reporter,
+            mixed=request.mixed,
+            local=workers.startswith(LOCAL),
+        )
     written = []
     for measured in teams:
         report = assemble(measured.run, planned.loaded, measured.request.plan)
