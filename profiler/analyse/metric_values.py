@@ -24,7 +24,6 @@ import pandas as pd
 
 from profiler.metrics.catalogue import CATALOGUE, TIME, Combine, Metric
 from profiler.metrics.formulas import Formula, Origin, needed_metrics
-from profiler.metrics.own import OwnMetric
 from profiler.metrics.queries import ncu_name, raw_combine, raw_sources
 from profiler.model import BuildResult, CellStatus, Environment
 
@@ -84,7 +83,7 @@ def add_derived(
 
 def add_own(
     samples: pd.DataFrame,
-    metrics: Iterable[OwnMetric],
+    metrics: Iterable[Metric],
     statuses: Mapping[str, CellStatus],
     environment: Environment,
 ) -> pd.DataFrame:
@@ -93,18 +92,21 @@ def add_own(
     A sample has a value where it has as many of the measured parts itself as any sample of its cell
     has; what another session measured is the mean of the cell.
     """
-    return _with_columns(
-        samples, {metric.name: _own(samples, metric, statuses, environment) for metric in metrics}
-    )
+    values = {
+        metric.name: _own(samples, metric.formula, statuses, environment)
+        for metric in metrics
+        if metric.formula is not None
+    }
+    return _with_columns(samples, values)
 
 
 def _own(
     samples: pd.DataFrame,
-    own: OwnMetric,
+    formula: Formula,
     statuses: Mapping[str, CellStatus],
     environment: Environment,
 ) -> pd.Series[Any]:
-    measured = {name: _measured(samples, name) for name in own.needs}
+    measured = {name: _measured(samples, name) for name in needed_metrics(formula)}
 
     def lookup(quantity: Formula) -> pd.Series[Any]:
         values = measured.get(quantity.name)
@@ -112,7 +114,7 @@ def _own(
             return _quantity(samples, quantity, statuses, environment)
         return values.where(values.notna(), values.groupby(samples["cell"]).transform("mean"))
 
-    values = evaluate(own.formula, lookup)
+    values = evaluate(formula, lookup)
     values = values.where(np.isfinite(values))  # a power may be too large, or no real number
     parts = pd.DataFrame({name: column.notna() for name, column in measured.items()})
     if parts.empty:

@@ -15,7 +15,7 @@ from profiler.collect.registry import duration_metrics
 from profiler.findings.kinds.timers import reference_collector
 from profiler.findings.programs import Programs
 from profiler.findings.verdicts import JUDGED, PairVerdict
-from profiler.metrics.labels import Label, label, own_label
+from profiler.metrics.labels import Label, label, label_of
 from profiler.model import Cell, Problem, Variant
 from profiler.run_folder.load.report import Report
 
@@ -185,7 +185,7 @@ def metric_labels(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
     present = dict.fromkeys(numbers["metric"])
     first = [name for name in report.settings.metrics if name in present]
     timer = reference_collector(report.measured.samples)
-    own_labels = {metric.name: own_label(metric) for metric in report.settings.own_metrics}
+    own_labels = {own.name: label_of(own, own.source) for own in report.settings.own_metrics}
     metrics = []
     for name in dict.fromkeys([*first, *present]):
         metric = own_labels.get(name) or label(name)

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from profiler.metrics.catalogue import CATALOGUE
-from profiler.metrics.own import OwnMetric
+from profiler.metrics.catalogue import CATALOGUE, Metric
 from profiler.metrics.queries import ncu_name
 
 _UNITS_BY_SUFFIX = (  # of raw ncu names
@@ -49,27 +48,12 @@ def label(name: str) -> Label:
             source=name,
         )
     raw = ncu_name(name)
-    source = f"{metric.source}: {raw}" if raw else metric.source
-    return Label(
-        name=name,
-        label=metric.label,
-        unit=metric.unit,
-        better=metric.better,
-        definition=metric.definition,
-        source=source,
-    )
+    return label_of(metric, f"{metric.source}: {raw}" if raw else metric.source)
 
 
-def own_label(metric: OwnMetric) -> Label:
-    """Label of a metric that an experiment file defines."""
-    return Label(
-        name=metric.name,
-        label=metric.name,
-        unit=metric.unit,
-        better=None,
-        definition=f"Defined by the experiment file: {metric.formula}.",
-        source="experiment file",
-    )
+def label_of(metric: Metric, source: str) -> Label:
+    """Label of a metric of the catalogue or of an experiment file."""
+    return Label(metric.name, metric.label, metric.unit, metric.better, metric.definition, source)
 
 
 def labels(names: Iterable[str]) -> tuple[Label, ...]:

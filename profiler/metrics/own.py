@@ -11,15 +11,13 @@ from __future__ import annotations
 import ast
 import difflib
 import math
-from dataclasses import dataclass
 
 from profiler.kernels.arithmetic import ExpressionError, syntax_tree
-from profiler.metrics.catalogue import CATALOGUE
+from profiler.metrics.catalogue import CATALOGUE, Metric, PassClass
 from profiler.metrics.formulas import (
     EXTREMES,
     Formula,
     metric,
-    needed_metrics,
     stated,
 )
 
@@ -33,18 +31,18 @@ _SIGNS: dict[type[ast.operator], str] = {
 }
 
 
-@dataclass(frozen=True)
-class OwnMetric:
-    """A metric that an experiment file defines."""
-
-    name: str
-    formula: Formula
-    unit: str = ""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Names of the metrics that have to be measured for it."""
-        return needed_metrics(self.formula)
+def own_metric(name: str, formula: str, unit: str = "") -> Metric:
+    """The metric that an experiment file defines; raises ExpressionError as `parse_formula`."""
+    parsed = parse_formula(formula)
+    return Metric(
+        name=name,
+        label=name,
+        unit=unit,
+        pass_class=PassClass.DERIVED,
+        definition=f"Defined by the experiment file: {parsed}.",
+        source="experiment file",
+        formula=parsed,
+    )
 
 
 def parse_formula(text: str) -> Formula:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from profiler.analyse.metric_values import add_own
 from profiler.errors import SpecError
 from profiler.kernels.arithmetic import ExpressionError
-from profiler.metrics.labels import own_label
-from profiler.metrics.own import OwnMetric, parse_formula
+from profiler.metrics.own import own_metric, parse_formula
 from profiler.model import CellStatus, Environment, Outcome
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
@@ -24,7 +23,7 @@ def value(text, **columns):
     """Value of a formula for one sample."""
     samples = pd.DataFrame({"cell": ["a"], **{name: [number] for name, number in columns.items()}})
     status = CellStatus("a", Outcome.MEASURED, flops=100.0)
-    own = OwnMetric("own", parse_formula(text))
+    own = own_metric("own", text)
     result = add_own(samples, [own], {"a": status}, Environment())
     return float(result["own"][0]) if "own" in result else NAN
 
@@ -94,7 +93,7 @@ def test_any_text_is_a_formula_or_refused(text):
     ],
 )
 def test_a_formula_is_shown_as_it_is_computed(text, shown):
-    label = own_label(OwnMetric("own", parse_formula(text), "B/FLOP"))
+    label = own_metric("own", text, "B/FLOP")
     assert label.definition == f"Defined by the experiment file: {shown}."
     assert label.unit == "B/FLOP"
 
@@ -109,8 +108,8 @@ def test_a_part_of_another_session_is_the_mean_of_the_cell():
         }
     )
     own = [
-        OwnMetric("same", parse_formula("dram_read_bytes / duration_ns")),
-        OwnMetric("other", parse_formula("dram_read_bytes / cycles")),
+        own_metric("same", "dram_read_bytes / duration_ns"),
+        own_metric("other", "dram_read_bytes / cycles"),
     ]
     result = add_own(samples, own, {}, Environment())
     # Both parts are in the counters' sample: the times of other samples are not used.

@@ -24,8 +24,8 @@ from profiler.collect import Need
 from profiler.collect.registry import canonical_name, kinds_of, spellings
 from profiler.kernels.arithmetic import ExpressionError
 from profiler.metrics import queries as metrics
-from profiler.metrics.catalogue import CATALOGUE, GROUPS
-from profiler.metrics.own import OwnMetric, parse_formula
+from profiler.metrics.catalogue import CATALOGUE, GROUPS, Metric
+from profiler.metrics.own import own_metric, parse_formula
 from profiler.planning.spec.values import (
     LARGEST_INTEGER,
     Natural,
@@ -116,9 +116,9 @@ class OwnFormula(SpecModel):
         return value
 
     @property
-    def metric(self) -> OwnMetric:
+    def metric(self) -> Metric:
         """The metric that it defines."""
-        return OwnMetric(self.name, parse_formula(self.formula), self.unit)
+        return own_metric(self.name, self.formula, self.unit)
 
 
 def _collector(value: object) -> str:
@@ -306,7 +306,7 @@ class Collect(SpecModel):
         return int(number) if colon else None
 
     @property
-    def own_metrics(self) -> tuple[OwnMetric, ...]:
+    def own_metrics(self) -> tuple[Metric, ...]:
         """Metrics that the file defines."""
         return tuple(item.metric for item in self.metrics if isinstance(item, OwnFormula))
 

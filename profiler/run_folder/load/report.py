@@ -14,7 +14,7 @@ from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Rules
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.errors import ExitCode
-from profiler.metrics.own import OwnMetric
+from profiler.metrics.catalogue import Metric
 from profiler.model import BuildResult, CellStatus, Environment, Plan, Span
 from profiler.notices import Notice
 from profiler.parse.stamps import KernelStamps
@@ -71,7 +71,7 @@ class PageSettings:
     """The metric that decides which variant is best."""
     metrics: tuple[str, ...] = ()
     """Metrics to show, most important first; empty: all of the summary, in its order."""
-    own_metrics: tuple[OwnMetric, ...] = ()
+    own_metrics: tuple[Metric, ...] = ()
     """Metrics that the experiment file defines."""
     parameters: tuple[str, ...] = ()
     """Parameters of variants that an ablation steps through; empty: all that differ."""
