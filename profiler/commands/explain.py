@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
 from functools import partial
 
 from profiler.commands.output import print_notices, write_json_target, write_stdout
@@ -90,9 +89,9 @@ def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, P
             return answer.cell, answer
     variant = _full_name(findings.programs, request.variant)
     against = _full_name(findings.programs, request.against)
-    place = _place(findings, request.problem, variant, against)
-    cell = place.named(variant) if variant else _default(findings, place, against)
-    other = place.named(against) if against else _other(findings.programs, place, cell)
+    place = _place(findings, request.problem, {variant, against} - {None})
+    cell = _named(findings, place, variant) if variant else _default(findings, place, against)
+    other = _named(findings, place, against) if against else _other(findings.programs, place, cell)
     if other is None:
         return cell, None
     if other.id == cell.id:
@@ -122,33 +121,34 @@ def _sentence(text: str) -> str:
     return text if text.endswith("?") else f"{text}."
 
 
-@dataclass(frozen=True)
-class _Place:
-    """The explained cells of one problem."""
-
-    problem: Problem
-    cells: dict[str, Cell]
-    """By full name of their variant."""
-    aliases: dict[str, Cell]
-    """Cells with the machine code of one of `cells`, by full name."""
-
-    def named(self, name: str) -> Cell:
-        """The cell of a variant; UsageError where it was not explained."""
-        cell = self.cells.get(name) or self.aliases.get(name)
-        if cell is None:
-            explained = ", ".join(self.cells)
-            raise UsageError(
-                f"'{name}' was not explained at {self.problem.name}; these are: {explained}.",
-                remedy=_REMEDY,
-            )
-        return cell
-
-    def has(self, *names: str | None) -> bool:
-        """Whether these are explained here, as far as they are named."""
-        return all(name is None or name in self.cells or name in self.aliases for name in names)
+_Place = dict[str, Cell]
+"""Cells of one problem that were explained, or that have the machine code of one that was, by the
+full name of their variant."""
 
 
-def _place(findings: Findings, problem: str | None, *names: str | None) -> _Place:
+def _problem(place: _Place) -> Problem:
+    """The problem of a place, which has at least one cell."""
+    return next(iter(place.values())).problem
+
+
+def _explained(findings: Findings, place: _Place) -> list[Cell]:
+    """Cells of a place that were explained themselves."""
+    explained = find_why(findings).cells
+    return [cell for cell in place.values() if cell.id in explained]
+
+
+def _named(findings: Findings, place: _Place, name: str) -> Cell:
+    """The cell of a variant; UsageError where it was not explained."""
+    if name in place:
+        return place[name]
+    explained = ", ".join(cell.variant.name for cell in _explained(findings, place))
+    raise UsageError(
+        f"'{name}' was not explained at {_problem(place).name}; these are: {explained}.",
+        remedy=_REMEDY,
+    )
+
+
+def _place(findings: Findings, problem: str | None, names: Set[str | None]) -> _Place:
     """The problem that is named, else the first that has every variant that is named.
 
     First is that of the answer, then the one that takes longest.
@@ -156,36 +156,35 @@ def _place(findings: Findings, problem: str | None, *names: str | None) -> _Plac
     places = sorted(_places(findings), key=partial(_order, findings))
     if problem is not None:
         called = problems_called(findings.programs.problems, problem)
-        meant = [place for place in places if place.problem in called]
+        meant = [place for place in places if _problem(place) in called]
         if not meant:
             raise UsageError(_not_explained(problem, places, called), remedy=_REMEDY)
         places = meant
-    return next((place for place in places if place.has(*names)), places[0])
+    return next((place for place in places if names <= place.keys()), places[0])
 
 
 def _not_explained(problem: str, places: Sequence[_Place], called: Sequence[Problem]) -> str:
     """Sentence on a problem without explained cells; `called`: those that the name means."""
-    names = [place.problem.name for place in places]
+    names = [_problem(place).name for place in places]
     hint = f"; at these: {', '.join(names)}" if called else did_you_mean(problem, names)
     return _sentence(f"No cell of problem '{problem}' was explained{hint}")
 
 
 def _order(findings: Findings, place: _Place) -> tuple[bool, float]:
-    answer, winner = find_why(findings).answer, findings.ranking.winners.get(place.problem.id)
-    of_answer = answer is not None and place.problem == answer.cell.problem
+    problem, answer = _problem(place), find_why(findings).answer
+    winner = findings.ranking.winners.get(problem.id)
+    of_answer = answer is not None and problem == answer.cell.problem
     return not of_answer, -winner.value.median if winner else 0.0
 
 
 def _places(findings: Findings) -> Iterator[_Place]:
     """Problems with explained cells, in the order of the plan."""
     explained = find_why(findings).cells
-    places = {problem.id: _Place(problem, {}, {}) for problem in findings.programs.problems}
+    places: dict[str, _Place] = {problem.id: {} for problem in findings.programs.problems}
     for cell in findings.programs.plan.cells:
         if findings.programs.source(cell) in explained:
-            place = places[cell.problem.id]
-            own = place.cells if cell.id in explained else place.aliases
-            own[cell.variant.name] = cell
-    return (place for place in places.values() if place.cells)
+            places[cell.problem.id][cell.variant.name] = cell
+    return (place for place in places.values() if _explained(findings, place))
 
 
 def _default(findings: Findings, place: _Place, against: str | None) -> Cell:
@@ -194,11 +193,11 @@ def _default(findings: Findings, place: _Place, against: str | None) -> Cell:
     Without any of these the fastest; never the one that it is compared with, if there is another.
     """
     primary = findings.numbers.primary.name
-    cells = place.cells.values()
+    cells = _explained(findings, place)
     others = [cell for cell in cells if cell.variant.name != against]
     rivals = [cell for cell in others if cell.variant.id not in findings.programs.references]
     best = [cell for cell in rivals if cell.variant == findings.ranking.best]
-    candidates = best or rivals or others or list(cells)
+    candidates = best or rivals or others or cells
     return min(candidates, key=lambda cell: findings.numbers.value(cell, primary).median)
 
 
@@ -207,5 +206,4 @@ def _other(programs: Programs, place: _Place, cell: Cell) -> Cell | None:
     baseline: Variant | None = programs.baseline
     if baseline is None or baseline == cell.variant:
         return None
-    name = baseline.name
-    return place.cells.get(name) or place.aliases.get(name)
+    return place.get(baseline.name)

@@ -22,7 +22,7 @@ from profiler.importers.given_file import GivenFile, Imported, notices_document,
 from profiler.importers.ncu_report_module import report_module, report_pages_by
 from profiler.importers.ncu_text import TextPage
 from profiler.machine.temporary_folders import temporary_folder
-from profiler.machine.tool_output import Ran, ran_together
+from profiler.machine.tool_output import Ran, printed, ran_together
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.ncu_csv import NcuTable, parse_ncu_csv, read_ncu_csv
@@ -304,7 +304,7 @@ def _written(end: Ran | EnvironmentUnusable, page: Path) -> Path:
     if isinstance(end, EnvironmentUnusable):
         raise end
     with naming(page):
-        page.write_text(end.printed, encoding="utf-8")
+        page.write_text(printed(end), encoding="utf-8")
     return page
 
 

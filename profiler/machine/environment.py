@@ -350,7 +350,7 @@ def _output(*argv: str) -> str | None:
     """What a short command prints, or None where it fails."""
     with contextlib.suppress(EnvironmentUnusable):
         end = ran(Command(argv), _TOOL_TIMEOUT_S)
-        return end.stdout if end.code == 0 else None
+        return end.stdout if end.returncode == 0 else None
     return None
 
 

@@ -24,12 +24,12 @@ _CANNOT_START = (126, 127)
 
 def nsys_version(path: Path) -> str:
     """Version of an nsys; raises EnvironmentUnusable where it cannot be run or does not say."""
-    return nsys.read_version(printed(nsys.version_command(path)))
+    return nsys.read_version(printed(ran(nsys.version_command(path))))
 
 
 def ncu_version(path: Path) -> str:
     """Version of an ncu; raises EnvironmentUnusable where it cannot be run or does not say."""
-    return ncu.read_version(printed(ncu.version_command(path)))
+    return ncu.read_version(printed(ran(ncu.version_command(path))))
 
 
 def importer_fault(tool: Nsys) -> EnvironmentUnusable | None:
@@ -45,11 +45,11 @@ def importer_fault(tool: Nsys) -> EnvironmentUnusable | None:
         end = ran(command)
     except EnvironmentUnusable as error:
         return error
-    missing = missing_library(end.printed)
-    if missing is not None or end.code not in _CANNOT_START:
+    missing = missing_library(printed(end))
+    if missing is not None or end.returncode not in _CANNOT_START:
         return missing
     return EnvironmentUnusable(
-        f"its importer does not start: {end.printed.strip()[:300]}",
+        f"its importer does not start: {printed(end).strip()[:300]}",
         remedy="Install Nsight Systems again, or set PROFILER_NSYS to one that works.",
     )
 
@@ -59,7 +59,7 @@ _EXPORT_TIMEOUT_S = 1800.0
 
 def export_report(tool: Nsys, report: Path, export: Path) -> None:
     """Turn a report of nsys into SQLite; raises EnvironmentUnusable with what would help."""
-    output = printed(nsys.convert_command(tool.path, report, export), _EXPORT_TIMEOUT_S)
+    output = printed(ran(nsys.convert_command(tool.path, report, export), _EXPORT_TIMEOUT_S))
     failed = nsys.convert_failed(export, report.name, output)
     if failed is not None:
         raise importer_fault(tool) or failed
@@ -106,8 +106,8 @@ def _imported(python: str) -> TorchInstall:
         done = ran(Command((python, "-c", _PROBE)), _TIMEOUT_S)
     except EnvironmentUnusable as error:
         return TorchInstall(error=f"cannot be checked: {error.message}")
-    if done.code != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.code}"]
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         return TorchInstall(error=last[0])
     version, cuda, available = done.stdout.split()[-3:]
     return TorchInstall(version, None if cuda == "None" else cuda, sees_gpu=available == "True")
@@ -181,8 +181,8 @@ def built_library(folder: Path) -> Path:
 def _stdout(*argv: str) -> str:
     """Stdout of a command; raises EnvironmentUnusable where it fails, with what it said last."""
     end = ran(Command(argv), _LIMIT_S)
-    if end.code == 0:
+    if end.returncode == 0:
         return end.stdout
     lines = end.stderr.strip().splitlines()
-    message = lines[-1] if lines else f"exit code {end.code}"
+    message = lines[-1] if lines else f"exit code {end.returncode}"
     raise cupti.refusal(end.stderr) or EnvironmentUnusable(message, remedy=cupti.WITHOUT_CUPTI)

@@ -20,23 +20,13 @@ _VERSION_TIMEOUT_S = 60.0
 _LOOK_EVERY_S = 0.005
 
 
-@dataclass(frozen=True)
-class Ran:
-    """How a command ended, and what it printed."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def printed(self) -> str:
-        """Its output, stdout before stderr."""
-        return f"{self.stdout}\n{self.stderr}"
+Ran = subprocess.CompletedProcess[str]
+"""How a command ended, and what it printed."""
 
 
-def printed(command: Command, timeout_s: float = _VERSION_TIMEOUT_S) -> str:
-    """Output of a command, stdout before stderr, whatever its exit code; raises as `ran` does."""
-    return ran(command, timeout_s).printed
+def printed(end: Ran) -> str:
+    """Output of a command that has ended, stdout before stderr."""
+    return f"{end.stdout}\n{end.stderr}"
 
 
 def ran(command: Command, timeout_s: float = _VERSION_TIMEOUT_S) -> Ran:
@@ -90,7 +80,7 @@ class _Started:
                 f"{self.program} did not end within {timeout_s:.0f} s.",
                 remedy="Start it by hand to see what it waits for.",
             )
-        return Ran(code, _text(self.stdout), _text(self.stderr))
+        return Ran(self.process.args, code, _text(self.stdout), _text(self.stderr))
 
 
 def _start(command: Command, stack: ExitStack) -> _Started:

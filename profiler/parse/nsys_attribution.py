@@ -412,17 +412,7 @@ def _rows(timeline: Timeline, name: str, mask: Mask) -> Any:
     return getattr(timeline, name)[mask].reset_index(drop=True)
 
 
-@dataclass(frozen=True)
-class Cut:
-    """A window of a timeline by itself, its operations in their ranges."""
-
-    attribution: Attribution
-    """Times are since the beginning of the window."""
-    launches: pd.DataFrame
-    """LAUNCH_COLUMNS, in the same time."""
-
-
-def cuts(timeline: Timeline, windows: pd.DataFrame) -> list[Cut]:
+def cuts(timeline: Timeline, windows: pd.DataFrame) -> list[Attribution]:
     """The part of a timeline in each of these windows, its times since the window's start."""
     places = _places(timeline, windows)
     return [
@@ -431,12 +421,11 @@ def cuts(timeline: Timeline, windows: pd.DataFrame) -> list[Cut]:
     ]
 
 
-def _cut(timeline: Timeline, places: _Places, number: int, start_ns: int) -> Cut:
+def _cut(timeline: Timeline, places: _Places, number: int, start_ns: int) -> Attribution:
     frames: dict[str, Any] = {
         name: _earlier(_rows(timeline, name, at == number), start_ns) for name, at in places.items()
     }
-    part = replace(timeline, **frames)
-    return Cut(attribute(part), launches(part.ranges))
+    return attribute(replace(timeline, **frames))
 
 
 def _earlier(frame: pd.DataFrame, by_ns: int) -> pd.DataFrame:

@@ -36,7 +36,15 @@ from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
 from profiler.parse.ncu_source import OPCODE, Listing, join_lines, read_source_page
 from profiler.parse.nsys import Timeline
-from profiler.parse.nsys_attribution import Cut, cuts, full_window, launch_times, visits, window_of
+from profiler.parse.nsys_attribution import (
+    Attribution,
+    cuts,
+    full_window,
+    launch_times,
+    launches,
+    visits,
+    window_of,
+)
 from profiler.parse.timeline_files import TimelineFacts, read_timeline
 from profiler.run_folder.folder import EXPLAIN_FILES, Attempt
 from profiler.runner import protocol
@@ -77,15 +85,15 @@ def visit_timelines(
     )
 
 
-def _seen(attempt: Attempt, part: Cut, facts: TimelineFacts) -> bool:
+def _seen(attempt: Attempt, part: Attribution, facts: TimelineFacts) -> bool:
     """Whether the tool saw the visit's work: a workload on the CPU launches nothing."""
     on_host = facts.device == "cpu" and attempt.record.visit is None
-    return on_host or len(part.attribution.operations) > 0
+    return on_host or len(part.operations) > 0
 
 
 def _cuts(
     attempt: Attempt, timeline: Timeline, facts: TimelineFacts, records: Sequence[Record]
-) -> dict[Visit, Cut]:
+) -> dict[Visit, Attribution]:
     """The part of each visit that was made to its end."""
     single_visit = attempt.record.visit
     finished = [Visit(*visit) for visit in protocol.finished_visits(records)]
@@ -102,28 +110,34 @@ def _cuts(
     return dict(zip(alone, cuts(timeline, full_window(timeline)), strict=False))
 
 
-def _visit_samples(attempt: Attempt, visit: Visit, part: Cut, facts: TimelineFacts) -> pd.DataFrame:
-    record, operations = attempt.record, part.attribution.operations
+def _visit_samples(
+    attempt: Attempt, visit: Visit, part: Attribution, facts: TimelineFacts
+) -> pd.DataFrame:
+    record, operations = attempt.record, part.operations
     origin = SampleOrigin(record.session, record.collector, SessionKind.TIMELINE)
     if record.visit is not None:
         return samples_from_program(operations, visit, origin)
-    rows = operations.assign(launch_row=window_of(launch_times(operations), part.launches))
+    made = launches(part.ranges)
+    rows = operations.assign(launch_row=window_of(launch_times(operations), made))
     on_host = facts.device == "cpu"
-    return samples_from_timeline(rows, part.launches, visit, origin, on_host=on_host)
+    return samples_from_timeline(rows, made, visit, origin, on_host=on_host)
 
 
 def _cell_timeline(
-    attempt: Attempt, visit: Visit, part: Cut, facts: TimelineFacts, records: Sequence[Record]
+    attempt: Attempt,
+    visit: Visit,
+    part: Attribution,
+    facts: TimelineFacts,
+    records: Sequence[Record],
 ) -> CellTimeline:
-    attribution = part.attribution
     return CellTimeline(
         cell=visit.cell,
         collector=facts.collector,
-        operations=attribution.operations,
-        ranges=attribution.ranges,
-        stacks=attribution.stacks,
-        api=attribution.api,
-        launches=len(part.launches),
+        operations=part.operations,
+        ranges=part.ranges,
+        stacks=part.stacks,
+        api=part.api,
+        launches=len(launches(part.ranges)),
         operators=_operators(visit, records),
         originals=_originals(attempt, visit, facts, records),
     )

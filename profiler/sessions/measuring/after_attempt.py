@@ -90,7 +90,8 @@ def _parts(name: str, page: Command, launches: int) -> list[Command]:
 
 def _keep_page(folder: Path, name: str, parts: Sequence[Ran | EnvironmentUnusable]) -> None:
     """Write a page of its parts, unless one of them was not printed."""
-    printed = [part.stdout for part in parts if isinstance(part, Ran) and part.code == 0]
+    ended = [part for part in parts if not isinstance(part, EnvironmentUnusable)]
+    printed = [part.stdout for part in ended if part.returncode == 0]
     content = _KEEP[name]("".join(printed)) if len(printed) == len(parts) else ""
     if content:
         # In one step: a page that was cut off by a kill would not be printed again.

@@ -72,16 +72,15 @@ def test_only_what_lies_inside_visits_is_kept(timeline):
 
 
 def test_a_visit_by_itself_begins_at_0_and_its_operations_know_their_ranges(timeline):
-    first, second = cuts(timeline, visits(timeline.ranges))
-    found = first.attribution
+    found, second = cuts(timeline, visits(timeline.ranges))
     assert names(found.operations) == ["first", "late", "worker"]
     assert found.operations["start_ns"].tolist() == [40, 160, 180]
     assert found.operations["launch_ns"].tolist() == [30, 60, 120]
     assert found.ranges["start_ns"].min() == 0
-    assert first.launches["start_ns"].tolist() == [10, 110]
+    assert launches(found.ranges)["start_ns"].tolist() == [10, 110]
     innermost = found.stacks["range"].to_numpy()[found.operations["stack"].to_numpy()]
     assert found.ranges["name"].iloc[innermost].tolist() == ["step", "launch=0", "launch=1"]
-    assert names(second.attribution.operations) == ["other"]
+    assert names(second.operations) == ["other"]
 
 
 def test_cutting_what_was_cleaned_gives_the_same(timeline):
@@ -89,18 +88,18 @@ def test_cutting_what_was_cleaned_gives_the_same(timeline):
     cleaned = inside(timeline, windows)
     assert visits(cleaned.ranges).equals(windows)
     for one, other in zip(cuts(timeline, windows), cuts(cleaned, windows), strict=True):
-        assert names(one.attribution.operations) == names(other.attribution.operations)
-        assert one.attribution.stacks.equals(other.attribution.stacks)
-        assert one.launches.equals(other.launches)
+        assert names(one.operations) == names(other.operations)
+        assert one.stacks.equals(other.stacks)
+        assert launches(one.ranges).equals(launches(other.ranges))
 
 
 def test_all_of_a_timeline_is_a_window_too(timeline):
     (found,) = cuts(timeline, full_window(timeline))
-    assert len(found.attribution.operations) == len(timeline.operations) == 6
-    assert len(found.attribution.ranges) == len(timeline.ranges)
+    assert len(found.operations) == len(timeline.operations) == 6
+    assert len(found.ranges) == len(timeline.ranges)
     empty = inside(timeline, visits(timeline.ranges).iloc[:0])
     (nothing,) = cuts(empty, full_window(empty))
-    assert len(nothing.attribution.operations) == 0
+    assert len(nothing.operations) == 0
 
 
 def test_a_time_at_the_end_of_a_window_lies_outside():
@@ -122,7 +121,7 @@ def test_files_give_back_what_was_written(timeline, tmp_path):
         assert read.dtypes.astype(str).tolist() == written.dtypes.astype(str).tolist()
         pd.testing.assert_frame_equal(read, written, check_categorical=False)
     (one,), (other,) = cuts(timeline, full_window(timeline)), cuts(found, full_window(found))
-    assert one.attribution.operations["stack"].equals(other.attribution.operations["stack"])
+    assert one.operations["stack"].equals(other.operations["stack"])
 
 
 def test_names_may_hold_anything(tmp_path):
