@@ -123,6 +123,9 @@ class Metric:
 
 # Makers of entries that have something in common.
 _of_timer = partial(Metric, pass_class=PassClass.STATIC, source="timer")
+_duration = partial(_of_timer, unit="ns", better="lower")
+_counter = partial(Metric, pass_class=PassClass.SINGLE)
+_traffic = partial(_counter, unit="byte", better="lower")
 _of_runner = partial(Metric, pass_class=PassClass.STATIC, source="runner")
 _of_launch = partial(Metric, pass_class=PassClass.STATIC, combine=Combine.MAX)
 _of_ptxas = partial(_of_launch, unit="byte/thread", source="ptxas", better="lower")
@@ -154,32 +157,26 @@ _TIMING = (
         ncu={DEFAULT: "gpc__cycles_elapsed.max"},
         aliases=("sm__cycles_elapsed.max", "smsp__cycles_elapsed.max"),
     ),
-    _of_timer(
+    _duration(
         name="timer_duration_ns",
         label="Duration (timer)",
-        unit="ns",
         definition="Time of one launch by CUDA events on a GPU, gaps between its kernels "
         "included, or by the process clock on a CPU; outside of ncu. Never compared with the "
         "duration that ncu measures.",
-        better="lower",
     ),
-    _of_timer(
+    _duration(
         name="cupti_duration_ns",
         label="Duration (CUPTI)",
-        unit="ns",
         definition="Time of the kernels of one launch by CUPTI's range profiler in the process "
         "that launches, gaps left out. Never compared with the duration that ncu measures in a "
         "verdict.",
-        better="lower",
     ),
-    _of_timer(
+    _duration(
         name="sustained_duration_ns",
         label="Duration (sustained)",
-        unit="ns",
         definition="Time of one launch among many that follow each other without a gap, once clock "
         "and power have settled; gaps between the kernels of a launch included. Never compared "
         "with the duration of one launch on an idle GPU in a verdict.",
-        better="lower",
     ),
     _of_timer(
         name="power_w",
@@ -221,42 +218,34 @@ _TIMING = (
         definition="Readings, while launches follow each other, in which NVML names the power "
         "limit of the board as what holds the clock.",
     ),
-    _of_timer(
+    _duration(
         name="profiler_duration_ns",
         label="Duration (torch.profiler)",
-        unit="ns",
         definition="Time of the kernels of one launch as torch.profiler reports it, with a cold "
         "L2 cache; on a CPU the time that operators took themselves. Never compared with that of "
         "ncu in a verdict.",
-        better="lower",
     ),
-    _of_timer(
+    _duration(
         name="wall_clock_duration_ns",
         label="Duration (wall clock)",
-        unit="ns",
         definition="Wall clock from a launch until the device is idle again, mean of three after "
         "one to warm up: what a quick benchmark does. It holds the way to the device and back, "
         "and caches that the launch before has filled. Never compared with that of ncu in a "
         "verdict.",
-        better="lower",
     ),
-    _of_timer(
+    _duration(
         name="nsys_duration_ns",
         label="Duration (nsys)",
-        unit="ns",
         definition="Time of the kernels of one launch on the timeline of Nsight Systems, launches "
         "one after another without a flush of caches. Never compared with that of ncu in a "
         "verdict.",
-        better="lower",
     ),
-    _of_timer(
+    _duration(
         name="torch_duration_ns",
         label="Duration (timeline of torch.profiler)",
-        unit="ns",
         definition="Time of the kernels of one launch on the timeline of torch.profiler, launches "
         "one after another without a flush of caches; on a CPU the time of the launch. Never "
         "compared with that of ncu in a verdict.",
-        better="lower",
     ),
 )
 
@@ -327,11 +316,10 @@ _OCCUPANCY_AND_TRAFFIC = (
         "of what the SM can hold.",
         ncu={DEFAULT: "sm__warps_active.avg.pct_of_peak_sustained_active"},
     ),
-    Metric(
+    _counter(
         name="l1_hit_pct",
         label="L1 hit rate",
         unit="%",
-        pass_class=PassClass.SINGLE,
         definition="Share of the sectors looked up in L1 that were there. Data that goes past L1 "
         "(TMA, bypassing asynchronous copies) is not looked up and not counted.",
         better="higher",
@@ -340,33 +328,24 @@ _OCCUPANCY_AND_TRAFFIC = (
         numerator="l1tex__t_sectors_lookup_hit.sum",
         denominator="l1tex__t_sectors.sum",
     ),
-    Metric(
+    _traffic(
         name="dram_read_bytes",
         label="DRAM read",
-        unit="byte",
-        pass_class=PassClass.SINGLE,
         definition="Bytes read from device memory.",
-        better="lower",
         ncu={DEFAULT: "dram__bytes_read.sum", "12": "dram__bytes_op_read.sum"},
     ),
-    Metric(
+    _traffic(
         name="dram_write_bytes",
         label="DRAM written",
-        unit="byte",
-        pass_class=PassClass.SINGLE,
         definition="Bytes written to device memory. Results that still lie in L2 when the kernel "
         "ends are not in it.",
-        better="lower",
         ncu={DEFAULT: "dram__bytes_write.sum", "12": "dram__bytes_op_write.sum"},
     ),
-    Metric(
+    _traffic(
         name="l2_bytes",
         label="L2 traffic",
-        unit="byte",
-        pass_class=PassClass.SINGLE,
         definition="Bytes that were asked of the L2 cache, from all sides: those of the SMs, and "
         "up to 0.1 MB of other units and of system memory, of which ncu sees more than CUPTI.",
-        better="lower",
         ncu={DEFAULT: "lts__t_bytes.sum"},
     ),
     _percentage(
@@ -381,20 +360,18 @@ _OCCUPANCY_AND_TRAFFIC = (
             "10": "sm__pipe_tc_cycles_active.avg.pct_of_peak_sustained_active",
         },
     ),
-    Metric(
+    _counter(
         name="instructions",
         label="Instructions",
         unit="inst",
-        pass_class=PassClass.SINGLE,
         definition="Warp instructions executed.",
         better="lower",
         ncu={DEFAULT: "smsp__inst_executed.sum"},
     ),
-    Metric(
+    _counter(
         name="instructions_issued",
         label="Instructions issued",
         unit="inst",
-        pass_class=PassClass.SINGLE,
         definition="Warp instructions issued. More than were executed means that some were issued "
         "again.",
         better="lower",
@@ -452,22 +429,20 @@ def _tensor_metrics(kind: str, names: Mapping[str, str | None]) -> tuple[Metric,
     label = kind.upper()
     dense = 1.0 if kind == "fp64" else SPARSE_PEAK
     return (
-        Metric(
+        _counter(
             name=f"tensor_{kind}_ops",
             label=f"Tensor operations, {label}",
             unit="op",
-            pass_class=PassClass.SINGLE,
             definition=f"Operations that tensor cores did on inputs of type {label}; a "
             "multiply-add counts as two.",
             ncu=_rolled(names, "sum"),
             beside=(f"tensor_{kind}_peak", "sm_clock_hz"),
             parts=tuple(_part_name(kind, part) for part in TENSOR_PARTS.get(kind, ())),
         ),
-        Metric(
+        _counter(
             name=f"tensor_{kind}_peak",
             label=f"Peak of tensor cores, {label}",
             unit="op/cycle",
-            pass_class=PassClass.SINGLE,
             definition=f"Dense operations on inputs of type {label} that all tensor cores together "
             "sustain in a cycle of the SM clock.",
             ncu=_rolled(names, "sum.peak_sustained"),
@@ -486,11 +461,10 @@ def _tensor_part(kind: str, part: str) -> Metric:
     instruction, _, result = part.partition("_to_")
     sums = f", with sums in {result.upper()}" if result else ""
     first = part == next(iter(TENSOR_PARTS[kind]))
-    return Metric(
+    return _counter(
         name=_part_name(kind, part),
         label=f"Tensor operations, {kind.upper()} by {instruction.upper()}{sums}",
         unit="op",
-        pass_class=PassClass.SINGLE,
         definition=f"Operations on inputs of type {kind.upper()} that {instruction.upper()} did"
         f"{sums}; a part of `tensor_{kind}_ops`, counted in its place where launches are many.",
         ncu={DEFAULT: None, "9.0": f"{TENSOR_PARTS[kind][part]}.sum"},
@@ -499,21 +473,17 @@ def _tensor_part(kind: str, part: str) -> Metric:
 
 
 _ROOFLINE = (
-    Metric(
+    _traffic(
         name="l1_bytes",
         label="L1 traffic",
-        unit="byte",
-        pass_class=PassClass.SINGLE,
         definition="Bytes that were asked of the L1 cache. What TMA moves goes past it.",
-        better="lower",
         ncu={DEFAULT: "l1tex__t_bytes.sum"},
     ),
     *(
-        Metric(
+        _counter(
             name=f"{name}_peak",
             label=f"Peak of {label}",
             unit="byte/cycle",
-            pass_class=PassClass.SINGLE,
             definition=f"Bytes that {label} sustains in a cycle of its own clock.",
             ncu={DEFAULT: f"{raw}.peak_sustained"},
             combine=Combine.MAX,
@@ -521,11 +491,10 @@ _ROOFLINE = (
         for name, label, raw in _ROOF_PEAKS
     ),
     *(
-        Metric(
+        _counter(
             name=f"{name}_clock_hz",
             label=f"Clock of {label}",
             unit="Hz",
-            pass_class=PassClass.SINGLE,
             definition=f"Cycles of {label} per second while the kernel ran.",
             ncu={DEFAULT: f"{name}__cycles_elapsed.avg.per_second"},
             combine=Combine.WEIGHTED,
@@ -546,11 +515,10 @@ _ROOFLINE = (
         )
         for name, label in (("fma", "multiply-adds"), ("add", "additions"), ("mul", "products"))
     ),
-    Metric(
+    _counter(
         name="fp32_fma_peak",
         label="Peak of FP32 multiply-adds",
         unit="inst/cycle",
-        pass_class=PassClass.SINGLE,
         definition="FP32 multiply-adds that all SMs together sustain in a cycle.",
         ncu={DEFAULT: "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained"},
         combine=Combine.MAX,
@@ -563,20 +531,17 @@ CEILING_PARTS = frozenset(
 """Peaks and clocks: what ceilings of roofs are made of. Pages show the share of a roof instead."""
 
 _MEMORY_AND_LIMITS = (
-    Metric(
+    _counter(
         name="l2_hit_sectors",
         label="L2 hits",
         unit="sector",
-        pass_class=PassClass.SINGLE,
         definition="Sectors of 32 bytes that were looked up in L2 and were there.",
-        better=None,
         ncu={DEFAULT: "lts__t_sectors_lookup_hit.sum"},
     ),
-    Metric(
+    _counter(
         name="bank_conflicts",
         label="Bank conflicts",
         unit="",
-        pass_class=PassClass.SINGLE,
         definition="Extra turns of the shared-memory data banks because threads of one warp "
         "needed the same bank.",
         better="lower",
@@ -604,25 +569,19 @@ _MEMORY_AND_LIMITS = (
         definition="How busy the DRAM interface was, in percent of what it can sustain.",
         ncu={DEFAULT: "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"},
     ),
-    Metric(
+    _traffic(
         name="local_load_bytes",
         label="Local memory loads",
-        unit="byte",
-        pass_class=PassClass.SINGLE,
         definition="Bytes loaded from local memory: spilled registers, and arrays that the "
         "compiler could not keep in registers.",
-        better="lower",
         ncu={DEFAULT: "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"},
         scale=SECTOR_BYTES,
     ),
-    Metric(
+    _traffic(
         name="local_store_bytes",
         label="Local memory stores",
-        unit="byte",
-        pass_class=PassClass.SINGLE,
         definition="Bytes stored to local memory: spilled registers, and arrays that the compiler "
         "could not keep in registers.",
-        better="lower",
         ncu={DEFAULT: "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"},
         scale=SECTOR_BYTES,
     ),
