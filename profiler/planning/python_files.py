@@ -30,14 +30,9 @@ def function_faults(
     experiment itself needs none of them.
     """
     try:
-        tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError) as error:
-        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
-        reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        yield f"{file.name}{line}: not valid Python: {reason}{syntax_excerpt(error)}"
-        return
-    except OSError as error:
-        yield f"{file.name}: cannot be read: {error.strerror}"
+        tree = _tree(file, file.name)
+    except SpecError as error:
+        yield error.message
         return
     if is_experiment(tree):
         return
@@ -58,8 +53,8 @@ def unread_names(file: Path, optional: Sequence[str]) -> Iterator[str]:
     `tolerances` in place of `TOLERANCES` leaves the default ones in force.
     """
     try:
-        tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError, OSError):
+        tree = _tree(file, file.name)
+    except SpecError:
         return  # `function_faults` says it
     if is_experiment(tree) or _is_open(tree):
         return
@@ -77,6 +72,19 @@ def unread_names(file: Path, optional: Sequence[str]) -> Iterator[str]:
                 f"{file.name}:{node.lineno}: nothing reads '{name}'; "
                 f"did you mean '{absent[close[0]]}'?"
             )
+
+
+def _tree(file: Path, shown: str) -> ast.Module:
+    """Syntax tree of a file; raises SpecError, which calls it as it is `shown`."""
+    try:
+        return ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        text = f"{shown}{line}: not valid Python: {reason}{syntax_excerpt(error)}"
+        raise SpecError(text) from error
+    except OSError as error:
+        raise SpecError(f"{shown}: cannot be read: {error.strerror}") from error
 
 
 def is_experiment(tree: ast.Module) -> bool:
@@ -193,16 +201,9 @@ def public_functions(file: Path) -> tuple[PublicFunction, ...]:
     Those with decorators are left out (kernels of Triton), those whose names begin with an
     underscore, and those that an experiment takes for something else.
     """
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError) as error:
-        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise SpecError(f"{file}{line}: not valid Python: {error}") from error
-    except OSError as error:
-        raise SpecError(f"{file}: cannot be read: {error.strerror}") from error
     return tuple(
         _public_function(node)
-        for name, node in definitions(tree.body)
+        for name, node in definitions(_tree(file, str(file)).body)
         if isinstance(node, ast.FunctionDef)
         and not (name.startswith("_") or node.decorator_list or name in ROLES)
     )
