@@ -15,7 +15,7 @@ from profiler.collect.registry import duration_metrics
 from profiler.findings.kinds.timers import reference_collector
 from profiler.findings.programs import Programs
 from profiler.findings.verdicts import JUDGED, PairVerdict
-from profiler.metrics.labels import Label, label, label_of
+from profiler.metrics.queries import Label, label, label_of
 from profiler.model import Cell, Problem, Variant
 from profiler.run_folder.load.report import Report
 

@@ -25,7 +25,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import geometric_mean
 from profiler.metrics.catalogue import ROOF_PREFIX, STALL_PREFIX, TENSOR_TYPES
-from profiler.metrics.labels import Label, labels
+from profiler.metrics.queries import Label, labels
 from profiler.model import Cell, Problem, Variant
 
 __all__ = ["Medians", "Move", "ParameterStep"]

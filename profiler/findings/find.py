@@ -63,8 +63,7 @@ from profiler.findings.verdicts import (
     judges_of,
 )
 from profiler.findings.winners import Winner, leader_of, make_winner, ranks_by_slowdown, slowdown
-from profiler.metrics.labels import label
-from profiler.metrics.queries import better
+from profiler.metrics.queries import better, label
 from profiler.model import Cell, CellStatus, Outcome, Variant
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.page_kinds import GRIDS, LADDER, PARAMETERS, RIVAL_PARAMETERS, WAVES

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from profiler.findings.findings import Findings
-    from profiler.metrics.labels import Label
+    from profiler.metrics.queries import Label
     from profiler.model import Cell
 
 JUDGED_COLUMNS = ("verdict", "ratio", "ratio_low", "ratio_high")

@@ -12,6 +12,7 @@ import difflib
 import gzip
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -24,6 +25,7 @@ from profiler.metrics.catalogue import (
     TIME,
     Better,
     Combine,
+    Metric,
     PassClass,
 )
 
@@ -211,6 +213,60 @@ def raw_combine(raw: str) -> Combine:
 def better(name: str) -> Better | None:
     """Direction that is better for a metric, None where neither is or nothing is known."""
     return CATALOGUE[name].better if name in CATALOGUE else None
+
+
+# ---- metrics in words ----------------------------------------------------------------------------
+
+_UNITS_BY_SUFFIX = (  # of raw ncu names
+    (".pct", "%"),
+    (".pct_of_peak_sustained_elapsed", "%"),
+    (".pct_of_peak_sustained_active", "%"),
+)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A metric in words; made for every name, also for raw ncu names that no catalogue knows."""
+
+    name: str
+    label: str
+    unit: str
+    better: str | None
+    """`lower`, `higher`, or None where the metric has no direction."""
+    definition: str
+    source: str
+
+    @property
+    def hint(self) -> str:
+        """Its definition, and which direction is better."""
+        return f"{self.definition} ({self.better} is better)" if self.better else self.definition
+
+
+@cache
+def label(name: str) -> Label:
+    """Find the label of a metric by its name in the catalogue, or of a raw ncu name."""
+    metric = CATALOGUE.get(name)
+    if metric is None:
+        return Label(
+            name=name,
+            label=name,
+            unit=next((unit for suffix, unit in _UNITS_BY_SUFFIX if name.endswith(suffix)), ""),
+            better=None,
+            definition="As ncu defines it.",
+            source=name,
+        )
+    raw = ncu_name(name)
+    return label_of(metric, f"{metric.source}: {raw}" if raw else metric.source)
+
+
+def label_of(metric: Metric, source: str) -> Label:
+    """Label of a metric of the catalogue or of an experiment file."""
+    return Label(metric.name, metric.label, metric.unit, metric.better, metric.definition, source)
+
+
+def labels(names: Iterable[str]) -> tuple[Label, ...]:
+    """Find the labels of several metrics."""
+    return tuple(label(name) for name in names)
 
 
 # ---- raw names against ncu's own lists -----------------------------------------------------------

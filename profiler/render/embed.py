@@ -34,7 +34,7 @@ from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import nearest_peak
 from profiler.findings.findings import Findings, NamedBaseline
 from profiler.metrics.catalogue import CEILING_PARTS
-from profiler.metrics.labels import Label
+from profiler.metrics.queries import Label
 from profiler.model import SCHEMA_VERSION, Cell, cell_id
 from profiler.render.tables.details import (
     CellSamples,

@@ -17,7 +17,7 @@ from profiler.errors import UsageError
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
 from profiler.findings.programs import Programs
-from profiler.metrics.labels import Label
+from profiler.metrics.queries import Label
 from profiler.model import Cell, Problem, Verdict
 from profiler.notices import Severity
 from profiler.outside_text import escaped_markdown

@@ -12,7 +12,7 @@ import pandas as pd
 
 from profiler.findings.why.hot_lines import ListedKernel
 from profiler.metrics.catalogue import CATALOGUE
-from profiler.metrics.labels import Label, labels
+from profiler.metrics.queries import Label, labels
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import Axis
 from profiler.render.figures.version_figures import bars

@@ -9,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from profiler.history.trends import History, Trend, find_control
-from profiler.metrics.labels import label
+from profiler.metrics.queries import label
 from profiler.model import Verdict
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import PANEL_COLUMNS

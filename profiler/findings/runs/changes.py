@@ -14,7 +14,7 @@ from profiler.comparison.programs import Program, Retuned
 from profiler.comparison.runs import ComparedRun, is_correct
 from profiler.findings.counters import TIME_AGAIN, Move, move_size
 from profiler.metrics.catalogue import CATALOGUE
-from profiler.metrics.labels import label
+from profiler.metrics.queries import label
 from profiler.model import Cell, Outcome, Verdict
 
 __all__ = ["CellChange", "Reason"]

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from profiler.findings.findings import Findings
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
-from profiler.metrics.labels import Label
+from profiler.metrics.queries import Label
 from profiler.model import Problem, Variant, slug
 from profiler.planning.problem_names import distinct, is_number, varying
 from profiler.render.figures import svg

@@ -20,7 +20,7 @@ from profiler.findings.kinds.grids import (
 )
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
-from profiler.metrics.labels import label
+from profiler.metrics.queries import label
 from profiler.model import Cell
 from profiler.planning.problem_names import problem_key
 from profiler.render.kinds.grid_figures import grid_pairs_of, saved_chart, slices

@@ -9,7 +9,7 @@ import pandas as pd
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.grids import DURATION, Grid, GridPairs
-from profiler.metrics.labels import label
+from profiler.metrics.queries import label
 from profiler.model import Variant
 from profiler.planning.problem_names import is_number
 from profiler.render.figures import palette, svg

@@ -18,7 +18,7 @@ from profiler.findings.kinds.steps import Effect, Rung, StepEffect
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.metrics.catalogue import STALL_PREFIX
-from profiler.metrics.labels import Label, labels
+from profiler.metrics.queries import Label, labels
 from profiler.model import Problem
 from profiler.render.figures import ladder_figures
 from profiler.render.figures.charts import Chart, make_chart

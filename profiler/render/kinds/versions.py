@@ -12,7 +12,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Effect, StepEffect
 from profiler.findings.method import run_funnel
 from profiler.findings.verdicts import PairVerdict
-from profiler.metrics.labels import Label
+from profiler.metrics.queries import Label
 from profiler.model import Problem
 from profiler.render.figures import charts
 from profiler.render.figures import version_figures as figures

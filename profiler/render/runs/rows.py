@@ -9,7 +9,7 @@ from profiler.comparison.programs import Machines, Program, Retuned, TunedChoice
 from profiler.findings.runs.changes import CellChange, MetricChange, Reason
 from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.steps import RunStep
-from profiler.metrics.labels import label
+from profiler.metrics.queries import label
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, change_datum, text_column
 from profiler.render.tuning import config_words

@@ -16,7 +16,7 @@ from profiler.findings.cell_numbers import FINAL, CellNumbers
 from profiler.findings.findings import Findings
 from profiler.findings.programs import Programs
 from profiler.metrics.catalogue import CATALOGUE
-from profiler.metrics.labels import Label
+from profiler.metrics.queries import Label
 from profiler.model import Cell, CellStatus, Problem, SessionKind, cell_id
 from profiler.render.tables.rows import shown_metrics
 from profiler.render.words import numbers

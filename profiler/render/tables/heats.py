@@ -12,7 +12,7 @@ from profiler.findings.counters import CounterMove, Medians, ParameterStep, move
 from profiler.findings.findings import Findings
 from profiler.findings.programs import Programs
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
-from profiler.metrics.labels import Label
+from profiler.metrics.queries import Label
 from profiler.model import Cell, Problem, Variant
 from profiler.planning.problem_names import telling
 from profiler.render.tables.rows import Datum, Row, move_datum, raw_or_none, variant_row

@@ -13,7 +13,7 @@ from profiler.findings.findings import Findings, NamedBaseline
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import PairVerdict
-from profiler.metrics.labels import Label
+from profiler.metrics.queries import Label
 from profiler.model import Cell, Outcome, Problem
 from profiler.planning.problem_names import distinct, varying
 from profiler.render.tables.rows import (

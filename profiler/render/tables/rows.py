@@ -13,7 +13,7 @@ from profiler.findings.counters import Move
 from profiler.findings.findings import Findings
 from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import PairVerdict
-from profiler.metrics.labels import Label, label
+from profiler.metrics.queries import Label, label
 from profiler.model import Outcome, Variant, Verdict
 from profiler.render.words import numbers
 from profiler.render.words.verdict_words import CSS, ORDER

@@ -15,7 +15,7 @@ from profiler.findings.timelines.cells import (
     TimelineFindings,
     UnitPart,
 )
-from profiler.metrics.labels import label
+from profiler.metrics.queries import label
 from profiler.render.tables.rows import (
     PAGE_ONLY,
     Column,

@@ -13,7 +13,7 @@ from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.counters import MEMORY, SHARED, Amount, CounterOfBoth
 from profiler.findings.why.find import find_why
 from profiler.metrics.catalogue import ROOF_PREFIX, TENSOR_TYPES
-from profiler.metrics.labels import Label
+from profiler.metrics.queries import Label
 from profiler.model import Problem, Variant
 from profiler.render.words import numbers
 from profiler.render.words.why import limit_kind_words, practical_words, roof_words

@@ -12,7 +12,7 @@ from synthetic_report import make_report, problems, with_metrics, without
 from profiler.analyse.effects import Effect, Move
 from profiler.findings.counters import counters, medians_of
 from profiler.findings.find import find
-from profiler.metrics.labels import label
+from profiler.metrics.queries import label
 from profiler.render.kinds.versions import MOST_STEPS, ablation_view
 from profiler.render.page import render_page
 from profiler.render.tables.heats import moved_table

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from profiler.metrics.labels import label
+from profiler.metrics.queries import label
 from profiler.model import Problem
 from profiler.render.figures import charts, svg
 from profiler.render.figures import version_figures as figures

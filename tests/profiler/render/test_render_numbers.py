@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from profiler.metrics.labels import labels
+from profiler.metrics.queries import labels
 from profiler.render.tables.rows import with_unit
 from profiler.render.words import numbers
 

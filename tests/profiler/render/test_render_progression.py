@@ -12,7 +12,7 @@ from synthetic_report import make_report, problems, with_metrics, without
 from profiler.findings.counters import counters, medians_of
 from profiler.findings.find import find
 from profiler.findings.kinds.steps import steps_up_and_down
-from profiler.metrics.labels import label
+from profiler.metrics.queries import label
 from profiler.render.figures import ladder_figures, svg
 from profiler.render.kinds.progression import (
     StepPanel,

@@ -12,7 +12,7 @@ from profiler.analyse.verdicts import Reason
 from profiler.findings.counters import level_bytes, roof_lines
 from profiler.findings.find import find
 from profiler.findings.verdicts import PairVerdict
-from profiler.metrics.labels import label
+from profiler.metrics.queries import label
 from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.planning.problem_names import problem_key
 from profiler.render import embed
