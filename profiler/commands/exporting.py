@@ -19,7 +19,7 @@ from profiler.exports.formats import bencher_metrics, openmetrics_lines, pytorch
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.tuning_results import block_durations_ms, tuning_results
-from profiler.history.answers import RunAnswers
+from profiler.history.answers import HistoryRun
 from profiler.machine.console import make_console
 from profiler.planning.matrix import expand
 from profiler.planning.plan import largest_group
@@ -66,10 +66,10 @@ def export(request: ExportRequest) -> ExitCode:
         raise UsageError("--problem: only with --format t4.")
     report, run = _read(request)
     findings = find(report)
-    answers = answers_of_findings(findings, run)
-    parts = _FORMATS[request.format](answers, findings)
+    measured = answers_of_findings(findings, run)
+    parts = _FORMATS[request.format](measured, findings)
     _write_text(request.out, "".join(parts))
-    count = len({answer.cell for answer in answers.answers})
+    count = len({answer.cell for answer in measured.answers})
     _say(request.out, f"{request.out}: {count} cells")
     return ExitCode.COMPLETE
 
@@ -80,23 +80,23 @@ def _read(request: ExportRequest) -> tuple[Report, RunFolder]:
     return read_run(run), run
 
 
-def _pytorch(answers: RunAnswers, findings: Findings) -> Iterator[str]:
+def _pytorch(measured: HistoryRun, findings: Findings) -> Iterator[str]:
     """Records of PyTorch's benchmark database, one in a line."""
     durations = {
         cell: [value * 1e6 for value in values]
         for cell, values in block_durations_ms(findings.report).items()
     }
     problems = {cell.id: cell.problem.params for cell in findings.programs.plan.cells}
-    for record in pytorch_records(answers, durations, problems):
+    for record in pytorch_records(measured, durations, problems):
         yield json.dumps(record, allow_nan=False) + "\n"
 
 
-def _bencher(answers: RunAnswers, _: Findings) -> tuple[str]:
-    return (json.dumps(bencher_metrics(answers), indent=1, allow_nan=False) + "\n",)
+def _bencher(measured: HistoryRun, _: Findings) -> tuple[str]:
+    return (json.dumps(bencher_metrics(measured), indent=1, allow_nan=False) + "\n",)
 
 
-def _openmetrics(answers: RunAnswers, _: Findings) -> Iterator[str]:
-    return openmetrics_lines(answers)
+def _openmetrics(measured: HistoryRun, _: Findings) -> Iterator[str]:
+    return openmetrics_lines(measured)
 
 
 def _write_space(request: ExportRequest) -> ExitCode:
@@ -131,7 +131,7 @@ _T_FILES: Mapping[ExportFormat, Callable[[ExportRequest], ExitCode]] = {
     ExportFormat.T1: _write_space,
     ExportFormat.T4: _write_results,
 }
-_FORMATS: Mapping[ExportFormat, Callable[[RunAnswers, Findings], Iterable[str]]] = {
+_FORMATS: Mapping[ExportFormat, Callable[[HistoryRun, Findings], Iterable[str]]] = {
     ExportFormat.PYTORCH: _pytorch,
     ExportFormat.BENCHER: _bencher,
     ExportFormat.OPENMETRICS: _openmetrics,

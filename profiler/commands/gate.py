@@ -110,13 +110,13 @@ def _history(measured: MeasuredRevisions, out: Path) -> History | None:
     try:
         base = answers_of_base(measured, out)
         earlier = [
-            of_run
-            for of_run in store.answers(measured.experiment, base.run.metric)
-            if not (of_run.run.commit and head.startswith(of_run.run.commit.rstrip("+")))
+            run
+            for run in store.answers(measured.experiment, base.metric)
+            if not (run.commit and head.startswith(run.commit.rstrip("+")))
         ]
-        if base.run.baseline is not None:
+        if base.baseline is not None:
             store.add([base])
-        return find_history(earlier, base.run.metric, base.run.machine)
+        return find_history(earlier, base.metric, base.machine)
     except (OSError, ProfilerError):
         return None
 

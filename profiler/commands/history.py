@@ -13,7 +13,7 @@ from profiler.commands.requests import HistoryRequest
 from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.history.answers import (
     SHORT_COMMIT,
-    RunAnswers,
+    HistoryRun,
     answers_of_records,
     answers_of_summary,
     collector_of,
@@ -118,7 +118,7 @@ def _document(history: History) -> dict[str, Any]:
         "machine": history.machine,
         "sentence": headline(history),
         "control": control_words(history, find_control(history)),
-        "runs": [asdict(run) for run in history.runs],
+        "runs": [run.record for run in history.runs],
         "cells": [{"cell": trend.cell, **row(trend)} for trend in history.trends],
         "variants": [{"cells": trend.cells, **row(trend)} for trend in history.variants],
     }
@@ -143,7 +143,7 @@ def rebuild(out: Path, on_odd: Callable[[str], None], recordings: Sequence[Path]
     out.mkdir(parents=True, exist_ok=True)
     fresh.path.unlink(missing_ok=True)
     try:
-        imported = [old for old in store.answers() if old.run.source != "run"]
+        imported = [old for old in store.answers() if old.source != "run"]
     except ProfilerError as error:
         on_odd(f"What was imported is lost: {error}")
         imported = []
@@ -153,7 +153,7 @@ def rebuild(out: Path, on_odd: Callable[[str], None], recordings: Sequence[Path]
 
 def _found_again(
     out: Path, on_odd: Callable[[str], None], recordings: Sequence[Path]
-) -> Iterator[RunAnswers]:
+) -> Iterator[HistoryRun]:
     for path in (*(run.path for run in runs(out)), *recordings):
         try:
             if path in recordings:
@@ -182,17 +182,17 @@ def keep_answers(
         on_odd(f"The history of the runs was not written: {error}")
 
 
-def answers_of_folder(run: RunFolder, summary: Mapping[str, Any], out: Path) -> RunAnswers:
-    """Answers of a run under `out`, from the content of its summary.json."""
+def answers_of_folder(run: RunFolder, summary: Mapping[str, Any], out: Path) -> HistoryRun:
+    """A run under `out` with its answers, from the content of its summary.json."""
     path = run.path.resolve()
     named = path.relative_to(out.resolve()) if path.is_relative_to(out.resolve()) else path.name
     return answers_of_summary(summary, str(named), "run", collector_of(run.plan()))
 
 
-def answers_of_base(measured: MeasuredRevisions, out: Path) -> RunAnswers:
-    """Answers of the oldest of several revisions that were measured in one session.
+def answers_of_base(measured: MeasuredRevisions, out: Path) -> HistoryRun:
+    """The oldest of several revisions that were measured in one session, as a run with its answers.
 
-    As those of a run of the experiment; without a baseline where the experiment's own was not
+    It is a run of the experiment; without a baseline where the experiment's own was not
     among what was measured.
     """
     if measured.run is None:
@@ -203,17 +203,17 @@ def answers_of_base(measured: MeasuredRevisions, out: Path) -> RunAnswers:
         for answer in session.answers
         if (own := measured.base_cells.get(answer.cell)) is not None
     )
-    run = replace(
-        session.run,
+    return replace(
+        session,
         experiment=measured.experiment,
         source="gate",
         commit=measured.commits[0].hash[:SHORT_COMMIT],
         baseline=measured.baseline,
+        answers=tuple(answers),
     )
-    return RunAnswers(run, tuple(answers))
 
 
-def read_answers(path: Path) -> Sequence[RunAnswers]:
+def read_answers(path: Path) -> Sequence[HistoryRun]:
     """Answers of a run, a recording, or a file of benchmark v3 records; raises UsageError."""
     if path.suffix in (".json", ".jsonl"):
         return answers_of_records(_records(path), path.name)
@@ -224,7 +224,7 @@ def read_answers(path: Path) -> Sequence[RunAnswers]:
     return [answers_of_findings(find(read_run(run)), run)]
 
 
-def answers_of_findings(findings: Findings, run: RunFolder) -> RunAnswers:
+def answers_of_findings(findings: Findings, run: RunFolder) -> HistoryRun:
     """Answers of a run or a recording that was read."""
     source = "recording" if run.is_recording() else "run"
     document = report_document(findings)

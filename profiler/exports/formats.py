@@ -18,14 +18,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from profiler.history.answers import Answer, RunAnswers
+from profiler.history.answers import Answer, HistoryRun
 
 _NAME = "kernel-profiler"
 _DTYPE = "dtype"
 
 
 def pytorch_records(
-    of_run: RunAnswers,
+    run: HistoryRun,
     durations_ns: Mapping[str, Sequence[float]],
     problems: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[dict[str, Any]]:
@@ -33,7 +33,6 @@ def pytorch_records(
 
     `durations_ns`: durations of the blocks, by cell; `problems`: parameters of the problem by cell.
     """
-    run = of_run.run
     shared = {
         "timestamp": int(datetime.fromisoformat(run.created).timestamp()),
         "schema_version": "v3",
@@ -49,7 +48,7 @@ def pytorch_records(
         ],
         "dependencies": {name: {"version": version} for name, version in run.versions.items()},
     }
-    for answer in of_run.answers:
+    for answer in run.answers:
         params = problems.get(answer.cell, {})
         values = durations_ns.get(answer.cell, ()) if answer.metric == "duration_ns" else ()
         yield {
@@ -88,16 +87,15 @@ _NOT_NAME = re.compile(r"[^a-zA-Z0-9_]")
 _NS = "_ns"
 
 
-def openmetrics_lines(of_run: RunAnswers) -> Iterator[str]:
+def openmetrics_lines(run: HistoryRun) -> Iterator[str]:
     """OpenMetrics: gauges of each metric, with labels of the cell and the time of the run."""
-    run = of_run.run
     when = f"{datetime.fromisoformat(run.created).timestamp():.3f}"
     origin = {"experiment": run.experiment, "machine": run.machine, "commit": run.commit}
     yield "# TYPE profiler_run info\n"
     yield "# HELP profiler_run Of the run that the numbers are of.\n"
     yield f"profiler_run_info{_labels({**origin, **run.versions})} 1 {when}\n"
     families: dict[tuple[str, str], list[tuple[Answer, float]]] = {}
-    for answer in of_run.answers:
+    for answer in run.answers:
         for family, value in _values(answer):
             families.setdefault(family, []).append((answer, value))
     for (name, unit), samples in families.items():
@@ -143,11 +141,11 @@ _LONGEST_BENCHMARK, _LONGEST_MEASURE = 1024, 64
 _OWN_MEASURES = {"duration_ns": "latency"}
 
 
-def bencher_metrics(of_run: RunAnswers) -> dict[str, dict[str, dict[str, float]]]:
+def bencher_metrics(run: HistoryRun) -> dict[str, dict[str, dict[str, float]]]:
     """Values of a run with their intervals in Bencher's format, by benchmark and measure."""
     benchmarks: dict[str, dict[str, dict[str, float]]] = {}
-    for answer in of_run.answers:
-        name = " / ".join((of_run.run.experiment, answer.variant, answer.problem))
+    for answer in run.answers:
+        name = " / ".join((run.experiment, answer.variant, answer.problem))
         measure = _OWN_MEASURES.get(answer.metric, answer.metric)[:_LONGEST_MEASURE]
         benchmarks.setdefault(name[:_LONGEST_BENCHMARK], {})[measure] = _metric(answer)
     return benchmarks

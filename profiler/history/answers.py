@@ -52,7 +52,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class HistoryRun:
-    """One run of a history."""
+    """One run of a history, with its answers."""
 
     run: str
     """Folder in the folder of runs, or name of the archive or file that it was read from."""
@@ -73,19 +73,18 @@ class HistoryRun:
     """The primary one."""
     versions: Mapping[str, str]
     """By `VERSION_FIELDS`; what is not known is left out."""
+    answers: tuple[Answer, ...] = ()
+    """Empty where only the run was asked for."""
 
     @property
     def named(self) -> str:
         """Commit and day, for sentences."""
         return f"{self.commit} ({self.created[:10]})" if self.commit else self.created[:16]
 
-
-@dataclass(frozen=True)
-class RunAnswers:
-    """A run with its answers."""
-
-    run: HistoryRun
-    answers: tuple[Answer, ...]
+    @property
+    def record(self) -> dict[str, Any]:
+        """The run as an object of JSON, without its answers."""
+        return {name: value for name, value in vars(self).items() if name != "answers"}
 
 
 def collector_of(plan: Plan) -> str | None:
@@ -96,8 +95,8 @@ def collector_of(plan: Plan) -> str | None:
 
 def answers_of_summary(
     summary: Mapping[str, Any], run: str, source: str, collector: str | None
-) -> RunAnswers:
-    """Answers of a run, from the content of its summary.json.
+) -> HistoryRun:
+    """A run with its answers, from the content of its summary.json.
 
     `collector`: what gave its durations. Raises UsageError for a document that is none of ours.
     """
@@ -119,7 +118,7 @@ def answers_of_summary(
             versions={f: safe(str(environment[f])) for f in VERSION_FIELDS if environment.get(f)},
         )
         kept = {record.metric, *_STATIC, *duration_metrics().values()}
-        return RunAnswers(record, tuple(_summary_answers(summary["cells"], kept)))
+        return replace(record, answers=tuple(_summary_answers(summary["cells"], kept)))
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{run}: damaged, or none of this program: {error!r}") from error
 
@@ -154,8 +153,8 @@ def _number(value: object) -> float | None:
 # ---- records of PyTorch's benchmark database -----------------------------------------------------
 
 
-def answers_of_records(records: Sequence[Any], file: str) -> tuple[RunAnswers, ...]:
-    """Answers of benchmark v3 records: a run for each benchmark, time, commit and device.
+def answers_of_records(records: Sequence[Any], file: str) -> tuple[HistoryRun, ...]:
+    """Runs of benchmark v3 records: one for each benchmark, time, commit and device.
 
     Model and backend are the variant, the input shape or the inputs are the problem, the median of
     `benchmark_values` is the number. Raises UsageError for records of another form.
@@ -177,7 +176,7 @@ def answers_of_records(records: Sequence[Any], file: str) -> tuple[RunAnswers, .
             ) from error
         runs.setdefault(repr(run), (run, []))[1].extend(answers)
     return tuple(
-        RunAnswers(replace(run, metric=answers[0].metric), tuple(_last_of_each(answers)))
+        replace(run, metric=answers[0].metric, answers=tuple(_last_of_each(answers)))
         for run, answers in runs.values()
         if answers
     )

@@ -11,11 +11,11 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profiler.errors import EnvironmentUnusable
-from profiler.history.answers import Answer, HistoryRun, RunAnswers
+from profiler.history.answers import Answer, HistoryRun
 
 STORE_FILE = "history.sqlite"
 _PATIENCE_S = 10.0
@@ -58,21 +58,24 @@ class Store:
         """The store of a folder of runs."""
         return cls(out / STORE_FILE)
 
-    def add(self, runs: Iterable[RunAnswers]) -> int:
+    def add(self, runs: Iterable[HistoryRun]) -> int:
         """Add what is not there yet; returns how many runs that were.
 
         Raises EnvironmentUnusable where the file cannot be written, or is none of ours.
         """
         with self._connected() as connection:
-            return sum(_add(connection, of_run) for of_run in runs)
+            return sum(_add(connection, run) for run in runs)
 
     def runs(self, experiment: str | None = None) -> tuple[HistoryRun, ...]:
-        """Runs of an experiment, or all, the oldest first; of one that was added again the last."""
+        """Runs of an experiment, or all, without their answers, the oldest first.
+
+        Of a run that was added again the last.
+        """
         return tuple(run for run, _ in self._runs(experiment))
 
     def answers(
         self, experiment: str | None = None, metric: str | None = None
-    ) -> tuple[RunAnswers, ...]:
+    ) -> tuple[HistoryRun, ...]:
         """Runs with their answers, the oldest first: of an experiment and a metric, or of all."""
         runs = self._runs(experiment)
         if not runs:
@@ -83,7 +86,7 @@ class Store:
                 for _, number in runs
             ]
         return tuple(
-            RunAnswers(run, tuple(Answer(*row) for row in of_run))
+            replace(run, answers=tuple(Answer(*row) for row in of_run))
             for (run, _), of_run in zip(runs, rows, strict=True)
             if of_run
         )
@@ -140,28 +143,27 @@ def _schema() -> str:
     return f"BEGIN;{_SCHEMA}{''.join(triggers)}PRAGMA user_version = {_VERSION};COMMIT;"
 
 
-def _add(connection: sqlite3.Connection, of_run: RunAnswers) -> bool:
+def _add(connection: sqlite3.Connection, run: HistoryRun) -> bool:
     """Add a run with its answers; False where the same content is there."""
-    run = of_run.run
-    text = json.dumps([asdict(run) | {"run": "", "source": ""}, of_run.answers])
+    text = json.dumps([run.record | {"run": "", "source": ""}, run.answers])
     row = (run.experiment, run.created, run.machine, run.source)
     added = connection.execute(
         "INSERT OR IGNORE INTO run (experiment, created, machine, source, digest, record) "
         "VALUES (?, ?, ?, ?, ?, ?)",
-        (*row, hashlib.sha256(text.encode()).hexdigest(), json.dumps(asdict(run))),
+        (*row, hashlib.sha256(text.encode()).hexdigest(), json.dumps(run.record)),
     )
     if not added.rowcount:
         return False
     number = added.lastrowid
-    cells = {(answer.cell, answer.variant, answer.problem) for answer in of_run.answers}
+    cells = {(answer.cell, answer.variant, answer.problem) for answer in run.answers}
     connection.executemany("INSERT OR IGNORE INTO cell VALUES (NULL, ?, ?, ?)", cells)
-    metrics = {(answer.metric,) for answer in of_run.answers}
+    metrics = {(answer.metric,) for answer in run.answers}
     connection.executemany("INSERT OR IGNORE INTO metric VALUES (NULL, ?)", metrics)
     cell_ids = {tuple(row): id_ for id_, *row in connection.execute("SELECT * FROM cell")}
     metric_ids = {name: id_ for id_, name in connection.execute("SELECT * FROM metric")}
     rows = (
         (number, metric_ids[answer.metric], cell_ids[answer[:3]], *answer[4:])
-        for answer in of_run.answers
+        for answer in run.answers
     )
     connection.executemany("INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
     return True

@@ -21,7 +21,7 @@ from profiler.analyse.between_runs import shifts
 from profiler.analyse.change_points import MOST_RUNS, change_points
 from profiler.analyse.intervals import COVERED, session_sds
 from profiler.collect.registry import duration_metrics
-from profiler.history.answers import Answer, HistoryRun, RunAnswers
+from profiler.history.answers import Answer, HistoryRun
 from profiler.model import MARGIN_PCT
 
 Floats = npt.NDArray[np.float64]
@@ -240,38 +240,38 @@ class History:
 
 
 def find_history(
-    runs: Sequence[RunAnswers], metric: str, machine: str | None = None
+    runs: Sequence[HistoryRun], metric: str, machine: str | None = None
 ) -> History | None:
     """Trends of every cell; None where no run has the metric.
 
     `machine`: words in the name of the kind of machine; None: that of the newest run.
     """
-    kinds = list(dict.fromkeys(of_run.run.machine for of_run in reversed(runs)))
+    kinds = list(dict.fromkeys(run.machine for run in reversed(runs)))
     wanted = [kind for kind in kinds if machine is None or machine.lower() in kind.lower()]
     if not wanted:
         return None
-    kept = [of_run for of_run in runs if of_run.run.machine == wanted[0]][-MOST_RUNS:]
+    kept = [run for run in runs if run.machine == wanted[0]][-MOST_RUNS:]
     trends = tuple(_trends(kept))
     return History(
-        experiment=kept[-1].run.experiment,
+        experiment=kept[-1].experiment,
         metric=metric,
         machine=wanted[0],
-        runs=tuple(of_run.run for of_run in kept),
+        runs=tuple(kept),
         trends=with_causes(with_changes(trends, metric)),
         variants=with_causes(with_changes(tuple(_over_problems(trends)), metric)),
         other_machines=tuple(kind for kind in kinds if kind != wanted[0]),
     )
 
 
-def _trends(runs: Sequence[RunAnswers]) -> Iterable[Trend]:
+def _trends(runs: Sequence[HistoryRun]) -> Iterable[Trend]:
     by_cell: dict[str, dict[int, Answer]] = {}
-    for number, of_run in enumerate(runs):
-        for answer in of_run.answers:
+    for number, run in enumerate(runs):
+        for answer in run.answers:
             by_cell.setdefault(answer.cell, {})[number] = answer
-    baselines = [of_run.run.baseline for of_run in runs]
+    baselines = [run.baseline for run in runs]
     for cell, answers in by_cell.items():
         newest = answers[max(answers)]
-        used = {baselines[run] for run in answers}
+        used = {baselines[number] for number in answers}
         baseline = used.pop() if len(used) == 1 else None
         is_baseline = baseline is not None and cell.startswith(f"{baseline}..")
         has_ratios = all((answer.ratio or 0) > 0 for answer in answers.values())

@@ -18,7 +18,7 @@ from profiler.commands.gate import gate
 from profiler.commands.requests import GateRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.findings.verdicts import NO_DATA, PairVerdict
-from profiler.history.answers import Answer, HistoryRun, RunAnswers
+from profiler.history.answers import Answer, HistoryRun
 from profiler.history.store import Store
 from profiler.model import Cell, Environment, Problem, Variant, Verdict
 from profiler.revisions.repository import Repository
@@ -120,12 +120,12 @@ def test_the_machine_of_today_is_held_against_earlier_runs_but_those_of_this_com
         answer = Answer("a..p", "a", "p", "duration_ns", value, None, None, 8, *(None,) * 5)
         created = f"2026-11-{day:02d}T00:00:00+00:00"
         told = ("r", "tiles", created, "run", "H100", "", commit, None, "duration_ns", {})
-        return RunAnswers(HistoryRun(*told), (answer,))
+        return HistoryRun(*told, answers=(answer,))
 
     head = Repository.of(repository).commit("HEAD").hash[:8]
     runs = [run("0123abcd", 5e4, 1), run("", 5e4, 2), run(head, 1e5, 3), run(f"{head}+", 1e5, 4)]
     Store.beside(tmp_path).add(runs)
-    here = SimpleNamespace(run=runs[0].run)
+    here = runs[0]
     monkeypatch.setattr(history, "answers_of_base", lambda *_: here)
     gated(pair(Verdict.SAME))
     words = "The base takes 2.000\u00d7 the time that it usually took (runs: 2)"

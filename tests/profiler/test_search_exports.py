@@ -15,7 +15,7 @@ from profiler.commands.requests import ExportFormat, ExportRequest
 from profiler.errors import ExitCode, UsageError
 from profiler.exports.formats import openmetrics_lines
 from profiler.findings.tuning_results import tuning_results
-from profiler.history.answers import Answer, HistoryRun, RunAnswers, answers_of_records
+from profiler.history.answers import Answer, HistoryRun, answers_of_records
 from profiler.search.t1 import read_t1
 from profiler.search.t4 import read_t4
 
@@ -136,9 +136,7 @@ def test_a_run_as_records_of_pytorchs_benchmark_database(exported):
     validator = jsonschema.Draft202012Validator(V3)
     assert not [error for record in records for error in validator.iter_errors(record)]
     assert {record["metric"]["name"] for record in records} == METRICS
-    (runs,) = {
-        of_run.run.experiment: of_run for of_run in answers_of_records(records, "x")
-    }.values()
+    (runs,) = {run.experiment: run for run in answers_of_records(records, "x")}.values()
     (record,) = (
         record
         for record in records
@@ -188,9 +186,10 @@ def test_a_run_as_openmetrics(exported):
 
 def test_names_in_openmetrics_are_escaped():
     name = 'a "b" \\ c\nd'
-    run = HistoryRun("r", name, "2026-11-28T00:00:00+00:00", "run", "m", "", "", None, "x", {})
     answer = Answer("c", name, "p", "my.metric", 1.0, None, None, 1, *(None,) * 5)
-    text = "".join(openmetrics_lines(RunAnswers(run, (answer,))))
+    told = ("r", name, "2026-11-28T00:00:00+00:00", "run", "m", "", "", None, "x", {})
+    run = HistoryRun(*told, answers=(answer,))
+    text = "".join(openmetrics_lines(run))
     _, family = text_string_to_metric_families(text)
     assert family.name == "profiler_my_metric"
     assert family.samples[0].labels["variant"] == name
