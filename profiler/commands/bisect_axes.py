@@ -55,7 +55,8 @@ def bisect_axis(request: BisectRequest) -> ExitCode:
             remedy="Two values are needed; `profiler history` names the runs.",
         )
     comparison = compare(read_runs(tuple(runs.values()), only=request.cell))
-    write_json_target(comparison_document(comparison, None), request.json_target)
+    if request.json_target is not None:
+        write_json_target(comparison_document(comparison, None), request.json_target)
     if request.json_target != "-":
         for step in comparison.steps:
             for line in _lines(comparison, step, tuple(runs)):
@@ -117,11 +118,9 @@ def _lines(comparison: RunComparison, step: RunStep, values: Sequence[str]) -> I
         times = f"{min(control):.3f} to {max(control):.3f}\N{MULTIPLICATION SIGN}"
         yield f"  Against {step.control}, which itself takes {times} its time (not judged)."
     differs = [
-        "another card"
-        if other.field == "gpu_uuid"
-        else f"{other.field} {other.values[older]}{_TO}{other.values[newer]}"
-        for other in comparison.differences
-        if other.values[older] != other.values[newer]
+        "another card" if field == "gpu_uuid" else f"{field} {values[older]}{_TO}{values[newer]}"
+        for field, values in comparison.differences.items()
+        if values[older] != values[newer]
     ]
     if len(differs) > 1:
         yield f"  Any of these may be it: {', '.join(differs)}."

@@ -64,7 +64,8 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     gate = None if request.fail_on is None else parse_gate(request.fail_on)
     folders = find_runs(request.runs, request.reports)
     comparison = compare(read_runs(folders, baseline=request.baseline, only=request.only))
-    write_json_target(comparison_document(comparison, gate), request.json_target)
+    if request.json_target is not None:
+        write_json_target(comparison_document(comparison, gate), request.json_target)
     console = make_console(request.color, stderr=request.json_target == "-")
     if request.json_target != "-":
         console.print(comparison_tables(comparison))

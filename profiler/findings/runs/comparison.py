@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
@@ -28,14 +28,8 @@ _DIGEST_DIGITS = 8
 _GATE_COLUMNS = ["cell", "verdict", "ratio", "ratio_low", "ratio_high"]
 
 
-@dataclass(frozen=True)
-class Difference:
-    """Something that is not the same in all runs."""
-
-    field: str
-    """Field of `model.Environment`, `baseline`, `spec`, `experiment`, or `source` and a file."""
-    values: tuple[str | int | float | bool | None, ...]
-    """One a run."""
+Values = tuple[str | int | float | bool | None, ...]
+"""What is not the same in all runs: one value for each run."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +59,8 @@ class RunComparison:
     cells: Mapping[str, Cell]
     """Cells under the short names of their variants and problems."""
     steps: tuple[RunStep, ...]
-    history: Mapping[str, Mapping[int, RunTimes]]
-    """By cell, then by the run in which it was measured."""
-    differences: tuple[Difference, ...]
+    differences: Mapping[str, Values]
+    """By field of `model.Environment`, `baseline`, `spec`, `experiment`, or `source` and a file."""
     notices: tuple[Notice, ...]
     delta: float = DELTA
     """Smaller relative differences are SAME."""
@@ -88,6 +81,27 @@ class RunComparison:
             if change.reason is not Reason.CONTROL
         ]
         return pd.DataFrame(rows, columns=_GATE_COLUMNS).astype({"verdict": object})
+
+    @cached_property
+    def history(self) -> Mapping[str, Mapping[int, RunTimes]]:
+        """Times of every cell by the run that measured it, of the blocks that its steps compare."""
+        timings: dict[int, Timings] = {}
+        for step in self.steps:
+            timings[step.older], timings[step.newer] = step.timings
+        history: dict[str, dict[int, RunTimes]] = {}
+        for number, run in enumerate(self.runs):
+            for cell, row in timings[number].summary(run).iterrows():
+                history.setdefault(str(cell), {})[number] = RunTimes(
+                    run=number,
+                    blocks=int(row["n"]),
+                    median_ns=row["median"],
+                    low_ns=row["low"],
+                    high_ns=row["high"],
+                    ratio=row["ratio"],
+                    ratio_low=row["ratio_low"],
+                    ratio_high=row["ratio_high"],
+                )
+        return history
 
     @cached_property
     def most_moved(self) -> tuple[str, ...]:
@@ -138,13 +152,12 @@ def _spread(times: Sequence[RunTimes]) -> float:
 def compare(runs: Sequence[ComparedRun]) -> RunComparison:
     """Join runs on the ids of their cells; raises UsageError where two neighbours share none."""
     steps = tuple(step_between(runs, number) for number in range(len(runs) - 1))
-    differences = tuple(_differences(runs, steps))
+    differences = _differences(runs, steps)
     return RunComparison(
         runs=tuple(runs),
         planned={cell.id: cell for run in runs for cell in run.report.plan.cells},
         cells=_short_named(runs),
         steps=steps,
-        history=_history(runs, steps),
         differences=differences,
         notices=tuple(_notices(runs, steps, differences)),
     )
@@ -174,60 +187,33 @@ def _variant_names(runs: Sequence[ComparedRun]) -> Names:
     )
 
 
-def _history(
-    runs: Sequence[ComparedRun], steps: Sequence[RunStep]
-) -> dict[str, dict[int, RunTimes]]:
-    """Times of every cell in every run, of the same blocks as its steps compare."""
-    timings: dict[int, Timings] = {}
-    for step in steps:
-        timings[step.older], timings[step.newer] = step.timings
-    history: dict[str, dict[int, RunTimes]] = {}
-    for number, run in enumerate(runs):
-        for cell, row in timings[number].summary(run).iterrows():
-            history.setdefault(str(cell), {})[number] = RunTimes(
-                run=number,
-                blocks=int(row["n"]),
-                median_ns=row["median"],
-                low_ns=row["low"],
-                high_ns=row["high"],
-                ratio=row["ratio"],
-                ratio_low=row["ratio_low"],
-                ratio_high=row["ratio_high"],
-            )
-    return history
-
-
-def _differences(runs: Sequence[ComparedRun], steps: Sequence[RunStep]) -> list[Difference]:
+def _differences(runs: Sequence[ComparedRun], steps: Sequence[RunStep]) -> dict[str, Values]:
     environments = [asdict(run.report.environment) for run in runs]
-    candidates: dict[str, list[str | int | float | bool | None]] = {
-        "experiment": [run.report.experiment.name for run in runs],
-        "baseline": [run.report.plan.baseline for run in runs],
+    candidates: dict[str, Values] = {
+        "experiment": tuple(run.report.experiment.name for run in runs),
+        "baseline": tuple(run.report.plan.baseline for run in runs),
         **{
-            name: [environment[name] for environment in environments]
+            name: tuple(environment[name] for environment in environments)
             for name in environments[0]
             if name not in UNSHOWN
         },
-        "spec": [_spec_version(run, runs) for run in runs],
+        "spec": tuple(_spec_version(run, runs) for run in runs),
+        **_source_digests(runs, steps),
     }
-    candidates.update(_source_digests(runs, steps))
-    return [
-        Difference(name, tuple(values))
-        for name, values in candidates.items()
-        if len({str(value) for value in values}) > 1
-    ]
+    return {name: values for name, values in candidates.items() if len(set(map(str, values))) > 1}
 
 
 def _source_digests(
     runs: Sequence[ComparedRun], steps: Sequence[RunStep]
-) -> dict[str, list[str | int | float | bool | None]]:
+) -> dict[str, tuple[str | None, ...]]:
     """First digits of the digest of each source file that some step changed, one a run."""
-    digests: dict[str, list[str | int | float | bool | None]] = {}
+    digests: dict[str, list[str | None]] = {}
     for step in steps:
         for file in step.edited_files:
             of_runs = digests.setdefault(f"source {file.name}", [None] * len(runs))
             of_runs[step.older] = _short_digest(file.older)
             of_runs[step.newer] = _short_digest(file.newer)
-    return digests
+    return {name: tuple(of_runs) for name, of_runs in digests.items()}
 
 
 def _short_digest(digest: str | None) -> str:
@@ -241,14 +227,13 @@ def _spec_version(run: ComparedRun, runs: Sequence[ComparedRun]) -> str:
 
 
 def _notices(
-    runs: Sequence[ComparedRun], steps: Sequence[RunStep], differences: Sequence[Difference]
+    runs: Sequence[ComparedRun], steps: Sequence[RunStep], differences: Collection[str]
 ) -> list[Notice]:
     notices = [notice for step in steps for notice in _step_notices(runs, step)]
-    fields = {difference.field for difference in differences}
-    if "experiment" in fields:
+    if "experiment" in differences:
         names = ", ".join(dict.fromkeys(run.report.experiment.name for run in runs))
         notices.append(Notice(NoticeKind.DIFFERENT_EXPERIMENTS, {"experiments": names}))
-    if "gpu_uuid" in fields and "gpu" not in fields:
+    if "gpu_uuid" in differences and "gpu" not in differences:
         gpu = runs[-1].report.environment.gpu or "GPU"
         notices.append(Notice(NoticeKind.ANOTHER_GPU, {"gpu": gpu}))
     return notices

@@ -157,7 +157,11 @@ class ComparisonDocument(JsonObject):
     schema_version: int = get(lambda _: SCHEMA_VERSION)
     runs: list[ComparedRunDocument] = get.rows(ComparedRunDocument, lambda of: of[0].runs)
     """oldest first"""
-    differences: list[dict[str, Any]] = get(lambda of: [*map(asdict, of[0].differences)])
+    differences: list[dict[str, Any]] = get(
+        lambda of: [
+            {"field": field, "values": values} for field, values in of[0].differences.items()
+        ]
+    )
     notices: list[NoticeDocument] = get.rows(NoticeDocument, lambda of: of[0].notices)
     steps: list[RunStepDocument] = get.rows(
         RunStepDocument, lambda of: ((step, of[0]) for step in of[0].steps)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,49 +18,19 @@ from profiler.analyse.between_runs import (
 )
 from profiler.collect.registry import counts
 from profiler.comparison.programs import Machines, Program, machines_of
-from profiler.comparison.runs import ComparedRun, Timings, common_source, timings
+from profiler.comparison.runs import ComparedRun, Timings
 from profiler.model import Cell, Environment
 
-
-@dataclass(frozen=True, eq=False)
-class JudgedCells:
-    """Durations of the cells that two runs share, and what they are judged by."""
-
-    refused: Reason | None
-    """Why no duration has a verdict; None where durations may be compared."""
-    control: str | None
-    """Id of the variant that the ratios are relative to in both runs."""
-    cells: pd.DataFrame
-    """By cell id: `variant problem program` (ids), the columns of `compare_runs`, `controlled`
-    (whether the ratio is that to the control), `older_ns newer_ns` (medians), `raw_ratio raw_low
-    raw_high` of durations, and `clock_ratio`."""
-    timings: tuple[Timings, Timings]
+Sources = tuple[str | None, str | None]
+"""Collectors of the durations of both runs."""
 
 
-def judge_cells(
-    older: ComparedRun,
-    newer: ComparedRun,
-    both: Sequence[Cell],
-    same: Mapping[str, Program],
-) -> JudgedCells:
-    """Judge the durations of the cells in `both`; `same`: whether each is the same program."""
-    source, refused = _source(older, newer)
-    times = timings(older, source[0]), timings(newer, source[1])
-    control = None if refused else _control(older, newer, both, same)
-    cells = _compared(times, _pairs(older, newer, both, same), control, refused)
-    return JudgedCells(refused, control, cells, times)
-
-
-def _source(
-    older: ComparedRun, newer: ComparedRun
-) -> tuple[tuple[str | None, str | None], Reason | None]:
-    """Which durations to take from each run, and why they may not be compared."""
-    source = common_source(older, newer)
-    if None not in source and source[0] != source[1]:
-        return source, Reason.DIFFERENT_COLLECTORS
+def why_refused(older: ComparedRun, newer: ComparedRun, sources: Sources) -> Reason | None:
+    """Why the durations of two runs are not compared; None where they may be."""
+    if None not in sources and sources[0] != sources[1]:
+        return Reason.DIFFERENT_COLLECTORS
     environments = older.report.environment, newer.report.environment
-    refused = _settings_differ(*environments, flushed=source[0] is None or counts(source[0]))
-    return source, refused
+    return _settings_differ(*environments, flushed=sources[0] is None or counts(sources[0]))
 
 
 def _settings_differ(older: Environment, newer: Environment, *, flushed: bool) -> Reason | None:
@@ -78,7 +47,7 @@ def _settings_differ(older: Environment, newer: Environment, *, flushed: bool) -
     return None
 
 
-def _control(
+def find_control(
     older: ComparedRun, newer: ComparedRun, both: Sequence[Cell], same: Mapping[str, Program]
 ) -> str | None:
     """The baseline, if it is the same program in both runs: the newer run's, else the older's."""
@@ -88,13 +57,18 @@ def _control(
     return None
 
 
-def _compared(
+def judge_cells(
     times: tuple[Timings, Timings],
     pairs: pd.DataFrame,
     control: str | None,
     refused: Reason | None,
 ) -> pd.DataFrame:
-    """The columns of `JudgedCells.cells`; `pairs` is from `_pairs`."""
+    """Judge the durations of cells that two runs share; `pairs` is from `common_cells`.
+
+    By cell id: `variant problem program` (ids), the columns of `compare_runs`, `controlled`
+    (whether the ratio is that to the control), `older_ns newer_ns` (medians), `raw_ratio raw_low
+    raw_high` of durations, and `clock_ratio`.
+    """
     reference = _references(pairs, control)
     relative = [run.relative(reference) for run in times]
     raw = [run.raw() for run in times]
@@ -119,7 +93,7 @@ def _compared(
     return pd.concat([identity, judged, _raw_columns(times, raw, pairs, clock)], axis=1)
 
 
-def _pairs(
+def common_cells(
     older: ComparedRun, newer: ComparedRun, both: Sequence[Cell], same: Mapping[str, Program]
 ) -> pd.DataFrame:
     """One row per common cell: `variant problem program family measured_as`.

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from profiler.analyse.between_runs import REFUSED_WORDS, Reason
 from profiler.analyse.effects import MeanRatio, mean_ratio
@@ -22,7 +23,14 @@ from profiler.comparison.programs import (
     programs,
     retuned,
 )
-from profiler.comparison.runs import ComparedRun, Timings, outcome_in, same_primary_source
+from profiler.comparison.runs import (
+    ComparedRun,
+    Timings,
+    common_source,
+    outcome_in,
+    same_primary_source,
+    timings,
+)
 from profiler.errors import UsageError
 from profiler.findings.runs.changes import (
     CellChange,
@@ -31,7 +39,7 @@ from profiler.findings.runs.changes import (
     MetricChange,
     common_metrics,
 )
-from profiler.findings.runs.judged import JudgedCells, judge_cells
+from profiler.findings.runs.judged import common_cells, find_control, judge_cells, why_refused
 from profiler.model import Cell, Verdict
 
 _OF_ROW = ("program", "controlled", "ratio", "ratio_low", "ratio_high")
@@ -194,18 +202,23 @@ def step_between(runs: Sequence[ComparedRun], number: int) -> RunStep:
             f"{older.name} and {newer.name} have no cell in common.",
             remedy="Cells are joined by variant and problem: compare runs of one experiment.",
         )
-    judged = judge_cells(older, newer, both, programs(older, newer, both))
+    same = programs(older, newer, both)
+    sources = common_source(older, newer)
+    refused = why_refused(older, newer, sources)
+    control = None if refused else find_control(older, newer, both, same)
+    times = timings(older, sources[0]), timings(newer, sources[1])
+    judged = judge_cells(times, common_cells(older, newer, both, same), control, refused)
     return RunStep(
         older=number,
         newer=number + 1,
         reversed=_moment(older) > _moment(newer),
         machines=machines_of(older.report.environment, newer.report.environment),
-        refused=judged.refused,
-        control=judged.control,
-        cells=_changes(older, newer, both, judged),
+        refused=refused,
+        control=control,
+        cells=_changes(older, newer, both, judged, control),
         only_older=tuple(name for name in first if name not in second),
         only_newer=tuple(name for name in second if name not in first),
-        timings=judged.timings,
+        timings=times,
         edited_files=edited_files(older, newer),
     )
 
@@ -215,7 +228,11 @@ def _moment(run: ComparedRun) -> float:
 
 
 def _changes(
-    older: ComparedRun, newer: ComparedRun, both: Sequence[Cell], judged: JudgedCells
+    older: ComparedRun,
+    newer: ComparedRun,
+    both: Sequence[Cell],
+    judged: pd.DataFrame,
+    control: str | None,
 ) -> dict[str, CellChange]:
     metrics = common_metrics(
         older,
@@ -223,7 +240,7 @@ def _changes(
         [cell.id for cell in both],
         same_collector=same_primary_source(older, newer),
     )
-    rows: Mapping[Hashable, dict[Any, Any]] = judged.cells.to_dict("index")
+    rows: Mapping[Hashable, dict[Any, Any]] = judged.to_dict("index")
 
     def part(kind: type[_Part], cell: Cell) -> _Part:
         return kind(**{name: rows[cell.id][name] for name in kind.__annotations__})
@@ -231,7 +248,7 @@ def _changes(
     return {
         cell.id: CellChange(
             cell,
-            is_control=cell.variant.id == judged.control,
+            is_control=cell.variant.id == control,
             outcomes=(outcome_in(older, cell.id), outcome_in(newer, cell.id)),
             durations=part(Durations, cell),
             judgement=part(Judgement, cell),

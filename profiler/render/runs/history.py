@@ -58,7 +58,10 @@ def runs_table(comparison: RunComparison) -> SmallTable:
         ("Blocks", [_blocks(comparison, number) for number in range(len(runs))]),
         ("Machines", [*("" for _ in runs[1:]), MACHINE_WORDS[comparison.last.machines]]),
     ]
-    rows += [(field_word(of.field), [*map(_value, of.values)]) for of in comparison.differences]
+    rows += [
+        (field_word(field), [*map(_value, values)])
+        for field, values in comparison.differences.items()
+    ]
     if not comparison.differences:
         same = "the same, as far as it was recorded"
         rows.append(("Everything else", [same] * len(runs)))

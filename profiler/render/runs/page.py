@@ -338,7 +338,7 @@ def _control_card(step: RunStep, names: Names) -> Card:
 
 
 def _changes_card(comparison: RunComparison, step: RunStep, names: Names) -> Card:
-    fields = [difference.field for difference in comparison.differences]
+    fields = list(comparison.differences)
     changed = [names.variant_name(variant) for variant in step.changed_variants]
     different = ", ".join(field_word(field) for field in fields) or "nothing that was recorded"
     answer = f"{len(changed)} variant{'' if len(changed) == 1 else 's'} changed"

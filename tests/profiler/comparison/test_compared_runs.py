@@ -245,7 +245,7 @@ def test_an_edited_python_kernel_is_named_with_its_diff(pair):
     (file,) = found.last.edited_files
     assert file.name == "kernels.py"
     assert file.diff[1:] == ("-x = 1", "-place = 'RUN'", "+x = 2"), "nothing private"
-    assert [change.field for change in found.differences] == ["source kernels.py"]
+    assert list(found.differences) == ["source kernels.py"]
     answer = "".join(part.text for one in sentences(found, Names.of(found)) for part in one)
     assert "The code of slow changed (edited: kernels.py)." in answer
     assert "Of 2 cells whose code changed, 2 are slower" in answer
@@ -547,9 +547,7 @@ def test_three_runs_are_two_steps_and_a_history(pair):
     assert last["slow..large"].verdict is Verdict.FASTER
     assert last["fast..large"].verdict is Verdict.FASTER
     assert [list(times) for times in found.history.values()] == [[0, 1, 2]] * len(found.cells)
-    assert {each.field: each.values for each in found.differences} == {
-        "driver": ("580.1", "580.1", "590.2")
-    }
+    assert found.differences == {"driver": ("580.1", "580.1", "590.2")}
     assert next(each["cell"] for each in document(found)["history"]) == "plain..small"
 
 

@@ -35,7 +35,7 @@ def asked(pair, monkeypatch, capsys):
     for run in runs:
         (answers,) = read_answers(run)
         name = str(run.relative_to(out))
-        Store.beside(out).add([replace(answers, run=replace(answers.run, run=name))])
+        Store.beside(out).add([replace(answers, run=name)])
 
     def ask(axis):
         code = bisect_command(BisectRequest(axis, "sums", out=out, quiet=True))
