@@ -16,7 +16,6 @@ from profiler.commands import index as list_module
 from profiler.commands.index import ListRequest, list_runs, write_index
 from profiler.commands.output import dump
 from profiler.comparison import run_entries
-from profiler.comparison.find_run import find_run
 from profiler.comparison.run_entries import (
     KEPT_FILE,
     best_over_time,
@@ -29,7 +28,7 @@ from profiler.comparison.run_entries import (
 from profiler.errors import ExitCode, UsageError
 from profiler.model import Environment, Verdict
 from profiler.render.index import render_runs, small_line
-from profiler.run_folder.archive import write_archive
+from profiler.run_folder.archive import find_run, write_archive
 from profiler.run_folder.folder import RunRecord
 
 GPU = {"gpu": "NVIDIA H200", "git_commit": "0123456789abcdef", "git_dirty": True}

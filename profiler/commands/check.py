@@ -86,9 +86,8 @@ def _measured(request: CheckRequest) -> Checked:
 def _read(request: CheckRequest) -> Checked:
     """Read a run that was measured before; nothing is written."""
     from profiler.commands.report import read_run
-    from profiler.comparison.find_run import find_run
     from profiler.findings.find import find
-    from profiler.run_folder.archive import open_run
+    from profiler.run_folder.archive import find_run, open_run
 
     run = open_run(find_run(str(request.target), request.out))
     report = read_run(run, baseline=request.against, only=request.only)

@@ -8,7 +8,6 @@ from functools import partial
 from profiler.commands.output import print_notices, write_json_target, write_stdout
 from profiler.commands.report import read_run
 from profiler.commands.requests import ExplainRequest
-from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
@@ -22,7 +21,7 @@ from profiler.model import Cell, Problem, Variant
 from profiler.notices import NoticeKind
 from profiler.planning.cell_filter import problems_called
 from profiler.planning.spec import did_you_mean
-from profiler.run_folder.archive import open_run
+from profiler.run_folder.archive import find_run, open_run
 
 _REMEDY = (
     "Explain it with `--explain CELL|PROBLEM|all`, which needs ncu; the default is the fastest "

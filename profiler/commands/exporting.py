@@ -13,23 +13,23 @@ from profiler.commands.history import answers_of_findings
 from profiler.commands.output import write_stdout, write_target
 from profiler.commands.report import read_run
 from profiler.commands.requests import ExportFormat, ExportRequest, FiguresRequest
-from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode, UsageError, naming
 from profiler.exports.formats import bencher_metrics, openmetrics_lines, pytorch_records
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
-from profiler.findings.tuning_results import block_durations_ms, tuning_results
 from profiler.history.answers import HistoryRun
 from profiler.machine.console import make_console
+from profiler.model import Cell, Outcome, SessionKind
+from profiler.planning.cell_filter import problems_called
 from profiler.planning.matrix import expand
 from profiler.planning.plan import largest_group
 from profiler.planning.space import space_of
-from profiler.run_folder.archive import open_run
+from profiler.run_folder.archive import find_run, open_run
 from profiler.run_folder.folder import RunFolder, write_bytes
 from profiler.run_folder.load.report import Report
 from profiler.search.space import SearchSpace, derived_conditions
 from profiler.search.t1 import TuningProblem, t1_document
-from profiler.search.t4 import CORRECT, t4_document
+from profiler.search.t4 import CORRECT, RecordedResult, t4_document
 from profiler.sessions.experiment_files import load_experiment
 
 USUAL_METRICS = ("duration_ns", "cycles", "l2_hit_pct", "registers")
@@ -162,3 +162,72 @@ def _say(target: Path, text: str) -> None:
     """Print a line; to stderr where the target is stdout."""
     console = make_console("auto", stderr=str(target) == "-")
     console.print(text, markup=False, soft_wrap=True)
+
+
+# ---- results of a run as records of a tuning -----------------------------------------------------
+
+_INVALIDITY: Mapping[Outcome, str] = {
+    Outcome.MEASURED: CORRECT,
+    Outcome.DUPLICATE: CORRECT,
+    Outcome.COMPILE_FAILED: "compile",
+    Outcome.WRONG_RESULT: "correctness",
+    Outcome.IMPLAUSIBLE: "correctness",
+    Outcome.FELL_BACK: "correctness",
+    Outcome.TIMED_OUT: "timeout",
+}
+"""Every other outcome is a failure at run time."""
+MOST_NAMED = 20
+"""Problems that a message names."""
+
+
+def tuning_results(report: Report, problem: str | None) -> tuple[RecordedResult, ...]:
+    """What was measured of the tuned variants at the problem that a text means; None: the only one.
+
+    Cells that were not measured have no record. Raises UsageError where the run has no such
+    problem, several and no name is given, or nothing was measured.
+    """
+    cells = report.plan.cells
+    problems = report.plan.problems
+    called = problems if problem is None else problems_called(problems, problem)
+    names = "; ".join(other.name for other in (called or problems)[:MOST_NAMED])
+    if len(called) > 1:
+        raise UsageError(
+            f"A T4 file holds one problem, and there are {len(called)} of them: {names}.",
+            remedy="Name one with --problem.",
+        )
+    if not called:
+        raise UsageError(f"--problem {problem}: there are {names}.")
+    of_problem = [cell for cell in cells if cell.problem == called[0]]
+    variants = list({cell.variant.id: cell.variant for cell in cells}.values())
+    tuned = {variant.id for variant in largest_group(variants)}
+    results = tuple(_results(report, [c for c in of_problem if c.variant.id in tuned]))
+    if not results:
+        raise UsageError(f"No variant was measured at {called[0].name}.")
+    return results
+
+
+def _results(report: Report, cells: list[Cell]) -> Iterator[RecordedResult]:
+    runtimes = block_durations_ms(report)
+    for cell in cells:
+        status = report.statuses.get(cell.id)
+        if status is None or status.outcome is Outcome.NOT_MEASURED:
+            continue
+        times = runtimes.get(status.duplicate_of or status.cell, ())
+        if status.outcome.correct and not times:
+            continue
+        yield RecordedResult(
+            params=cell.variant.params,
+            invalidity=_INVALIDITY.get(status.outcome, "runtime"),
+            runtimes_ms=times if status.outcome.correct else (),
+        )
+
+
+def block_durations_ms(report: Report) -> dict[str, tuple[float, ...]]:
+    """Durations of the timing blocks' first arms by cell id, in milliseconds."""
+    samples = report.measured.samples
+    timing = samples[(samples["kind"] == SessionKind.TIMING.value) & (samples["arm"] == 0)]
+    durations = timing[timing["duration_ns"] > 0]
+    return {
+        str(cell): tuple(float(value) / 1e6 for value in values)
+        for cell, values in durations.groupby("cell", observed=True)["duration_ns"]
+    }

@@ -11,7 +11,6 @@ from typing import Any
 
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import ListRequest
-from profiler.comparison.find_run import find_run
 from profiler.comparison.run_entries import (
     NO_DOCUMENTS,
     BestChange,
@@ -29,6 +28,7 @@ from profiler.errors import ExitCode, ProfilerError
 from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
 from profiler.outside_text import safe, safe_values
+from profiler.run_folder.archive import find_run
 from profiler.run_folder.folder import recordings_here, write_atomic
 
 _OURS = 'content="kernel-profiler"'

@@ -22,14 +22,13 @@ from profiler.commands.output import (
     write_results,
 )
 from profiler.commands.requests import RecordRequest, ReportRequest
-from profiler.comparison.find_run import find_run
 from profiler.comparison.runs import variant_id
 from profiler.errors import ExitCode
 from profiler.findings.find import find
 from profiler.machine.console import make_console
 from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import load_spec
-from profiler.run_folder.archive import naming_archive, open_run
+from profiler.run_folder.archive import find_run, naming_archive, open_run
 from profiler.run_folder.folder import RunFolder, create_run, why_read_only
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.report import Report

@@ -15,13 +15,12 @@ from profiler.analyse.judge import Judge, times_of
 from profiler.analyse.samples import SAMPLE_COLUMNS
 from profiler.analyse.summary import summarise
 from profiler.collect.registry import counts, duration_metrics
-from profiler.comparison.find_run import find_run
 from profiler.errors import UsageError
 from profiler.model import Cell, Outcome, SessionKind
 from profiler.outside_text import safe, safe_values
 from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import CommandWorkload, did_you_mean, load_spec
-from profiler.run_folder.archive import naming_archive, open_run
+from profiler.run_folder.archive import find_run, naming_archive, open_run
 from profiler.run_folder.folder import RunFolder, RunRecord
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.report import Report

@@ -314,7 +314,7 @@ def _phase(phase: Phase) -> Document:
     """One phase of a timeline: its name, and times over all units."""
     document = asdict(phase)
     part, name = document.pop("part"), document.pop("name")
-    return {"phase": name or part.value, **document}
+    return {"phase": name or part, **document}
 
 
 class CellDocument(JsonObject, is_open=True):

@@ -122,7 +122,7 @@ def _programs(report: Report, names: Names) -> Programs:
         statuses=report.statuses,
         names=names,
         owners={alias: owner for alias, owner in owners.items() if alias not in named},
-        baseline=next((one for one in plan.variants if one.id == plan.baseline), None),
+        baseline=next((item for item in plan.variants if item.id == plan.baseline), None),
     )
 
 

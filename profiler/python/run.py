@@ -12,13 +12,12 @@ from profiler.commands.explain import explained_pair
 from profiler.commands.output import report_document
 from profiler.commands.report import read_run
 from profiler.commands.requests import ExplainRequest
-from profiler.comparison.find_run import find_run
 from profiler.findings.document import cell_table, summary_table, wide_table
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.document import explain_document
 from profiler.findings.why.find import find_why
-from profiler.run_folder.archive import open_run
+from profiler.run_folder.archive import find_run, open_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -140,14 +140,8 @@ _Pair = tuple[int, int]
 """An earlier and a later commit."""
 
 
-@dataclass(frozen=True)
-class _Gap:
-    """Two commits that steps lie between."""
-
-    before: int
-    after: int
-    known: Change | None = None
-    """Between the two; None: nobody knows yet whether there is any."""
+_Gaps = Mapping[_Pair, Change | None]
+"""Commits that steps lie between, and their change; None: nobody knows yet whether there is any."""
 
 
 class _OutOfSessionsError(Exception):
@@ -171,7 +165,7 @@ class _Search:
     def run(self) -> Bisection:
         short = False
         try:
-            gaps = [_Gap(0, self.last)]
+            gaps: _Gaps = {(0, self.last): None}
             while gaps:
                 gaps = self._look_into(gaps)
             for step in list(self.steps.values()):
@@ -186,33 +180,33 @@ class _Search:
             out_of_sessions=short,
         )
 
-    def _look_into(self, gaps: Sequence[_Gap]) -> list[_Gap]:
+    def _look_into(self, gaps: _Gaps) -> _Gaps:
         """Look between the ends of gaps, of as many as a session takes.
 
         Returns the gaps that are left then, behind them those that it shows.
         """
-        spans: list[list[int]] = []
+        spans: dict[_Pair, list[int]] = {}
         for gap in gaps:
-            points = self._points(gap.before, gap.after)
-            if spans and len({*points, *chain.from_iterable(spans)}) > self.commits:
+            points = self._points(*gap)
+            if spans and len({*points, *chain.from_iterable(spans.values())}) > self.commits:
                 break
-            spans.append(points)
-        steps = self._surveyed(dict(zip(gaps, spans, strict=False)))
+            spans[gap] = points
+        steps = self._surveyed(spans, gaps)
         if steps is None:
-            return list(gaps)
-        shown = []
+            return gaps
+        left = {gap: known for gap, known in gaps.items() if gap not in spans}
         for (before, after), change in steps.items():
             if change.is_open:
                 self.steps[before, after] = Step(before, after, change, State.UNCLEAR)
             elif change.differs and self._between(before, after):
-                shown.append(_Gap(before, after, change))
+                left[before, after] = change
             elif change.differs:
                 self.steps[before, after] = Step(before, after, change, State.NOT_CONFIRMED)
-        return [*gaps[len(spans) :], *shown]
+        return left
 
     def _surveyed(
-        self, spans: Mapping[_Gap, Sequence[int]]
-    ) -> dict[tuple[int, int], Change] | None:
+        self, spans: Mapping[_Pair, Sequence[int]], gaps: _Gaps
+    ) -> dict[_Pair, Change] | None:
         """Changes between neighbours in gaps; None where commits failed, which are skipped now.
 
         Of a gap of two programs alone, whose change is known, nothing is measured.
@@ -220,10 +214,11 @@ class _Search:
         steps: dict[_Pair, Change] = {}
         measured: set[int] = set()
         for gap, points in spans.items():
-            if gap.known is not None and len(self._distinct(points)) == 2:
+            known = gaps[gap]
+            if known is not None and len(self._distinct(points)) == 2:
                 for before, after in pairwise(points):
                     same = self.programs[before] == self.programs[after]
-                    steps[before, after] = UNCHANGED if same else gap.known
+                    steps[before, after] = UNCHANGED if same else known
             else:
                 steps |= dict.fromkeys(pairwise(points), UNCHANGED)
                 measured.update(points)

@@ -15,6 +15,7 @@ from typing import Any
 from profiler.errors import UsageError
 from profiler.kernels.cuda_file.torch_syntax import split_function
 from profiler.model import Variant
+from profiler.planning.space import Space, load_space
 from profiler.planning.spec import CudaWorkload, ModuleWorkload
 from profiler.planning.spec.source import as_yaml
 from profiler.planning.spec.workloads import is_file_name
@@ -165,7 +166,7 @@ _SPACE = '''"""Written by the profiler: hands every call on to the space of a re
 
 from pathlib import Path
 
-from profiler.revisions.space import merged_space
+from profiler.revisions.experiment import merged_space
 
 globals().update(merged_space(Path(__file__).parent, {spaces}))
 '''
@@ -211,6 +212,34 @@ def _file_of(version: Version, workload: ModuleWorkload) -> Path:
         "revision",
         remedy="Name its file, relative to the experiment: ./my_package/workload.py.",
     )
+
+
+def merged_space(here: Path, spaces: Mapping[str, tuple[str, str, str | None]]) -> dict[str, Any]:
+    """Functions of a space whose variants name a revision.
+
+    `spaces`: folder of the experiment from `here`, workload and space, by revision.
+    """
+    loaded = {
+        revision: load_space(ModuleWorkload(module=module, space=space), (here / base).resolve())
+        for revision, (base, module, space) in spaces.items()
+    }
+    newest = loaded[next(reversed(loaded))]
+
+    def own(params: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in params.items() if key not in (REVISION, LAUNCHER)}
+
+    def of(params: Mapping[str, Any]) -> Space:
+        return loaded.get(str(params[REVISION]), newest)
+
+    return {
+        "check_variant": lambda params: of(params).check_variant(own(params)),
+        "check_problem": newest.check_problem,
+        "check_cell": lambda params, problem: of(params).check_cell(own(params), problem),
+        "recipe": lambda params: of(params).recipe(own(params)),
+        "check_kernels": lambda params, problem, names: of(params).check_kernels(
+            own(params), problem, names
+        ),
+    }
 
 
 # ---- a `.cu` file --------------------------------------------------------------------------------

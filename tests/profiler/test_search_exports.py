@@ -10,11 +10,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from recorded import findings_of_recording, report_of_recording
 
-from profiler.commands.exporting import export
+from profiler.commands.exporting import export, tuning_results
 from profiler.commands.requests import ExportFormat, ExportRequest
 from profiler.errors import ExitCode, UsageError
 from profiler.exports.formats import openmetrics_lines
-from profiler.findings.tuning_results import tuning_results
 from profiler.history.answers import Answer, HistoryRun, answers_of_records
 from profiler.search.t1 import read_t1
 from profiler.search.t4 import read_t4

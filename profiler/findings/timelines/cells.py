@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -52,17 +52,9 @@ _SLOWED = 1.1
 """Time in a recording by that of the timer above which busy shares are no longer the run's own."""
 
 
-class UnitPart(StrEnum):
-    """Which part of a unit a phase is."""
-
-    WHOLE = "whole"
-    RANGE = "range"
-    """The ranges of one name right inside the unit."""
-    OUTSIDE = "outside"
-    """What lies in none of them."""
-
-
-_PARTS = {WHOLE: UnitPart.WHOLE, OUTSIDE: UnitPart.OUTSIDE}
+UnitPart = Literal["whole", "range", "outside"]
+"""The whole unit, the ranges of one name right inside it, or what lies in none of these."""
+_PARTS: Mapping[str, UnitPart] = {WHOLE: "whole", OUTSIDE: "outside"}
 
 
 @dataclass(frozen=True)
@@ -91,17 +83,6 @@ class Phase:
     busy_share_high: float
     share_of_gpu: float
     """Busy time of all its instances, of that of all units."""
-
-
-@dataclass(frozen=True)
-class VisitTimes:
-    """All operations of a visit together."""
-
-    span_ns: int
-    """From the beginning of the first to the end of the last."""
-    busy_share: float
-    """Part of the span in which an operation ran, a mean over devices; NaN without a span. Holds
-    the waits between units, as the share of a unit does, but not that before the first one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +145,7 @@ class CellTimelineFindings:
     @property
     def whole_unit(self) -> Phase | None:
         """The whole unit; None where nothing repeats."""
-        return next((phase for phase in self.phases if phase.part is UnitPart.WHOLE), None)
+        return next((phase for phase in self.phases if phase.part == "whole"), None)
 
     @cached_property
     def launch_ns(self) -> float:
@@ -209,16 +190,22 @@ class CellTimelineFindings:
         """Number of operations that only their time places into ranges."""
         return int(self.timeline.operations["by_time"].sum())
 
+    @property
+    def span_ns(self) -> int:
+        """From the beginning of the first operation to the end of the last; 0 where nothing ran."""
+        start, end = self._extent if self.has_operations else (0, 0)
+        return end - start
+
     @cached_property
-    def visit(self) -> VisitTimes | None:
-        """Times of all operations together; None where nothing ran."""
+    def busy_share(self) -> float:
+        """Part of the span in which an operation ran, a mean over devices; NaN without a span.
+
+        It holds the waits between units, as the share of a unit does, but not that before the first
+        one.
+        """
         operations = self.timeline.operations
-        if operations.empty:
-            return None
-        start, end = self._extent
         devices = max(operations["device"].nunique(), 1)
-        share = busy_time(operations) / ((end - start) * devices) if end > start else math.nan
-        return VisitTimes(end - start, share)
+        return busy_time(operations) / (self.span_ns * devices) if self.span_ns else math.nan
 
     @property
     def _extent(self) -> tuple[int, int]:
@@ -298,9 +285,9 @@ class CellTimelineFindings:
 
 def _phase(row: dict[str, float | str]) -> Phase:
     name = str(row.pop("phase"))
-    part = _PARTS.get(name, UnitPart.RANGE)
+    part = _PARTS.get(name, "range")
     numbers = {key: float(value) for key, value in row.items() if key != "units"}
-    label = name if part is UnitPart.RANGE else ""
+    label = name if part == "range" else ""
     return Phase(part=part, name=label, units=int(row["units"]), **numbers)
 
 

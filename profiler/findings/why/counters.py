@@ -123,9 +123,11 @@ def counters_of_both(
     """
     slower_ns = max(first.duration_ns, second.duration_ns) or math.nan
     rows = [
-        CounterOfBoth(name, group, unit, one, other, abs(one.busy_ns - other.busy_ns) / slower_ns)
+        CounterOfBoth(
+            name, group, unit, amount, other, abs(amount.busy_ns - other.busy_ns) / slower_ns
+        )
         for name, group, unit, count in _COUNTERS
-        if _tells(one := count(first.kernels), other := count(second.kernels))
+        if _tells(amount := count(first.kernels), other := count(second.kernels))
     ]
     sizes = _sizes(account)
     if near_roof:

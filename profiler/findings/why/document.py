@@ -348,16 +348,6 @@ class SourceLineDocument(JsonObject):
     """FILE:LINE of the load from memory that it waits for, if another"""
 
 
-class EvidenceDocument(JsonObject):
-    """A counter that shows a cause."""
-
-    get = Source[Evidence]()
-    value: Number = get(lambda first: rounded(first.value))
-    unit: str | None = get(lambda first: first.unit)
-    metric: str | None = get(lambda first: first.metric)
-    """ncu's name, or a column of its source page"""
-
-
 class CauseDocument(JsonObject):
     """A cause that counters show, with its share, its estimated time, and its first counter."""
 
@@ -366,7 +356,10 @@ class CauseDocument(JsonObject):
     share_pct: Number = get(lambda cost: rounded(100 * cost[0].share))
     """of duration_ns; that of unfused_operations of all_kernels_ns. They overlap"""
     ns: _Time = get(lambda cost: _estimated_ns(cost[0].name, cost[1]))
-    evidence = get.spread(EvidenceDocument, lambda cost: _evidence(cost[0]))
+    value: Number = get(lambda cost: rounded(_evidence(cost[0]).value))
+    unit: str | None = get(lambda cost: _evidence(cost[0]).unit or None)
+    metric: str | None = get(lambda cost: _evidence(cost[0]).metric or None)
+    """ncu's name, or a column of its source page"""
     planted: _Planted = get(lambda cost: PLANTED.get(cost[0].name), optional=True)
 
 
@@ -580,6 +573,9 @@ def _tied(costs: Sequence[tuple[Cause, float]]) -> list[list[str]]:
     return [names for names in by_ns.values() if len(names) > 1]
 
 
-def _evidence(cause: Cause) -> Evidence | None:
-    """The first counter that shows a cause; None without any."""
-    return next(iter(cause.evidence.values()), None)
+_NO_EVIDENCE = Evidence(math.nan, "", "")
+
+
+def _evidence(cause: Cause) -> Evidence:
+    """The first counter that shows a cause."""
+    return next(iter(cause.evidence.values()), _NO_EVIDENCE)

@@ -151,8 +151,7 @@ def _sentence(timeline: CellTimelineFindings) -> str:
     recorded = f"{timeline.launches} launches" if timeline.launches else "One run of the program"
     if timeline.units and timeline.units != timeline.launches:
         recorded += f", {timeline.units} times {timeline.unit}"
-    visit = timeline.visit
-    if visit is None:
+    if not timeline.has_operations:
         return f"{recorded}; nothing ran on a GPU."
     counted = ", ".join(
         f"{numbers.show(float(count))} {_KINDS.get(kind, kind)}"
@@ -160,14 +159,15 @@ def _sentence(timeline: CellTimelineFindings) -> str:
     )
     unit = timeline.whole_unit
     if unit is None or numbers.is_missing(unit.busy_share):
-        busy = f"The {timeline.device} was busy {percent(visit.busy_share)} of that time."
+        busy = f"The {timeline.device} was busy {percent(timeline.busy_share)} of that time."
     else:
         median = f" (the median of {unit.units})" if unit.units > 1 else ""
         busy = (
             f"The {timeline.device} was busy {percent(unit.busy_share)} of a {timeline.unit} with "
-            f"the wait before it{median}, and {percent(visit.busy_share)} of the visit as a whole."
+            f"the wait before it{median}, and {percent(timeline.busy_share)} of the visit as a "
+            "whole."
         )
-    return f"{recorded}: {counted} in {numbers.show(visit.span_ns, 'ns')}. {busy}"
+    return f"{recorded}: {counted} in {numbers.show(timeline.span_ns, 'ns')}. {busy}"
 
 
 _KINDS = {

@@ -74,7 +74,7 @@ class NamedTimelines:
 
 
 _PhaseKey = tuple[UnitPart, str]
-_PART_ORDER = (UnitPart.WHOLE, UnitPart.RANGE, UnitPart.OUTSIDE)
+_PART_ORDER = ("whole", "range", "outside")
 
 
 def phase_shares(cells: Sequence[NamedTimeline]) -> tuple[tuple[str, ...], tuple[Row, ...]]:
@@ -119,7 +119,7 @@ def slowed_words(named: NamedTimelines) -> str:
 
 def _phase_name(part: UnitPart, name: str, unit: str) -> str:
     """Name of a phase; `unit`: name of the whole unit."""
-    return {UnitPart.WHOLE: unit, UnitPart.OUTSIDE: "outside of them"}.get(part, name)
+    return {"whole": unit, "outside": "outside of them"}.get(part, name)
 
 
 def _share_datum(phase: Phase | None) -> Datum:

@@ -352,8 +352,8 @@ def test_the_page_has_one_busy_share_of_a_step():
     report = timeline_report([mlp("a", launches=6, layers=2, speed=0.2)], count=2)
     section = section_of(report)
     (cell,) = find_timelines(report).cells
-    unit, visit = cell.whole_unit, cell.visit
-    of_unit, of_visit = percent(unit.busy_share), percent(visit.busy_share)
+    unit = cell.whole_unit
+    of_unit, of_visit = percent(unit.busy_share), percent(cell.busy_share)
     assert of_unit != of_visit
     sentence = section["cells"][0]["sentence"]
     assert f"busy {of_unit} of a {cell.unit} with the wait before it (the median of" in sentence
