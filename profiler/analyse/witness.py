@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.analyse.samples import DURATION
-from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.analyse.why.kernel_profiles import Launches
 from profiler.collect.ncu import KIND
 from profiler.collect.registry import counts
 from profiler.metrics.catalogue import TENSOR_TYPES
@@ -82,7 +82,7 @@ class _Seen:
 def implausible_cells(
     samples: pd.DataFrame,
     statuses: Mapping[str, CellStatus],
-    profiles: Mapping[str, CellProfile],
+    profiles: Mapping[str, Launches],
     environment: Environment,
 ) -> dict[str, str]:
     """Why the numbers of a cell cannot be right, by cell id; cells without an objection absent.
@@ -239,13 +239,13 @@ def _medians(samples: pd.DataFrame) -> Mapping[str, _Seen]:
     }
 
 
-def _tensor_operations(profile: CellProfile | None, capability: str | None) -> float:
+def _tensor_operations(launches: Launches | None, capability: str | None) -> float:
     """Operations of tensor cores in all types; NaN unless every type was counted."""
-    if profile is None or not profile.kernels:
+    if not launches:
         return math.nan
     counters = [ncu_name(f"tensor_{kind}_ops", capability) for kind in TENSOR_TYPES]
     return sum(
         math.nan if counter is None else kernel.value(counter)
-        for kernel in profile.kernels
+        for kernel in launches
         for counter in counters
     )

@@ -455,10 +455,10 @@ def _shared(findings: Findings, cell: Cell) -> tuple[float, float]:
 
     Wavefronts of 128 bytes: those of bank conflicts are among them.
     """
-    profile = findings.report.details.profiles.get(cell.id)
-    if profile is None or len(profile.kernels) != 1:
+    launches = findings.report.details.profiles.get(cell.id, ())
+    if len(launches) != 1:
         return math.nan, math.nan
-    kernel = profile.kernels[0]
+    kernel = launches[0]
     amount = _WAVEFRONT_BYTES * kernel.value(_WAVEFRONTS)
     percent = kernel.value(_WAVEFRONTS_PCT)
     if not (percent >= _LEAST_PCT and kernel.value(DURATION) > 0):

@@ -143,12 +143,8 @@ class KernelProfile:
         return sum(self.stalls().values()) if self.has_all_stalls else self.value(LATENCY)
 
 
-@dataclass(frozen=True, eq=False)
-class CellProfile:
-    """The launches of one visit of a cell in an explain session, in their order."""
-
-    cell: str
-    kernels: tuple[KernelProfile, ...]
+Launches = tuple[KernelProfile, ...]
+"""The launches of one visit of a cell in an explain session, in their order."""
 
 
 # ---- in the terms in which causes are estimated --------------------------------------------------

@@ -12,7 +12,7 @@ import pandas as pd
 from profiler.analyse.why.account import KernelTime, kernel_time
 from profiler.analyse.why.causes import Cause, causes, reasons_first, unfused
 from profiler.analyse.why.inside import Inside
-from profiler.analyse.why.kernel_profiles import DURATION, CellProfile, KernelProfile
+from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile, Launches
 from profiler.analyse.why.roofs import (
     NO_PRACTICAL,
     SM_CLOCK,
@@ -118,7 +118,6 @@ class KernelWhy:
 class CellWhy:
     """Limits and causes of the kernels of a cell, by their counters."""
 
-    cell: str
     kernels: tuple[KernelWhy, ...]
     """Longest first."""
     unfused: Cause | None = None
@@ -156,7 +155,7 @@ class CellWhy:
 
 
 def cell_why(
-    profile: CellProfile,
+    launches: Launches,
     *,
     compute_capability: str | None,
     least_bytes: float | None,
@@ -168,15 +167,15 @@ def cell_why(
     `practical`, `highest_clock_ghz`: as `profiler.analyse.why.roofs.roofs` takes them.
     """
     stated = math.nan if least_bytes is None else least_bytes
-    of_kernel = stated if len(profile.kernels) == 1 else math.nan
+    of_kernel = stated if len(launches) == 1 else math.nan
     kernels = [
         _kernel_why(
             kernel, roofs(kernel, compute_capability, practical, highest_clock_ghz), of_kernel
         )
-        for kernel in profile.kernels
+        for kernel in launches
     ]
     in_order = sorted(kernels, key=lambda kernel: -kernel.duration_ns)
-    return CellWhy(profile.cell, tuple(in_order), unfused(profile.kernels, stated))
+    return CellWhy(tuple(in_order), unfused(launches, stated))
 
 
 def _kernel_why(profile: KernelProfile, roofs: tuple[Roof, ...], least_bytes: float) -> KernelWhy:

@@ -85,12 +85,12 @@ def _clocks_on_zeros(findings: Findings, cell: Cell, against: Cell) -> tuple[flo
 
 
 def _why(findings: Findings, cell: Cell) -> CellWhy | None:
-    profile = findings.report.details.profiles.get(findings.programs.source(cell))
-    if profile is None or not findings.programs.correct(cell):
+    launches = findings.report.details.profiles.get(findings.programs.source(cell))
+    if launches is None or not findings.programs.correct(cell):
         return None
     environment = findings.report.environment
     return cell_why(
-        profile,
+        launches,
         compute_capability=environment.compute_capability,
         least_bytes=findings.programs.status(cell).bytes,
         practical=findings.report.measured.practical_roofs,

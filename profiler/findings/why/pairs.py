@@ -28,8 +28,8 @@ from profiler.analyse.why.causes import reasons_first
 from profiler.analyse.why.kernel_profiles import (
     ACTIVE_SUM,
     WARPS_ACTIVE,
-    CellProfile,
     KernelProfile,
+    Launches,
 )
 from profiler.analyse.why.roofs import BYTES, RoofAccount, roof_account
 from profiler.analyse.why.sass_code import common_instructions, executed_by_class
@@ -280,7 +280,7 @@ def files_why(names: Sequence[str], launches: Sequence[pd.DataFrame]) -> PairWhy
     Of each kernel with its grid, block and NVTX ranges stands one launch, the medians of all. Which
     is the slower one is by these alone: nothing says how sure that is.
     """
-    first, second = (_why(name, frame) for name, frame in zip(names, launches, strict=True))
+    first, second = map(_why, launches)
     slower = first.duration_ns >= second.duration_ns
     return PairWhy(
         cell=_cell(names[0]),
@@ -323,16 +323,16 @@ def _cell(name: str) -> Cell:
     return Cell(name, Variant(name, name, label=name), _ALL_LAUNCHES)
 
 
-def _why(name: str, launches: pd.DataFrame) -> CellWhy:
+def _why(launches: pd.DataFrame) -> CellWhy:
     capabilities = launches["cc"].dropna().unique()
     return cell_why(
-        CellProfile(name, _median_profiles(launches)),
+        _median_profiles(launches),
         compute_capability=str(capabilities[0]) if len(capabilities) else None,
         least_bytes=None,
     )
 
 
-def _median_profiles(launches: pd.DataFrame) -> tuple[KernelProfile, ...]:
+def _median_profiles(launches: pd.DataFrame) -> Launches:
     kinds = [launches[name].astype(object).map(str) for name in _KIND]
     medians = launches.select_dtypes("number").groupby(kinds, sort=False).median()
     if WARPS_ACTIVE not in medians and {_WARPS_PER_CYCLE, ACTIVE_SUM} <= set(medians):

@@ -25,7 +25,7 @@ from profiler.analyse.samples import (
     visit_of_ranges,
 )
 from profiler.analyse.why.inside import Inside, read_samples
-from profiler.analyse.why.kernel_profiles import EXECUTED, CellProfile, KernelProfile
+from profiler.analyse.why.kernel_profiles import EXECUTED, KernelProfile, Launches
 from profiler.collect.nsys import PRIVATE_FOLDER
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
@@ -235,7 +235,7 @@ compare-and-swap."""
 
 def cell_profiles(
     folder: Path, table: NcuTable | None, cells: Callable[[pd.DataFrame], Sequence[str]]
-) -> tuple[dict[str, CellProfile], tuple[Notice, ...]]:
+) -> tuple[dict[str, Launches], tuple[Notice, ...]]:
     """Profiles of cells by their ids, and notices of what could not be read.
 
     `cells` gives the cell of each launch (`finished_cells`, `first_sample_cells`), empty for none.
@@ -252,7 +252,7 @@ def cell_profiles(
         if cell:
             profile = _kernel_profile(launches.iloc[row], rules, samples, instructions[row])
             profiles.setdefault(cell, []).append(profile)
-    found = {cell: CellProfile(cell, tuple(kernels)) for cell, kernels in profiles.items()}
+    found = {cell: tuple(kernels) for cell, kernels in profiles.items()}
     return found, (*listing_notices, *rule_notices, *sample_notices)
 
 

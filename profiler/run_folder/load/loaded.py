@@ -16,7 +16,7 @@ from profiler.analyse.range_counters import empty_range_visits
 from profiler.analyse.samples import (
     empty_samples,
 )
-from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.analyse.why.kernel_profiles import Launches
 from profiler.analyse.why.roofs import roofs_countable
 from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, TunedConfig, Visit
 from profiler.notices import Notice
@@ -57,7 +57,7 @@ class Loaded:
     """Visits that a session of timelines recorded; None of others."""
     timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
     """What it recorded, by cell id."""
-    profiles: Mapping[str, CellProfile] | None = None
+    profiles: Mapping[str, Launches] | None = None
     """What an explain session counted, by cell id; None of others."""
     stamps: Mapping[Visit, KernelStamps] | None = None
     """What an in-kernel session recorded, by visit; None of others."""

@@ -14,7 +14,7 @@ from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.parts import RANGE
 from profiler.analyse.range_counters import empty_range_visits
 from profiler.analyse.samples import cell_of_part, command_cells, empty_samples, missing_metrics
-from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.analyse.why.kernel_profiles import Launches
 from profiler.analyse.witness import implausible_cells
 from profiler.collect.registry import duration_metrics
 from profiler.model import (
@@ -354,10 +354,10 @@ def _int_or_none(value: str | float | None) -> int | None:
     return int(value) if isinstance(value, int | float) else None
 
 
-def latest_profiles(attempts: Sequence[Loaded]) -> dict[str, CellProfile]:
+def latest_profiles(attempts: Sequence[Loaded]) -> dict[str, Launches]:
     """What explain sessions counted, by cell id, of the latest attempt."""
     return {
-        cell: profile for loaded in attempts for cell, profile in (loaded.profiles or {}).items()
+        cell: launches for loaded in attempts for cell, launches in (loaded.profiles or {}).items()
     }
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Rules
-from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.analyse.why.kernel_profiles import Launches
 from profiler.errors import ExitCode
 from profiler.metrics.catalogue import Metric
 from profiler.model import BuildResult, CellStatus, Environment, Plan, Span
@@ -131,7 +131,7 @@ class Details:
     """Where nsys and torch both recorded a cell, that of nsys with the operators of torch."""
     in_kernel: Mapping[str, KernelStamps] = field(default_factory=dict)
     """What the warpgroups of one launch did."""
-    profiles: Mapping[str, CellProfile] = field(default_factory=dict)
+    profiles: Mapping[str, Launches] = field(default_factory=dict)
     """What explain sessions counted."""
 
 

@@ -98,8 +98,8 @@ def _launches(loaded: Loaded) -> pd.DataFrame:
     columns = ["kernel", "duration_ns", "cycles"]
     explained = [
         (f"{cell} {place}", kernel.value(DURATION), kernel.value(ELAPSED))
-        for cell, profile in (loaded.profiles or {}).items()
-        for place, kernel in enumerate(profile.kernels)
+        for cell, launches in (loaded.profiles or {}).items()
+        for place, kernel in enumerate(launches)
     ]
     if explained:
         return pd.DataFrame(explained, columns=columns)

@@ -22,7 +22,7 @@ IF_EVERYTHING = tuple(
 def kernels_of(recording):
     """First kernel of each explained cell, by cell."""
     report = report_of_recording(recording)
-    return {cell: profile.kernels[0] for cell, profile in report.details.profiles.items()}
+    return {cell: launches[0] for cell, launches in report.details.profiles.items()}
 
 
 def first_causes(recording, cell):

@@ -140,8 +140,8 @@ def longest_kernels(run):
     """Longest kernel of each explained cell of a recording, by cell."""
     profiles = report_of_recording(ROOT / run).details.profiles
     return {
-        cell: max(profile.kernels, key=lambda kernel: kernel.value("gpu__time_duration.sum"))
-        for cell, profile in profiles.items()
+        cell: max(launches, key=lambda kernel: kernel.value("gpu__time_duration.sum"))
+        for cell, launches in profiles.items()
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from profiler.analyse.why.kernel_profiles import CellProfile, KernelProfile
+from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.witness import implausible_cells
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.metrics.queries import ncu_name
@@ -121,7 +121,7 @@ def profile_of(bf16, **changes):
     counters = [str(ncu_name(f"tensor_{kind}_ops", "9.0")) for kind in TENSOR_TYPES]
     values = {**dict.fromkeys(counters, 0.0), counters[0]: bf16, **changes}
     kernel = KernelProfile("product", {k: v for k, v in values.items() if not math.isnan(v)})
-    return CellProfile("a", (kernel, kernel))
+    return (kernel, kernel)
 
 
 def test_counted_operations_are_closer_than_busy_cycles():

@@ -56,7 +56,7 @@ def kernel(listing=None, roofs=None, *, wavefronts=100000000.0, dram_bytes=10000
 
 def rows(first, second, account=None, *, near_roof=False):
     kernels = first if isinstance(first, list) else [first]
-    sides = CellWhy("a", tuple(kernels)), CellWhy("b", (second,))
+    sides = CellWhy(tuple(kernels)), CellWhy((second,))
     counters = counters_of_both(*sides, account, near_roof=near_roof)
     assert len({row.name for row in counters}) == len(counters)
     return {row.name: row for row in counters}

@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 from explained_runs import SOFTMAX, answer_pair, with_verdict
 
-from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.commands import explain as command
 from profiler.commands.explain import ExplainRequest, explain, explained_pair
 from profiler.commands.output import report_document
@@ -176,8 +175,7 @@ def test_a_speedup_of_the_launch_comes_before_larger_ones_of_a_part_of_it(pair):
     rules = pd.DataFrame(estimates, columns=["rule", "speedup_pct", "speedup_type"])
     launch = pair.first.kernels[0].profile
     advised = dataclasses.replace(launch, rules=rules.assign(type="OPT", text="do"))
-    profile = CellProfile(pair.cell.id, (advised,))
-    why = cell_why(profile, compute_capability="9.0", least_bytes=None)
+    why = cell_why((advised,), compute_capability="9.0", least_bytes=None)
     assert [advice.rule for advice in why.kernels[0].advice] == ["c", "a", "b"]
 
 

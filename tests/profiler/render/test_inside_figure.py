@@ -48,13 +48,13 @@ def test_where_counters_tell_otherwise_it_is_said(product):
 
 
 def test_the_figure_has_lines_for_what_was_busy_and_shades_the_tail(product):
-    chart = _tree("product, p", "a..p", CellWhy("a..p", (product,)), 3)["inside"]
+    chart = _tree("product, p", "a..p", CellWhy((product,)), 3)["inside"]
     assert chart.id == "figure-inside-3"
     for name in ("SMs with a warp", "tensor pipe", "device memory", "SM clock, GHz", "tail"):
         assert name in chart.drawing
     assert "ramp<" not in chart.drawing, "no room"
     without = replace(product, profile=KernelProfile("product", product.profile.values))
-    tree = _tree("product, p", "a..p", CellWhy("a..p", (without,)), 3)
+    tree = _tree("product, p", "a..p", CellWhy((without,)), 3)
     assert (tree["inside"], tree["no_inside"]) == (None, "")
 
 

@@ -13,7 +13,7 @@ from synthetic_report import HOSTILE, make_report, without
 
 from profiler.analyse.why.account import Account, Part
 from profiler.analyse.why.causes import CAUSES, UNFUSED
-from profiler.analyse.why.kernel_profiles import CellProfile, KernelProfile
+from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.roofs import BUSY_UNITS, BusyUnit
 from profiler.analyse.why.sass_code import CLASSES
 from profiler.findings.find import find
@@ -143,11 +143,11 @@ def test_the_card_has_the_largest_part_and_whose_it_is(findings, pair):
 def test_the_card_has_the_nearest_roof_where_none_limits(findings, pair):
     """`limited by latency` once stood there without a number."""
     (kernel,) = pair.first.kernels
-    far = CellWhy(pair.cell.id, (dataclasses.replace(kernel, roofs=kernel.roofs[1:]),))
+    far = CellWhy((dataclasses.replace(kernel, roofs=kernel.roofs[1:]),))
     of_far = dataclasses.replace(findings)
     FOUND[of_far] = RunWhy(find_why(findings).cells, (dataclasses.replace(pair, first=far),))
     assert plain_card(of_far).endswith("limited by latency; nearest roof: bandwidth of L2, 39.7 %")
-    bare = CellWhy(pair.cell.id, (dataclasses.replace(kernel, roofs=()),))
+    bare = CellWhy((dataclasses.replace(kernel, roofs=()),))
     FOUND[of_far] = RunWhy(find_why(findings).cells, (dataclasses.replace(pair, first=bare),))
     assert plain_card(of_far).endswith("limited by latency")
 
@@ -212,8 +212,8 @@ def test_a_roof_limits_from_its_share_on_and_else_latency(pair):
     )
     near = dataclasses.replace(busy, roofs=kernel.roofs)
     assert words.limit_words(near) == words.limit_words(kernel), "a roof says more"
-    assert words.limit_of_cell(CellWhy("cell", ())) == "nothing was counted"
-    two = CellWhy("cell", (kernel, kernel))
+    assert words.limit_of_cell(CellWhy(())) == "nothing was counted"
+    two = CellWhy((kernel, kernel))
     assert words.limit_of_cell(two).startswith("its longest kernel of 2, softmax_vector (50.0")
 
 
@@ -223,7 +223,7 @@ def test_a_roof_limits_from_its_share_on_and_else_latency(pair):
 def test_a_rule_of_ncu_without_an_estimate_says_so(findings, pair):
     (kernel,) = pair.first.kernels
     advice = dataclasses.replace(kernel.advice[0], speedup_pct=math.nan, speedup_type="")
-    without = CellWhy(pair.cell.id, (dataclasses.replace(kernel, advice=(advice,)),))
+    without = CellWhy((dataclasses.replace(kernel, advice=(advice,)),))
     text = explain_text(findings, pair.cell, without, None)
     assert f"ncu's rule {advice.rule}: no estimate" in text
 
@@ -243,7 +243,7 @@ def test_without_a_source_page_the_tree_ends_one_level_earlier(findings, pair):
         (kernel.profile.listing, "no samples of waiting warps"),
     ):
         profile = dataclasses.replace(kernel.profile, listing=listing)
-        bare = CellWhy(pair.cell.id, (dataclasses.replace(kernel, profile=profile, lines=()),))
+        bare = CellWhy((dataclasses.replace(kernel, profile=profile, lines=()),))
         text = explain_text(findings, pair.cell, bare, None)
         assert f"  {reason}: which lines wait is not known" in text
 
@@ -252,7 +252,7 @@ def test_a_name_of_a_file_leaves_room_for_the_line(findings, pair):
     (kernel,) = pair.first.kernels
     generated = f"/generated/{'c' * 30}{'d' * 22}.py"
     line = dataclasses.replace(kernel.lines[0], file=generated, line=28, loaded_at="")
-    named = CellWhy(pair.cell.id, (dataclasses.replace(kernel, lines=(line,)),))
+    named = CellWhy((dataclasses.replace(kernel, lines=(line,)),))
     text = explain_text(findings, pair.cell, named, None)
     assert f"{'c' * 10}…{'d' * 10}.py:28  [for global memory]  value[k][i] = ins" in text
 
@@ -300,11 +300,7 @@ def test_a_ladder_explains_each_step_and_what_kernels_are_called_is_escaped(pair
     (kernel,) = pair.first.kernels
     hostile = KernelProfile(HOSTILE, kernel.profile.values, listing=kernel.profile.listing)
     problem = report.plan.cells[0].problem
-    profiles = {
-        cell.id: CellProfile(cell.id, (hostile,))
-        for cell in report.plan.cells
-        if cell.problem == problem
-    }
+    profiles = {cell.id: (hostile,) for cell in report.plan.cells if cell.problem == problem}
     findings = find(without(report, profiles=profiles))
     pairs = find_why(findings).pairs
     assert {step.cell.problem.id for step in pairs} == {problem.id}

@@ -69,7 +69,7 @@ def results_of(folder):
 
 def test_a_launch_has_its_counters_rules_and_instructions(loaded):
     assert set(profiles_of(loaded)) == {TORCH, BEST}
-    (kernel,) = profiles_of(loaded)[BEST].kernels
+    (kernel,) = profiles_of(loaded)[BEST]
     assert kernel.name.startswith("void softmax::softmax_vector<float, (int)16>")
     assert len(kernel.values) > 500
     assert all(math.isfinite(value) for value in kernel.values.values())
@@ -79,7 +79,7 @@ def test_a_launch_has_its_counters_rules_and_instructions(loaded):
 
 
 def test_lines_are_those_of_kernels_that_have_them(loaded):
-    (torch,), (best,) = (profiles_of(loaded)[cell].kernels for cell in (TORCH, BEST))
+    (torch,), (best,) = (profiles_of(loaded)[cell] for cell in (TORCH, BEST))
     assert not torch.listing.has_lines
     assert "./kernels/softmax/src/vector.cu" in set(best.instructions["file"])
 
@@ -127,14 +127,14 @@ def test_a_listing_of_another_launch_is_not_used(copy):
     page.write_bytes(gzip.compress("".join(turned).encode()))
     (copy / ATTEMPT / SOURCE).unlink()
     profiles = profiles_of(explained(copy))
-    assert {profiles[cell].kernels[0].listing for cell in (TORCH, BEST)} == {None}
+    assert {profiles[cell][0].listing for cell in (TORCH, BEST)} == {None}
 
 
 @pytest.mark.parametrize(
     ("instruction", "used"), [("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R4]", True), ("NOP", False)]
 )
 def test_a_launch_that_polls_barriers_may_execute_more_when_it_is_listed(copy, instruction, used):
-    (kernel,) = profiles_of(explained(copy))[BEST].kernels
+    (kernel,) = profiles_of(explained(copy))[BEST]
     first = kernel.instructions.iloc[0]
     more = int(first["executed"] + 0.2 * kernel.value(EXECUTED))
     page = copy / ATTEMPT / SASS
@@ -147,7 +147,7 @@ def test_a_launch_that_polls_barriers_may_execute_more_when_it_is_listed(copy, i
         csv.writer(text, quoting=csv.QUOTE_ALL).writerows(rows)
         page.write_bytes(gzip.compress(text.getvalue().encode()))
     (copy / ATTEMPT / SOURCE).unlink()
-    (kernel,) = profiles_of(explained(copy))[BEST].kernels
+    (kernel,) = profiles_of(explained(copy))[BEST]
     assert (kernel.listing is not None) is used
 
 
@@ -155,7 +155,7 @@ def test_a_launch_that_polls_barriers_may_execute_more_when_it_is_listed(copy, i
 def test_a_page_that_is_absent_costs_that_page(copy, name):
     (copy / ATTEMPT / name).unlink()
     loaded = explained(copy)
-    (kernel,) = profiles_of(loaded)[BEST].kernels
+    (kernel,) = profiles_of(loaded)[BEST]
     assert kernel.rules.empty == (name == RULES)
     assert (kernel.listing is None) == (name == SASS)
     assert [*notices_of(loaded)] == [*notices_of(explained(RECORDING))]
@@ -179,7 +179,7 @@ def test_samples_inside_launches_are_read_by_the_id_of_the_launch_or_named_as_da
     (copy / ATTEMPT / SERIES).write_bytes(gzip.compress(samples.encode()))
     profiles = profiles_of(explained(copy))
     (sampled,) = [
-        kernel.inside for cell in profiles.values() for kernel in cell.kernels if kernel.inside
+        kernel.inside for launches in profiles.values() for kernel in launches if kernel.inside
     ]
     assert sampled.duration_ns == 6816
     (copy / ATTEMPT / SERIES).write_bytes(gzip.compress(b"{}"))
@@ -256,7 +256,7 @@ def test_recordings_hold_the_pages_and_no_folder_of_the_sources(copy, tmp_path):
         plain = gzip.decompress(content) if file.suffix == ".gz" else content
         assert b"somebody" not in plain, file.name
         assert str(Path.cwd()).encode() not in plain, file.name
-    instructions = profiles_of(explained(target))[BEST].kernels[0].instructions
+    instructions = profiles_of(explained(target))[BEST][0].instructions
     files = set(instructions["file"].dropna())
     assert {"SOURCES1/vector.cu", "SOURCES1/reduce.cuh"} <= files
     assert any(file.startswith("./sm_30") for file in files)
