@@ -23,11 +23,10 @@ from profiler.findings.json_model import (
     Number,
     Source,
 )
-from profiler.findings.kinds.captured_step import CapturedStepDocument
 from profiler.findings.kinds.grids import Grid, GridDocument, GridPairs
+from profiler.findings.kinds.in_use import CapturedStepDocument, SustainedDocument
 from profiler.findings.kinds.search import SearchPartDocument
 from profiler.findings.kinds.steps import RungDocument
-from profiler.findings.kinds.sustained import SustainedDocument
 from profiler.findings.kinds.waves import WavesDocument
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import ProblemValue, Ranking, ReferenceLead, VariantRank

@@ -38,6 +38,7 @@ from profiler.findings.kinds.grids import (
     find_grid_pairs,
     pairs_to_judge,
 )
+from profiler.findings.kinds.in_use import find_sustained
 from profiler.findings.kinds.steps import (
     Rung,
     StepFinder,
@@ -48,7 +49,6 @@ from profiler.findings.kinds.steps import (
     make_ladder,
     pairs_of_steps,
 )
-from profiler.findings.kinds.sustained import find_sustained
 from profiler.findings.kinds.timers import find_timers
 from profiler.findings.kinds.waves import WaveFindings, find_waves
 from profiler.findings.programs import Programs, alias_variants, sample_sources

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from profiler.findings.cell_numbers import CellNumbers
-from profiler.findings.kinds.captured_step import CapturedStep, find_captured_step
 from profiler.findings.kinds.grids import GridPairs
+from profiler.findings.kinds.in_use import CapturedStep, SustainedFindings, find_captured_step
 from profiler.findings.kinds.search import SearchFindings, find_search
 from profiler.findings.kinds.steps import Rung, StepEffect
-from profiler.findings.kinds.sustained import SustainedFindings
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.findings.kinds.waves import WaveFindings
 from profiler.findings.method import MadeSession, made_sessions

@@ -168,7 +168,7 @@ def find_timers(
     """Compare the timers of a run over its correct cells (ids); None where there are not two."""
     reference = reference_collector(samples)
     compared = compare_timers(summary)
-    # Back to back is another quantity, not an error of a timer (`kinds.sustained`).
+    # Back to back is another quantity, not an error of a timer (`kinds.in_use`).
     is_timer = compared["collector"] != timer.SUSTAINED.name
     compared = compared[compared["cell"].isin(list(correct)) & is_timer]
     if reference is None or compared.empty:

@@ -85,12 +85,9 @@ class RunComparison:
     @cached_property
     def history(self) -> Mapping[str, Mapping[int, RunTimes]]:
         """Times of every cell by the run that measured it, of the blocks that its steps compare."""
-        timings: dict[int, Timings] = {}
-        for step in self.steps:
-            timings[step.older], timings[step.newer] = step.timings
         history: dict[str, dict[int, RunTimes]] = {}
         for number, run in enumerate(self.runs):
-            for cell, row in timings[number].summary(run).iterrows():
+            for cell, row in self._timings[number].summary(run).iterrows():
                 history.setdefault(str(cell), {})[number] = RunTimes(
                     run=number,
                     blocks=int(row["n"]),
@@ -102,6 +99,21 @@ class RunComparison:
                     ratio_high=row["ratio_high"],
                 )
         return history
+
+    @cached_property
+    def _timings(self) -> Mapping[int, Timings]:
+        """Durations that steps compare, by run."""
+        return {
+            run: timings
+            for step in self.steps
+            for run, timings in zip((step.older, step.newer), step.timings, strict=True)
+        }
+
+    def blocks(self, run: int) -> tuple[int, int]:
+        """Fewest and most blocks of a cell in a run."""
+        times = self._timings[run].blocks
+        blocks = times[times["arm"] == 0].groupby("cell")["block"].nunique()
+        return (int(blocks.min()), int(blocks.max())) if len(blocks) else (0, 0)
 
     @cached_property
     def most_moved(self) -> tuple[str, ...]:

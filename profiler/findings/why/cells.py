@@ -37,15 +37,6 @@ LATENCY = "latency"
 
 
 @dataclass(frozen=True)
-class Wait:
-    """One stall reason of a kernel."""
-
-    reason: str
-    share: float
-    """Share of a warp's time between two of its instructions."""
-
-
-@dataclass(frozen=True)
 class Advice:
     """Advice of one rule of ncu."""
 
@@ -64,8 +55,10 @@ class KernelWhy:
     profile: KernelProfile
     roofs: tuple[Roof, ...]
     """Nearest first."""
-    waits: tuple[Wait, ...]
-    """Longest first, issuing and being ready left out."""
+    waits: Mapping[str, float]
+    """Share of a warp's time between two of its instructions by stall reason, longest first.
+
+    Issuing and being ready are left out."""
     causes: tuple[Cause, ...]
     """Largest share first."""
     lines: tuple[HotLine, ...]
@@ -191,14 +184,14 @@ def _kernel_why(profile: KernelProfile, roofs: tuple[Roof, ...], least_bytes: fl
     )
 
 
-def _waits(profile: KernelProfile) -> tuple[Wait, ...]:
+def _waits(profile: KernelProfile) -> dict[str, float]:
     latency = profile.latency
-    waits = [
-        Wait(reason, cycles / latency)
+    shares = {
+        reason: cycles / latency
         for reason, cycles in profile.stalls_by_unit.items()
         if cycles > 0 and reason not in NOT_WAITING
-    ]
-    return tuple(sorted(waits, key=lambda wait: -wait.share))
+    }
+    return dict(sorted(shares.items(), key=lambda wait: -wait[1]))
 
 
 def _number(value: object) -> float:

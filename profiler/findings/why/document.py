@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -21,7 +22,7 @@ from profiler.analyse.why.roofs import BUSY_UNITS, Roof, RoofAccount
 from profiler.findings.findings import Findings
 from profiler.findings.json_model import ABSENT, JsonObject, Number, Source
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
-from profiler.findings.why.cells import CellWhy, KernelWhy, Wait
+from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.find import IdleDifference, idle_difference
 from profiler.findings.why.hot_lines import HotLine
 from profiler.findings.why.pairs import OFF_TIMING, CauseChange, PairWhy
@@ -327,9 +328,9 @@ class WaitShareDocument(JsonObject):
     part of a reason that several units share whose waiting instructions name this one.
     """
 
-    get = Source[Wait]()
-    reason: str = get(lambda wait: wait.reason)
-    share_pct: Number = get(lambda wait: rounded(100 * wait.share))
+    get = Source[tuple[str, float]]()
+    reason: str = get(lambda wait: wait[0])
+    share_pct: Number = get(lambda wait: rounded(100 * wait[1]))
     """of a warp's time between two of its instructions"""
 
 
@@ -406,7 +407,8 @@ class TreeDocument(JsonObject):
     )
     """nearest first"""
     waits: Annotated[list[WaitShareDocument], Field(max_length=MOST_WAITS)] = get.rows(
-        WaitShareDocument, lambda tree: tree.kernel.waits[: min(tree.most, MOST_WAITS)]
+        WaitShareDocument,
+        lambda tree: islice(tree.kernel.waits.items(), min(tree.most, MOST_WAITS)),
     )
     lines: list[SourceLineDocument] = get.rows(
         SourceLineDocument, lambda tree: tree.kernel.lines[: tree.most]

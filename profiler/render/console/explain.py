@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
@@ -212,8 +213,8 @@ def _roofs(findings: Findings, kernel: KernelWhy) -> Iterator[_Prose]:
 
 def _tree(why: CellWhy, kernel: KernelWhy) -> Iterator[str | _Prose]:
     waits = ", ".join(
-        f"{why_words.waited_for(wait.reason)} {numbers.show(100 * wait.share, '%')}"
-        for wait in kernel.waits[:_MOST_WAITS]
+        f"{why_words.waited_for(reason)} {numbers.show(100 * share, '%')}"
+        for reason, share in islice(kernel.waits.items(), _MOST_WAITS)
     )
     if waits:
         yield _Prose(f"a warp waits {waits}", "  ")

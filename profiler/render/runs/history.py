@@ -85,8 +85,7 @@ def _value(value: object) -> str:
 
 def _blocks(comparison: RunComparison, run: int) -> str:
     """Fewest and most blocks of a cell in a run."""
-    blocks = [times[run].blocks for times in comparison.history.values() if run in times]
-    few, many = min(blocks, default=0), max(blocks, default=0)
+    few, many = comparison.blocks(run)
     return str(few) if few == many else f"{few}\u2013{many}"
 
 

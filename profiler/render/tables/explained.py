@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 from profiler.findings.findings import Findings
@@ -178,8 +178,8 @@ def _tree(name: str, cell: str, why: CellWhy, number: int) -> dict[str, Any]:
         "limit": why_words.limit_of_cell(why),
         "roofs": _roofs(kernel),
         "waits": [
-            Row(why_words.waited_for(wait.reason), (_percent(wait.share),))
-            for wait in kernel.waits[:_MOST_WAITS]
+            Row(why_words.waited_for(reason), (_percent(share),))
+            for reason, share in islice(kernel.waits.items(), _MOST_WAITS)
         ],
         "lines": list(map(_line, kernel.lines)),
         "no_lines": why_words.no_lines_words(kernel),

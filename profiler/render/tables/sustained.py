@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from profiler.findings.findings import Findings
-from profiler.findings.kinds.captured_step import StepTime
-from profiler.findings.kinds.sustained import SustainedCell, SustainedFindings
+from profiler.findings.kinds.in_use import StepTime, SustainedCell, SustainedFindings
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import Problem

@@ -435,10 +435,10 @@ def limit_words(kernel: KernelWhy) -> str:
     if kernel.busy is not None:
         limit += f", {numbers.show(100 * kernel.busy.share, '%')} busy"
     elif kernel.waits:
-        wait = kernel.waits[0]
+        reason, waited = next(iter(kernel.waits.items()))
         limit += (
-            f": a warp spends {numbers.show(100 * wait.share, '%')} of its time waiting "
-            f"{waited_for(wait.reason)}"
+            f": a warp spends {numbers.show(100 * waited, '%')} of its time waiting "
+            f"{waited_for(reason)}"
         )
     if nearest is not None:
         share = numbers.show(100 * nearest.share, "%")

@@ -51,7 +51,7 @@ def kernel(listing=None, roofs=None, *, wavefronts=100000000.0, dram_bytes=10000
     profile = KernelProfile("kernel()", values, listing=listing)
     dram = Roof("dram", dram_bytes, "byte", dram_bytes / DURATION_NS * 1e9, 4e12)
     under = tuple([dram] if roofs is None else roofs)
-    return KernelWhy(profile, under, waits=(), causes=(), lines=(), advice=(), time=None)
+    return KernelWhy(profile, under, waits={}, causes=(), lines=(), advice=(), time=None)
 
 
 def rows(first, second, account=None, *, near_roof=False):

@@ -165,7 +165,7 @@ def test_a_cell_that_is_wrong_or_was_not_measured_is_not_explained(findings):
 
 def test_stall_shares_are_of_all_of_a_warps_time(pair):
     for kernel in (*pair.first.kernels, *pair.second.kernels):
-        shares = [wait.share for wait in kernel.waits]
+        shares = list(kernel.waits.values())
         assert shares == sorted(shares, reverse=True)
         assert 0 < sum(shares) < 1, "issuing and being ready are no waits"
 
