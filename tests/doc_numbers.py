@@ -22,9 +22,9 @@ from doc_training import TRAINING_BLOCKS
 from doc_verdicts import VERDICT_BLOCKS
 from doc_waves import WAVE_BLOCKS
 
+from profiler.comparison.document import ComparisonDocument
 from profiler.findings.brief import BriefDocument
 from profiler.findings.document import SummaryDocument
-from profiler.findings.runs.document import ComparisonDocument
 from profiler.findings.why.document import ExplanationDocument
 
 ROOT = Path(__file__).parents[1]

@@ -122,7 +122,7 @@ COMMANDS = [
     ),
     # All commands, and those without statistics at their end.
     (
-        ["profiler.commands.*", "profiler.findings.runs.document", "profiler.render.runs.page"],
+        ["profiler.commands.*", "profiler.comparison.document", "profiler.render.runs.page"],
         ["scipy.stats"],
     ),
 ]

@@ -15,11 +15,11 @@ from pathlib import Path
 from profiler.commands.history import experiment_name
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import BisectRequest
+from profiler.comparison.compare import RunComparison, compare
+from profiler.comparison.document import comparison_document
 from profiler.comparison.runs import read_runs
+from profiler.comparison.steps import RunStep
 from profiler.errors import ExitCode, UsageError
-from profiler.findings.runs.comparison import RunComparison, compare
-from profiler.findings.runs.document import comparison_document
-from profiler.findings.runs.steps import RunStep
 from profiler.history.answers import VERSION_FIELDS
 from profiler.history.store import Store
 from profiler.model import Verdict

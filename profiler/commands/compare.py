@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from profiler.commands.run import WrittenRun
+    from profiler.comparison.compare import RunComparison
     from profiler.findings.findings import Findings
-    from profiler.findings.runs.comparison import RunComparison
     from profiler.findings.verdicts import PairVerdict
     from profiler.model import Cell
 
 
 def show_comparison(request: CompareRequest) -> ExitCode:
     """Print, and write as page and JSON, how runs differ; GATE_TRIPPED where the gate trips."""
+    from profiler.comparison.compare import compare
+    from profiler.comparison.document import comparison_document
     from profiler.comparison.runs import find_runs, read_runs
-    from profiler.findings.runs.comparison import compare
-    from profiler.findings.runs.document import comparison_document
     from profiler.render.runs.page import comparison_tables
 
     option = next((name for name in request.runs if name.startswith("-")), None)

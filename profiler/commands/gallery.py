@@ -141,8 +141,8 @@ def _write_recording_page(recording: Path, target: Path) -> IndexEntry:
 
 
 def _write_comparison_page(runs: tuple[str, ...], title: str, target: Path) -> IndexEntry:
+    from profiler.comparison.compare import compare
     from profiler.comparison.runs import find_runs, read_runs
-    from profiler.findings.runs.comparison import compare
     from profiler.render.index import page_of_comparison
     from profiler.render.runs.page import render_comparison
 

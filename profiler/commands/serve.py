@@ -135,8 +135,8 @@ def served_tools(root: Path) -> MCPServer:
 
 def _schemas() -> dict[str, Any]:
     """Documents by the tool that gives them."""
+    from profiler.comparison.document import ComparisonDocument
     from profiler.findings.brief import BriefDocument
-    from profiler.findings.runs.document import ComparisonDocument
     from profiler.findings.why.document import ExplanationDocument
 
     return {"check": BriefDocument, "explain": ExplanationDocument, "compare": ComparisonDocument}

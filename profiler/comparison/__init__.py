@@ -1,1 +1,1 @@
-"""Runs against runs: which cells two or more run folders share, and what became of them."""
+"""Runs against runs: which cells two or more run folders share, and what is true of them."""

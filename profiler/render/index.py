@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from profiler.comparison.compare import RunComparison
 from profiler.comparison.run_entries import (
     BestChange,
     BestPoint,
@@ -19,7 +20,6 @@ from profiler.comparison.run_entries import (
     newest_listed,
 )
 from profiler.findings.findings import Findings
-from profiler.findings.runs.comparison import RunComparison
 from profiler.model import Environment
 from profiler.render.html import render, templates
 from profiler.render.runs.page import headline as comparison_headline

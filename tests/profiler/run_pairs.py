@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 from run_folders import H200, Workplace
 from scaled_runs import scaled_copy
 
+from profiler.comparison.compare import compare
 from profiler.comparison.runs import read_runs
-from profiler.findings.runs.comparison import compare
 
 SPEC = """\
 name: sums

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from profiler.findings.runs.changes import CellChange
-from profiler.findings.runs.comparison import RunComparison
-from profiler.findings.runs.grids import RunGridCell, RunGrids, VariantGrid
-from profiler.findings.runs.steps import RunStep
+from profiler.comparison.changes import CellChange
+from profiler.comparison.compare import RunComparison
+from profiler.comparison.grids import RunGridCell, RunGrids, VariantGrid
+from profiler.comparison.steps import RunStep
 from profiler.model import Outcome, Verdict
 from profiler.render.runs.rows import (
     MACHINE_WORDS,

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from profiler.findings.runs.changes import CellChange
-from profiler.findings.runs.comparison import RunComparison
+from profiler.comparison.changes import CellChange
+from profiler.comparison.compare import RunComparison
 from profiler.model import Verdict
 from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import (

@@ -11,12 +11,12 @@ import pandas as pd
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from profiler.comparison.changes import MOVED_FROM, CellChange
+from profiler.comparison.compare import RunComparison
+from profiler.comparison.document import comparison_document
 from profiler.comparison.programs import EditedFile
 from profiler.comparison.runs import ComparedRun
-from profiler.findings.runs.changes import MOVED_FROM, CellChange
-from profiler.findings.runs.comparison import RunComparison
-from profiler.findings.runs.document import comparison_document
-from profiler.findings.runs.steps import CodeGroup, RunStep
+from profiler.comparison.steps import CodeGroup, RunStep
 from profiler.model import Verdict
 from profiler.render.console.tables import SmallTextTable, answer_lines
 from profiler.render.console.terminal import Paragraph, plain

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from profiler.comparison.changes import CellChange, MetricChange, Reason
+from profiler.comparison.compare import RunComparison
 from profiler.comparison.programs import Machines, Program, Retuned, TunedChoice
-from profiler.findings.runs.changes import CellChange, MetricChange, Reason
-from profiler.findings.runs.comparison import RunComparison
-from profiler.findings.runs.steps import RunStep
+from profiler.comparison.steps import RunStep
 from profiler.metrics.queries import label
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, change_datum, text_column

@@ -11,11 +11,11 @@ from scaled_runs import TIME, change_json
 
 from profiler.analyse.between_runs import Reason
 from profiler.commands.output import dump
+from profiler.comparison.compare import compare
+from profiler.comparison.document import ComparisonDocument, comparison_document
 from profiler.comparison.programs import Program
 from profiler.comparison.runs import find_runs, read_runs
 from profiler.errors import UsageError
-from profiler.findings.runs.comparison import compare
-from profiler.findings.runs.document import ComparisonDocument, comparison_document
 from profiler.model import Verdict
 from profiler.notices import NoticeKind
 from profiler.render.runs.page import cards, render_comparison, sentences

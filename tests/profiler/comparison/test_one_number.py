@@ -12,12 +12,12 @@ from rich.console import Console
 from run_pairs import Pair
 
 from profiler.analyse.between_runs import Reason, compare_runs
+from profiler.comparison import judged
+from profiler.comparison.changes import MetricChange
+from profiler.comparison.compare import compare
+from profiler.comparison.document import comparison_document
 from profiler.comparison.runs import read_runs
 from profiler.findings.gates import Gate, regressions
-from profiler.findings.runs import judged
-from profiler.findings.runs.changes import MetricChange
-from profiler.findings.runs.comparison import compare
-from profiler.findings.runs.document import comparison_document
 from profiler.render.runs.page import comparison_tables, render_comparison
 from profiler.render.runs.rows import Names, metric_table, reason_words
 

@@ -10,10 +10,10 @@ from rich.console import Console
 from run_folders import H200, Workplace, failed, measured, ncu_csv
 from scaled_runs import scaled_copy
 
+from profiler.comparison.compare import compare
+from profiler.comparison.document import comparison_document
 from profiler.comparison.programs import Machines, machines_of
 from profiler.comparison.runs import read_runs
-from profiler.findings.runs.comparison import compare
-from profiler.findings.runs.document import comparison_document
 from profiler.model import Environment
 from profiler.render.runs.heats import grid_parts
 from profiler.render.runs.page import comparison_tables, render_comparison

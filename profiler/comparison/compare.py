@@ -10,9 +10,9 @@ import pandas as pd
 
 from profiler.analyse.between_runs import Reason
 from profiler.analyse.verdicts import DELTA
+from profiler.comparison.grids import RunGrids, find_grids
 from profiler.comparison.runs import ComparedRun, Timings
-from profiler.findings.runs.grids import RunGrids, find_grids
-from profiler.findings.runs.steps import RunStep, step_between
+from profiler.comparison.steps import RunStep, step_between
 from profiler.findings.variant_names import Names, find_names
 from profiler.model import FEWEST_BLOCKS, Cell
 from profiler.notices import Notice, NoticeKind

@@ -14,6 +14,14 @@ import pandas as pd
 
 from profiler.analyse.between_runs import REFUSED_WORDS, Reason
 from profiler.analyse.effects import MeanRatio, mean_ratio
+from profiler.comparison.changes import (
+    CellChange,
+    Durations,
+    Judgement,
+    MetricChange,
+    common_metrics,
+)
+from profiler.comparison.judged import common_cells, find_control, judge_cells, why_refused
 from profiler.comparison.programs import (
     EditedFile,
     Machines,
@@ -32,14 +40,6 @@ from profiler.comparison.runs import (
     timings,
 )
 from profiler.errors import UsageError
-from profiler.findings.runs.changes import (
-    CellChange,
-    Durations,
-    Judgement,
-    MetricChange,
-    common_metrics,
-)
-from profiler.findings.runs.judged import common_cells, find_control, judge_cells, why_refused
 from profiler.model import Cell, Verdict
 
 _OF_ROW = ("program", "controlled", "ratio", "ratio_low", "ratio_high")

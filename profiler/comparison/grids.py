@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from profiler.analyse.effects import MeanRatio, mean_ratio
+from profiler.comparison.changes import CellChange, Durations
 from profiler.comparison.programs import Machines
 from profiler.comparison.runs import ComparedRun, is_correct, outcome_in
+from profiler.comparison.steps import RunStep
 from profiler.findings.kinds.grids import Grid, grids
-from profiler.findings.runs.changes import CellChange, Durations
-from profiler.findings.runs.steps import RunStep
 from profiler.model import Cell, Outcome, Variant
 from profiler.planning.page_kinds import GRIDS
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from profiler.comparison.changes import CellChange, MetricChange
+from profiler.comparison.compare import RunComparison, RunTimes
 from profiler.comparison.runs import ComparedRun
+from profiler.comparison.steps import RunStep
 from profiler.findings.gates import Gate, regressions
 from profiler.findings.json_model import JsonObject, NoticeDocument, Number, Source, json_value
-from profiler.findings.runs.changes import CellChange, MetricChange
-from profiler.findings.runs.comparison import RunComparison, RunTimes
-from profiler.findings.runs.steps import RunStep
 from profiler.model import SCHEMA_VERSION, Cell
 
 
