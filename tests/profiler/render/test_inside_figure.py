@@ -23,7 +23,7 @@ def product():
     values = {"gpu__time_duration.sum": 177600.0, "sm__cycles_elapsed.avg.per_second": 1.584563e9}
     time = KernelTime("product", 177600.0, 1.0, {"wait": 1.0}, 1.0, 285623 / 267573.59, 1.608)
     profile = KernelProfile("product", values, inside=samples[0])
-    return KernelWhy(profile, (), (), (), (), (), time)
+    return KernelWhy(profile, (), {}, (), (), (), time)
 
 
 def test_ramp_tail_and_clock_are_said_and_agree_with_the_counters(product):
