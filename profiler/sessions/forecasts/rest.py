@@ -1,18 +1,16 @@
-"""What the rest of a session will take: its visits, and the set-ups of its problems."""
+"""What the rest of a session will take: its visits, and what its problems take beside them."""
 
 from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from profiler.model import Cell
 from profiler.sessions.forecasts.session_costs import (
     DeclaredWork,
     PastSession,
     SessionCosts,
-    SetUp,
-    SetUpStage,
     TypicalVisit,
     launch_seconds,
     set_up_seconds,
@@ -62,82 +60,7 @@ _OF_FIRST = 0.08
 """What a later problem takes of the first of a process, which loads and compiles for all: 0.02 to
 0.15 of it in recordings of softmax, attention and compiled operators on an H200."""
 _LOADING_S = 2.0
-"""Most that the first check of a process takes to load what later ones find loaded."""
-
-Kind = tuple[SetUpStage, bool]
-"""A stage, and whether its problem was prepared by an earlier session of the run."""
-
-
-class SetUps:
-    """Seconds of set-ups to come, by earlier sessions and by what this one took so far."""
-
-    def __init__(self, launches: LaunchTimes) -> None:
-        self._launches = launches
-        self._earlier: dict[Kind, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        """Seconds per cell by problem, of problems that were not the first of a process."""
-        self._first: dict[SetUpStage, list[float]] = defaultdict(list)
-        """Seconds at the first problems of processes."""
-        self._scale: dict[Kind, float] = {}
-        """Share of what is expected that set-ups take now."""
-        self._excess: dict[Kind, float] = {}
-        """Seconds of a problem beyond what is expected: of compiling, or of a slow reference."""
-
-    def add(self, session: SessionCosts, prepared: Set[str]) -> None:
-        """Take a session that is over; `prepared`: problems that its run had prepared before."""
-        for kind, problem, set_up in _set_ups(session, prepared):
-            if set_up.is_first:
-                self._first[kind[0]].append(set_up.seconds)
-            else:
-                self._earlier[kind][problem].append(set_up.seconds / len(set_up.cells))
-
-    def follow(self, now: SessionCosts, prepared: Set[str]) -> None:
-        """Take what the session that goes on took so far.
-
-        What takes less than expected takes the same share of it at every problem; what takes more
-        does so by as many seconds, because few cells may share what was shared by many.
-        """
-        took: dict[Kind, list[float]] = defaultdict(list)
-        expected: dict[Kind, list[float]] = defaultdict(list)
-        for kind, problem, set_up in _set_ups(now, prepared):
-            expected_s = self._expected(kind, problem, len(set_up.cells))
-            if not set_up.is_first:
-                took[kind].append(set_up.seconds)
-                expected[kind].append(expected_s)
-            elif not self._earlier[kind]:
-                self._excess[kind] = max(0.0, _lasting_seconds(kind[0], set_up) - expected_s)
-        for kind, seconds in took.items():
-            excess_s = sum(seconds) - sum(expected[kind])
-            self._excess[kind] = max(0.0, excess_s / len(seconds))
-            self._scale[kind] = 1.0 if excess_s >= 0 else sum(seconds) / sum(expected[kind])
-
-    def seconds(self, kind: Kind, problem: str, cells: int, *, is_first: bool = False) -> float:
-        """Seconds of a stage for the cells of a problem; `is_first`: the first of a process."""
-        scale, excess_s = self._scale.get(kind, 1.0), self._excess.get(kind, 0.0)
-        seconds = scale * self._expected(kind, problem, cells) + excess_s
-        first = self._first[kind[0]] if is_first else []
-        return max(seconds, statistics.median(first)) if first else seconds
-
-    def _expected(self, kind: Kind, problem: str, cells: int) -> float:
-        """Seconds of a stage by earlier ones at the same problem, else typical ones."""
-        if earlier := self._earlier[kind].get(problem):
-            return cells * statistics.median(earlier)
-        typical_s = set_up_seconds(kind[0], self._launches.work(problem), cells)
-        return typical_s * self._launches.slowness
-
-
-def _set_ups(session: SessionCosts, prepared: Set[str]) -> Iterator[tuple[Kind, str, SetUp]]:
-    for stage, by_problem in session.set_ups.items():
-        for problem, set_up in by_problem.items():
-            yield (stage, problem in prepared), problem, set_up
-
-
-def _lasting_seconds(stage: SetUpStage, first: SetUp) -> float:
-    """What a later problem would take, by the first of a process."""
-    if stage is SetUpStage.PREPARE:
-        return first.seconds * _OF_FIRST
-    return first.seconds - _LOADING_S
-
-
+"""Most that the first checks of a process take to load what later ones find loaded."""
 _LEAST_OVERHEAD = 0.2
 """Share of a visit that is overhead at least, however long a launch seems to take."""
 
@@ -147,8 +70,9 @@ class Rest:
 
     A visit takes an overhead, which grows with the number of kernels, and its launches their own
     time. Overheads go by the same cell in the most similar session, else by the variant at other
-    problems, and follow what visits take now. Set-ups go by the same problem earlier, else by
-    typical seconds, and follow those of now likewise.
+    problems, and follow what visits take now. What a problem takes beside its visits (its inputs,
+    its cells prepared and checked) goes by the same problem earlier, else by typical seconds, and
+    follows the problems of now likewise.
     """
 
     def __init__(  # noqa: PLR0913 - all by keyword
@@ -170,8 +94,20 @@ class Rest:
         """Cells that this run has checked: they are not checked again."""
         self._warmups = warmups
         """Launches of a warm-up."""
-        self._rechecks = rechecks
+        self._checks = 1 + rechecks
+        """How many times a cell is compared with its reference."""
         self._overheads = self._earlier_overheads()
+        self._first_set_ups: list[float] = []
+        """Seconds of earlier problems that were the first of a process."""
+        self._set_ups: dict[tuple[str, bool], list[float]] = defaultdict(list)
+        """Seconds per cell of the others, by problem and whether cells were checked there."""
+        for session in self._past:
+            for problem, set_up in session.costs.set_ups.items():
+                if set_up.is_first:
+                    self._first_set_ups.append(set_up.seconds)
+                else:
+                    earlier = self._set_ups[problem, bool(set_up.checked)]
+                    earlier.append(set_up.seconds / len(set_up.cells))
 
     @property
     def has_earlier(self) -> bool:
@@ -231,61 +167,70 @@ class Rest:
     ) -> dict[str, float]:
         """Overheads of cells that this session has not visited yet."""
         seen, earlier = self._overheads_of(now, self._visit, launches), self._overheads
-        both = [cell for cell in seen.keys() & earlier.keys() if earlier[cell] > 0]
-        ratios = [seen[cell] / earlier[cell] for cell in both]
+        ratios = [seen[cell] / earlier[cell] for cell in seen if earlier.get(cell)]
         ratio = statistics.median(ratios) if ratios else 1.0
-        known = {cell: ratio * overhead for cell, overhead in earlier.items()}
-        new = {cell: seen[cell] for cell in seen.keys() - earlier.keys()}
-        by_variant = self._means_by_variant(known) | self._means_by_variant(new)
-        typical = statistics.fmean(by_variant.values()) if by_variant else 1.0
-        return {
-            cell: known.get(cell, by_variant.get(self._variant_of[cell], typical)) for cell in cells
-        }
-
-    def _means_by_variant(self, overheads: Mapping[str, float]) -> dict[str, float]:
+        known = {cell: ratio * overhead for cell, overhead in earlier.items()} | seen
         by_variant: dict[str, list[float]] = defaultdict(list)
-        for cell, overhead in overheads.items():
+        for cell, overhead in known.items():
             by_variant[self._variant_of[cell]].append(overhead)
-        return {variant: statistics.fmean(values) for variant, values in by_variant.items()}
+        means = {variant: statistics.fmean(values) for variant, values in by_variant.items()}
+        typical = statistics.fmean(means.values()) if means else 1.0
+        return {cell: known.get(cell, means.get(self._variant_of[cell], typical)) for cell in cells}
 
-    # ---- set-ups ----
+    # ---- what problems take beside their visits ----
 
     def _set_ups_s(
         self, remaining: Mapping[str, int], now: SessionCosts, launches: LaunchTimes
     ) -> float:
-        prepared = self._problems(self._checked)
-        set_ups = SetUps(launches)
-        for session in self._past:
-            set_ups.add(session.costs, self._problems(session.checked_before))
-        set_ups.follow(now, prepared)
-        first = None if now.made else self._problem_of[next(iter(remaining))]
-        return sum(
-            set_ups.seconds((stage, problem in prepared), problem, cells, is_first=problem == first)
-            for stage, problem, cells in self._stages_left(remaining, now)
-        )
-
-    def _problems(self, cells: Iterable[str]) -> set[str]:
-        return {self._problem_of[cell] for cell in cells}
-
-    def _stages_left(
-        self, remaining: Mapping[str, int], now: SessionCosts
-    ) -> Iterator[tuple[SetUpStage, str, int]]:
-        """Stages that come before the last visit, each with its problem and number of cells."""
-        checks = now.set_ups[SetUpStage.CHECK].items()
-        unchecked = {problem: len(check.cells) for problem, check in checks}
-        new: dict[str, list[str]] = defaultdict(list)
+        """Seconds of the problems that this session has not come to yet."""
+        to_come: dict[str, list[str]] = defaultdict(list)
         for cell, visits in remaining.items():
-            if visits and self._problem_of[cell] not in now.set_ups[SetUpStage.PREPARE]:
-                new[self._problem_of[cell]].append(cell)
-        for problem, cells in new.items():
-            yield SetUpStage.PREPARE, problem, len(cells)
-            if count := sum(cell not in self._checked for cell in cells):
-                yield SetUpStage.CHECK, problem, count
-                unchecked[problem] = count
-        last = self._problem_of[tuple(remaining)[-1]]
-        for problem, count in unchecked.items() if self._rechecks else ():
-            if problem != last and problem not in now.set_ups[SetUpStage.RECHECK]:
-                yield SetUpStage.RECHECK, problem, count
+            if visits and self._problem_of[cell] not in now.set_ups:
+                to_come[self._problem_of[cell]].append(cell)
+        share, excess_s = self._against_expected(now, launches)
+        seconds = {
+            problem: share * self._expected_set_up(problem, len(cells), unchecked, launches)
+            + excess_s
+            for problem, cells in to_come.items()
+            for unchecked in [sum(cell not in self._checked for cell in cells)]
+        }
+        if seconds and not now.made and self._first_set_ups:
+            first = next(iter(seconds))
+            seconds[first] = max(seconds[first], statistics.median(self._first_set_ups))
+        return sum(seconds.values())
+
+    def _against_expected(self, now: SessionCosts, launches: LaunchTimes) -> tuple[float, float]:
+        """Share of what is expected that problems take now, and seconds that they take beyond it.
+
+        What takes less than expected takes the same share of it at every problem; what takes more
+        does so by as many seconds, because few cells may share what was shared by many.
+        """
+        pairs: list[tuple[float, float]] = []
+        excess_s = 0.0
+        for problem, set_up in now.set_ups.items():
+            counts = len(set_up.cells), len(set_up.checked)
+            expected_s = self._expected_set_up(problem, *counts, launches)
+            if not set_up.is_first:
+                pairs.append((set_up.seconds, expected_s))
+            elif all(checks != bool(set_up.checked) for _, checks in self._set_ups):
+                lasting_s = _OF_FIRST * (set_up.seconds - set_up.checks_s)
+                lasting_s += max(0.0, set_up.checks_s - _LOADING_S)
+                excess_s = max(0.0, lasting_s - expected_s)
+        if not pairs:
+            return 1.0, excess_s
+        excess_s = max(0.0, statistics.median(took_s - expected_s for took_s, expected_s in pairs))
+        # The newest problem goes on: it may be checked once more.
+        took_s, expected_s = (sum(column) for column in zip((0.0, 0.0), *pairs[:-1], strict=True))
+        return min(1.0, took_s / expected_s) if expected_s else 1.0, excess_s
+
+    def _expected_set_up(
+        self, problem: str, cells: int, unchecked: int, launches: LaunchTimes
+    ) -> float:
+        """Seconds of so many cells at a problem by earlier sessions there, else typical ones."""
+        if earlier := self._set_ups.get((problem, unchecked > 0)):
+            return cells * statistics.median(earlier)
+        work = launches.work(problem)
+        return launches.slowness * set_up_seconds(work, cells, unchecked * self._checks)
 
 
 def _overhead(seconds: float, visit: TypicalVisit, launch_s: float) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from profiler.collect.registry import COLLECTORS
 from profiler.metrics.passes import kernel_runs, ncu_launch_seconds
@@ -15,25 +14,12 @@ from profiler.run_folder.folder import AttemptRecord, RunFolder
 from profiler.runner import protocol
 from profiler.sessions.watchdog import Record
 
-
-class SetUpStage(StrEnum):
-    """Part of the set-up of a problem."""
-
-    PREPARE = "prepare"
-    """Inputs, and each cell prepared, described and warmed up."""
-    CHECK = "check"
-    """The reference, and each cell that this run has not compared yet compared with it."""
-    RECHECK = "recheck"
-    """After the visits: the same cells on inputs that were overwritten."""
-
-
-_STAGE_OF_PHASE = {
-    **dict.fromkeys(
-        (protocol.INPUTS, protocol.PREPARE, protocol.DESCRIBE, protocol.WARMUP), SetUpStage.PREPARE
-    ),
-    **dict.fromkeys((protocol.REFERENCE, protocol.CHECK), SetUpStage.CHECK),
-    **dict.fromkeys((protocol.RELAUNCH, protocol.RECHECK), SetUpStage.RECHECK),
-}
+_CHECKS = (protocol.REFERENCE, protocol.CHECK, protocol.RELAUNCH, protocol.RECHECK)
+_SET_UP = (
+    *(protocol.INPUTS, protocol.PREPARE, protocol.DESCRIBE, protocol.WARMUP),
+    *_CHECKS,
+)
+"""Phases of a problem beside its visits."""
 _WITH_WORK = (protocol.DECLARE, protocol.DESCRIBE)
 _ROOFS = (protocol.ROOF_STARTED, protocol.ROOF_FINISHED, protocol.ROOF_FAILED)
 _ONCE_S = 1.0
@@ -42,12 +28,16 @@ _ONCE_S = 1.0
 
 @dataclass
 class SetUp:
-    """What a stage took for the cells of a problem."""
+    """What the cells of a problem took beside their visits: before them, and after them."""
 
     is_first: bool
     """Whether the problem was the first of a process, which loads and compiles for all."""
     seconds: float = 0.0
     cells: set[str] = field(default_factory=set)
+    checked: set[str] = field(default_factory=set)
+    """Cells that were compared with their reference."""
+    checks_s: float = 0.0
+    """Seconds of that, among the others."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +59,7 @@ class SessionCosts:
     first_visits: dict[str, list[float]] = field(default_factory=dict)
     """Seconds of the first visit of each problem in a process: its tool may take up to a second, or
     make room, for others 2 to 20 ms."""
-    set_ups: dict[SetUpStage, dict[str, SetUp]] = field(
-        default_factory=lambda: {stage: {} for stage in SetUpStage}
-    )
+    set_ups: dict[str, SetUp] = field(default_factory=dict)
     """By problem, in the order in which they came."""
     warm_ups: dict[str, float] = field(default_factory=dict)
     """By cell, all warm-up launches together."""
@@ -101,13 +89,12 @@ class SessionCosts:
     def seconds(self) -> float:
         """Seconds of all visits and set-ups."""
         visits = (*self.visits.values(), *self.first_visits.values())
-        set_ups = (set_up for stage in self.set_ups.values() for set_up in stage.values())
-        return sum(map(sum, visits)) + sum(set_up.seconds for set_up in set_ups)
+        return sum(map(sum, visits)) + sum(set_up.seconds for set_up in self.set_ups.values())
 
     @property
     def checked(self) -> set[str]:
         """Cells that were compared with their reference."""
-        return {cell for check in self.set_ups[SetUpStage.CHECK].values() for cell in check.cells}
+        return {cell for set_up in self.set_ups.values() for cell in set_up.checked}
 
 
 class CostReader:
@@ -149,8 +136,8 @@ class CostReader:
         self._first_problem = self._first_problem or problem
         if phase == protocol.MEASURE:
             self._visit(cell, problem, since, at, ended=ended)
-        elif phase in _STAGE_OF_PHASE:
-            self._set_up(_STAGE_OF_PHASE[phase], problem, cell, at - since)
+        elif phase in _SET_UP:
+            self._set_up(phase, problem, cell, at - since)
         if phase == protocol.WARMUP and ended:
             self.costs.warm_ups[cell] = at - since
         if phase in _WITH_WORK and ended:
@@ -164,11 +151,14 @@ class CostReader:
         visits.setdefault(cell, []).append(max(at - self._visit_began, 0.0))
         self._visited.add(problem)
 
-    def _set_up(self, stage: SetUpStage, problem: str, cell: str, seconds: float) -> None:
+    def _set_up(self, phase: str, problem: str, cell: str, seconds: float) -> None:
         new = SetUp(is_first=problem == self._first_problem)
-        set_up = self.costs.set_ups[stage].setdefault(problem, new)
+        set_up = self.costs.set_ups.setdefault(problem, new)
         set_up.seconds += seconds
         set_up.cells.add(cell)
+        if phase in _CHECKS:
+            set_up.checked.add(cell)
+            set_up.checks_s += seconds
 
     def _declared(self, problem: str, record: Record) -> None:
         flops, bytes_ = (_amount(record.get(name)) for name in ("flops", "bytes"))
@@ -237,12 +227,15 @@ def launch_seconds(work: DeclaredWork) -> float:
     return work.flops / _FLOPS_PER_S + work.bytes / _BYTES_PER_S
 
 
-def set_up_seconds(stage: SetUpStage, work: DeclaredWork, cells: int) -> float:
-    """What a stage takes for the cells of a problem at which a launch declares this work."""
-    if stage is SetUpStage.PREPARE:
-        return cells * (_PREPARED_S + launch_seconds(work))
-    cell_s = _CHECKED_S + launch_seconds(work) + work.bytes / _COMPARED_BYTES_PER_S
-    return cells * cell_s + work.flops / _REFERENCE_FLOPS_PER_S
+def set_up_seconds(work: DeclaredWork, cells: int, checks: int) -> float:
+    """What a problem takes beside its visits at which a launch declares this work.
+
+    `checks`: comparisons of its cells with a reference, which is made once for all of them.
+    """
+    launch_s = launch_seconds(work)
+    check_s = _CHECKED_S + launch_s + work.bytes / _COMPARED_BYTES_PER_S
+    reference_s = work.flops / _REFERENCE_FLOPS_PER_S if checks else 0.0
+    return cells * (_PREPARED_S + launch_s) + checks * check_s + reference_s
 
 
 @dataclass(frozen=True)
@@ -255,8 +248,6 @@ class PastSession:
     """Whether its tool is that of the session that is forecast, and both explain or neither."""
     likeness: int
     """1 for the same metrics, and 1 for the same name of the session."""
-    checked_before: frozenset[str] = frozenset()
-    """Cells that its run had checked until then."""
 
 
 def past_of_run(
@@ -275,7 +266,7 @@ def past_of_run(
         alike = (record.kind == SessionKind.EXPLAIN) == explains
         same_tool = alike and record.collector == session.collector
         likeness = (record.metrics == session.metrics) + (record.session == session.name)
-        past.append(PastSession(costs, visit, same_tool, likeness, checked))
+        past.append(PastSession(costs, visit, same_tool, likeness))
         if record.kind != SessionKind.IN_KERNEL:  # of another build
             checked |= costs.checked
     return past, checked

@@ -3,7 +3,7 @@
 import pytest
 
 from profiler.runner import protocol
-from profiler.sessions.forecasts.session_costs import DeclaredWork, SetUpStage, read_costs
+from profiler.sessions.forecasts.session_costs import DeclaredWork, read_costs
 
 PROBLEM_OF = {"a": "small", "b": "small", "c": "large"}
 START = {"event": protocol.SESSION_STARTED, "time": 100.0}
@@ -38,7 +38,7 @@ def test_a_first_visit_alone_tells_what_its_tool_cannot_have_taken(taken, typica
     assert costs.typical_visits == typical
 
 
-def test_set_ups_are_told_apart_by_stage_and_problem():
+def test_what_problems_take_beside_their_visits_is_told_apart_by_problem():
     records = [
         START,
         *step(protocol.INPUTS, "a", 101, 102),
@@ -52,12 +52,11 @@ def test_set_ups_are_told_apart_by_stage_and_problem():
         *step(protocol.INPUTS, "c", 113, 114),
     ]
     costs = read_costs(records, PROBLEM_OF)
-    prepared = costs.set_ups[SetUpStage.PREPARE]
-    assert (prepared["small"].seconds, prepared["small"].cells) == (4.5, {"a", "b"})
-    assert (prepared["large"].seconds, prepared["large"].cells) == (2.0, {"c"})
-    assert (prepared["small"].is_first, prepared["large"].is_first) == (True, False)
-    assert costs.set_ups[SetUpStage.CHECK]["small"].seconds == 4.0
-    assert costs.set_ups[SetUpStage.RECHECK]["small"].seconds == 3.0  # with the inputs before it
+    small, large = costs.set_ups["small"], costs.set_ups["large"]
+    assert (small.seconds, small.cells, small.checked) == (11.5, {"a", "b"}, {"a"})
+    assert small.checks_s == 7.0  # with the new inputs before it
+    assert (large.seconds, large.cells, large.checked) == (2.0, {"c"}, set())
+    assert (small.is_first, large.is_first) == (True, False)
     assert costs.warm_ups == {"a": 0.5}
     assert costs.checked == {"a"}
 
@@ -79,11 +78,11 @@ def test_roofs_are_of_no_problem():
         *step(protocol.INPUTS, "a", 104, 105),
     ]
     costs = read_costs(records, PROBLEM_OF)
-    assert (costs.roofs_s, costs.set_ups[SetUpStage.PREPARE]["small"].seconds) == (4.0, 1.0)
+    assert (costs.roofs_s, costs.set_ups["small"].seconds) == (4.0, 1.0)
 
 
 def test_a_clock_that_was_set_back_takes_nothing_away():
     records = [START, *visit("a", 101, 102), *visit("a", 103, 90), *step("prepare", "c", 95, 80)]
     costs = read_costs(records, PROBLEM_OF)
     assert costs.visits == {"a": [0.0]}
-    assert costs.set_ups[SetUpStage.PREPARE]["large"].seconds == 5.0
+    assert costs.set_ups["large"].seconds == 5.0
