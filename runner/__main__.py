@@ -26,14 +26,8 @@ if not __package__:  # started by its path; last, so that nothing beside the pro
 
 from profiler.runner import protocol
 from profiler.runner.import_path import no_garbage_collection
-from profiler.runner.journal import Journal, LeavingError, OpenedFiles, open_journal
-from profiler.runner.orders import (
-    PREPARE,
-    ContextAtImportError,
-    NotWantedError,
-    Turn,
-    follow_orders,
-)
+from profiler.runner.journal import Journal, OpenedFiles, open_journal
+from profiler.runner.orders import PREPARE, LeavingError, Turn, follow_orders
 from profiler.runner.protocol import Job
 
 if TYPE_CHECKING:  # it imports torch
@@ -67,8 +61,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (LeavingError, _RefusedError) as leaving:
         _tell(str(leaving))
         return leaving.code
-    except NotWantedError:
-        return 0
     os.environ.update(job.environment)
     os.environ[protocol.RUNNER_VARIABLE] = str(os.getpid())
     turn = Turn(Path(job.orders) if job.orders else None, stamps)
@@ -95,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
 def _job_after_torch(orders: Path, journal: Path, stamps: dict[str, float]) -> Path:
     """Path of a job that comes later; torch is imported before it is waited for.
 
-    Raises NotWantedError where none comes.
+    Raises LeavingError where none comes.
     """
     with open_journal(journal) as stream:
         Journal(stream).write(protocol.PRELOADING, pid=os.getpid())
@@ -106,7 +98,7 @@ def _job_after_torch(orders: Path, journal: Path, stamps: dict[str, float]) -> P
         if order == PREPARE:
             _print_beside(Path(path))
             return Path(path)
-    raise NotWantedError(PREPARE)
+    raise LeavingError(0)
 
 
 def _import_torch() -> None:
@@ -136,11 +128,6 @@ def _run(job: Job, opened: OpenedFiles, turn: Turn) -> int:
     except LeavingError as leaving:
         _tell(str(leaving))
         return leaving.code
-    except NotWantedError:
-        return 0
-    except ContextAtImportError as error:
-        _tell(str(error))
-        return protocol.EXIT_CONTEXT_AT_IMPORT
 
 
 def _run_session(job: Job, journal: Journal, turn: Turn) -> int:

@@ -22,6 +22,7 @@ from typing import Any, TextIO
 
 from profiler.runner import protocol
 from profiler.runner.import_path import INSTALLED
+from profiler.runner.orders import LeavingError
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 _FOREIGN_FOLDERS = INSTALLED | {".git"}
@@ -159,14 +160,6 @@ def _source_of(path: str) -> str:
 
 _CLOSED = 1
 """Exit code where the workload has closed the journal: the cell that is under way did it."""
-
-
-class LeavingError(BaseException):
-    """The process is to leave; no workload's `except Exception` shall swallow it."""
-
-    def __init__(self, code: int, message: str = "") -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @contextmanager

@@ -102,12 +102,16 @@ def _is_held(stream: IO[bytes]) -> bool:
     return False
 
 
-class NotWantedError(Exception):
-    """The orchestrator is gone, or needs this session no more."""
+class LeavingError(BaseException):
+    """The process is to leave; no workload's `except Exception` shall swallow it."""
+
+    def __init__(self, code: int, message: str = "") -> None:
+        super().__init__(message)
+        self.code = code
 
 
-class ContextAtImportError(Exception):
-    """Importing the workload created a CUDA context, beside that of the session that measures."""
+_NOT_WANTED = 0
+"""Exit code where the orchestrator is gone, or needs this session no more."""
 
 
 @dataclass(frozen=True)
@@ -136,10 +140,12 @@ class Turn:
     def before_device(self, *, has_context: bool) -> None:
         """Wait until a context may be created.
 
-        Raises ContextAtImportError where there is one before its time.
+        Raises LeavingError where there is one before its time, beside that of the session that
+        measures.
         """
         if has_context and self.orders is not None and not _stands_in(self.orders, DEVICE):
-            raise ContextAtImportError("importing the workload created a CUDA context")
+            cause = "importing the workload created a CUDA context"
+            raise LeavingError(protocol.EXIT_CONTEXT_AT_IMPORT, cause)
         self._wait_for(DEVICE)
         self.stamp(protocol.ITS_TURN)
 
@@ -165,7 +171,7 @@ class Turn:
     def _wait_for(self, step: str) -> Any:
         """Wait for an order, and give what belongs to it.
 
-        Raises NotWantedError where it does not come.
+        Raises LeavingError where it does not come.
         """
         if self.orders is None:
             return None
@@ -174,14 +180,14 @@ class Turn:
                 if order == step:
                     return argument
         except OSError as error:
-            raise NotWantedError(f"{step}: {error}") from error
-        raise NotWantedError(step)
+            raise LeavingError(_NOT_WANTED) from error
+        raise LeavingError(_NOT_WANTED)
 
 
 def _stands_in(orders: Path, wanted: str) -> bool:
-    """Whether an order has been given; raises NotWantedError where the file is gone."""
+    """Whether an order has been given; raises LeavingError where the file is gone."""
     try:
         lines = orders.read_bytes().splitlines(keepends=True)
     except OSError as error:
-        raise NotWantedError(f"{wanted}: {error}") from error
+        raise LeavingError(_NOT_WANTED) from error
     return any(json.loads(line)[0] == wanted for line in lines if line.endswith(b"\n"))

@@ -24,9 +24,9 @@ from profiler.runner.check import Tensors, WrongResultError
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
 from profiler.runner.import_path import ImportLog, import_ahead
-from profiler.runner.journal import Journal, LeavingError
+from profiler.runner.journal import Journal
 from profiler.runner.kept_inputs import InputSums, KeptInputs
-from profiler.runner.orders import Turn
+from profiler.runner.orders import LeavingError, Turn
 from profiler.runner.protocol import Job, JobCell, JobVisit, Tolerance
 from profiler.runner.renewal import (
     NotRenewableError,
@@ -732,7 +732,7 @@ def open_session(job: Job, journal: Journal, turn: Turn, kind: type[Session] = S
     `kind`: the class of the session, which is made.
 
     Raises WorkloadError, DeviceMissingError, or ValueError for an unknown collector; of a session
-    that waits NotWantedError and ContextAtImportError as well.
+    that waits LeavingError as well.
     """
     turn.before_import()
     seal = Seal()

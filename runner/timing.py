@@ -1,10 +1,11 @@
-"""What one visit launches and how it is timed: one class per collector and device."""
+"""What one visit launches and how it is timed: one function per collector and device."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
@@ -25,149 +26,109 @@ def restore(launch: Launch) -> None:
         undo()
 
 
-class Stopwatch(Protocol):
-    """Makes the launches of one visit."""
-
-    def measure(self, launch: Launch) -> list[float] | None:
-        """Launch, wait, and return one duration in ns per launch; None where a tool measures."""
+Stopwatch = Callable[[Launch], list[float] | None]
+"""Makes the launches of a visit and waits: one duration in ns each, or None where a tool measures."""
 
 
-class SingleLaunch:
-    """One launch a visit, measured from outside by the tool that the process runs under."""
+def single_launch(device: Device, launch: Launch) -> None:
+    """Launch once and wait, so that all of it falls inside the range of the visit.
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
-
-    def measure(self, launch: Launch) -> None:
-        """Launch once and wait, so that all of it falls inside the range of the visit."""
-        launch()
-        self._device.wait()
-
-
-class ProcessClock:
-    """Wall time of `repeats` launches on the CPU."""
-
-    def __init__(self, repeats: int) -> None:
-        self._repeats = repeats
-
-    def measure(self, launch: Launch) -> list[float]:
-        """Durations in ns, one per launch, in the order of the launches."""
-        with no_garbage_collection():
-            return [self._once(launch) for _ in range(self._repeats)]
-
-    @staticmethod
-    def _once(launch: Launch) -> float:
-        restore(launch)
-        begin = time.perf_counter_ns()
-        launch()
-        return float(time.perf_counter_ns() - begin)
-
-
-class CudaEvents:
-    """Time between two CUDA events around each of `repeats` launches, each with a cold L2 cache.
-
-    While the device empties it, the host has time to queue the launch behind that, so that the
-    events do not see the host's latency.
+    The tool that the process runs under measures it from outside.
     """
-
-    def __init__(self, device: Device, repeats: int) -> None:
-        self._repeats = repeats
-        self._flush = device.cache_flush()
-
-    def measure(self, launch: Launch) -> list[float]:
-        """Durations in ns, one per launch, in the order of the launches."""
-        pairs = [(_timing_event(), _timing_event()) for _ in range(self._repeats)]
-        with no_garbage_collection():
-            for begin, end in pairs:
-                restore(launch)
-                self._flush()
-                begin.record()
-                launch()
-                end.record()
-        torch.cuda.synchronize()
-        return [begin.elapsed_time(end) * NS_PER_MS for begin, end in pairs]
+    launch()
+    device.wait()
 
 
-class WallClock:
+def process_clock(repeats: int, launch: Launch) -> list[float]:
+    """Wall time in ns of each of `repeats` launches on the CPU, in their order."""
+    with no_garbage_collection():
+        return [_wall_time(launch) for _ in range(repeats)]
+
+
+def _wall_time(launch: Launch, wait: Callable[[], None] = lambda: None) -> float:
+    """Wall time in ns of a launch; `wait` comes before it, and again inside."""
+    restore(launch)
+    wait()
+    begin = time.perf_counter_ns()
+    launch()
+    wait()
+    return float(time.perf_counter_ns() - begin)
+
+
+def cuda_events(flush: Callable[[], None], repeats: int, launch: Launch) -> list[float]:
+    """Time in ns between two CUDA events around each of `repeats` launches, in their order.
+
+    Each has a cold L2 cache: while the device empties it (`flush`), the host has time to queue the
+    launch behind that, so that the events do not see the host's latency.
+    """
+    pairs = [(_timing_event(), _timing_event()) for _ in range(repeats)]
+    with no_garbage_collection():
+        for begin, end in pairs:
+            restore(launch)
+            flush()
+            begin.record()
+            launch()
+            end.record()
+    torch.cuda.synchronize()
+    return [begin.elapsed_time(end) * NS_PER_MS for begin, end in pairs]
+
+
+WARMUPS, TRIALS = 1, 3
+
+
+def wall_clock(device: Device, launch: Launch) -> list[float]:
     """What a quick benchmark does: warm up once, then the mean of three launches, each waited for.
 
     The wall clock sees the host's way to the device and back, and each launch finds the caches as
     the one before it left them. It is here to be compared with others, not to be believed.
     """
-
-    WARMUPS = 1
-    TRIALS = 3
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-
-    def measure(self, launch: Launch) -> list[float]:
-        """Mean duration in ns, as the only value."""
-        for _ in range(self.WARMUPS):
-            restore(launch)
-            launch()
-        trials = [self._once(launch) for _ in range(self.TRIALS)]
-        return [sum(trials) / len(trials)]
-
-    def _once(self, launch: Launch) -> float:
+    for _ in range(WARMUPS):
         restore(launch)
-        self._device.wait()
-        begin = time.perf_counter_ns()
         launch()
-        self._device.wait()
-        return float(time.perf_counter_ns() - begin)
+    return [sum(_wall_time(launch, device.wait) for _ in range(TRIALS)) / TRIALS]
 
 
-class ProfiledOperators:
-    """Time that the operators of one launch on the CPU took themselves, by torch.profiler.
+_MEASURED = "profiler: measured launch"
 
-    A launch before it, in the same profile, wakes the threads that fell asleep while it began.
+
+def profiled_operators(launch: Launch) -> list[float]:
+    """Time in ns that the operators of one launch on the CPU took themselves, by torch.profiler.
+
+    Nothing where no operator was seen. A launch before it, in the same profile, wakes the threads
+    that fell asleep while it began.
     """
-
-    _MEASURED = "profiler: measured launch"
-
-    def __init__(self) -> None:
-        self.measure(lambda: torch.zeros(1))  # the first profile of a process loads kineto
-
-    def measure(self, launch: Launch) -> list[float]:
-        """Duration in ns of one launch; nothing where no operator was seen."""
+    restore(launch)
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        launch()
         restore(launch)
-        with profile(activities=[ProfilerActivity.CPU]) as seen:
+        with record_function(_MEASURED):
             launch()
-            restore(launch)
-            with record_function(self._MEASURED):
-                launch()
-        measured = next(event for event in seen.events() if event.name == self._MEASURED)
-        spans = [event.cpu_time_total for event in measured.cpu_children]
-        return [sum(spans) * NS_PER_US] if spans else []
+    measured = next(event for event in seen.events() if event.name == _MEASURED)
+    spans = [event.cpu_time_total for event in measured.cpu_children]
+    return [sum(spans) * NS_PER_US] if spans else []
 
 
-class ProfiledKernels:
-    """Time of the kernels of one launch by torch.profiler, with a cold L2 cache, as ncu has it.
+_NOT_KERNELS = ("Memcpy", "Memset")
 
-    The flush is over before the profile begins, so that every kernel in it is one of the launch.
-    Copies and fills are left out, as they are by ncu.
+
+def profiled_kernels(device: Device, launch: Launch) -> list[float]:
+    """Time in ns of the kernels of one launch by torch.profiler, with a cold L2 cache, as of ncu.
+
+    Gaps are left out, and so are copies and fills, as they are by ncu; nothing where no kernel was
+    seen. The flush is over before the profile begins, so that every kernel in it is one of the
+    launch.
     """
-
-    _NOT_KERNELS = ("Memcpy", "Memset")
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self.measure(device.cache_flush())  # the first profile of a process loads CUPTI
-
-    def measure(self, launch: Launch) -> list[float]:
-        """Duration in ns of one launch, gaps left out; nothing where no kernel was seen."""
-        restore(launch)
-        self._device.empty_caches()
-        with profile(activities=[ProfilerActivity.CUDA]) as seen:
-            launch()
-            self._device.wait()
-        spans = [
-            event.time_range.elapsed_us()
-            for event in seen.events()
-            if event.device_type.name == "CUDA" and not event.name.startswith(self._NOT_KERNELS)
-        ]
-        return [sum(spans) * NS_PER_US] if spans else []
+    restore(launch)
+    device.empty_caches()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        launch()
+        device.wait()
+    spans = [
+        event.time_range.elapsed_us()
+        for event in seen.events()
+        if event.device_type.name == "CUDA" and not event.name.startswith(_NOT_KERNELS)
+    ]
+    return [sum(spans) * NS_PER_US] if spans else []
 
 
 def _timing_event() -> torch.cuda.Event:
@@ -175,11 +136,17 @@ def _timing_event() -> torch.cuda.Event:
 
 
 def _event_timer(device: Device, repeats: int) -> Stopwatch:
-    return CudaEvents(device, repeats) if on_cuda(device) else ProcessClock(repeats)
+    if on_cuda(device):
+        return partial(cuda_events, device.cache_flush(), repeats)
+    return partial(process_clock, repeats)
 
 
 def _profiler(device: Device, _repeats: int) -> Stopwatch:
-    return ProfiledKernels(device) if on_cuda(device) else ProfiledOperators()
+    if on_cuda(device):
+        profiled_kernels(device, device.cache_flush())  # the first profile of a process loads CUPTI
+        return partial(profiled_kernels, device)
+    profiled_operators(lambda: torch.zeros(1))  # the first profile of a process loads kineto
+    return profiled_operators
 
 
 def on_cuda(device: Device) -> bool:
@@ -188,10 +155,10 @@ def on_cuda(device: Device) -> bool:
 
 
 _STOPWATCHES: Mapping[str, Callable[[Device, int], Stopwatch]] = {
-    "ncu": lambda device, _: SingleLaunch(device),
+    "ncu": lambda device, _: partial(single_launch, device),
     "timer": _event_timer,
     "torch_kernels": _profiler,
-    "wall_clock": lambda device, _: WallClock(device),
+    "wall_clock": lambda device, _: partial(wall_clock, device),
 }
 
 

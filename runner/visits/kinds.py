@@ -41,7 +41,7 @@ class TimedVisits(SingleVisits):
         restore(launch)
         self._before()
         with ranges.visit_range(visit.cell, visit.block, visit.arm):
-            durations = self._stopwatch.measure(launch)
+            durations = self._stopwatch(launch)
         return {} if durations is None else {"durations_ns": durations}
 
 

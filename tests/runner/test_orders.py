@@ -22,8 +22,7 @@ from profiler.runner.orders import (
     MODULES,
     ORDERS_FILE,
     VISIT,
-    ContextAtImportError,
-    NotWantedError,
+    LeavingError,
     Turn,
     line_of,
 )
@@ -84,12 +83,12 @@ def test_a_step_is_taken_when_it_is_ordered(waiting, ordered):
 
 def test_orders_that_are_let_go_or_gone_end_the_session(waiting, ordered):
     ordered.let_go()
-    with pytest.raises(NotWantedError):
+    with pytest.raises(LeavingError):
         waiting.before_import()
     ordered.path.unlink()
-    with pytest.raises(NotWantedError):
+    with pytest.raises(LeavingError):
         Turn(ordered.path).before_import()
-    with pytest.raises(NotWantedError):
+    with pytest.raises(LeavingError):
         Turn(ordered.path).before_device(has_context=True)
 
 
@@ -119,7 +118,7 @@ def test_modules_to_import_come_with_their_order(waiting, ordered):
 
 def test_a_context_that_the_import_made_is_refused_before_there_may_be_one(waiting, ordered):
     ordered.give(IMPORT)
-    with pytest.raises(ContextAtImportError):
+    with pytest.raises(LeavingError, match="created a CUDA context"):
         waiting.before_device(has_context=True)
     ordered.give(DEVICE)
     waiting.before_device(has_context=True)

@@ -1,12 +1,14 @@
 """Errors that only a device reports, late or for ever, from a device made up for it."""
 
+from functools import partial
+
 import pytest
 
 from profiler.runner.device import CpuDevice
 from profiler.runner.journal import Journal
 from profiler.runner.seal import Seal
 from profiler.runner.session import ContextLostError, Session
-from profiler.runner.timing import ProcessClock
+from profiler.runner.timing import process_clock
 from profiler.runner.visits.kinds import TimedVisits
 from profiler.runner.workload import load_workload
 
@@ -32,7 +34,7 @@ def run(bench, job, device):
     from pathlib import Path
 
     with Path(job.journal).open("a", encoding="utf-8") as stream:
-        visits = TimedVisits(ProcessClock(1))
+        visits = TimedVisits(partial(process_clock, 1))
         session = Session(
             job=job,
             workload=load_workload(job.workload),
