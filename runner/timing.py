@@ -27,7 +27,7 @@ def restore(launch: Launch) -> None:
 
 
 Stopwatch = Callable[[Launch], list[float] | None]
-"""Makes the launches of a visit and waits: one duration in ns each, or None where a tool measures."""
+"""Makes the launches of a visit and waits; one duration in ns each, None where a tool measures."""
 
 
 def single_launch(device: Device, launch: Launch) -> None:

@@ -23,7 +23,7 @@ from profiler.errors import UsageError
 from profiler.model import Visit
 from profiler.run_folder.folder import SESSION_FILE
 from profiler.runner import protocol
-from profiler.runner.orders import DEVICE, IMPORT, MODULES, ORDERS_FILE, VISIT, line_of
+from profiler.runner.orders import DEVICE, IMPORT, MODULES, ORDERS_FILE, line_of
 from profiler.sessions.process import kill_group
 from profiler.sessions.watchdog import Record
 
@@ -109,11 +109,6 @@ class Waiting:
     def may_have_context(self) -> bool:
         """Whether it was let through to the device."""
         return self.orders.has_given(DEVICE)
-
-    @property
-    def has_visits(self) -> bool:
-        """Whether it was told what to visit."""
-        return self.orders.has_given(VISIT)
 
     def dismiss(self) -> None:
         """Tell it to end, and do not wait for that."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from profiler.runner import protocol
 from profiler.runner.protocol import JobVisit
@@ -18,11 +18,11 @@ MakeVisit = Callable[[Launch], Mapping[str, Any]]
 """Launches, and gives the fields of its record in the journal."""
 
 
-class VisitAttempt(Protocol):
-    """Does something with the launch of a visit, in a phase of the journal."""
+VisitAttempt = Callable[[JobVisit, str, MakeVisit], bool]
+"""Does something with the launch of a visit, in a phase of the journal: whether it went well.
 
-    def __call__(self, visit: JobVisit, phase: str, make: MakeVisit) -> bool:
-        """Whether it went well; where not, the cell has failed and is not visited any more."""
+Where not, the cell has failed and is not visited any more.
+"""
 
 
 class Visits(ABC):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import cycle, islice
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -46,21 +46,8 @@ class LaunchInTurn:
             restore(launch)
 
 
-class Mark(Protocol):
-    """A point in the stream of the launches."""
-
-    def record(self) -> None:
-        """Put it behind what was launched so far."""
-
-    def synchronize(self) -> None:
-        """Wait until the device is there."""
-
-    def elapsed_time(self, end: Any) -> float:
-        """Milliseconds from here to a later one."""
-
-
 class HostMark:
-    """A point in time: on a CPU a launch is over when it returns."""
+    """A point in time, as CUDA events are: on a CPU a launch is over when it returns."""
 
     def __init__(self) -> None:
         self.at_ns = 0
@@ -77,8 +64,12 @@ class HostMark:
         return (end.at_ns - self.at_ns) / NS_PER_MS
 
 
-def new_mark(device: Device) -> Mark:
-    """A mark, put behind what was launched so far."""
+Mark = torch.cuda.Event | HostMark
+"""A point in the stream of the launches."""
+
+
+def new_mark(device: Device) -> Any:
+    """A `Mark`, put behind what was launched so far."""
     mark: Mark = HostMark()
     if on_cuda(device):
         mark = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's own

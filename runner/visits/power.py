@@ -99,34 +99,20 @@ class PowerMeter:
             thread.join()
 
 
-class NoMeter:
-    """In place of a meter on a CPU, and where NVML does not know the GPU."""
-
-    limit_w: float | None = None
-
-    @contextmanager
-    def reading(self) -> Iterator[list[Reading]]:
-        """No readings."""
-        yield []
-
-
-Meter = PowerMeter | NoMeter
-
-
-def open_meter(device: torch.device) -> Meter:
+def open_meter(device: torch.device) -> PowerMeter | None:
     """The meter of the current CUDA device; none of a CPU, or where NVML does not know the GPU."""
     if device.type != "cuda":
-        return NoMeter()
+        return None
     try:
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()
     except Exception:  # not installed, or of another driver: NVML's own error
-        return NoMeter()
+        return None
     gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
     try:
         return PowerMeter(nvml, nvml.nvmlDeviceGetHandleByUUID(f"GPU-{gpu.uuid}"))
     except nvml.NVMLError:  # a part of a GPU (MIG) has no energy of its own
-        return NoMeter()
+        return None
 
 
 def mean_power(readings: Sequence[Reading]) -> float | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,7 +188,7 @@ class SustainedVisits(SingleVisits):
     def __init__(self, job: Job, device: Device) -> None:
         self._device = device
         self._meter = open_meter(device.torch_device)
-        self._settling = Settling(job.longest_s, self._meter.limit_w)
+        self._settling = Settling(job.longest_s, self._meter and self._meter.limit_w)
 
     def input_sets(self, inputs: Any) -> int:
         """Sets of inputs that are larger than L2 together; 1 where their size is not known."""
@@ -212,7 +213,7 @@ class SustainedVisits(SingleVisits):
             )
         burst = in_turn.burst
         with (
-            self._meter.reading() as readings,
+            self._meter.reading() if self._meter else nullcontext([]) as readings,
             ranges.visit_range(visit.cell, visit.block, visit.arm),
             no_garbage_collection(),
         ):
@@ -229,7 +230,7 @@ class SustainedVisits(SingleVisits):
                 "sustained_clock_ghz": None if clock_mhz is None else clock_mhz / 1e3,
                 "temperature_c": mean_of([reading.temperature_c for reading in span.readings]),
                 "power_limited_pct": power_limited_pct(span.readings),
-                "power_limit_w": self._meter.limit_w,
+                "power_limit_w": self._settling.limit_w,
                 "settled": float(self._settling.has_settled(span)),
                 "seconds": sum(done.seconds for done in bursts),
                 "sets": len(in_turn.launches),
