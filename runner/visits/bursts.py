@@ -64,15 +64,10 @@ class HostMark:
         return (end.at_ns - self.at_ns) / NS_PER_MS
 
 
-Mark = torch.cuda.Event | HostMark
-"""A point in the stream of the launches."""
-
-
 def new_mark(device: Device) -> Any:
-    """A `Mark`, put behind what was launched so far."""
-    mark: Mark = HostMark()
-    if on_cuda(device):
-        mark = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's own
+    """An event of CUDA, or a `HostMark`, put behind what was launched so far."""
+    event: Any = torch.cuda.Event
+    mark = event(enable_timing=True) if on_cuda(device) else HostMark()
     mark.record()
     return mark
 
@@ -135,7 +130,7 @@ def _tried(launch: Launch, device: Device) -> tuple[float, float]:
         host_s = time.perf_counter() - begun_s
         end = new_mark(device)
         end.synchronize()
-        all_s = max(begin.elapsed_time(end) / MS_PER_S, 1e-9)
+        all_s: float = max(begin.elapsed_time(end) / MS_PER_S, 1e-9)
         if count >= _MOST_TRIED or all_s > BURST_S:
             return host_s / count, all_s / count
         count = _MOST_TRIED
@@ -148,7 +143,7 @@ def _replay_seconds(graph: torch.cuda.CUDAGraph, device: Device) -> float:
     graph.replay()
     end = new_mark(device)
     end.synchronize()
-    return max(begin.elapsed_time(end) / MS_PER_S, 1e-6)
+    return max(float(begin.elapsed_time(end)) / MS_PER_S, 1e-6)
 
 
 def captured(launches: Sequence[Launch], count: int) -> torch.cuda.CUDAGraph | None:

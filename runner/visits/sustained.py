@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,6 @@ from profiler.runner.visits.bursts import (
     MS_PER_S,
     Burst,
     LaunchInTurn,
-    Mark,
     burst_of,
     new_mark,
 )
@@ -188,7 +187,9 @@ class SustainedVisits(SingleVisits):
     def __init__(self, job: Job, device: Device) -> None:
         self._device = device
         self._meter = open_meter(device.torch_device)
-        self._settling = Settling(job.longest_s, self._meter and self._meter.limit_w)
+        self._settling = Settling(
+            job.longest_s, None if self._meter is None else self._meter.limit_w
+        )
 
     def input_sets(self, inputs: Any) -> int:
         """Sets of inputs that are larger than L2 together; 1 where their size is not known."""
@@ -213,7 +214,7 @@ class SustainedVisits(SingleVisits):
             )
         burst = in_turn.burst
         with (
-            self._meter.reading() if self._meter else nullcontext([]) as readings,
+            self._reading() as readings,
             ranges.visit_range(visit.cell, visit.block, visit.arm),
             no_garbage_collection(),
         ):
@@ -239,10 +240,14 @@ class SustainedVisits(SingleVisits):
             },
         }
 
+    def _reading(self) -> AbstractContextManager[list[Reading]]:
+        """Readings while the body lasts; none where there is no meter."""
+        return nullcontext([]) if self._meter is None else self._meter.reading()
+
     def _run(self, burst: Burst, readings: Sequence[Reading]) -> list[TimedBurst]:
         """Make bursts until they have settled, or for as long as they may take."""
         done: list[TimedBurst] = []
-        pending: deque[Mark] = deque([new_mark(self._device)])
+        pending: deque[Any] = deque([new_mark(self._device)])
         took_s = 0.0
         while not self._settling.is_over(took_s, done, readings):
             burst.make()
