@@ -162,10 +162,8 @@ class _Task:
 
     order: TaskOrder
     """With paths of libraries here."""
-    folder: Path
-    """Folder of the worker."""
     request: MeasureRequest
-    """What is measured; the folder of its runs is known later."""
+    """What is measured; its `out` is the folder of the worker."""
     reporter: _Reporter
 
     def send(self, run: RunFolder, *attempts: Path) -> None:
@@ -223,7 +221,7 @@ def _prepared(order: TaskOrder, libraries: Mapping[str, bytes], folder: Path) ->
         timeline=order.timeline,
         explain=order.explain,
     )
-    return _Task(order, folder, request, _Reporter(console, console, order.quiet))
+    return _Task(order, request, _Reporter(console, console, order.quiet))
 
 
 def _with_libraries(order: TaskOrder, contents: Mapping[str, bytes], folder: Path) -> TaskOrder:
@@ -250,7 +248,7 @@ def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
     order = task.order
     problems = (problem.id for problem in order.plan.problems)
     name = content_hash("\0".join((order.run, *problems, *(order.explain or ()))).encode())[:16]
-    folder = task.folder / f"problems.{name}"
+    folder = task.request.out / f"problems.{name}"
     run = RunFolder(folder / order.plan.experiment / "run")
     sent: set[Path] = set()
 
@@ -267,7 +265,7 @@ def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
     with ExitStack() as ending:
         ending.callback(shutil.rmtree, folder, ignore_errors=True)
         if not folder.exists():
-            _begin_folder(run, folder, task.folder / COMPILED_FOLDER / order.run, earlier)
+            _begin_folder(run, folder, task.request.out / COMPILED_FOLDER / order.run, earlier)
         request = replace(task.request, out=folder, on_attempt=send)
         note_environment(run, request.machine.environment)
         ending.callback(send_rest)
@@ -329,9 +327,10 @@ def _measure_batch(task: _Task, batch: Batch) -> None:
 
 def _new_bench(task: _Task, baseline: Subject, closing: ExitStack) -> Standing:
     """A bench that holds the GPU; the files of its runners lie in a folder that is gone with it."""
-    folder = Path(tempfile.mkdtemp(dir=task.folder, prefix="search."))
+    request = task.request
+    folder = Path(tempfile.mkdtemp(dir=request.out, prefix="search."))
     closing.callback(shutil.rmtree, folder, ignore_errors=True)
-    run, request = RunFolder(folder / task.order.plan.experiment / "run"), task.request
+    run = RunFolder(folder / task.order.plan.experiment / "run")
     begin(run, request, task.order.builds, {})
     note_environment(run, request.machine.environment)
     held = gpu_held(request.machine, request.seconds, task.reporter.say)

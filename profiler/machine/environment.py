@@ -17,7 +17,6 @@ import itertools
 import os
 import platform
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -201,15 +200,19 @@ def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword
     )
 
 
-def host_facts(*, nvcc: Path | None = None, source: Path | None = None) -> HostFacts:
-    """Facts of this host; `nvcc` None is the one on PATH.
+def host_facts(source: Path | None = None) -> HostFacts:
+    """Facts of this host, with the nvcc that a build would use.
 
     `source` is a folder of the repository whose commit is recorded, the one that the experiment
     lies in.
     """
     commit, dirty = _commit(source)
+    try:
+        nvcc = nvcc_version(find_nvcc())
+    except EnvironmentUnusable:  # which only a build minds
+        nvcc = None
     return {
-        "nvcc": nvcc_version(nvcc),
+        "nvcc": nvcc,
         "torch": package_version("torch"),
         "python": platform.python_version(),
         "cpu": cpu_model(),
@@ -226,11 +229,9 @@ def package_version(name: str) -> str | None:
         return None
 
 
-def nvcc_version(nvcc: Path | None = None) -> str | None:
-    """Version of nvcc (`13.0.88`), or None where it cannot be run; by default the one on PATH."""
-    path = str(nvcc) if nvcc is not None else shutil.which("nvcc")
-    printed = _output(path, "--version") if path is not None else None
-    match = re.search(r"\bV(\d+(?:\.\d+)+)", printed or "")
+def nvcc_version(nvcc: Path) -> str | None:
+    """Version of an nvcc (`13.0.88`), or None where it cannot be run."""
+    match = re.search(r"\bV(\d+(?:\.\d+)+)", _output(str(nvcc), "--version") or "")
     return match[1] if match else None
 
 
@@ -372,7 +373,7 @@ def inquire(source: Path) -> Inquiry:
         return Inquiry(
             gpu=with_threads.submit(find_gpu),
             ncu=with_threads.submit(_ncu),
-            host=with_threads.submit(_host, source),
+            host=with_threads.submit(host_facts, source),
         )
     finally:
         with_threads.shutdown(wait=False)
@@ -381,12 +382,3 @@ def inquire(source: Path) -> Inquiry:
 def _ncu() -> tuple[Path, str]:
     path = find_ncu()
     return path, ncu_version(path)
-
-
-def _host(source: Path) -> HostFacts:
-    """Facts of this host, with the nvcc that a build would use."""
-    try:
-        nvcc = find_nvcc()
-    except EnvironmentUnusable:  # which only a build minds
-        nvcc = None
-    return host_facts(nvcc=nvcc, source=source)
