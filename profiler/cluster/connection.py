@@ -240,12 +240,11 @@ def _local_cluster(
     }
     kind = Worker if dashboard else _WorkerWithoutHttp
     with temporary_folder() as scratch:
-        nannies: dict[int, dict[str, Any]] = {}
-        for number, environment in enumerate(environments):
-            uuid = environment.gpu_uuid
-            own = {"worker_class": kind, "env": {VISIBLE_VARIABLE: uuid} if uuid else {}}
-            options = {**at, **worker_options(environment, str(scratch)), **own}
-            nannies[number] = {"cls": Nanny, "options": options}
+        options = [_nanny_options(environment, str(scratch)) for environment in environments]
+        nannies = {
+            number: {"cls": Nanny, "options": {**at, **own, "worker_class": kind}}
+            for number, own in enumerate(options)
+        }
         scheduler = {
             "cls": Scheduler if dashboard else _SchedulerWithoutHttp,
             "options": {**at, "port": 0, "dashboard_address": f"{_LOOPBACK}:0"},
@@ -253,6 +252,11 @@ def _local_cluster(
         quiet = logging.CRITICAL
         with SpecCluster(nannies, scheduler, security=security, silence_logs=quiet) as cluster:
             yield cluster
+
+
+def _nanny_options(environment: Environment, scratch: str) -> dict[str, Any]:
+    only = {VISIBLE_VARIABLE: environment.gpu_uuid} if environment.gpu_uuid else {}
+    return {**worker_options(environment, scratch), "env": only}
 
 
 def _local_environments(workers: str, *, cpu: bool) -> list[Environment]:
