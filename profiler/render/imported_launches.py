@@ -14,7 +14,7 @@ from profiler.findings.why.hot_lines import ListedKernel
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.queries import Label, labels
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.figures.drawing import Axis
+from profiler.render.figures.drawing import Axis, Mark
 from profiler.render.figures.version_figures import bars
 from profiler.render.imported import (
     MISSING,
@@ -233,14 +233,15 @@ def _time_chart(groups: LaunchGroups) -> Chart | None:
     shown, total = times[:_MOST_BARS], float(times.sum())
     names = [shorten(plain_kernel(readable_kernel(str(name)))) for name in shown.index]
     texts = [f"{numbers.show(ns, 'ns')}, {numbers.show(100 * ns / total, '%')}" for ns in shown]
-    missing = [math.nan] * len(shown)
-    columns = {"name": names, "value": shown.tolist(), "low": missing, "high": missing}
-    table = pd.DataFrame({**columns, "text": texts, "role": "best", "mark": -1})
+    marks = [
+        Mark(name, float(ns), text=text, role="best")
+        for name, ns, text in zip(names, shown, texts, strict=True)
+    ]
     left_out = len(times) - len(shown)
     reading = "All launches of a kernel together."
     if left_out:
         reading += f" {left_out} more take less."
-    return make_chart("first", "Time by kernel", reading, bars(table, Axis("Time", "ns")))
+    return make_chart("first", "Time by kernel", reading, bars(marks, Axis("Time", "ns")))
 
 
 # ---- groups --------------------------------------------------------------------------------------

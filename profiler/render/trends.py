@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
 from markupsafe import Markup
 
 from profiler.history.trends import History, Trend, find_control
 from profiler.metrics.queries import label
-from profiler.model import Verdict
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.figures.drawing import PANEL_COLUMNS
+from profiler.render.figures.drawing import PANEL_COLUMNS, Mark
 from profiler.render.html import render
 from profiler.render.index import small_line
 from profiler.render.runs.history import MOST_ROWS, history_figure
@@ -93,9 +91,10 @@ def _chart(history: History, ordered: list[Trend]) -> Chart | None:
     shown = [trend for trend in ordered if len(trend.answers) > 1][:PANEL_COLUMNS]
     if not shown:
         return None
-    table = pd.DataFrame(
-        [row for mark, trend in enumerate(shown) for row in _panel_rows(mark, trend)]
-    ).astype({"verdict": object})
+    panels = {
+        f"{trend.variant}\n{trend.problem}": list(_marks(number, trend))
+        for number, trend in enumerate(shown)
+    }
     ticks = _ticks(len(history.runs))
     reading = (
         "The number by which a cell is followed, with its 95\u202f% interval: the ratio to the "
@@ -104,7 +103,7 @@ def _chart(history: History, ordered: list[Trend]) -> Chart | None:
         "numbered as in their table; triangles stand where a level begins. Scales do not begin "
         "at 0."
     )
-    drawing = history_figure(table, ticks, unit=None)
+    drawing = history_figure(panels, ticks, unit=None)
     return make_chart("trends", "Cells over the runs", reading, drawing)
 
 
@@ -114,20 +113,11 @@ def _ticks(runs: int) -> list[str]:
     return [str(run + 1) if run % every == 0 else "" for run in range(runs)]
 
 
-def _panel_rows(mark: int, trend: Trend) -> Iterator[dict[str, object]]:
-    begins = {
-        change.first: Verdict.SLOWER if change.ratio > 1 else Verdict.FASTER
-        for change in trend.changes
-    }
+def _marks(number: int, trend: Trend) -> Iterator[Mark]:
+    """Numbers of a cell in each run; where a level begins, the role says in which direction."""
+    roles = {change.first: "baseline" if change.ratio > 1 else "best" for change in trend.changes}
     first = 1.0 if trend.is_relative else trend.value(next(iter(trend.answers))) or 1.0
     for run in trend.answers:
         low, value, high = (end / first for end in _ends(trend, run))
-        yield {
-            "title": f"{trend.variant}\n{trend.problem}",
-            "mark": mark,
-            "run": run,
-            "value": value,
-            "low": low,
-            "high": high,
-            "verdict": begins.get(run),
-        }
+        role = roles.get(run, "other")
+        yield Mark("", value, low, high, role=role, variant=number, place=run)

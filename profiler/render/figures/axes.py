@@ -29,6 +29,7 @@ from profiler.render.figures.drawing import (
     WIDTH_IN,
     Drawing,
     Element,
+    Mark,
     Point,
     legend_columns,
     line_style,
@@ -136,6 +137,11 @@ def places(xs: Iterable[float], ys: Iterable[float], scales: tuple[Scale, Scale]
         for x, y in zip(xs, ys, strict=True)
         if math.isfinite(x) and math.isfinite(y)
     ]
+
+
+def points_of(marks: Sequence[Mark], scales: tuple[Scale, Scale]) -> list[Point]:
+    """Points of the marks that have a value; `scales`: of their places, and of their values."""
+    return places([mark.place for mark in marks], [mark.value for mark in marks], scales)
 
 
 def at_most(ticks: int) -> Locator:
@@ -315,9 +321,12 @@ class RowAxes:
             ends = [(across.at(float(end)), self.y(row)) for end in (low, high)]
             self.drawing.path(ends, style)
 
-    def dot(self, outline: str, x: float, row: float, colour: str) -> Element:
-        """A symbol in a row; `x` in points."""
-        return self.drawing.symbol(outline, (x, self.y(row)), symbol_style(colour))
+    def dot(self, outline: str, across: Scale, row: float, mark: Mark) -> None:
+        """A symbol at the value of a mark in a row."""
+        at = (across.at(mark.value), self.y(row))
+        dot = self.drawing.symbol(outline, at, symbol_style(mark.colour))
+        if mark.variant >= 0:
+            dot.set("id", mark.id)
 
     def text(self, x: float, row: float, text: str, *, quiet: bool = False) -> None:
         """A text beside a mark; `x` in points."""

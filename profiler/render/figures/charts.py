@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import pandas as pd
+import numpy as np
 from markupsafe import Markup
 
+from profiler.findings.cell_numbers import Value
 from profiler.findings.findings import Findings
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
@@ -18,14 +19,12 @@ from profiler.model import Problem, Variant, slug
 from profiler.planning.problem_names import distinct, is_number, varying
 from profiler.render.figures import svg
 from profiler.render.figures import version_figures as figures
-from profiler.render.figures.drawing import Axis, Drawing
+from profiler.render.figures.drawing import Axis, Drawing, Mark
 from profiler.render.tables.rows import (
     Column,
     Datum,
-    FrameRow,
     Row,
     SmallTable,
-    frame_times,
     verdict_datum,
 )
 from profiler.render.words import numbers
@@ -57,9 +56,9 @@ class Chart:
 
 def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:
     """Bars of a metric for all variants at one problem."""
-    table, left_out = bar_table(findings, metric, problem)
+    marks, left_out = bar_marks(findings, metric, problem)
     title = f"{metric.label} by variant at {problem.name}"
-    limit = _limit(table["value"])
+    limit = _limit([mark.value for mark in marks])
     reading = (
         f"{colours(findings.ranking)} Bar: median. Thin line: 95\u202f% interval of the median, "
         "where it can be seen."
@@ -72,36 +71,55 @@ def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:
         f"bars-{metric.name}",
         title,
         reading,
-        figures.bars(table, Axis(metric.label, metric.unit), limit),
+        figures.bars(marks, Axis(metric.label, metric.unit), limit),
     )
 
 
-def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.DataFrame, int]:
-    """Rows for `figures.bars`, best first, and how many variants had no room."""
+def mark_of(  # noqa: PLR0913 - what a mark is made of
+    ranking: Ranking,
+    variant: Variant,
+    value: float,
+    *,
+    ends: tuple[float, float] = (math.nan, math.nan),
+    text: str = "",
+    name: str | None = None,
+    cell: int | None = None,
+    place: float = math.nan,
+) -> Mark:
+    """Mark of a variant, with its role, its number and its label, if it has no other name."""
+    number, role = ranking.programs.marks[variant.id], ranking.role(variant)
+    name = variant.label if name is None else name
+    return Mark(name, value, *ends, text, role, number, cell, place)
+
+
+def bar_marks(findings: Findings, metric: Label, problem: Problem) -> tuple[list[Mark], int]:
+    """Marks for `figures.bars`, best first, and how many variants had no room."""
+
+    def text(variant: Variant, value: Value) -> str:
+        if value.present:
+            return numbers.show(value.median, metric.unit)
+        return _short_reason(findings.programs, variant, problem)
+
     rows = findings.numbers.sorted_at(problem, metric.name)
     shown = _keep(findings.programs, [variant for variant, _ in rows], MOST_BARS)
-    table = [
-        {
-            "name": variant.label,
-            "value": value.median,
-            "low": value.low,
-            "high": value.high,
-            "text": numbers.show(value.median, metric.unit)
-            if value.present
-            else _short_reason(findings.programs, variant, problem),
-            "role": findings.ranking.role(variant),
-            "mark": findings.programs.marks[variant.id],
-        }
+    marks = [
+        mark_of(
+            findings.ranking,
+            variant,
+            value.median,
+            ends=(value.low, value.high),
+            text=text(variant, value),
+        )
         for variant, value in rows
         if variant.id in shown
     ]
-    return pd.DataFrame(table), len(rows) - len(table)
+    return marks, len(rows) - len(marks)
 
 
 def dot_chart(findings: Findings, problem: Problem) -> Chart | None:
     """Ratios to the baseline at one problem with their intervals; None without any."""
-    table, left_out = dot_table(findings, problem)
-    if table.empty:
+    marks, left_out = dot_marks(findings, problem)
+    if not marks:
         return None
     metric, baseline = findings.numbers.primary, findings.programs.baseline
     name = baseline.label if baseline else ""
@@ -120,37 +138,30 @@ def dot_chart(findings: Findings, problem: Problem) -> Chart | None:
         f"dots-{number}",
         title,
         reading,
-        figures.dots(table, f"{metric.label} \u00f7 that of {shorten(name, 30)}"),
-        table=_dot_rows(findings, problem, title, table),
+        figures.dots(marks, f"{metric.label} \u00f7 that of {shorten(name, 30)}"),
+        table=_dot_table(findings, problem, title, marks),
     )
 
 
-def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
-    """Rows for `figures.dots`: the best variants and the baseline, and how many had no room."""
+def dot_marks(findings: Findings, problem: Problem) -> tuple[list[Mark], int]:
+    """Marks for `figures.dots`: the best variants and the baseline, and how many had no room."""
     rows = [
         (variant, value)
         for variant, value in findings.numbers.sorted_at(problem, findings.numbers.primary.name)
-        if pd.notna(value.ratio)
+        if not math.isnan(value.ratio)
     ]
-    programs = findings.programs
-    shown = [
-        (variant, value)
+    marks = [
+        mark_of(
+            findings.ranking,
+            variant,
+            value.ratio,
+            ends=(value.ratio_low, value.ratio_high),
+            text=ratio_and_symbol(value.ratio, [findings.verdicts.at(variant, problem)]),
+        )
         for number, (variant, value) in enumerate(rows)
-        if number < MOST_DOTS or variant.id == programs.plan.baseline
+        if number < MOST_DOTS or variant.id == findings.programs.plan.baseline
     ]
-    table = [
-        {
-            "name": variant.label,
-            "ratio": value.ratio,
-            "low": value.ratio_low,
-            "high": value.ratio_high,
-            "text": ratio_and_symbol(value.ratio, [findings.verdicts.at(variant, problem)]),
-            "role": findings.ranking.role(variant),
-            "mark": findings.programs.marks[variant.id],
-        }
-        for variant, value in shown
-    ]
-    return pd.DataFrame(table), len(rows) - len(shown)
+    return marks, len(rows) - len(marks)
 
 
 def line_chart(findings: Findings, metric: Label) -> Chart | None:
@@ -158,8 +169,8 @@ def line_chart(findings: Findings, metric: Label) -> Chart | None:
     parameter = main_parameter(findings.programs.problems)
     if parameter is None:
         return None
-    table, left_out = line_table(findings, metric, parameter)
-    if table["value"].notna().sum() == 0:
+    panels, left_out = line_marks(findings, metric, parameter)
+    if all(math.isnan(mark.value) for marks in panels.values() for mark in marks):
         return None
     reading = "A line per variant; colours as in the legend."
     if left_out:
@@ -168,7 +179,7 @@ def line_chart(findings: Findings, metric: Label) -> Chart | None:
         f"lines-{metric.name}",
         f"{metric.label} over {parameter}",
         reading,
-        figures.lines(table, parameter, Axis(metric.label, metric.unit)),
+        figures.lines(panels, parameter, Axis(metric.label, metric.unit)),
     )
 
 
@@ -180,25 +191,25 @@ def main_parameter(problems: Sequence[Problem]) -> str | None:
     return next((key for key, count in reversed(panels.items()) if count == fewest), None)
 
 
-def line_table(findings: Findings, metric: Label, parameter: str) -> tuple[pd.DataFrame, int]:
-    """Rows for `figures.lines`, and how many panels had no room."""
+def line_marks(
+    findings: Findings, metric: Label, parameter: str
+) -> tuple[dict[str, list[Mark]], int]:
+    """Marks for `figures.lines` by panel, and how many panels had no room."""
     groups = _panels(findings.programs.problems, parameter)
-    shown = list(groups)[:MOST_PANELS]
-    table = [
-        (
-            panel,
-            variant.label,
-            findings.ranking.role(variant),
-            findings.programs.marks[variant.id],
-            float(problem.params[parameter] or 0),
-            findings.numbers.correct_at(variant, problem, metric.name).median,
-        )
-        for panel in shown
-        for problem in groups[panel]
-        for variant in findings.programs.variants
-    ]
-    columns = ["panel", "name", "role", "mark", "x", "value"]
-    return pd.DataFrame(table, columns=columns), len(groups) - len(shown)
+    panels = {
+        panel: [
+            mark_of(
+                findings.ranking,
+                variant,
+                findings.numbers.correct_at(variant, problem, metric.name).median,
+                place=float(problem.params[parameter] or 0),
+            )
+            for problem in groups[panel]
+            for variant in findings.programs.variants
+        ]
+        for panel in list(groups)[:MOST_PANELS]
+    }
+    return panels, len(groups) - len(panels)
 
 
 def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Problem]]:
@@ -222,19 +233,25 @@ def problem_charts(findings: Findings) -> Iterator[tuple[str, int, Chart]]:
             yield problem.name, findings.programs.problem_numbers[problem.id], chart
 
 
-def _dot_rows(
-    findings: Findings, problem: Problem, caption: str, table: pd.DataFrame
+def _dot_table(
+    findings: Findings, problem: Problem, caption: str, marks: Sequence[Mark]
 ) -> SmallTable:
-    def verdict(row: FrameRow) -> Datum:
-        variant = findings.programs.variants[row["mark"]]
+    def verdict(mark: Mark) -> Datum:
+        variant = findings.programs.variants[mark.variant]
         return verdict_datum(findings.verdicts.at(variant, problem))
 
-    def named(row: FrameRow) -> Row:
-        return Row(row["name"], mark=row["mark"], role=row["role"])
+    columns: tuple[Column[Mark], ...] = (
+        Column("ratio", lambda mark: Datum.times(mark.value, "no interval")),
+        Column("low", lambda mark: Datum.times(mark.low, "no interval")),
+        Column("high", lambda mark: Datum.times(mark.high, "no interval")),
+        Column("verdict", verdict, is_text=True),
+    )
+    return SmallTable.of(caption, "variant", columns, marks, row_of_mark)
 
-    columns = [frame_times(name, "no interval") for name in ("ratio", "low", "high")]
-    columns.append(Column("verdict", verdict, is_text=True))
-    return SmallTable.of(caption, "variant", columns, table.to_dict("records"), named)
+
+def row_of_mark(mark: Mark) -> Row:
+    """Row of a table that has the numbers of a figure."""
+    return Row(mark.name, mark=mark.variant, role=mark.role)
 
 
 def make_chart(  # noqa: PLR0913 - what a chart is made of
@@ -265,13 +282,14 @@ def colours(ranking: Ranking) -> str:
     return meaning.strip()
 
 
-def _limit(values: pd.Series[float]) -> float:
+def _limit(values: Sequence[float]) -> float:
     """Where bars are cut, so that a few far longer ones do not flatten all others; else infinite.
 
     Quartiles would not see one long bar, and a mean would follow it.
     """
-    usual = float(values.quantile(0.75))
-    return _CUT * usual if values.max() > _FAR * usual else math.inf
+    present = [value for value in values if not math.isnan(value)]
+    usual = float(np.quantile(present, 0.75)) if present else math.nan
+    return _CUT * usual if max(present, default=0.0) > _FAR * usual else math.inf
 
 
 def _keep(programs: Programs, variants: Sequence[Variant], most: int) -> set[str]:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
-import pandas as pd
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ft2font import FT2Font
 from matplotlib.textpath import TextToPath, text_to_path
@@ -35,6 +35,50 @@ ASCENT, DESCENT = 0.76, 0.236
 TEXT_SIZE = 9.0
 _CIRCLE = 0.5523
 """Where the handles of a Bézier curve lie that is a quarter of a circle, by its radius."""
+
+
+MARK = "mark"
+"""How ids of marks begin."""
+
+
+def mark_id(variant: int, cell: int | None = None) -> str:
+    """Id of what belongs to a variant, and shows a cell: the page's script lights it up."""
+    return f"{MARK}-{variant}" if cell is None else f"{MARK}-{variant}.{cell}"
+
+
+class Mark(NamedTuple):
+    """One number in a figure, as a bar or a dot; NaN where it is missing."""
+
+    name: str
+    """Text of its row, or of the series that it belongs to."""
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    text: str = ""
+    """What stands beside it."""
+    role: str = "other"
+    """`best`, `baseline`, `series-1` … or `other`; `ink` where it is no variant's."""
+    variant: int = -1
+    """Number of its variant, by which the page's script lights up marks and rows together."""
+    cell: int | None = None
+    """Number of its cell."""
+    place: float = math.nan
+    """Where it stands on the axis that its value is not on: a size, or the number of a row."""
+
+    @property
+    def colour(self) -> str:
+        """Colour of its role."""
+        return palette.colour_of(self.role)
+
+    def divided_by(self, divisor: float) -> Mark:
+        """The same in another unit."""
+        ends = (self.value / divisor, self.low / divisor, self.high / divisor)
+        return self._replace(value=ends[0], low=ends[1], high=ends[2])
+
+    @property
+    def id(self) -> str:
+        """What the page's script knows it by."""
+        return mark_id(self.variant, self.cell)
 
 
 class Drawing:
@@ -84,15 +128,14 @@ class Drawing:
     def dots(
         self,
         outline: str,
-        places: Iterable[Point],
-        colours: Iterable[str],
-        ids: Iterable[str],
+        points: Iterable[Point],
+        marks: Iterable[Mark],
         style: Callable[[str], str] | None = None,
     ) -> None:
-        """A symbol at each place, with its colour and its id (`svg.mark`)."""
+        """A symbol at the point of each mark, in its colour and with its id."""
         style = style or symbol_style
-        for at, colour, identifier in zip(places, colours, ids, strict=True):
-            self.symbol(outline, at, style(colour)).set("id", identifier)
+        for at, mark in zip(points, marks, strict=True):
+            self.symbol(outline, at, style(mark.colour)).set("id", mark.id)
 
     def text(
         self,
@@ -281,10 +324,10 @@ def legend_columns(texts: Sequence[str], width_in: float) -> int:
     return 1
 
 
-def spans_decades(values: pd.Series[float]) -> bool:
+def spans_decades(values: Iterable[float]) -> bool:
     """Whether values are positive and so far apart that a linear axis would flatten them."""
-    present = values.dropna()
-    return bool(len(present) and present.min() > 0 and present.max() / present.min() > LOG_FROM)
+    present = [value for value in values if not math.isnan(value)]
+    return bool(present) and min(present) > 0 and max(present) / min(present) > LOG_FROM
 
 
 # ---- sizes of text in matplotlib's font, which is read into memory once --------------------------

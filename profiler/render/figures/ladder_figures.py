@@ -1,15 +1,15 @@
-"""Figures of a ladder of versions; versions stand on the x axis, in the order of the table."""
+"""Figures of a ladder of versions; versions stand on the x axis, in their order."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
-import pandas as pd
 from matplotlib.ticker import LogLocator
 
-from profiler.render.figures import palette, svg
+from profiler.render.figures import palette
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
@@ -22,12 +22,15 @@ from profiler.render.figures.axes import (
     log_places,
     panel_axes,
     places,
+    points_of,
     times_ticks,
 )
 from profiler.render.figures.drawing import (
     ROOM,
     WIDTH_IN,
+    Axis,
     Drawing,
+    Mark,
     circle,
     dashed,
     fitted,
@@ -37,7 +40,6 @@ from profiler.render.figures.drawing import (
     text_width_in,
     widest_in,
 )
-from profiler.render.figures.palette import colour_of
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
@@ -56,29 +58,28 @@ _PROBLEM = line_style(palette.OTHER, 0.9)
 _REFERENCE = dashed(palette.BASELINE, 1.4)
 
 
-def ratio_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str, label: str) -> Drawing:
+def ratio_lines(
+    means: Sequence[Mark], problems: Sequence[Sequence[float]], reference: str, label: str
+) -> Drawing:
     """A thin line for each problem and a thick one for the mean; 1 is a line of its own.
 
-    `means`: columns `name mark role value`, one row a version. `problems`: `problem place value`,
-    where `place` is the row of the version in `means`.
+    `means`: the versions in their order; `problems`: of each its ratio with each version.
     """
-    axes, across = _version_axes(means["name"].tolist())
-    ratios = [*means["value"], *problems["value"], 1.0]
+    axes, across = _version_axes([mark.name for mark in means])
+    ratios = [*(mark.value for mark in means), *chain(*problems), 1.0]
     scales = across, _ratio_axis(axes, ratios, shorten(label, 45))
-    for _, rows in problems.groupby("problem", sort=False):
-        axes.drawing.path(places(rows["place"], rows["value"], scales), _PROBLEM)
+    for of_problem in problems:
+        axes.drawing.path(places(range(len(means)), of_problem, scales), _PROBLEM)
     axes.level(scales[1].at(1.0), _REFERENCE)
-    present = means[means["value"].notna()]
-    points = places(range(len(means)), means["value"], scales)
+    present = [mark for mark in means if math.isfinite(mark.value)]
+    points = points_of(present, scales)
     axes.drawing.path(points, _MEAN)
-    marks = map(svg.mark, present["mark"])
-    axes.drawing.dots(_MEAN_DOT, points, map(colour_of, present["role"]), marks)
+    axes.drawing.dots(_MEAN_DOT, points, present)
     axes.spines()
-    tops = problems.groupby("place")["value"].max()
-    for place, value in enumerate(means["value"].tolist()):
-        if math.isfinite(value):
-            top = scales[1].at(max(value, float(tops.get(place, value))))
-            _write_above(axes, across.at(place), top, numbers.ratio(value))
+    for place, (mark, *of_version) in enumerate(zip(means, *problems, strict=True)):
+        if math.isfinite(mark.value):
+            top = max([mark.value, *filter(math.isfinite, of_version)])
+            _write_above(axes, across.at(place), scales[1].at(top), numbers.ratio(mark.value))
     dot = (circle(2.5), palette.INK)
     legend(
         axes.drawing,
@@ -91,27 +92,27 @@ def ratio_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str, lab
     return axes.drawing
 
 
-def ladder(table: pd.DataFrame, label: str) -> Drawing:
-    """Steps on a log axis; columns `name mark role value low high text`, no value missing.
+def ladder(marks: Sequence[Mark], label: str) -> Drawing:
+    """Steps on a log axis, no value missing.
 
-    Each version is a tread at its value; `text` says what the step to it was.
+    Each version is a tread at its value; its text says what the step to it was.
     """
-    axes, across = _version_axes(table["name"].tolist())
-    value, low, high = (table[name].to_numpy(dtype=float) for name in ("value", "low", "high"))
-    upwards = _ratio_axis(axes, [*value, *low, *high], label)
-    heights = [upwards.at(float(height)) for height in value]
-    edges = [across.at(edge - 0.5) for edge in range(len(value) + 1)]
-    treads = [(x, y) for place, y in enumerate(heights) for x in edges[place : place + 2]]
+    axes, across = _version_axes([mark.name for mark in marks])
+    ratios = [end for mark in marks for end in (mark.value, mark.low, mark.high)]
+    upwards = _ratio_axis(axes, ratios, label)
+    points = [(across.at(place), upwards.at(mark.value)) for place, mark in enumerate(marks)]
+    edges = [across.at(edge - 0.5) for edge in range(len(marks) + 1)]
+    treads = [(x, y) for place, (_, y) in enumerate(points) for x in edges[place : place + 2]]
     axes.drawing.path(treads, line_style(palette.INK, 1.6, "stroke-linejoin: miter"))
-    points = [(across.at(place), y) for place, y in enumerate(heights)]
-    colours = [colour_of(role) for role in table["role"]]
-    for place in np.flatnonzero(np.isfinite(low) & np.isfinite(high)).tolist():
-        span = [(across.at(place), upwards.at(float(end))) for end in (low[place], high[place])]
-        axes.drawing.path(span, line_style(colours[place], 2.4, "stroke-opacity: 0.5"))
-    axes.drawing.dots(_TREAD_DOT, points, colours, map(svg.mark, table["mark"]))
+    for place, mark in enumerate(marks):
+        span = places([place] * 2, [mark.low, mark.high], (across, upwards))
+        if len(span) == 2:
+            axes.drawing.path(span, line_style(mark.colour, 2.4, "stroke-opacity: 0.5"))
+    axes.drawing.dots(_TREAD_DOT, points, marks)
     axes.spines()
-    for place, (top, text) in enumerate(zip(np.fmax(value, high), table["text"], strict=True)):
-        _write_above(axes, across.at(place), upwards.at(float(top)), text)
+    for place, mark in enumerate(marks):
+        top = upwards.at(max(mark.value, mark.high))
+        _write_above(axes, across.at(place), top, mark.text)
     return axes.drawing
 
 
@@ -124,40 +125,36 @@ def _ratio_axis(axes: Axes, ratios: Sequence[float], label: str) -> Scale:
     return upwards
 
 
-def multiples(table: pd.DataFrame) -> Drawing:
-    """One panel a metric over the versions; columns `panel unit place number mark role value`.
+def multiples(panels: Sequence[tuple[Axis, Sequence[Mark]]]) -> Drawing:
+    """One panel a metric over the versions, which are the same in all panels.
 
-    All panels have the same x axis: `place` is the position of a version, `number` its name there.
+    The place of a mark is that of its version, its name what the axis has there.
     """
-    panels = dict(list(table.groupby("panel", sort=False)))
     drawing, grid = panel_axes(len(panels))
-    versions = table.drop_duplicates("place").sort_values("place")
-    every = math.ceil(len(versions) / _MOST_TICKS)
-    names = ["" if place % every else text for place, text in enumerate(versions["number"])]
-    ticks = Ticks(versions["place"].tolist(), names)
-    for axes, (panel, rows) in zip(grid, panels.items(), strict=True):
-        across = axes.across((-0.5, float(versions["place"].max()) + 0.5))
-        axes.grid_across(across, ticks)
-        _draw_panel(axes, across, str(panel), rows)
+    names = [mark.name for mark in panels[0][1]]
+    every = math.ceil(len(names) / _MOST_TICKS)
+    shown = ["" if place % every else name for place, name in enumerate(names)]
+    for axes, (axis, marks) in zip(grid, panels, strict=True):
+        across = axes.across((-0.5, len(names) - 0.5))
+        axes.grid_across(across, Ticks(range(len(names)), shown))
+        _draw_panel(axes, across, axis, [mark for mark in marks if math.isfinite(mark.value)])
     return drawing
 
 
-def _draw_panel(axes: Axes, across: Scale, panel: str, rows: pd.DataFrame) -> None:
-    present = rows.dropna(subset=["value"])
-    divisor, unit = numbers.scale(float(present["value"].max()), str(rows["unit"].iloc[0]))
-    values = present["value"] / divisor
+def _draw_panel(axes: Axes, across: Scale, axis: Axis, marks: Sequence[Mark]) -> None:
+    divisor, title = axis.scaled(max(mark.value for mark in marks))
+    scaled = [mark.divided_by(divisor) for mark in marks]
+    values = [mark.value for mark in scaled]
     if spans_decades(values):
-        upwards = axes.upwards((values.min() / ROOM, values.max() * ROOM), logarithmic=True)
+        upwards = axes.upwards((min(values) / ROOM, max(values) * ROOM), logarithmic=True)
         axes.grid_upwards(upwards, decade_ticks(upwards))
     else:
-        upwards = axes.upwards((0.0, float(values.max()) * 1.12 or 1.0))
+        upwards = axes.upwards((0.0, max(values) * 1.12 or 1.0))
         axes.grid_upwards(upwards, linear_ticks(upwards))
-    points = places(present["place"], values, (across, upwards))
+    points = points_of(scaled, (across, upwards))
     axes.drawing.path(points, line_style(palette.INK, 1.2))
-    marks = map(svg.mark, present["mark"])
-    axes.drawing.dots(_PANEL_DOT, points, map(colour_of, present["role"]), marks)
+    axes.drawing.dots(_PANEL_DOT, points, scaled)
     axes.spines()
-    title = f"{panel} ({unit})" if unit else panel
     axes.title(fitted(title, (axes.right - axes.left) / POINTS))
 
 

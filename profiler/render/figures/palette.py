@@ -30,5 +30,5 @@ MARKERS = dict(zip(COLOURS, "os^Dv>", strict=True))
 
 
 def colour_of(role: str) -> str:
-    """Colour of a variant by its role."""
-    return COLOURS.get(role, OTHER)
+    """Colour of a variant by its role; `ink` and `muted` are of no variant."""
+    return {"ink": INK, "muted": MUTED}.get(role) or COLOURS.get(role, OTHER)

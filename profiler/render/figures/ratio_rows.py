@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
-import numpy as np
-import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from profiler.render.figures import palette, svg
+from profiler.render.figures import palette
 from profiler.render.figures.axes import POINTS, Axes, Handle, RowAxes, Scale, legend, times_ticks
 from profiler.render.figures.drawing import (
     ASCENT,
@@ -17,17 +16,19 @@ from profiler.render.figures.drawing import (
     TEXT_SIZE,
     WIDTH_IN,
     Drawing,
+    Mark,
+    Point,
     circle,
     dashed,
     fill_style,
     fitted,
     line_style,
+    mark_id,
     marker,
     text_style,
     text_width_in,
     widest_in,
 )
-from profiler.render.figures.palette import colour_of
 from profiler.render.words import numbers
 
 _HEAD_IN, _FOOT_IN = 0.34, 0.46
@@ -48,29 +49,29 @@ RowText = tuple[str, str]
 
 
 def strip(
-    dots: pd.DataFrame,
-    references: pd.DataFrame,
+    dots: Sequence[Mark],
+    references: Sequence[Mark],
     rows: Sequence[RowText],
     entries: Sequence[Handle],
     label: str,
 ) -> Drawing:
     """A dot for each cell in the row of its problem, references as lines through the rows.
 
-    `dots`: columns `row ratio role mark cell`; `references`: `row ratio role mark`. Values are
-    ratios on a logarithmic axis.
+    Values are ratios on a logarithmic axis; the place of a mark is the number of its row.
     """
     axes = strip_axes(rows)
-    across = _ratio_axis(axes, [*dots["ratio"], *references["ratio"]], label)
+    across = _ratio_axis(axes, [mark.value for mark in (*dots, *references)], label)
     write_beside(axes, rows)
-    columns = (references[name].tolist() for name in ("row", "ratio", "role", "mark"))
-    for row, ratio, role, mark in zip(*columns, strict=True):
-        ends = [(across.at(ratio), axes.y(row + half)) for half in (-0.42, 0.42)]
-        line = axes.drawing.path(ends, line_style(colour_of(role), 2.2, ""))
-        line.set("id", svg.mark(mark))
+    for mark in references:
+        ends = [(across.at(mark.value), axes.y(mark.place + half)) for half in (-0.42, 0.42)]
+        line = axes.drawing.path(ends, line_style(mark.colour, 2.2, ""))
+        line.set("id", mark_id(mark.variant))
     axes.axes.spines()
-    others = dots["role"] == "other"
-    _draw_dots(axes, across, dots[others], _DOT, 0.6)
-    _draw_dots(axes, across, dots[~others], _NAMED_DOT)
+    others = [mark for mark in dots if mark.role == "other"]
+    faint = partial(fill_style, opacity=0.6)
+    axes.drawing.dots(_DOT, _points(axes, across, others), others, faint)
+    named = [mark for mark in dots if mark.role != "other"]
+    axes.drawing.dots(_NAMED_DOT, _points(axes, across, named), named, fill_style)
     legend(axes.drawing, entries)
     return axes.drawing
 
@@ -80,40 +81,28 @@ def reference_handle(text: str, colour: str) -> Handle:
     return Handle(text, line_style(colour, 2.2))
 
 
-def _draw_dots(
-    axes: RowAxes, across: Scale, dots: pd.DataFrame, outline: str, opacity: float = 1.0
-) -> None:
-    def style(colour: str) -> str:
-        return fill_style(colour, opacity)
-
-    axes.drawing.dots(
-        outline, _places(axes, across, dots), map(colour_of, dots["role"]), _ids(dots), style
-    )
-
-
-def _places(axes: RowAxes, across: Scale, dots: pd.DataFrame) -> Iterable[tuple[float, float]]:
-    return zip(map(across.at, dots["ratio"]), map(axes.y, dots["row"]), strict=True)
-
-
-def _ids(dots: pd.DataFrame) -> Iterable[str]:
-    return map(svg.mark, dots["mark"], dots["cell"])
+def _points(axes: RowAxes, across: Scale, marks: Iterable[Mark]) -> list[Point]:
+    return [(across.at(mark.value), axes.y(mark.place)) for mark in marks]
 
 
 def timer_ratios(
-    table: pd.DataFrame, rows: Sequence[RowText], entries: Sequence[Handle], label: str
+    timers: Mapping[str, Sequence[Mark]],
+    rows: Sequence[RowText],
+    entries: Sequence[Handle],
+    label: str,
 ) -> Drawing:
-    """A mark for each timer in the row of its cell; columns `row ratio colour marker mark cell`.
+    """A mark for each timer in the row of its cell, by the kind of marker that the timer has.
 
     A vertical line stands at 1: the timer that the others are compared with.
     """
     axes = strip_axes(rows)
-    across = _ratio_axis(axes, [1.0, *table["ratio"]], label)
+    ratios = [mark.value for marks in timers.values() for mark in marks]
+    across = _ratio_axis(axes, [1.0, *ratios], label)
     write_beside(axes, rows)
     axes.axes.upright(across.at(1.0), line_style(palette.INK, 1.2))
     axes.axes.spines()
-    for kind, part in table.groupby("marker", sort=False):
-        outline = marker(str(kind), _TIMER)
-        axes.drawing.dots(outline, _places(axes, across, part), part["colour"], _ids(part))
+    for kind, marks in timers.items():
+        axes.drawing.dots(marker(kind, _TIMER), _points(axes, across, marks), marks)
     legend(axes.drawing, entries)
     return axes.drawing
 
@@ -201,13 +190,14 @@ def lines_of(panels: int) -> int:
     return min(MOST_ROWS, int(height_in / (_PANEL_ROW_IN * 0.68)))
 
 
-def interval_panels(table: pd.DataFrame, label: str, *, same_rows: bool = False) -> Drawing:
-    """Dots with intervals, a row each; columns `panel name ratio low high text role mark cell`.
+def interval_panels(
+    panels: Mapping[str, Sequence[Mark]], label: str, *, same_rows: bool = False
+) -> Drawing:
+    """Dots with intervals, a row each, in panels under their titles.
 
-    Panels keep the order of their first row, and rows their order. `role` is that of a variant;
-    `ink`: none. `same_rows`: all panels have the same names, which stand in the first column only.
+    `same_rows`: all panels have the same names, which stand in the first column only.
     """
-    panels = dict(list(table.groupby("panel", sort=False)))
+    every = [mark for marks in panels.values() for mark in marks]
     columns, height_in = layout(len(panels))
     most = max(len(rows) for rows in panels.values())
     row_in = min(_PANEL_ROW_IN, height_in / most)
@@ -216,8 +206,8 @@ def interval_panels(table: pd.DataFrame, label: str, *, same_rows: bool = False)
     drawing = Drawing(WIDTH_IN * POINTS, total * POINTS)
     width = WIDTH_IN / columns
     names_in = [_names_in(rows, width) for rows in panels.values()]
-    texts_in = widest_in(table["text"], _SMALL) + 0.1
-    ends = _ends(table)
+    texts_in = widest_in((mark.text for mark in every), _SMALL) + 0.1
+    ends = _ends(every)
     for number, rows in enumerate(panels.values()):
         line, column = divmod(number, columns)
         room = max(names_in) if same_rows else names_in[number]
@@ -230,30 +220,32 @@ def interval_panels(table: pd.DataFrame, label: str, *, same_rows: bool = False)
             text_size=_SMALL,
             tick_gap=_TICK_GAP,
         )
-        names = [fitted(str(name), room - 0.1, _SMALL) for name in rows["name"]]
+        names = [fitted(mark.name, room - 0.1, _SMALL) for mark in rows]
         _draw(RowAxes(axes, most, 0.5), rows, ends if not same_rows else _ends(rows), names)
     for number, panel in enumerate(panels):
         line, column = divmod(number, columns)
         at = (column * width + 0.02) * POINTS, (line * pitch + 0.06) * POINTS + ASCENT * TEXT_SIZE
-        drawing.text(fitted(str(panel), width - _PANEL_GAP_IN), at, text_style("start", bold=True))
+        drawing.text(fitted(panel, width - _PANEL_GAP_IN), at, text_style("start", bold=True))
     below = (drawing.width / 2, drawing.height - 0.02 * POINTS - DESCENT * TEXT_SIZE)
     drawing.text(label, below, text_style("middle"))
     return drawing
 
 
-def _names_in(rows: pd.DataFrame, width: float) -> float:
-    return min(widest_in(rows["name"], _SMALL) + 0.12, _MOST_NAME * width)
+def _names_in(marks: Sequence[Mark], width: float) -> float:
+    return min(widest_in((mark.name for mark in marks), _SMALL) + 0.12, _MOST_NAME * width)
 
 
-def _ends(table: pd.DataFrame) -> tuple[float, float]:
+def _ends(marks: Sequence[Mark]) -> tuple[float, float]:
     """Least and greatest of ratios, intervals and 1, at least 4 percent apart."""
-    values = table[["ratio", "low", "high"]].to_numpy(dtype=float)
-    finite = values[np.isfinite(values) & (values > 0)]
-    low, high = min(1.0, float(finite.min())), max(1.0, float(finite.max()))
+    ends = [end for mark in marks for end in (mark.value, mark.low, mark.high)]
+    finite = [end for end in ends if math.isfinite(end) and end > 0]
+    low, high = min(1.0, *finite), max(1.0, *finite)
     return (low, high) if high / low > 1.04 else (low / 1.02, high * 1.02)
 
 
-def _draw(axes: RowAxes, rows: pd.DataFrame, ends: tuple[float, float], names: list[str]) -> None:
+def _draw(
+    axes: RowAxes, marks: Sequence[Mark], ends: tuple[float, float], names: Sequence[str]
+) -> None:
     low, high = ends
     room = (high / low) ** 0.05
     across = axes.axes.across((low / room, high * room), logarithmic=True)
@@ -262,17 +254,13 @@ def _draw(axes: RowAxes, rows: pd.DataFrame, ends: tuple[float, float], names: l
     ticks = ratio_ticks(low / room, high * room, most)
     axes.axes.grid_across(across, times_ticks(ticks))
     axes.axes.upright(across.at(1.0), dashed(palette.MUTED, 1.0))
-    colours = [palette.INK if role == "ink" else colour_of(role) for role in rows["role"]]
-    columns = (rows[name].tolist() for name in ("ratio", "low", "high", "mark", "cell"))
-    for row, (ratio, least, greatest, mark, cell) in enumerate(zip(*columns, strict=True)):
-        style = line_style(colours[row], 2.2, "stroke-opacity: 0.6")
-        axes.span(across, row, least, greatest, style)
-        if math.isfinite(ratio):
-            dot = axes.dot(_INTERVAL_DOT, across.at(ratio), row, colours[row])
-            if mark >= 0:
-                dot.set("id", svg.mark(mark, cell))
+    for row, mark in enumerate(marks):
+        style = line_style(mark.colour, 2.2, "stroke-opacity: 0.6")
+        axes.span(across, row, mark.low, mark.high, style)
+        if math.isfinite(mark.value):
+            axes.dot(_INTERVAL_DOT, across, row, mark)
     axes.axes.spines()
-    for row, text in enumerate(rows["text"]):
-        axes.beside(row, text, gap=-_TEXT_GAP, size=_SMALL)
+    for row, mark in enumerate(marks):
+        axes.beside(row, mark.text, gap=-_TEXT_GAP, size=_SMALL)
     for row, name in enumerate(names):
         axes.beside(row, name, size=_SMALL)

@@ -10,18 +10,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profiler.render.figures import palette, svg
-from profiler.render.figures.axes import POINTS, Axes, Scale, decade_ticks, places
+from profiler.render.figures import palette
+from profiler.render.figures.axes import POINTS, Axes, Scale, decade_ticks, places, points_of
 from profiler.render.figures.drawing import (
     ASCENT,
     BASELINE,
     DESCENT,
     ROOM,
     Drawing,
+    Mark,
     Point,
     dashed,
     fill_style,
     line_style,
+    mark_id,
     marker,
     text_style,
 )
@@ -218,17 +220,17 @@ class _Roofline:
             drawn = of_level.iloc[
                 np.argsort((of_level["role"] != "other").to_numpy(), kind="stable")
             ]
-            drawing.dots(
-                marker(_MARKERS[str(level)], _DOT),
-                places(drawn["intensity"], drawn["rate"], scales),
-                map(colour_of, drawn["role"]),
-                map(svg.mark, drawn["mark"]),
-            )
+            columns = drawn[["intensity", "rate", "role", "mark"]].itertuples(index=False)
+            marks = [
+                Mark("", rate, role=role, variant=number, place=intensity)
+                for intensity, rate, role, number in columns
+            ]
+            drawing.dots(marker(_MARKERS[str(level)], _DOT), points_of(marks, scales), marks)
         own = dots[dots["own"] <= self.upwards.high]
         points = places(own["intensity"], own["own"], scales)
         for (x, y), role, mark in zip(points, own["role"], own["mark"], strict=True):
             tick = [(x - _TICK_POINTS / 2, y), (x + _TICK_POINTS / 2, y)]
-            drawing.path(tick, line_style(colour_of(role), 1.6, "")).set("id", svg.mark(mark))
+            drawing.path(tick, line_style(colour_of(role), 1.6, "")).set("id", mark_id(mark))
 
     def name_dots(self, table: pd.DataFrame) -> None:
         """Name dots right of them, below each other where they would overlap: roofs are above."""

@@ -52,7 +52,7 @@ def course(table: pd.DataFrame, label: str) -> Drawing:
     axes = _axes(_COURSE_IN)
     columns = ("number", "ratio", "best", "low", "high")
     number, ratio, best, low, high = (table[name].to_numpy(dtype=float) for name in columns)
-    logarithmic = spans_decades(table["ratio"])
+    logarithmic = spans_decades(ratio.tolist())
     every = np.concatenate([ratio, best, low, high])
     ends = limits(every[np.isfinite(every)].tolist(), logarithmic=logarithmic)
     across = axes.across((0.5, max(number.max(), 2) + 0.5))

@@ -14,13 +14,12 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 from matplotlib.font_manager import FontProperties
 
-from profiler.render.figures.drawing import font_of
+from profiler.render.figures.drawing import MARK, font_of
 
 if TYPE_CHECKING:
     from profiler.render.figures.drawing import Drawing
 
-_MARK = "mark"
-_MARK_ID = re.compile(rf"{_MARK}-(\d+(?:\.\d+)?)")
+_MARK_ID = re.compile(rf"{MARK}-(\d+(?:\.\d+)?)")
 LABELS = "labels"
 """Class of a group of labels no two of which are equal."""
 _FONT_SIZE = re.compile(r"([\d.]+)px")
@@ -32,11 +31,6 @@ _MEASURED_SIZE = 100.0
 _FIXED_POINT = 65536
 """FreeType's unit of widths that are not hinted, by the size."""
 _POINTS_TO_PIXELS = 4 / 3  # CSS: 96 px and 72 pt an inch
-
-
-def mark(index: int, cell: int | None = None) -> str:
-    """Id of what belongs to a variant, and shows a cell: the page's script lights it up."""
-    return f"{_MARK}-{index}" if cell is None else f"{_MARK}-{index}.{cell}"
 
 
 def to_svg(
@@ -139,7 +133,7 @@ def _add_rules(root: ElementTree.Element, rules: dict[str, str]) -> None:
 
 
 def _rename(element: ElementTree.Element, prefix: str, referenced: Set[str]) -> None:
-    """Prefix the ids that are pointed at, drop the others, and turn those of `mark` into data."""
+    """Prefix the ids that are pointed at, drop the others, and turn those of marks into data."""
     identifier = element.attrib.pop("id", "")
     if match := _MARK_ID.fullmatch(identifier):
         _set_mark(element, match[1])
@@ -152,7 +146,7 @@ def _rename(element: ElementTree.Element, prefix: str, referenced: Set[str]) -> 
 def _set_mark(element: ElementTree.Element, index: str) -> None:
     """Name the variant, and the cell, that an element shows."""
     variant, _, cell = index.partition(".")
-    element.set("class", _MARK)
+    element.set("class", MARK)
     element.set("data-variant", variant)
     if cell:
         element.set("data-cell", cell)

@@ -1,20 +1,15 @@
-"""Figures of the page: each takes a prepared table and only draws what stands in it.
+"""Figures of the page: each takes the marks that it draws, and only draws them.
 
-Rows are drawn in the order given. Columns that every table has: `name` (text of the row or series),
-`role` (`best`, `baseline`, `series-1` … or `other`) and `mark` (index of the variant, by which the
-page's script lights up marks and rows together). No statistics here, and no global pyplot state.
+Rows are drawn in the order given. No statistics here, and no global pyplot state.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 
-import numpy as np
-import pandas as pd
-
-from profiler.render.figures import palette, svg
+from profiler.render.figures import palette
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
@@ -29,6 +24,7 @@ from profiler.render.figures.axes import (
     named_ticks,
     outer_labels,
     panel_axes,
+    points_of,
     row_axes,
     shortened,
     times_ticks,
@@ -38,7 +34,7 @@ from profiler.render.figures.drawing import (
     Axis,
     Drawing,
     Element,
-    Point,
+    Mark,
     circle,
     dashed,
     fill_style,
@@ -48,11 +44,10 @@ from profiler.render.figures.drawing import (
     symbol_style,
     widest_in,
 )
-from profiler.render.figures.palette import COLOURS, MARKERS, colour_of
+from profiler.render.figures.palette import COLOURS, MARKERS
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
-_ENDS = ("value", "low", "high")
 _VISIBLE = 0.002
 """An interval shorter than this part of the axis would be a speck."""
 _WIDE = 5.0
@@ -65,35 +60,44 @@ _DOT = circle(2.55)
 _MARKER, _LEGEND_MARKER, _OTHERS_MARKER = 4.5, 6.0, 1.5
 
 
-def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Drawing:
-    """One bar a row with its interval; columns `name value low high text role mark`.
+def bars(marks: Sequence[Mark], axis: Axis, limit: float = math.inf) -> Drawing:
+    """One bar a row with its interval.
 
-    A row without a value has no bar, only its `text`, which then says why. Bars longer than `limit`
+    A row without a value has no bar, only its text, which then says why. Bars longer than `limit`
     are cut there and get an arrow.
     """
-    names = shortened(table["name"].tolist())
+    names = shortened([mark.name for mark in marks])
     rows = row_axes(names)
-    value, low, high = (np.minimum(table[name].to_numpy(dtype=float), limit) for name in _ENDS)
-    largest = float(np.fmax.reduce([*value, *high], initial=0.0)) or 1.0
+    cut = [
+        mark._replace(
+            value=min(mark.value, limit), low=min(mark.low, limit), high=min(mark.high, limit)
+        )
+        for mark in marks
+    ]
+    largest = _greatest(end for mark in cut for end in (mark.value, mark.high)) or 1.0
     divisor, label = axis.scaled(largest)
     end = largest / divisor
     across = rows.axes.across((0.0, end * 1.14))
     rows.axes.grid_across(across, linear_ticks(across), label)
-    for row, (role, mark) in enumerate(zip(table["role"], table["mark"], strict=True)):
-        length = float(np.nan_to_num(value[row])) / divisor
-        _bar(rows, across, row, length, (_BAR, colour_of(role))).set("id", svg.mark(mark))
-    for row in np.flatnonzero(high - low > _VISIBLE * largest).tolist():
-        ends = [(across.at(float(edge) / divisor), rows.y(row)) for edge in (low[row], high[row])]
-        rows.drawing.path(ends, line_style(palette.INK, 1.2, ""))
+    for row, mark in enumerate(cut):
+        length = _greatest([mark.value]) / divisor
+        _bar(rows, across, row, length, (_BAR, mark.colour)).set("id", mark.id)
+    for row, mark in enumerate(cut):
+        if mark.high - mark.low > _VISIBLE * largest:
+            ends = [(across.at(edge / divisor), rows.y(row)) for edge in (mark.low, mark.high)]
+            rows.drawing.path(ends, line_style(palette.INK, 1.2, ""))
     rows.axes.spines()
     rows.names(names)
-    right = np.nan_to_num(np.fmax(value, high)) / divisor + end * 0.008
-    uncut = table["value"].to_numpy(dtype=float)
-    for row, text in enumerate(table["text"]):
-        cut = "\u25b8 " if uncut[row] > limit else ""
-        x = across.at(float(right[row]))
-        rows.text(x, row, cut + text, quiet=not math.isfinite(value[row]))
+    for row, (mark, uncut) in enumerate(zip(cut, marks, strict=True)):
+        arrow = "\u25b8 " if uncut.value > limit else ""
+        x = across.at(_greatest([mark.value, mark.high]) / divisor + end * 0.008)
+        rows.text(x, row, arrow + mark.text, quiet=not math.isfinite(mark.value))
     return rows.drawing
+
+
+def _greatest(values: Iterable[float]) -> float:
+    """The greatest of the values that are there; 0 where none is above it."""
+    return max([0.0, *filter(math.isfinite, values)])
 
 
 def _bar(
@@ -111,89 +115,91 @@ def _bar(
 
 
 def dots(
-    table: pd.DataFrame, label: str, line: str = palette.BASELINE, *, ink: bool = False
+    marks: Sequence[Mark], label: str, line: str = palette.BASELINE, *, effects: bool = False
 ) -> Drawing:
-    """Ratios with their intervals; columns `name ratio low high`.
+    """Ratios with their intervals.
 
     The axis is logarithmic. A vertical line stands at 1, in the colour `line`: the baseline itself.
-    Beside a row stands its `text`, where the table has that column, else its ratio. `ink`: ratios
-    are of no variants; else columns `role mark` say whose they are.
+    Beside a row stands its text, else its ratio. `effects`: ratios are of no variants.
     """
-    names = shortened(table["name"].tolist())
+    names = shortened([mark.name for mark in marks])
     rows = row_axes(names)
-    ratio, low, high = (table[name].to_numpy(dtype=float) for name in ("ratio", "low", "high"))
-    least = _NARROWEST if ink else 1.0
-    smallest = min(1 / least, float(np.fmin.reduce([*ratio, *low])))
-    largest = max(least, float(np.fmax.reduce([*ratio, *high])))
+    least = _NARROWEST if effects else 1.0
+    ends = [end for mark in marks for end in (mark.value, mark.low, mark.high)]
+    present = list(filter(math.isfinite, ends))
+    smallest, largest = min(1 / least, *present), max(least, *present)
     room = (largest / smallest) ** 0.05 if largest > smallest else 1.05
     # On a logarithmic axis half the time and twice the time lie equally far from the baseline.
     across = rows.axes.across((smallest / room, largest * room**3), logarithmic=True)
     is_wide = largest > _WIDE * smallest
     ticks = decade_ticks(across) if is_wide else linear_ticks(across, at_most(8))
     rows.axes.grid_across(across, times_ticks(ticks.values), label)
-    at_one = line_style(palette.INK, 1.2) if ink else dashed(line, 1.4)
+    at_one = line_style(palette.INK, 1.2) if effects else dashed(line, 1.4)
     rows.axes.upright(across.at(1.0), at_one)
-    colours = [palette.INK] * len(table) if ink else [colour_of(role) for role in table["role"]]
-    for row, ends in enumerate(zip(low, high, strict=True)):
-        rows.span(across, row, *ends, line_style(colours[row], 2.4, "stroke-opacity: 0.6"))
+    for row, mark in enumerate(marks):
+        style = line_style(mark.colour, 2.4, "stroke-opacity: 0.6")
+        rows.span(across, row, mark.low, mark.high, style)
     rows.axes.spines()
     rows.names(names)
-    for row in np.flatnonzero(np.isfinite(ratio)).tolist():
-        dot = rows.dot(_DOT, across.at(float(ratio[row])), row, colours[row])
-        if not ink:
-            dot.set("id", svg.mark(table["mark"].iloc[row]))
-    texts = table["text"] if "text" in table else map(numbers.ratio, ratio)
-    for row, (right, text) in enumerate(zip(np.fmax(ratio, high), texts, strict=True)):
-        rows.text(across.at(float(right) * room**0.2), row, text)
+    for row, mark in enumerate(marks):
+        if math.isfinite(mark.value):
+            rows.dot(_DOT, across, row, mark)
+    for row, mark in enumerate(marks):
+        right = max(mark.value, mark.high)
+        text = mark.text or numbers.ratio(mark.value)
+        rows.text(across.at(right * room**0.2), row, text)
     return rows.drawing
 
 
-def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Drawing:
-    """Two bars a row, the best above the baseline; columns `name best baseline`.
+def pairs(
+    rows_of_pairs: Sequence[tuple[str, float, float]], axis: Axis, names: tuple[str, str]
+) -> Drawing:
+    """Two bars a row, the best above the baseline; of each row the name and both values.
 
     `names` are those of the best and of the baseline, for the legend.
     """
-    titles = shortened(table["name"].tolist())
+    titles = shortened([name for name, *_ in rows_of_pairs])
     rows = row_axes(titles, row_height=0.36, head=0.34)
-    values = {role: table[role].to_numpy(dtype=float) for role in ("best", "baseline")}
-    end = float(np.fmax.reduce([*values["best"], *values["baseline"]], initial=0.0)) or 1.0
+    end = _greatest(value for _, *both in rows_of_pairs for value in both) or 1.0
     across = rows.axes.across((0.0, max(end * 1.12, 100.0 if axis.unit == "%" else 0.0)))
     rows.axes.grid_across(across, linear_ticks(across), axis.unit)
-    for offset, (role, lengths) in zip((-0.2, 0.2), values.items(), strict=True):
-        for row, length in enumerate(map(float, lengths)):
-            shown = float(np.nan_to_num(length))
+    roles = ("best", "baseline")
+    for offset, side, role in ((-0.2, 1, roles[0]), (0.2, 2, roles[1])):
+        for row, pair in enumerate(rows_of_pairs):
+            length = float(pair[side])
+            shown = _greatest([length])
             _bar(rows, across, row + offset, shown, (_PAIR_BAR, COLOURS[role]))
-            text = numbers.show(length, axis.unit)
-            rows.text(across.at(shown + end * 0.008), row + offset, text)
+            rows.text(across.at(shown + end * 0.008), row + offset, numbers.show(length, axis.unit))
     rows.axes.spines()
     rows.names(titles)
     handles = [
         Handle(shorten(name), line_style(COLOURS[role], 6.0, ""))
-        for role, name in zip(values, names, strict=True)
+        for role, name in zip(roles, names, strict=True)
     ]
     legend(rows.drawing, handles)
     return rows.drawing
 
 
-def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Drawing:
-    """One line a series over a numeric parameter; columns `panel name role mark x value`.
+def lines(panels: Mapping[str, Sequence[Mark]], x_label: str, axis: Axis) -> Drawing:
+    """A line for each name over a numeric parameter, the place of its marks; panels by title.
 
-    Panels keep the order of their first row. Series of role `other` are drawn first, in grey.
+    Series of role `other` are drawn first, in grey.
     """
-    panels = dict(list(table.groupby("panel", sort=False)))
     drawing, grid = panel_axes(len(panels))
-    spans = spans_decades(table["value"])
-    typical = table["value"].median() if spans else table["value"].max()
-    divisor, label = axis.scaled(float(typical))
-    for index, (axes, (panel, rows)) in enumerate(zip(grid, panels.items(), strict=True)):
-        series = _series(rows, divisor)
+    every = [mark for marks in panels.values() for mark in marks]
+    values = [mark.value for mark in every if math.isfinite(mark.value)]
+    spans = spans_decades(values)
+    divisor, label = axis.scaled(median(values) if spans else max(values))
+    for index, (axes, (panel, marks)) in enumerate(zip(grid, panels.items(), strict=True)):
+        series = _series(marks, divisor)
         labels = outer_labels(index, len(panels), x_label, label)
         # A logarithmic axis without any point cannot be drawn.
-        scales = _scaled(axes, series, sorted(rows["x"].unique()), labels, spans=spans)
+        ticks = sorted({mark.place for mark in marks})
+        scales = _scaled(axes, series, ticks, labels, spans=spans)
         _curves(axes, series, scales)
         axes.spines()
-        axes.title(str(panel))
-    _line_legend(drawing, table)
+        axes.title(panel)
+    _line_legend(drawing, {mark.name: mark.role for mark in every})
     return drawing
 
 
@@ -201,46 +207,35 @@ _TICK_ROOM_IN = 0.14
 """Room between the labels of two ticks."""
 
 
-@dataclass(frozen=True)
-class _Series:
-    """One line: its part in the figure, its variant, and its points (x, y), sorted by x."""
-
-    role: str
-    mark: int
-    points: list[tuple[float, float]]
-
-
-def _series(table: pd.DataFrame, divisor: float) -> list[_Series]:
-    series_by_name: dict[str, _Series] = {}
-    columns = [table[name].tolist() for name in ("name", "role", "mark", "x", "value")]
-    for name, role, mark, x, value in zip(*columns, strict=True):
-        series = series_by_name.setdefault(name, _Series(role, int(mark), []))
-        if math.isfinite(value):
-            series.points.append((x, value / divisor))
-    for series in series_by_name.values():
-        series.points.sort()
-    return [series for series in series_by_name.values() if series.points]
+def _series(marks: Sequence[Mark], divisor: float) -> list[list[Mark]]:
+    """Marks of each name that have a value, by their places; values by the divisor."""
+    series: dict[str, list[Mark]] = {}
+    for mark in marks:
+        curve = series.setdefault(mark.name, [])
+        if math.isfinite(mark.value):
+            curve.append(mark.divided_by(divisor))
+    return [sorted(curve, key=lambda mark: mark.place) for curve in series.values() if curve]
 
 
 def _scaled(
     axes: Axes,
-    series: Sequence[_Series],
+    series: Sequence[Sequence[Mark]],
     ticks: Sequence[float],
     labels: tuple[str, str],
     *,
     spans: bool,
 ) -> tuple[Scale, Scale]:
     """Scales of a panel, with their grids; `labels` are those of both axes."""
-    points = [point for curve in series for point in curve.points]
+    marks = [mark for curve in series for mark in curve]
     steps = ticks[0] > 0 and ticks[-1] / ticks[0] > LOG_FROM
-    xs = [x for x, _ in points] or ticks
+    xs = [mark.place for mark in marks] or ticks
     across = axes.across(limits(xs, logarithmic=steps), logarithmic=steps)
     widest = widest_in([f"{tick:g}" for tick in ticks]) + _TICK_ROOM_IN
     most = max(1, int((axes.right - axes.left) / POINTS / widest))
     shown = across.inside(apart(ticks, most, logarithmic=steps))
     axes.grid_across(across, named_ticks(shown), labels[0])
-    logarithmic = spans and bool(points)
-    bottom, top = limits([y for _, y in points], logarithmic=logarithmic)
+    logarithmic = spans and bool(marks)
+    bottom, top = limits([mark.value for mark in marks], logarithmic=logarithmic)
     if not logarithmic:
         bottom = min(0.0, bottom)
     upwards = axes.upwards((bottom, top), logarithmic=logarithmic)
@@ -249,27 +244,19 @@ def _scaled(
     return across, upwards
 
 
-def _curves(axes: Axes, series: Sequence[_Series], scales: tuple[Scale, Scale]) -> None:
-    others = [curve for curve in series if curve.role == "other"]
-    thin = line_style(palette.OTHER, 0.9, "")
-    for curve in others:
-        axes.drawing.path(_places(curve, scales), thin).set("id", svg.mark(curve.mark))
-    for curve in sorted(
-        (curve for curve in series if curve.role != "other"),
-        key=lambda curve: {"baseline": 1, "best": 2}.get(curve.role, 0),
-    ):
-        group = axes.drawing.group(id=svg.mark(curve.mark))
-        places, colour = _places(curve, scales), COLOURS[curve.role]
-        dashes = curve.role == "baseline"
-        axes.drawing.path(places, dashed(colour, 1.8) if dashes else line_style(colour, 1.8), group)
-        for at in places:
-            outline = marker(MARKERS[curve.role], _MARKER)
-            axes.drawing.symbol(outline, at, symbol_style(colour), group)
-
-
-def _places(curve: _Series, scales: tuple[Scale, Scale]) -> list[Point]:
-    across, upwards = scales
-    return [(across.at(x), upwards.at(y)) for x, y in curve.points]
+def _curves(axes: Axes, series: Sequence[Sequence[Mark]], scales: tuple[Scale, Scale]) -> None:
+    order = {"other": 0, "baseline": 2, "best": 3}
+    for curve in sorted(series, key=lambda curve: order.get(curve[0].role, 1)):
+        first, points = curve[0], points_of(curve, scales)
+        if first.role == "other":
+            axes.drawing.path(points, line_style(palette.OTHER, 0.9, "")).set("id", first.id)
+            continue
+        group = axes.drawing.group(id=first.id)
+        style = dashed if first.role == "baseline" else line_style
+        axes.drawing.path(points, style(first.colour, 1.8), group)
+        outline = marker(MARKERS[first.role], _MARKER)
+        for at in points:
+            axes.drawing.symbol(outline, at, symbol_style(first.colour), group)
 
 
 def apart(ticks: Sequence[float], most: int, *, logarithmic: bool) -> list[float]:
@@ -286,17 +273,16 @@ def apart(ticks: Sequence[float], most: int, *, logarithmic: bool) -> list[float
     return sorted(shown)
 
 
-def _line_legend(drawing: Drawing, table: pd.DataFrame) -> None:
-    series = table.drop_duplicates("name").set_index("name")["role"]
-    named = {role: str(name) for name, role in series.items() if role != "other"}
+def _line_legend(drawing: Drawing, roles: Mapping[str, str]) -> None:
+    """Legend of series by their names and roles; all others together."""
+    named = {role: name for name, role in roles.items() if role != "other"}
     handles = []
     for role in (role for role in COLOURS if role in named):
         colour = COLOURS[role]
         style = dashed(colour, 1.5) if role == "baseline" else line_style(colour, 1.5)
         outline = marker(MARKERS[role], _LEGEND_MARKER)
         handles.append(Handle(shorten(named[role]), style, (outline, colour)))
-    others = int((series == "other").sum())
-    if others:
+    if others := sum(role == "other" for role in roles.values()):
         style, dot = line_style(palette.OTHER, 0.9), (marker("o", _OTHERS_MARKER), palette.OTHER)
         handles.append(Handle(f"{others} others", style, dot))
     legend(drawing, handles)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
 from typing import Any
-
-import pandas as pd
 
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
@@ -12,61 +14,69 @@ from profiler.findings.kinds.grids import DURATION, Grid, GridPairs
 from profiler.metrics.queries import label
 from profiler.model import Variant
 from profiler.planning.problem_names import is_number
-from profiler.render.figures import palette, svg
+from profiler.render.figures import palette
 from profiler.render.figures import version_figures as figures
-from profiler.render.figures.axes import POINTS, Axes, Handle, decade_ticks, legend, places
-from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
+from profiler.render.figures.axes import (
+    POINTS,
+    Axes,
+    Handle,
+    decade_ticks,
+    legend,
+    places,
+    points_of,
+    symbol_handle,
+)
+from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart, mark_of
 from profiler.render.figures.drawing import (
     ROOM,
     Axis,
     Drawing,
+    Mark,
     dashed,
     line_style,
     marker,
     symbol_style,
 )
-from profiler.render.figures.palette import MARKERS, colour_of
+from profiler.render.figures.palette import MARKERS
 from profiler.render.tables.grids import short_ratio_datum
-from profiler.render.tables.rows import Column, FrameRow, Row, SmallTable, frame_text
+from profiler.render.tables.rows import Column, Row, SmallTable, text_column
 from profiler.render.words.names import shorten
 
 # ---- figures -------------------------------------------------------------------------------------
 
 
-def saved_table(findings: Findings, grid: Grid) -> pd.DataFrame:
-    """Rows for `saved_figure`: every cell whose time and DRAM bytes are known on both sides.
+def saved_marks(findings: Findings, grid: Grid) -> list[Mark]:
+    """Speed-ups by bytes saved, of every cell whose time and DRAM bytes both sides know.
 
-    Beside what the figure draws: `place`.
+    The text of a mark says which cell it is.
     """
     pairs = grid_pairs_of(findings)
-    rows = [
-        (
-            cell.pair.over.label,
-            findings.ranking.role(cell.pair.over),
-            findings.programs.marks[cell.pair.over.id],
-            cell.saved,
+    return [
+        mark_of(
+            findings.ranking,
+            pair.over,
             1 / cell.verdict.ratio,
-            grid.place(cell.row, cell.column),
+            text=grid.place(cell.row, cell.column),
+            place=cell.saved,
         )
         for pair in pairs.against_baseline
         if pair in pairs.shown
         for cell in pairs.of(pair, grid)
         if cell.saved > 0 and cell.verdict.ratio > 0
     ]
-    return pd.DataFrame(rows, columns=["name", "role", "mark", "bytes", "speed", "place"])
 
 
 def saved_chart(findings: Findings, grid: Grid, number: int) -> Chart | None:
     """Speed-up against bytes saved; None where DRAM bytes were not measured."""
-    table = saved_table(findings, grid)
-    if table.empty:
+    marks = saved_marks(findings, grid)
+    if not marks:
         return None
     baseline = grid_pairs_of(findings).against_baseline[0].under.label
     title = f"{grid.name}: {baseline} / variant, speed-up against DRAM bytes saved"
-    columns: tuple[Column[FrameRow], ...] = (
-        frame_text("cell", "place"),
-        Column("bytes saved", lambda row: short_ratio_datum(row["bytes"])),
-        Column("speed-up", lambda row: short_ratio_datum(row["speed"])),
+    columns: tuple[Column[Mark], ...] = (
+        text_column("cell", lambda mark: mark.text),
+        Column("bytes saved", lambda mark: short_ratio_datum(mark.place)),
+        Column("speed-up", lambda mark: short_ratio_datum(mark.value)),
     )
     return make_chart(
         f"saved-{number}",
@@ -74,19 +84,15 @@ def saved_chart(findings: Findings, grid: Grid, number: int) -> Chart | None:
         "A mark for each cell; above the horizontal line less time is taken, right of the "
         "vertical one fewer bytes are moved. Marks far below the dashed line save bytes that did "
         "not cost the time.",
-        saved_figure(table, baseline),
+        saved_figure(marks, baseline),
         table=SmallTable.of(
-            title,
-            "variant",
-            columns,
-            table.to_dict("records"),
-            lambda row: Row(row["name"], mark=row["mark"]),
+            title, "variant", columns, marks, lambda mark: Row(mark.name, mark=mark.variant)
         ),
     )
 
 
-def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataFrame, int]:
-    """Rows for `figures.lines`: time along one axis, a panel for each value of the other.
+def slice_marks(findings: Findings, grid: Grid, *, along: str) -> tuple[dict[str, list[Mark]], int]:
+    """Marks for `figures.lines`: time along one axis, a panel for each value of the other.
 
     Also how many panels had no room. NaN where a cell has no correct result; a panel without any
     is left out.
@@ -95,25 +101,26 @@ def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataF
     fixed_key = grid.rows if by_row else grid.columns
     fixed = grid.row_values if by_row else grid.column_values
     moving = grid.column_values if by_row else grid.row_values
-    rows = [
-        {
-            "panel": f"{fixed_key} = {value}" if fixed_key else "",
-            "name": variant.label,
-            "role": findings.ranking.role(variant),
-            "mark": findings.programs.marks[variant.id],
-            "x": float(step),
-            "value": _time(
-                findings.numbers, grid, variant, (value, step) if by_row else (step, value)
-            ),
-        }
+    panels = {
+        f"{fixed_key} = {value}" if fixed_key else "": [
+            mark_of(
+                findings.ranking,
+                variant,
+                _time(findings.numbers, grid, variant, (value, step) if by_row else (step, value)),
+                place=float(step),
+            )
+            for step in moving
+            for variant in findings.programs.variants
+        ]
         for value in fixed
-        for step in moving
-        for variant in findings.programs.variants
+    }
+    known = [
+        (panel, marks)
+        for panel, marks in panels.items()
+        if any(math.isfinite(mark.value) for mark in marks)
     ]
-    table = pd.DataFrame(rows)
-    known_panels = table.loc[table["value"].notna(), "panel"].unique()
-    shown = known_panels[-MOST_PANELS:]
-    return table[table["panel"].isin(shown)], len(known_panels) - len(shown)
+    shown = dict(known[-MOST_PANELS:])
+    return shown, len(known) - len(shown)
 
 
 def _time(numbers: CellNumbers, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:
@@ -130,35 +137,35 @@ def slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:
     for place, (along, values) in enumerate(axes):
         if not along or len(values) < 2 or not all(map(is_number, values)):
             continue
-        table, left_out = slice_table(findings, grid, along=along)
-        if table["value"].notna().sum() == 0:
+        panels, left_out = slice_marks(findings, grid, along=along)
+        if not panels:
             continue
         reading = "A line per variant. The numbers stand in the heat maps of the time above."
         if left_out:
             reading += f" {left_out} smaller slices have no panel."
         metric = label(DURATION)
-        drawing = figures.lines(table, along, Axis(metric.label, metric.unit))
+        drawing = figures.lines(panels, along, Axis(metric.label, metric.unit))
         title = f"{grid.name}: time along {along}"
         charts.append(make_chart(f"slice-{number}-{place}", title, reading, drawing))
     return tuple(charts)
 
 
 _WIDTH_IN, _HEIGHT_IN = 8.0, 4.2
-_SYMBOL, _LEGEND_SYMBOL = 4.47, 6.0
+_SYMBOL = 4.47
 _DIAGONAL = dashed(palette.MUTED, 1.0, 4.0, 3.0)
 
 
-def saved_figure(table: pd.DataFrame, baseline: str) -> Drawing:
+def saved_figure(marks: Sequence[Mark], baseline: str) -> Drawing:
     """Speed-up against bytes saved, both axes logarithmic.
 
-    Columns `name role mark bytes speed`: factors of the baseline over the variant, all above 0. On
-    the dashed line the time falls as the bytes do.
+    Factors of the baseline over the variant, all above 0. On the dashed line the time falls as the
+    bytes do.
     """
     width, height = _WIDTH_IN * POINTS, _HEIGHT_IN * POINTS
     drawing = Drawing(width, height)
     axes = Axes(drawing, 0.09 * width, 0.1 * height, 0.98 * width, 0.87 * height)
-    across = axes.across(_ends_with_one(table["bytes"]), logarithmic=True)
-    upwards = axes.upwards(_ends_with_one(table["speed"]), logarithmic=True)
+    across = axes.across(_ends_with_one([mark.place for mark in marks]), logarithmic=True)
+    upwards = axes.upwards(_ends_with_one([mark.value for mark in marks]), logarithmic=True)
     bytes_label = f"DRAM bytes of {shorten(baseline, 30)} / variant (right: fewer are moved)"
     axes.grid_across(across, decade_ticks(across), bytes_label)
     axes.grid_upwards(upwards, decade_ticks(upwards), f"time of {shorten(baseline, 20)} / variant")
@@ -168,24 +175,20 @@ def saved_figure(table: pd.DataFrame, baseline: str) -> Drawing:
     axes.upright(across.at(1.0), line_style(palette.BASELINE, 1.0))
     axes.spines()
     handles = []
-    for (name, role), rows in table.groupby(["name", "role"], sort=False):
-        kind, colour = MARKERS.get(str(role), "o"), colour_of(str(role))
-        points = places(rows["bytes"], rows["speed"], (across, upwards))
-        marks = map(svg.mark, rows["mark"])
-        drawing.dots(marker(kind, _SYMBOL), points, [colour] * len(points), marks, _faint)
-        symbol = (marker(kind, _LEGEND_SYMBOL), colour)
-        handles.append(Handle(shorten(str(name)), symbol=symbol))
+    # A variant's marks follow each other.
+    for _, group in groupby(marks, lambda mark: mark.variant):
+        of_variant = list(group)
+        first, points = of_variant[0], points_of(of_variant, (across, upwards))
+        kind = MARKERS.get(first.role, "o")
+        drawing.dots(marker(kind, _SYMBOL), points, of_variant, partial(symbol_style, opacity=0.75))
+        handles.append(symbol_handle(shorten(first.name), first.colour, kind))
     legend(drawing, [*handles, Handle("time falls as bytes do", _DIAGONAL)])
     return drawing
 
 
-def _faint(colour: str) -> str:
-    return symbol_style(colour, 0.75)
-
-
-def _ends_with_one(values: pd.Series[float]) -> tuple[float, float]:
+def _ends_with_one(values: Sequence[float]) -> tuple[float, float]:
     """Ends of an axis that shows all values and 1."""
-    return min(float(values.min()), 1.0) / ROOM, max(float(values.max()), 1.0) * ROOM
+    return min(*values, 1.0) / ROOM, max(*values, 1.0) * ROOM
 
 
 def grid_pairs_of(findings: Findings) -> GridPairs:

@@ -12,7 +12,7 @@ from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import NO_DATA, PairVerdict
 from profiler.model import Cell, Problem, Verdict
-from profiler.render.figures import palette, svg
+from profiler.render.figures import palette
 from profiler.render.figures.axes import POINTS, Axes, RowAxes, Ticks
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import (
@@ -25,6 +25,7 @@ from profiler.render.figures.drawing import (
     fill_style,
     fitted,
     line_style,
+    mark_id,
     symbol_style,
     text_style,
     text_width_in,
@@ -329,7 +330,7 @@ def _draw(axes: Axes, heat: HeatMap, *, turned: bool, left_in: float) -> None:
         corner = (across.at(cell.column - _EDGE), rows.y(cell.row - _EDGE))
         opposite = (across.at(cell.column + _EDGE), rows.y(cell.row + _EDGE))
         box = axes.drawing.rectangle(corner, opposite, _box_style(cell.step))
-        box.set("id", svg.mark(cell.mark, cell.cell))
+        box.set("id", mark_id(cell.mark, cell.cell))
     for cell in heat.cells:
         size = _CELL if text_width_in(cell.text, _CELL) <= wide else _CELL - 1.5
         text = cell.text if text_width_in(cell.text, size) <= wide else "\N{MULTIPLICATION X}"

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import pandas as pd
-
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import Medians, counters, medians_of, moved_counters
 from profiler.findings.findings import Findings
@@ -21,7 +19,8 @@ from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.metrics.queries import Label, labels
 from profiler.model import Problem
 from profiler.render.figures import ladder_figures
-from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.charts import Chart, make_chart, mark_of
+from profiler.render.figures.drawing import Axis, Mark
 from profiler.render.kinds.versions import View, metric_parts, problem_parts
 from profiler.render.tables.main_table import BAR_STEPS
 from profiler.render.tables.rows import (
@@ -89,24 +88,16 @@ def rung_number(rung: Rung) -> str:
 def _ratios(findings: Findings, ladder: Sequence[Rung]) -> Chart | None:
     if findings.programs.baseline is None or not any(math.isfinite(rung.ratio) for rung in ladder):
         return None
-    means = pd.DataFrame(
-        [
-            (
-                rung_name(rung),
-                findings.programs.marks[rung.variant.id],
-                findings.ranking.role(rung.variant),
-                rung.ratio,
-            )
-            for rung in ladder
-        ],
-        columns=["name", "mark", "role", "value"],
-    )
+    means = [
+        mark_of(findings.ranking, rung.variant, rung.ratio, name=rung_name(rung), place=place)
+        for place, rung in enumerate(ladder)
+    ]
+    problems = list(zip(*(rung.ratios for rung in ladder), strict=True))
     title = f"{findings.numbers.primary.label} ÷ that of {findings.programs.baseline.label}"
     which = "Above" if findings.numbers.primary.better == "higher" else "Below"
     reading = f"{which} 1 is better. Logarithmic: equal heights are equal factors."
-    figure = ladder_figures.ratio_lines(
-        means, ratio_table(findings.programs, ladder), findings.programs.baseline.label, title
-    )
+    baseline = findings.programs.baseline.label
+    figure = ladder_figures.ratio_lines(means, problems, baseline, title)
     columns: list[Column[Rung]] = [Column("geometric mean", _mean_ratio)]
     columns += [
         _ratio_at(problem, place) for place, problem in enumerate(findings.programs.problems)
@@ -125,18 +116,6 @@ def _ratio_at(problem: Problem, place: int) -> Column[Rung]:
     return Column(problem.name, lambda rung: _ratio(rung.ratios[place]))
 
 
-def ratio_table(programs: Programs, ladder: Sequence[Rung]) -> pd.DataFrame:
-    """Ratio to the reference by problem and place on the ladder; NaN where it is missing."""
-    return pd.DataFrame(
-        [
-            (problem.id, place, rung.ratios[index])
-            for index, problem in enumerate(programs.problems)
-            for place, rung in enumerate(ladder)
-        ],
-        columns=["problem", "place", "value"],
-    )
-
-
 def _mean_ratio(rung: Rung) -> Datum:
     present = sum(math.isfinite(ratio) for ratio in rung.ratios)
     return _ratio(rung.ratio, f"geometric mean over {present} of {len(rung.ratios)} problems")
@@ -152,8 +131,8 @@ def _rung_row(programs: Programs, rung: Rung) -> Row:
 
 
 def _ladder(findings: Findings, ladder: Sequence[Rung]) -> Chart | None:
-    table = ladder_table(findings.ranking, ladder)
-    if len(table) < 2:
+    marks = ladder_marks(findings.ranking, ladder)
+    if len(marks) < 2:
         return None
     metric = findings.numbers.primary.label
     title = f"{metric} against the first version"
@@ -162,7 +141,7 @@ def _ladder(findings: Findings, ladder: Sequence[Rung]) -> Chart | None:
         "bar: from the lowest to the highest problem. The number is the step from the version "
         "before, with its verdict where all problems agree."
     )
-    figure = ladder_figures.ladder(table, f"{metric} \u00f7 that of the first")
+    figure = ladder_figures.ladder(marks, f"{metric} \u00f7 that of the first")
     columns: tuple[Column[Rung], ...] = (
         Column("cumulative", lambda rung: _overall(rung.cumulative, "ratio")),
         Column("lowest", lambda rung: _overall(rung.cumulative, "smallest")),
@@ -191,15 +170,19 @@ def _verdicts(step: StepEffect | None) -> Datum:
     return counts_datum(step.verdicts if step else ())
 
 
-def ladder_table(ranking: Ranking, ladder: Sequence[Rung]) -> pd.DataFrame:
-    """Rows for `ladder_figures.ladder`: versions with a correct result."""
-    rows = []
-    for rung, overall in _with_tread(ladder):
-        ends = (overall.ratio, overall.smallest, overall.largest)
-        mark = ranking.programs.marks[rung.variant.id]
-        role = ranking.role(rung.variant)
-        rows.append((rung_name(rung), mark, role, *ends, _step_text(rung)))
-    return pd.DataFrame(rows, columns=["name", "mark", "role", "value", "low", "high", "text"])
+def ladder_marks(ranking: Ranking, ladder: Sequence[Rung]) -> list[Mark]:
+    """Marks for `ladder_figures.ladder`: versions with a correct result."""
+    return [
+        mark_of(
+            ranking,
+            rung.variant,
+            overall.ratio,
+            ends=(overall.smallest, overall.largest),
+            text=_step_text(rung),
+            name=rung_name(rung),
+        )
+        for rung, overall in _with_tread(ladder)
+    ]
 
 
 def _step_text(rung: Rung) -> str:
@@ -243,39 +226,41 @@ def panels_of(numbers: CellNumbers) -> tuple[StepPanel, ...]:
 
 
 def _multiples(findings: Findings, ladder: Sequence[Rung], problem: Problem) -> Chart | None:
-    panels = panels_of(findings.numbers)
-    table = multiples_table(findings, ladder, problem, panels)
-    shown = [panel for panel in panels if panel.label in set(table["panel"])]
-    if not shown:
+    marks = multiples_marks(findings, ladder, problem, panels_of(findings.numbers))
+    if not marks:
         return None
     reading = "Versions by their number, in the same order in every panel."
-    figure = ladder_figures.multiples(table)
+    figure = ladder_figures.multiples(
+        [(Axis(panel.label, panel.unit), of_panel) for panel, of_panel in marks.items()]
+    )
     title = f"Counters at {problem.name}"
-    columns = [_median_column(findings.numbers, problem, panel) for panel in shown]
+    columns = [_median_column(findings.numbers, problem, panel) for panel in marks]
     rows = _version_table(findings.programs, title, columns, ladder)
     return make_chart("multiples", title, reading, figure, table=rows)
 
 
-def multiples_table(
+def multiples_marks(
     findings: Findings, ladder: Sequence[Rung], problem: Problem, panels: Sequence[StepPanel]
-) -> pd.DataFrame:
-    """Rows for `ladder_figures.multiples`; a panel that no version has is left out."""
-    rows = [
-        (
-            panel.label,
-            panel.unit,
-            place,
-            rung_number(rung),
-            findings.programs.marks[rung.variant.id],
-            findings.ranking.role(rung.variant),
-            _value(findings.numbers, rung, problem, panel),
-        )
+) -> dict[StepPanel, list[Mark]]:
+    """Marks for `ladder_figures.multiples`; a panel that no version has is left out."""
+    marks = {
+        panel: [
+            mark_of(
+                findings.ranking,
+                rung.variant,
+                _value(findings.numbers, rung, problem, panel),
+                name=rung_number(rung),
+                place=place,
+            )
+            for place, rung in enumerate(ladder)
+        ]
         for panel in panels
-        for place, rung in enumerate(ladder)
-    ]
-    columns = ["panel", "unit", "place", "number", "mark", "role", "value"]
-    table = pd.DataFrame(rows, columns=columns)
-    return table[table.groupby("panel")["value"].transform("count") > 0]
+    }
+    return {
+        panel: of_panel
+        for panel, of_panel in marks.items()
+        if any(math.isfinite(mark.value) for mark in of_panel)
+    }
 
 
 def _value(numbers: CellNumbers, rung: Rung, problem: Problem, panel: StepPanel) -> float:

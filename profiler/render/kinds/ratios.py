@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import pandas as pd
-
 from profiler.findings.cell_numbers import Value
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Contrast, StepEffect, contrasts
@@ -17,7 +15,8 @@ from profiler.model import Cell, Problem
 from profiler.planning.problem_names import varying
 from profiler.render.figures import palette, ratio_rows
 from profiler.render.figures.axes import Handle, symbol_handle
-from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.charts import Chart, make_chart, mark_of
+from profiler.render.figures.drawing import Mark
 from profiler.render.figures.palette import colour_of
 from profiler.render.figures.ratio_rows import RowText, reference_handle
 from profiler.render.kinds.maps import problems_chart
@@ -30,9 +29,6 @@ from profiler.render.words.verdicts import counted, ratio_and_symbol, verdict_ke
 MOST_PROBLEMS = 12
 """Beyond, panels could not be read, and a heat map has all problems."""
 MOST_STEPS = 6
-_COLUMNS = ["panel", "name", "ratio", "low", "high", "text", "role", "mark", "cell"]
-_NO_VARIANT = ("ink", -1, -1)
-"""Role, mark and cell of a row that is no variant's."""
 
 
 def versions_chart(findings: Findings) -> Chart | None:
@@ -43,10 +39,13 @@ def versions_chart(findings: Findings) -> Chart | None:
     if not programs.problems:
         return None
     lines = ratio_rows.lines_of(len(programs.problems))
-    rows = [row for problem in programs.problems for row in _rows(findings, problem, lines)]
-    if not rows:
+    panels = dict(
+        _panel(findings, cells)
+        for problem in programs.problems
+        if (cells := _shown_cells(findings, problem, lines))
+    )
+    if not panels:
         return None
-    table = pd.DataFrame(rows, columns=_COLUMNS)
     against = programs.baseline.label if programs.baseline else "the best"
     reading = "Best first, with 95\u202f% intervals."
     if findings.verdicts.given:
@@ -54,36 +53,40 @@ def versions_chart(findings: Findings) -> Chart | None:
     if len(programs.variants) > lines:
         reading += f" The first {lines} of each problem."
     metric = findings.numbers.primary.label
-    figure = ratio_rows.interval_panels(table, f"{metric} \u00f7 that of {against}")
+    figure = ratio_rows.interval_panels(panels, f"{metric} \u00f7 that of {against}")
     return make_chart("first", f"{metric} by problem", reading, figure)
 
 
-def _rows(findings: Findings, problem: Problem, most: int) -> list[tuple[object, ...]]:
-    """Rows of one problem: its best variants, and the baseline where it is not among them."""
+def _shown_cells(findings: Findings, problem: Problem, most: int) -> list[Cell]:
+    """The best cells of a problem, and that of the baseline where it is not among them."""
     in_order = [
-        (variant, findings.programs.by_place[variant.id, problem.id])
+        findings.programs.by_place[variant.id, problem.id]
         for variant, value in findings.numbers.sorted_at(problem, findings.numbers.primary.name)
         if value.present
     ]
-    with_ratio = [pair for pair in in_order if heat_ratio(findings, pair[1])[0] > 0]
-    last = [pair for pair in with_ratio[most:] if pair[0] == findings.programs.baseline]
-    shown = [*with_ratio[: most - len(last)], *last]
-    if not shown:
-        return []
-    best = findings.numbers.value(shown[0][1], findings.numbers.primary.name).median
-    panel = f"{problem.name} \u00b7 {numbers.show(best, findings.numbers.primary.unit)}"
-    return [(panel, *_row(findings, cell)) for _, cell in shown]
+    with_ratio = [cell for cell in in_order if heat_ratio(findings, cell)[0] > 0]
+    last = [cell for cell in with_ratio[most:] if cell.variant == findings.programs.baseline]
+    return [*with_ratio[: most - len(last)], *last]
 
 
-def _row(findings: Findings, cell: Cell) -> tuple[object, ...]:
+def _panel(findings: Findings, cells: Sequence[Cell]) -> tuple[str, list[Mark]]:
+    """Title of a panel, with the time of the best of its problem, and its marks."""
+    primary = findings.numbers.primary
+    best = findings.numbers.value(cells[0], primary.name).median
+    title = f"{cells[0].problem.name} \u00b7 {numbers.show(best, primary.unit)}"
+    return title, [_mark(findings, cell) for cell in cells]
+
+
+def _mark(findings: Findings, cell: Cell, place: float = math.nan) -> Mark:
     ratio, low, high = heat_ratio(findings, cell)
-    return (
-        cell.variant.label,
-        *(ratio, low, high),
-        ratio_and_symbol(ratio, [heat_verdict(findings, cell)]),
-        findings.ranking.role(cell.variant),
-        findings.programs.marks[cell.variant.id],
-        findings.programs.cell_numbers[cell.id],
+    return mark_of(
+        findings.ranking,
+        cell.variant,
+        ratio,
+        ends=(low, high),
+        text=ratio_and_symbol(ratio, [heat_verdict(findings, cell)]),
+        cell=findings.programs.cell_numbers[cell.id],
+        place=place,
     )
 
 
@@ -92,8 +95,7 @@ def steps_chart(findings: Findings) -> Chart | None:
     steps = findings.parameter_steps[:MOST_STEPS]
     if not steps or len(findings.programs.problems) > 2 * MOST_PROBLEMS:
         return None
-    rows = [row for step_effect in steps for row in _step_rows(findings.programs, step_effect)]
-    table = pd.DataFrame(rows, columns=_COLUMNS)
+    panels = dict(_step_panel(findings.programs, step_effect) for step_effect in steps)
     metric = findings.numbers.primary.label
     reading = (
         "Only variants that differ in nothing else are compared; bars are 95\u202f% intervals."
@@ -102,7 +104,7 @@ def steps_chart(findings: Findings) -> Chart | None:
     if left_out:
         reading += f" {left_out} more steps stand below."
     figure = ratio_rows.interval_panels(
-        table, f"{metric} after the step \u00f7 before it", same_rows=True
+        panels, f"{metric} after the step \u00f7 before it", same_rows=True
     )
     return make_chart("first", f"{metric} after each step by problem", reading, figure)
 
@@ -114,44 +116,41 @@ def contrasts_chart(findings: Findings) -> Chart | None:
     if not differences or most > 2 * MOST_PROBLEMS:
         return None
     steps = findings.parameter_steps[: max(MOST_STEPS - len(differences), 0)]
-    rows = [row for contrast in differences for row in _contrast_rows(findings.programs, contrast)]
-    rows += [row for effect in steps for row in _step_rows(findings.programs, effect)]
+    panels = dict(_contrast_panel(findings.programs, contrast) for contrast in differences)
+    panels |= dict(_step_panel(findings.programs, effect) for effect in steps)
     metric = findings.numbers.primary.label
     reading = "The best of each problem is compared with that of the problem that differs in this."
     if steps:
         reading += " Variants that differ in a flag have 95\u202f% intervals."
-    table = pd.DataFrame(rows, columns=_COLUMNS)
-    figure = ratio_rows.interval_panels(table, f"{metric} after the step \u00f7 before it")
+    figure = ratio_rows.interval_panels(panels, f"{metric} after the step \u00f7 before it")
     return make_chart("first", f"What {differences[0].step.parameter} changes", reading, figure)
 
 
-def _contrast_rows(programs: Programs, contrast: Contrast) -> list[tuple[object, ...]]:
-    panel = f"{step_name(contrast.step)}: {numbers.ratio(contrast.ratio)}"
+def _contrast_panel(programs: Programs, contrast: Contrast) -> tuple[str, list[Mark]]:
+    title = f"{step_name(contrast.step)}: {numbers.ratio(contrast.ratio)}"
     keys = [key for key in varying(programs.problems) if key != contrast.step.parameter]
-    return [
-        (
-            panel,
+    return title, [
+        Mark(
             ", ".join(f"{key}={problem.params.get(key)}" for key in keys) or problem.name,
-            *(ratio, math.nan, math.nan),
-            numbers.ratio(ratio),
-            *_NO_VARIANT,
+            ratio,
+            text=numbers.ratio(ratio),
+            role="ink",
         )
         for problem, ratio in contrast.ratios
     ]
 
 
-def _step_rows(programs: Programs, step_effect: StepEffect) -> list[tuple[object, ...]]:
+def _step_panel(programs: Programs, step_effect: StepEffect) -> tuple[str, list[Mark]]:
     mean = numbers.ratio(step_effect.overall.ratio)
     verdicts = counted(step_effect.verdicts)
-    panel = ", ".join(filter(None, (f"{step_name(step_effect.step)}: {mean}", verdicts)))
+    title = ", ".join(filter(None, (f"{step_name(step_effect.step)}: {mean}", verdicts)))
     triples = zip(programs.problems, step_effect.effects, step_effect.verdicts, strict=True)
-    return [
-        (
-            panel,
+    return title, [
+        Mark(
             problem.name,
             *(effect.ratio, effect.low, effect.high),
             ratio_and_symbol(effect.ratio, [pair]),
-            *_NO_VARIANT,
+            "ink",
         )
         for problem, effect, pair in triples
         if effect.pairs
@@ -162,14 +161,13 @@ def _step_rows(programs: Programs, step_effect: StepEffect) -> list[tuple[object
 
 
 MOST_STRIPS = 16
-_STRIP_COLUMNS = ["row", "ratio", "role", "mark", "cell"]
 
 
 def configurations_chart(findings: Findings, chart_id: str = "first") -> Chart | None:
     """Ratio of every configuration at each problem; None without a correct result."""
     problems = _shown(findings.ranking)
-    dots, references = strip_tables(findings, problems)
-    if dots.empty:
+    dots, references = strip_marks(findings, problems)
+    if not dots:
         return None
     metric = findings.numbers.primary
     against = (
@@ -185,7 +183,7 @@ def configurations_chart(findings: Findings, chart_id: str = "first") -> Chart |
         dots,
         references,
         [_row_text(findings, problem) for problem in problems],
-        _entries(findings.ranking, dots, references),
+        _entries(dots, references),
         f"{metric.label} \u00f7 {against}",
     )
     title = f"{metric.label} of every configuration by problem"
@@ -203,30 +201,18 @@ def _shown(ranking: Ranking) -> tuple[Problem, ...]:
     return tuple(problem for problem in with_winner if problem in longest)
 
 
-def strip_tables(
-    findings: Findings, problems: Sequence[Problem]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows for `ratio_rows.strip`: dots of rivals, and lines of references."""
-    dots: list[tuple[float | str, ...]] = []
-    references: list[tuple[float | str, ...]] = []
+def strip_marks(findings: Findings, problems: Sequence[Problem]) -> tuple[list[Mark], list[Mark]]:
+    """Marks for `ratio_rows.strip`: dots of rivals, and lines of references."""
+    programs = findings.programs
+    dots: list[Mark] = []
+    references: list[Mark] = []
     for row, problem in enumerate(problems):
-        for variant in findings.programs.variants:
-            cell = findings.programs.by_place.get((variant.id, problem.id))
-            if cell is None or not findings.programs.correct(cell):
-                continue
-            ratio = heat_ratio(findings, cell)[0]
-            values = (
-                row,
-                ratio,
-                findings.ranking.role(variant),
-                findings.programs.marks[variant.id],
-            )
-            if ratio > 0:
-                rows = references if variant.id in findings.programs.references else dots
-                rows.append((*values, findings.programs.cell_numbers[cell.id]))
-    return pd.DataFrame(dots, columns=_STRIP_COLUMNS), pd.DataFrame(
-        references, columns=_STRIP_COLUMNS
-    )
+        for variant in programs.variants:
+            cell = programs.by_place.get((variant.id, problem.id))
+            if cell and programs.correct(cell) and heat_ratio(findings, cell)[0] > 0:
+                marks = references if variant.id in programs.references else dots
+                marks.append(_mark(findings, cell, row))
+    return dots, references
 
 
 def _row_text(findings: Findings, problem: Problem) -> RowText:
@@ -234,18 +220,18 @@ def _row_text(findings: Findings, problem: Problem) -> RowText:
     return problem.name, numbers.show(value.median, findings.numbers.primary.unit)
 
 
-def _entries(ranking: Ranking, dots: pd.DataFrame, references: pd.DataFrame) -> tuple[Handle, ...]:
+def _entries(dots: Sequence[Mark], references: Sequence[Mark]) -> tuple[Handle, ...]:
     """Legend: the named configurations, all others, then the references."""
 
-    def named(table: pd.DataFrame) -> list[tuple[str, str]]:
-        marks = table[table["role"] != "other"]["mark"].unique()
-        variants = [ranking.programs.variants[int(mark)] for mark in sorted(marks)]
-        return [(shorten(variant.label), colour_of(ranking.role(variant))) for variant in variants]
+    def named(marks: Sequence[Mark]) -> list[tuple[str, str]]:
+        of_variants = {mark.variant: mark for mark in marks if mark.role != "other"}
+        in_order = (of_variants[variant] for variant in sorted(of_variants))
+        return [(shorten(mark.name), mark.colour) for mark in in_order]
 
-    others = dots[dots["role"] == "other"]["mark"].nunique()
+    others = len({mark.variant for mark in dots if mark.role == "other"})
     return (
         *(symbol_handle(*entry) for entry in named(dots)),
-        *([symbol_handle(f"{others} others", colour_of("other"))] if others else []),
+        *([symbol_handle(f"{others} others", palette.OTHER)] if others else []),
         *(reference_handle(*entry) for entry in named(references)),
     )
 
@@ -254,13 +240,8 @@ def _entries(ranking: Ranking, dots: pd.DataFrame, references: pd.DataFrame) -> 
 
 
 MOST_CELLS = 18
-_LOOKS = (
-    (palette.SERIES[0], "o"),
-    (palette.SERIES[1], "s"),
-    (palette.SERIES[2], "D"),
-    (palette.MUTED, "^"),
-)
-"""Colour and marker of each timer; those of variants are others."""
+_LOOKS = (("series-1", "o"), ("series-2", "s"), ("series-3", "D"), ("muted", "^"))
+"""Role, for its colour, and marker of each timer; those of variants are others."""
 
 
 def timers_chart(programs: Programs, timers: TimerComparison) -> Chart:
@@ -272,18 +253,14 @@ def timers_chart(programs: Programs, timers: TimerComparison) -> Chart:
     collectors = timers.collectors[: len(_LOOKS)]
     looks = dict(zip(collectors, _LOOKS, strict=False))
     cells = {cell.id: cell for cell in programs.cells}
-    rows = [
-        (
-            places[row["cell"]],
-            row["ratio"],
-            *looks[row["collector"]],
-            programs.marks[cells[row["cell"]].variant.id],
-            programs.cell_numbers[row["cell"]],
-        )
-        for row in medians.to_dict("records")
-        if row["cell"] in places and row["collector"] in looks
-    ]
-    table = pd.DataFrame(rows, columns=["row", "ratio", "colour", "marker", "mark", "cell"])
+    marks: dict[str, list[Mark]] = {}
+    for row in medians.to_dict("records"):
+        if row["cell"] in places and row["collector"] in looks:
+            role, kind = looks[row["collector"]]
+            variant = programs.marks[cells[row["cell"]].variant.id]
+            number, place = programs.cell_numbers[row["cell"]], places[row["cell"]]
+            mark = Mark("", row["ratio"], role=role, variant=variant, cell=number, place=place)
+            marks.setdefault(kind, []).append(mark)
     reference = timers.title(timers.reference)
     texts = [
         (
@@ -297,9 +274,12 @@ def timers_chart(programs: Programs, timers: TimerComparison) -> Chart:
     if left_out:
         reading += f" {left_out} longer ones stand in the tables only."
     figure = ratio_rows.timer_ratios(
-        table,
+        marks,
         texts,
-        [symbol_handle(timers.title(timer), *looks[timer]) for timer in collectors],
+        [
+            symbol_handle(timers.title(timer), colour_of(role), kind)
+            for timer, (role, kind) in looks.items()
+        ],
         f"time by each timer \u00f7 time by {reference}",
     )
     return make_chart("first", f"Ratio of each timer to {reference}", reading, figure)

@@ -26,7 +26,7 @@ from profiler.render.kinds.ratios import (
 )
 from profiler.render.searches import course_chart
 from profiler.render.tables import heats
-from profiler.render.tables.effects import effect_heat, parameter_effects, problem_effect_table
+from profiler.render.tables.effects import effect_heat, parameter_effects, problem_effect_marks
 from profiler.render.tables.heats import moved_table
 from profiler.render.tables.rows import (
     Column,
@@ -167,9 +167,8 @@ def _effect_chart(numbers: CellNumbers, number: int, step_effect: StepEffect) ->
         "block. Dot: geometric mean of the pairs. Bar: its 95\u202f% interval, where it is seen."
     )
     problems = numbers.programs.problems
-    figure = figures.dots(
-        problem_effect_table(problems, step_effect), f"{metric}, after \u00f7 before", ink=True
-    )
+    marks = problem_effect_marks(problems, step_effect)
+    figure = figures.dots(marks, f"{metric}, after \u00f7 before", effects=True)
     rows = zip(problems, step_effect.effects, step_effect.verdicts, strict=True)
     table = SmallTable.of(title, "problem", _EFFECT_COLUMNS, rows, lambda row: Row(row[0].name))
     return make_chart(f"ablation-{number}", title, reading, figure, table=table)

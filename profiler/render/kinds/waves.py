@@ -13,7 +13,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
 from profiler.findings.programs import Programs
 from profiler.render.console.terminal import TextTable
-from profiler.render.figures import palette, svg
+from profiler.render.figures import palette
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
@@ -30,6 +30,7 @@ from profiler.render.figures.axes import (
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
 from profiler.render.figures.drawing import (
     Drawing,
+    Mark,
     circle,
     dashed,
     fill_style,
@@ -37,7 +38,6 @@ from profiler.render.figures.drawing import (
     line_style,
     text_style,
 )
-from profiler.render.figures.palette import colour_of
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable, text_column
 from profiler.render.words import answer, numbers
@@ -280,9 +280,10 @@ def _dressed(
 
 
 def _draw_grids(axes: Axes, rows: pd.DataFrame, points: list[tuple[float, float]]) -> None:
-    colour = colour_of(str(rows["role"].iloc[0]))
-    axes.drawing.path(points, line_style(colour, 1.2))
-    axes.drawing.dots(_DOT, points, [colour] * len(points), map(svg.mark, rows["mark"]))
+    looks = rows[["role", "mark"]].itertuples(index=False)
+    marks = [Mark("", math.nan, role=role, variant=number) for role, number in looks]
+    axes.drawing.path(points, line_style(marks[0].colour, 1.2))
+    axes.drawing.dots(_DOT, points, marks)
 
 
 def _draw_legend(drawing: Drawing, measured: str, ideal: str) -> None:

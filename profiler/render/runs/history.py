@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import numpy as np
-import numpy.typing as npt
-import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from profiler.comparison.changes import CellChange
 from profiler.comparison.compare import RunComparison
 from profiler.model import Verdict
-from profiler.render.figures import palette, svg
+from profiler.render.figures import palette
 from profiler.render.figures.axes import (
     Axes,
     Handle,
@@ -24,11 +22,13 @@ from profiler.render.figures.axes import (
     linear_ticks,
     panel_axes,
     places,
+    points_of,
     symbol_handle,
 )
 from profiler.render.figures.drawing import (
     PANEL_COLUMNS,
     Drawing,
+    Mark,
     circle,
     line_style,
     marker,
@@ -44,8 +44,12 @@ MOST_PANELS = 12
 MOST_ROWS = 1000
 _PANELS_OF_VARIANT = 2
 _TITLE = 40
-_COLOURS = {Verdict.FASTER: palette.BEST, Verdict.SLOWER: palette.BASELINE}
-_SHAPES = {Verdict.FASTER: "v", Verdict.SLOWER: "^"}
+VERDICT_ROLES: Mapping[Verdict | None, str] = {
+    Verdict.FASTER: "best",
+    Verdict.SLOWER: "baseline",
+}
+"""Roles in figures of cells that changed: blue and orange."""
+_SHAPES = {"baseline": "^", "best": "v"}
 _TRIANGLE = 6.63
 
 
@@ -142,26 +146,25 @@ def _in_run(comparison: RunComparison, run: int, cell: str) -> tuple[Datum, Datu
     )
 
 
-def history_table(comparison: RunComparison, names: Names) -> pd.DataFrame:
-    """Rows for `history_figure`: `title mark run value low high verdict` of the most moved cells.
+def history_marks(comparison: RunComparison, names: Names) -> dict[str, list[Mark]]:
+    """Durations in ns of the most moved cells, for `history_figure`, by the title of their panel.
 
-    Durations in ns; `verdict` is that of the step to this run, None without one.
+    The role of a mark is that of the verdict on the step to its run.
     """
-    rows = [
-        {
-            "title": f"{names.variant(cell)}\n{names.problem(cell)}",
-            "mark": names.mark(cell),
-            "run": run,
-            "value": times.median_ns,
-            "low": times.low_ns,
-            "high": times.high_ns,
-            "verdict": change.verdict if (change := _change_to(comparison, cell, run)) else None,
-        }
+    return {
+        f"{names.variant(cell)}\n{names.problem(cell)}": [
+            Mark(
+                "",
+                *(times.median_ns, times.low_ns, times.high_ns),
+                role=VERDICT_ROLES.get(change.verdict if change else None, "other"),
+                variant=names.mark(cell),
+                place=run,
+            )
+            for run, times in comparison.history[cell].items()
+            for change in [_change_to(comparison, cell, run)]
+        ]
         for cell in _varied(comparison.most_moved, names)[:MOST_PANELS]
-        for run, times in comparison.history[cell].items()
-    ]
-    columns = ["title", "mark", "run", "value", "low", "high", "verdict"]
-    return pd.DataFrame(rows, columns=columns).astype({"verdict": object})
+    }
 
 
 def _varied(cells: Sequence[str], names: Names) -> list[str]:
@@ -175,57 +178,60 @@ def _varied(cells: Sequence[str], names: Names) -> list[str]:
 
 
 def history_figure(
-    table: pd.DataFrame, ticks: Sequence[str], *, unit: str | None = "ns"
+    panels: Mapping[str, Sequence[Mark]], ticks: Sequence[str], *, unit: str | None = "ns"
 ) -> Drawing:
     """A panel for each cell: its number in each run with its interval; `ticks` name the runs.
 
-    A triangle stands where the step to a run is SLOWER (up) or FASTER (down). Without a unit the
-    numbers are followed closely: scales do not begin at 0.
+    The place of a mark is the number of its run. A triangle stands where the step to a run is
+    SLOWER (up) or FASTER (down). Without a unit the numbers are followed closely: scales do not
+    begin at 0.
     """
-    panels = dict(list(table.groupby("title", sort=False)))
     drawing, grid = panel_axes(len(panels))
-    for index, (axes, (title, rows)) in enumerate(zip(grid, panels.items(), strict=True)):
+    for index, (axes, (title, marks)) in enumerate(zip(grid, panels.items(), strict=True)):
         across = axes.across((-0.4, len(ticks) - 0.6))
         is_lowest = index + PANEL_COLUMNS >= len(panels)
         runs = Ticks(range(len(ticks)), ticks if is_lowest else [""] * len(ticks))
         axes.grid_across(across, runs, lines=False)
-        _draw_panel(axes, across, rows, unit)
-        axes.title("\n".join(shorten(line, _TITLE) for line in str(title).split("\n")))
-    names = {Verdict.SLOWER: "step is slower", Verdict.FASTER: "step is faster"}
+        _draw_panel(axes, across, marks, unit)
+        axes.title("\n".join(shorten(line, _TITLE) for line in title.split("\n")))
     handles = [
-        symbol_handle(name, _COLOURS[verdict], _SHAPES[verdict]) for verdict, name in names.items()
+        symbol_handle("step is slower", palette.BASELINE, _SHAPES["baseline"]),
+        symbol_handle("step is faster", palette.BEST, _SHAPES["best"]),
     ]
     none = Handle("no such verdict", line_style(palette.MUTED, 1.5), (circle(2.0), palette.MUTED))
     legend(drawing, [*handles, none])
     return drawing
 
 
-def _limits(shown: npt.NDArray[np.float64], *, from_zero: bool) -> tuple[float, float]:
+def _limits(marks: Sequence[Mark], *, from_zero: bool) -> tuple[float, float]:
     """Ends of the upward axis of a panel, with room above."""
-    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    ends = [end for mark in marks for end in (mark.value, mark.low, mark.high)]
+    low, high = min(filter(math.isfinite, ends)), max(filter(math.isfinite, ends))
     if from_zero:
         return 0.0, high * 1.12
     room = 0.15 * (high - low) or 0.01 * abs(high) or 1.0
     return low - room, high + room
 
 
-def _draw_panel(axes: Axes, across: Scale, rows: pd.DataFrame, of: str | None) -> None:
-    divisor, unit = (1.0, "") if of is None else numbers.scale(float(rows["value"].max()), of)
-    value, low, high = (rows[name].to_numpy(float) / divisor for name in ("value", "low", "high"))
-    upwards = axes.upwards(_limits(np.concatenate([value, low, high]), from_zero=of is not None))
+def _draw_panel(axes: Axes, across: Scale, marks: Sequence[Mark], of: str | None) -> None:
+    largest = max(mark.value for mark in marks)
+    divisor, unit = (1.0, "") if of is None else numbers.scale(largest, of)
+    scaled = [mark.divided_by(divisor) for mark in marks]
+    upwards = axes.upwards(_limits(scaled, from_zero=of is not None))
     axes.grid_upwards(upwards, linear_ticks(upwards, MaxNLocator(4)), unit)
-    points = places(rows["run"], value, (across, upwards))
-    group = axes.drawing.group(id=svg.mark(int(rows["mark"].iloc[0])))
+    scales = (across, upwards)
+    points = points_of(scaled, scales)
+    group = axes.drawing.group(id=marks[0].id)
     axes.drawing.path(points, line_style(palette.MUTED, 1.3), group)
     for at in points:
         axes.drawing.symbol(circle(1.75), at, symbol_style(palette.MUTED), group)
-    for run, *ends in zip(rows["run"], low, high, strict=True):
-        if np.isfinite(ends).all():
-            span = [(across.at(run), upwards.at(float(end))) for end in ends]
+    for mark in scaled:
+        span = places([mark.place] * 2, [mark.low, mark.high], scales)
+        if len(span) == 2:
             axes.drawing.path(span, line_style(palette.MUTED, 1.6, "stroke-opacity: 0.6"))
-    for run, height, verdict in zip(rows["run"], value, rows["verdict"], strict=True):
-        if verdict in _COLOURS:
-            at = (across.at(run), upwards.at(float(height)))
-            outline = marker(_SHAPES[verdict], _TRIANGLE)
-            axes.drawing.symbol(outline, at, symbol_style(_COLOURS[verdict]))
+    for mark in scaled:
+        if mark.role in _SHAPES:
+            at = (across.at(mark.place), upwards.at(mark.value))
+            outline = marker(_SHAPES[mark.role], _TRIANGLE)
+            axes.drawing.symbol(outline, at, symbol_style(mark.colour))
     axes.spines()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-import pandas as pd
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -23,9 +22,16 @@ from profiler.render.console.terminal import Paragraph, plain
 from profiler.render.figures import palette
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.drawing import Mark
 from profiler.render.html import notice_rows, render
 from profiler.render.runs.heats import grid_parts, grid_sentences, machine_label, variant_heat
-from profiler.render.runs.history import durations_table, history_figure, history_table, runs_table
+from profiler.render.runs.history import (
+    VERDICT_ROLES,
+    durations_table,
+    history_figure,
+    history_marks,
+    runs_table,
+)
 from profiler.render.runs.rows import (
     PROGRAM_WORDS,
     Names,
@@ -109,10 +115,6 @@ def _called(cell: str, names: Names) -> str:
 # ---- figures -------------------------------------------------------------------------------------
 
 
-_ROLES: Mapping[Verdict | None, str] = {Verdict.FASTER: "best", Verdict.SLOWER: "baseline"}
-"""Roles of figures: blue and orange."""
-
-
 def _changed(step: RunStep, names: Names) -> Chart | None:
     """Cells that changed most with their intervals: those with a verdict first."""
     measured = [
@@ -126,31 +128,30 @@ def _changed(step: RunStep, names: Names) -> Chart | None:
         measured, key=lambda change: (not change.decided, -abs(math.log(change.ratio)))
     )
     shown = sorted(by_change[:MOST_DOTS], key=lambda change: -change.ratio)
-    table = pd.DataFrame(
-        {
-            "name": [_called(change.cell.id, names) for change in shown],
-            "ratio": [change.ratio for change in shown],
-            "low": [change.ratio_low for change in shown],
-            "high": [change.ratio_high for change in shown],
-            "role": [_ROLES.get(change.verdict, "other") for change in shown],
-            "mark": [names.mark(change.cell.id) for change in shown],
-        }
-    )
+    marks = [
+        Mark(
+            _called(change.cell.id, names),
+            *(change.ratio, change.ratio_low, change.ratio_high),
+            role=VERDICT_ROLES.get(change.verdict, "other"),
+            variant=names.mark(change.cell.id),
+        )
+        for change in shown
+    ]
     quantity = "Duration" if step.control is None else "Duration relative to the baseline"
     reading = "Bars: 95\u202f% intervals."
     if step.refused is None:
         reading = f"Orange: slower, blue: faster, grey: neither. {reading}"
     if len(measured) > MOST_DOTS:
         reading += f" {len(measured) - MOST_DOTS} more in the table."
-    figure = figures.dots(table, f"{quantity}, {ratio_words(step)}", palette.MUTED)
+    figure = figures.dots(marks, f"{quantity}, {ratio_words(step)}", palette.MUTED)
     return make_chart("first", "Cells that changed most", reading, figure)
 
 
 def _history_chart(comparison: RunComparison, names: Names) -> Chart | None:
     if len(comparison.runs) <= 2:
         return None
-    table = history_table(comparison, names)
-    if table.empty:
+    panels = history_marks(comparison, names)
+    if not panels:
         return None
     ticks = [str(number + 1) for number in range(len(comparison.runs))]
     reading = (
@@ -158,7 +159,7 @@ def _history_chart(comparison: RunComparison, names: Names) -> Chart | None:
         "(numbers as in the table of runs), with its 95\u202f% interval. Steps are judged by the "
         "ratio to the baseline, not by the duration that is drawn."
     )
-    return make_chart("history", "Duration over the runs", reading, history_figure(table, ticks))
+    return make_chart("history", "Duration over the runs", reading, history_figure(panels, ticks))
 
 
 # ---- the first lines: what became slower or faster, judged by what -------------------------------

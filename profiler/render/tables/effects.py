@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
-
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Effect, StepEffect
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import Problem
 from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.drawing import Mark
 from profiler.render.figures.version_figures import dots
 from profiler.render.tables.heats import Heat, RatioScale, scale_of
 from profiler.render.tables.rows import Datum, Row, counts_datum
@@ -106,45 +105,29 @@ def _chart(numbers: CellNumbers, step_effects: Sequence[StepEffect]) -> Chart:
         f"{metric} after ÷ before, of variants that differ in this parameter only. Dot: geometric "
         "mean. Bar: from the lowest to the highest pair at any problem."
     )
-    table = effect_table(step_effects[:MOST_STEPS])
     label = f"{metric}, after \u00f7 before"
-    drawing = dots(table, label, ink=True)
+    drawing = dots(list(map(_mark, step_effects[:MOST_STEPS])), label, effects=True)
     return make_chart("effects", f"{metric} after a step of one parameter", reading, drawing)
 
 
-def effect_table(step_effects: Sequence[StepEffect]) -> pd.DataFrame:
-    """Rows for `version_figures.dots`: each step over all problems."""
-    wholes = [
-        (step_effect.step, step_effect.effects, step_effect.overall) for step_effect in step_effects
+def _mark(step_effect: StepEffect) -> Mark:
+    """A step over all problems."""
+    overall = step_effect.overall
+    text = f"{numbers.ratio(overall.ratio)}  ({_pairs(step_effect.effects)})"
+    name = step_name(step_effect.step)
+    return Mark(name, overall.ratio, overall.smallest, overall.largest, text, "ink")
+
+
+def problem_effect_marks(problems: Sequence[Problem], step_effect: StepEffect) -> list[Mark]:
+    """One step at each problem, with its interval."""
+    triples = zip(problems, step_effect.effects, step_effect.verdicts, strict=True)
+    return [
+        Mark(
+            shorten(problem.name),
+            *(effect.ratio, effect.low, effect.high),
+            f"{numbers.ratio(effect.ratio)}  {word_of(pair)}".rstrip(),
+            "ink",
+        )
+        for problem, effect, pair in triples
+        if effect.pairs
     ]
-    return pd.DataFrame(
-        [
-            {
-                "name": step_name(step),
-                "ratio": overall.ratio,
-                "low": overall.smallest,
-                "high": overall.largest,
-                "text": f"{numbers.ratio(overall.ratio)}  ({_pairs(row)})",
-            }
-            for step, row, overall in wholes
-        ]
-    )
-
-
-def problem_effect_table(problems: Sequence[Problem], step_effect: StepEffect) -> pd.DataFrame:
-    """Rows for `version_figures.dots`: one step at each problem, with its interval."""
-    return pd.DataFrame(
-        [
-            {
-                "name": shorten(problem.name),
-                "ratio": effect.ratio,
-                "low": effect.low,
-                "high": effect.high,
-                "text": f"{numbers.ratio(effect.ratio)}  {word_of(pair)}".rstrip(),
-            }
-            for problem, effect, pair in zip(
-                problems, step_effect.effects, step_effect.verdicts, strict=True
-            )
-            if effect.pairs
-        ]
-    )

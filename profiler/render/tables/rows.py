@@ -170,11 +170,6 @@ def frame_text(head: str, key: str, hint: str = "") -> Column[FrameRow]:
     return text_column(head, text, hint)
 
 
-def frame_times(key: str, without: str) -> Column[FrameRow]:
-    """A column of ratios, called as it is in the frame; `without`: why there is none."""
-    return Column(key, lambda row: Datum.times(row[key], without))
-
-
 def frame_table(  # noqa: PLR0913 - what a table is
     caption: str,
     first: str,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
-
 from profiler.findings.counters import (
     STILL_UNDER,
     TIME_AGAIN,
@@ -93,13 +91,8 @@ def why(findings: Findings) -> dict[str, Any] | None:
 
 
 def _pair_bars(pairs: Sequence[CounterPair], names: tuple[str, str]) -> Drawing:
-    return figures.pairs(pair_table(pairs), Axis("", pairs[0].metric.unit), names)
-
-
-def pair_table(pairs: Sequence[CounterPair]) -> pd.DataFrame:
-    """Rows for `version_figures.pairs`; NaN where a value is missing."""
     rows = [(pair.metric.label, pair.best, pair.baseline) for pair in pairs]
-    return pd.DataFrame(rows, columns=["name", "best", "baseline"])
+    return figures.pairs(rows, Axis("", pairs[0].metric.unit), names)
 
 
 def _most_moved(findings: Findings, problem: Problem) -> list[CounterPair]:

@@ -10,7 +10,7 @@ from synthetic_report import HOSTILE_NAME, without
 
 from profiler.findings.find import find
 from profiler.render.kinds.versions import autotune_view
-from profiler.render.tables.effects import effect_table, parameter_effects
+from profiler.render.tables.effects import parameter_effects
 from profiler.render.tables.slowdowns import (
     single_choice_table,
     slowdown_heats,
@@ -112,7 +112,6 @@ def test_nothing_to_pair_is_no_section(report):
     cells = [cell for cell in report.plan.cells if cell.variant.id == "torch"]
     alone = without(report, plan=dataclasses.replace(report.plan, cells=tuple(cells)))
     assert parameter_effects(find(without(alone, kind="autotune"))) is None
-    assert effect_table([]).empty
 
 
 def test_the_page_has_its_sections(tuned, page_of):

@@ -13,8 +13,7 @@ from run_pairs import Pair
 from scaled_runs import change_json
 from test_render_browser import opened
 
-from profiler.model import Verdict
-from profiler.render.runs.history import MOST_PANELS, durations_table, history_table, runs_table
+from profiler.render.runs.history import MOST_PANELS, durations_table, history_marks, runs_table
 from profiler.render.runs.page import cards, comparison_tables, render_comparison, sentences
 from profiler.render.runs.rows import Names, change_table
 
@@ -240,13 +239,12 @@ def test_a_history_lists_the_cells_that_moved_first(history):
 
 
 def test_the_figure_is_given_each_run_and_each_verdict(history):
-    table = history_table(history, Names.of(history))
-    assert table["title"].nunique() <= MOST_PANELS
-    slow = table[table["title"].str.startswith("slow\n")]
-    assert set(slow["run"]) == {0, 1, 2}
-    assert set(slow.loc[slow["run"] > 0, "verdict"]) == {Verdict.SLOWER}
-    assert slow.loc[slow["run"] == 0, "verdict"].isna().all()
-    assert (slow["low"] <= slow["high"]).all()
+    panels = history_marks(history, Names.of(history))
+    assert len(panels) <= MOST_PANELS
+    slow = [mark for title, marks in panels.items() if title.startswith("slow\n") for mark in marks]
+    roles = {(mark.place, mark.role) for mark in slow}
+    assert roles == {(0, "other"), (1, "baseline"), (2, "baseline")}, "orange where it is SLOWER"
+    assert all(mark.low <= mark.high for mark in slow)
 
 
 def test_a_run_without_a_cell_leaves_a_gap(pair):

@@ -4,7 +4,6 @@ import math
 import re
 
 import lxml.etree
-import pandas as pd
 import pytest
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
@@ -13,7 +12,7 @@ from profiler.metrics.queries import label
 from profiler.model import Problem
 from profiler.render.figures import charts, svg
 from profiler.render.figures import version_figures as figures
-from profiler.render.figures.drawing import Axis, text_size
+from profiler.render.figures.drawing import Axis, Mark, text_size
 from profiler.render.words.names import shorten
 
 
@@ -21,21 +20,15 @@ def parsed(text):
     return lxml.etree.fromstring(text)
 
 
-def bars_of(**changes):
-    rows = {
-        "name": ["a", "b", "c"],
-        "value": [1e6, 2e6, math.nan],
-        "low": [0.9e6, math.nan, math.nan],
-        "high": [1.1e6, math.nan, math.nan],
-        "text": ["1 ms", "2 ms", "crashed"],
-        "role": ["best", "baseline", "other"],
-        "mark": [3, 0, 7],
-    }
-    return pd.DataFrame(rows | changes)
+MARKS = (
+    Mark("a", 1e6, 0.9e6, 1.1e6, "1 ms", "best", 3),
+    Mark("b", 2e6, text="2 ms", role="baseline", variant=0),
+    Mark("c", math.nan, text="crashed", variant=7),
+)
 
 
-def draw(table, prefix="f"):
-    figure = figures.bars(table, Axis("Duration", "ns"))
+def draw(marks, prefix="f"):
+    figure = figures.bars(marks, Axis("Duration", "ns"))
     return parsed(svg.to_svg(figure, prefix, "Bars", "What they show"))
 
 
@@ -49,37 +42,33 @@ def texts(drawing):
 
 
 def test_bars_carry_names_values_reasons_and_a_unit():
-    drawing = draw(bars_of())
+    drawing = draw(MARKS)
     for text in ("a", "b", "c", "1 ms", "2 ms", "crashed", "Duration (ms)"):
         assert text in texts(drawing)
     assert marked(drawing) == ["3", "0", "7"]
 
 
 def test_bars_of_nothing_but_failures():
-    nothing = [math.nan] * 3
-    assert "crashed" in texts(draw(bars_of(value=nothing, low=nothing, high=nothing)))
+    nothing = [mark.divided_by(math.nan) for mark in MARKS]
+    assert "crashed" in texts(draw(nothing))
 
 
 def test_text_is_text_and_hostile_names_stay_text():
     hostile = '<script>"$x$" & id="f-1" --></svg>'
-    drawing = draw(bars_of(name=[hostile, "b", "c"]))
+    drawing = draw([MARKS[0]._replace(name=hostile), *MARKS[1:]])
     assert hostile in texts(drawing)
     assert not list(drawing.iter("script"))
 
 
 def draw_lines(prefix="f"):
-    table = pd.DataFrame(
-        [
-            {"panel": panel, "name": name, "role": role, "mark": mark, "x": x, "value": x * 10.0}
-            for panel in ("p1", "p2")
-            for mark, (name, role) in enumerate(
-                [("a", "best"), ("b", "baseline"), ("c", "other"), ("d", "other")]
-            )
-            for x in (1024, 4096, 16384)
-        ]
-    )
-    table.loc[0, "value"] = math.nan
-    figure = figures.lines(table, "columns", Axis("Duration", "ns"))
+    roles = [("a", "best"), ("b", "baseline"), ("c", "other"), ("d", "other")]
+    marks = [
+        Mark(name, x * 10.0, role=role, variant=variant, place=x)
+        for variant, (name, role) in enumerate(roles)
+        for x in (1024, 4096, 16384)
+    ]
+    panels = {"p1": [marks[0]._replace(value=math.nan), *marks[1:]], "p2": marks}
+    figure = figures.lines(panels, "columns", Axis("Duration", "ns"))
     return parsed(svg.to_svg(figure, prefix, "l", "d"))
 
 
@@ -108,23 +97,16 @@ def test_styles_are_classes_whose_rules_come_with_the_figure():
 
 
 def test_svg_is_the_same_every_time():
-    one, two = (svg.to_svg(figures.bars(bars_of(), Axis("D", "ns")), "f", "l", "d") for _ in "12")
+    one, two = (svg.to_svg(figures.bars(MARKS, Axis("D", "ns")), "f", "l", "d") for _ in "12")
     assert one == two
 
 
 def test_dots_mark_every_variant_and_the_baseline_line():
-    table = pd.DataFrame(
-        {
-            "name": ["a", "b"],
-            "ratio": [0.62, 1.0],
-            "low": [0.61, math.nan],
-            "high": [0.63, math.nan],
-            "text": ["0.620\u00d7 \u25bc", "1.000\u00d7"],
-            "role": ["best", "baseline"],
-            "mark": [4, 0],
-        }
-    )
-    drawing = parsed(svg.to_svg(figures.dots(table, "ratio"), "f", "l", "d"))
+    marks = [
+        Mark("a", 0.62, 0.61, 0.63, "0.620\u00d7 \u25bc", "best", 4),
+        Mark("b", 1.0, text="1.000\u00d7", role="baseline", variant=0),
+    ]
+    drawing = parsed(svg.to_svg(figures.dots(marks, "ratio"), "f", "l", "d"))
     assert marked(drawing) == ["4", "0"]
     assert "0.620\u00d7 \u25bc" in texts(drawing)
 
@@ -143,23 +125,24 @@ def test_long_names_keep_both_ends():
     assert shorten("short") == "short"
 
 
-def test_bar_table_puts_failures_last_with_their_reason(findings):
+def test_bars_of_a_problem_put_failures_last_with_their_reason(findings):
     problem = findings.ranking.largest_problem
     assert problem is not None
-    table, left_out = charts.bar_table(findings, label("duration_ns"), problem)
+    marks, left_out = charts.bar_marks(findings, label("duration_ns"), problem)
     assert left_out == 0
-    known = table["value"].dropna()
-    assert known.is_monotonic_increasing
-    assert table["value"].isna().tolist() == [False] * len(known) + [True] * 2
-    assert set(table["text"].tail(2)) == {"compile failed", "wrong result"}
+    known = [mark.value for mark in marks[:-2]]
+    assert known == sorted(known)
+    assert all(math.isnan(mark.value) for mark in marks[-2:])
+    assert {mark.text for mark in marks[-2:]} == {"compile failed", "wrong result"}
 
 
 def test_a_far_longer_bar_is_cut_and_says_so(findings):
-    values = pd.Series([1.0, 1.1, 1.2, 1.3, 40.0])
+    values = [1.0, 1.1, 1.2, 1.3, 40.0]
     assert charts._limit(values) == pytest.approx(2.5 * 1.3)
     assert charts._limit(values[:4]) == math.inf
-    assert charts._limit(pd.Series([math.nan])) == math.inf
-    figure = figures.bars(bars_of(value=[1e6, 9e6, math.nan]), Axis("D", "ns"), 3e6)
+    assert charts._limit([math.nan]) == math.inf
+    marks = [MARKS[0], MARKS[1]._replace(value=9e6), MARKS[2]]
+    figure = figures.bars(marks, Axis("D", "ns"), 3e6)
     drawing = parsed(svg.to_svg(figure, "f", "l", "d"))
     assert "\u25b8 2 ms" in texts(drawing)
     assert "1 ms" in texts(drawing)
@@ -169,20 +152,21 @@ def test_a_far_longer_bar_is_cut_and_says_so(findings):
 def test_metrics_without_direction_go_by_value(findings):
     problem = findings.ranking.largest_problem
     assert problem is not None
-    table, _ = charts.bar_table(findings, label("registers"), problem)
-    assert table["value"].dropna().is_monotonic_increasing
+    marks, _ = charts.bar_marks(findings, label("registers"), problem)
+    known = [mark.value for mark in marks if not math.isnan(mark.value)]
+    assert known == sorted(known)
 
 
-def test_dot_table_keeps_the_baseline_and_counts_the_rest(findings):
+def test_dots_of_a_problem_keep_the_baseline_and_count_the_rest(findings):
     problem = findings.programs.problems[0]
-    table, left_out = charts.dot_table(findings, problem)
-    assert "torch.softmax" in set(table["name"])
-    assert len(table) == charts.MOST_DOTS + 1
+    marks, left_out = charts.dot_marks(findings, problem)
+    assert "torch.softmax" in {mark.name for mark in marks}
+    assert len(marks) == charts.MOST_DOTS + 1
     measured = sum(
         findings.programs.correct(findings.programs.by_place[one.id, problem.id])
         for one in findings.programs.variants
     )
-    assert left_out == measured - len(table)
+    assert left_out == measured - len(marks)
 
 
 @pytest.mark.parametrize(
@@ -205,10 +189,15 @@ def test_wrong_results_are_in_no_figure(findings):
     """The synthetic wrong result would be ten times as fast as the best."""
     parameter = charts.main_parameter(findings.programs.problems)
     assert parameter == "columns"
-    table, _ = charts.line_table(findings, label("duration_ns"), parameter)
-    wrong = table[(table["name"] == "vector-b64-v1") & (table["x"] == 16384)]
+    panels, _ = charts.line_marks(findings, label("duration_ns"), parameter)
+    wrong = [
+        mark
+        for marks in panels.values()
+        for mark in marks
+        if (mark.name, mark.place) == ("vector-b64-v1", 16384)
+    ]
     assert len(wrong) == 4
-    assert wrong["value"].isna().all()
+    assert all(math.isnan(mark.value) for mark in wrong)
 
 
 def test_labels_that_would_cover_each_other_are_left_out():

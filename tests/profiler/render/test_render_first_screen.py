@@ -19,7 +19,7 @@ from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.figures.ratio_rows import ratio_ticks
 from profiler.render.kinds.grid_figures import grid_pairs_of
 from profiler.render.kinds.maps import HeatMap, MapCell, columns_for, grid_chart
-from profiler.render.kinds.ratios import strip_tables, versions_chart
+from profiler.render.kinds.ratios import strip_marks, versions_chart
 from profiler.render.words.cards import cards
 from profiler.render.words.headline import headline
 
@@ -131,14 +131,15 @@ def test_cards_of_timers_are_about_timers(findings):
 
 def test_the_strip_has_a_dot_for_each_configuration_and_lines_for_references(findings_of):
     findings = findings_of("autotune")
-    dots, lines = strip_tables(findings, findings.programs.problems)
+    dots, lines = strip_marks(findings, findings.programs.problems)
     correct = {findings.programs.cell_numbers[cell] for cell in findings.programs.correct_cells}
-    assert set(dots["cell"]) | set(lines["cell"]) == correct
+    assert {mark.cell for mark in (*dots, *lines)} == correct
     references = {findings.programs.marks[variant] for variant in findings.programs.references}
-    assert set(lines["mark"]) == references
-    assert not references & set(dots["mark"])
-    of_baseline = lines[lines["mark"] == findings.programs.marks[findings.programs.baseline.id]]
-    assert of_baseline["ratio"].tolist() == [1.0] * len(findings.programs.problems)
+    assert {mark.variant for mark in lines} == references
+    assert not references & {mark.variant for mark in dots}
+    baseline = findings.programs.marks[findings.programs.baseline.id]
+    ratios = [mark.value for mark in lines if mark.variant == baseline]
+    assert ratios == [1.0] * len(findings.programs.problems)
 
 
 def test_panels_show_the_best_of_each_problem_first(findings):

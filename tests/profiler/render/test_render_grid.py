@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 
 import lxml.html
 import pytest
@@ -18,7 +19,7 @@ from profiler.findings.kinds.grids import (
 from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.kinds.grid import grid_view, overview
-from profiler.render.kinds.grid_figures import grid_pairs_of, saved_table, slice_table
+from profiler.render.kinds.grid_figures import grid_pairs_of, saved_marks, slice_marks
 from profiler.render.page import render_page
 from profiler.render.tables import grids as grid_tables
 from profiler.render.tables.grids import GridQuantity, Kernels, metric_heats, pair_heat
@@ -129,11 +130,10 @@ def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
 
 
 def test_scatter_has_only_cells_known_on_both_sides(findings, pairs):
-    table = saved_table(findings, pairs.grids[0])
-    assert list(table.columns) == ["name", "role", "mark", "bytes", "speed", "place"]
-    assert table["name"].value_counts().to_dict() == {"triton": 16, "compile": 13}
-    assert table["bytes"].to_numpy() == pytest.approx(3.5)
-    assert (table["speed"] > 1).all()
+    marks = saved_marks(findings, pairs.grids[0])
+    assert Counter(mark.name for mark in marks) == {"triton": 16, "compile": 13}
+    assert [mark.place for mark in marks] == pytest.approx([3.5] * len(marks))
+    assert all(mark.value > 1 for mark in marks)
 
 
 # ---- tables --------------------------------------------------------------------------------------
@@ -209,9 +209,9 @@ def test_slices_that_nobody_measured_have_no_panel(run):
     gone = {cell.id for cell in run.plan.cells if cell.problem.params["dim0"] == 128}
     findings = find(unmeasured(run, gone))
     grid = grid_pairs_of(findings).grids[0]
-    table, left_out = slice_table(findings, grid, along="dim1")
+    panels, left_out = slice_marks(findings, grid, along="dim1")
     assert left_out == 0
-    assert set(table["panel"]) == {f"dim0 = {one}" for one in grid.row_values if one != 128}
+    assert set(panels) == {f"dim0 = {one}" for one in grid.row_values if one != 128}
     assert "time along dim1" in render_page(findings)
 
 

@@ -9,7 +9,7 @@ from synthetic_tiles import tile_report
 
 from profiler.findings.find import find
 from profiler.render.figures import svg
-from profiler.render.figures.charts import bar_table, dot_table
+from profiler.render.figures.charts import bar_marks, dot_marks
 from profiler.render.figures.drawing import legend_columns
 from profiler.render.page import render_page
 from profiler.render.words.answer import sentences
@@ -55,12 +55,12 @@ def test_what_all_share_is_said_once(findings, tree):
 
 def test_no_two_marks_of_a_figure_have_the_same_name(findings):
     for problem in findings.programs.problems:
-        for table in (
-            bar_table(findings, findings.numbers.primary, problem)[0],
-            dot_table(findings, problem)[0],
+        for marks, _ in (
+            bar_marks(findings, findings.numbers.primary, problem),
+            dot_marks(findings, problem),
         ):
-            assert table["name"].is_unique
-            assert table["name"].str.len().max() <= 48
+            assert len({mark.name for mark in marks}) == len(marks)
+            assert max(len(mark.name) for mark in marks) <= 48
 
 
 def test_a_reference_that_is_ahead_is_named_first():

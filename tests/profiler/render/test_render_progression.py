@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import lxml.html
-import pandas as pd
 import pytest
 from synthetic_report import make_report, problems, with_metrics, without
 
@@ -14,12 +14,13 @@ from profiler.findings.find import find
 from profiler.findings.kinds.steps import steps_up_and_down
 from profiler.metrics.queries import label
 from profiler.render.figures import ladder_figures, svg
+from profiler.render.figures.drawing import Mark
 from profiler.render.kinds.progression import (
     StepPanel,
     counter_bars,
-    ladder_table,
+    ladder_marks,
     ledger,
-    multiples_table,
+    multiples_marks,
     panels_of,
     progression_view,
 )
@@ -73,10 +74,10 @@ def test_steps_that_gain_stand_apart_from_those_that_lose(ladder):
 
 
 def test_the_ladder_has_no_tread_without_a_result(climbing, ladder):
-    table = ladder_table(climbing.ranking, ladder)
-    assert len(table) == len([one for one in ladder if one.cumulative is not None])
-    assert table["text"].iloc[0] == ""
-    assert table[["value", "low", "high"]].notna().all(axis=None)
+    marks = ladder_marks(climbing.ranking, ladder)
+    assert len(marks) == len([one for one in ladder if one.cumulative is not None])
+    assert marks[0].text == ""
+    assert all(math.isfinite(mark.value + mark.low + mark.high) for mark in marks)
 
 
 def test_every_version_has_a_line_in_the_ledger(climbing, ladder):
@@ -110,12 +111,12 @@ def test_small_multiples_share_their_places(climbing, ladder):
     problem = climbing.ranking.largest_problem
     assert problem is not None
     panels = panels_of(climbing.numbers)
-    table = multiples_table(climbing, ladder, problem, panels)
-    assert set(table["panel"]) == {panel.label for panel in panels}
-    assert "Tensor pipe" not in set(table["panel"]), "it was not collected"
-    nowhere = multiples_table(climbing, ladder, problem, [StepPanel((label("stack_bytes"),))])
-    assert nowhere.empty
-    places = table.groupby("panel")["place"].apply(list)
+    marks = multiples_marks(climbing, ladder, problem, panels)
+    assert list(marks) == list(panels)
+    assert "Tensor pipe" not in {panel.label for panel in marks}, "it was not collected"
+    nowhere = multiples_marks(climbing, ladder, problem, [StepPanel((label("stack_bytes"),))])
+    assert nowhere == {}
+    places = [[mark.place for mark in of_panel] for of_panel in marks.values()]
     assert all(one == list(range(len(ladder))) for one in places)
 
 
@@ -137,18 +138,11 @@ def test_without_a_baseline_there_is_no_percentage(laddered):
 
 
 def test_marks_in_figures_belong_to_versions():
-    table = pd.DataFrame(
-        {
-            "name": ["1 a", "2 b"],
-            "mark": [4, 7],
-            "role": ["best", "other"],
-            "value": [1.0, 0.5],
-            "low": [1.0, 0.4],
-            "high": [1.0, 0.6],
-            "text": ["", "0.500\u00d7"],
-        }
-    )
-    drawing = svg.to_svg(ladder_figures.ladder(table, "Duration"), "f", "l", "d")
+    marks = [
+        Mark("1 a", 1.0, 1.0, 1.0, "", "best", 4),
+        Mark("2 b", 0.5, 0.4, 0.6, "0.500\u00d7", "other", 7),
+    ]
+    drawing = svg.to_svg(ladder_figures.ladder(marks, "Duration"), "f", "l", "d")
     assert 'data-variant="4"' in drawing
     assert 'data-variant="7"' in drawing
     assert "0.500\u00d7" in drawing
