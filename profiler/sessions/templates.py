@@ -12,9 +12,7 @@ from typing import Any
 
 from profiler.collect import Collector, Tools, cupti, nsys
 from profiler.collect.ncu import Ncu
-from profiler.collect.nsys import Nsys
 from profiler.collect.registry import COLLECTORS, timeline_collectors
-from profiler.errors import EnvironmentUnusable
 from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_sections
 from profiler.metrics.queries import ncu_names
@@ -92,37 +90,8 @@ class TimelineTools:
         """Settings of every collector of timelines."""
         return {collector: self.settings(collector) for collector in timeline_collectors()}
 
-    def prepare(self, folder: Path) -> None:
-        """Make the private folder of an attempt."""
-        from profiler.sessions.timeline_files import prepare_private  # noqa: PLC0415 - as in _keep
-
-        prepare_private(folder)
-
-    def keep(self, collector: str, folder: Path, *, ended_well: bool) -> None:
-        """Write the cleaned files of an attempt, once its process has ended.
-
-        Raises EnvironmentUnusable where that cannot be done although the session ended well; what a
-        killed one left is measured again.
-        """
-        try:
-            self._keep(collector, folder)
-        except (EnvironmentUnusable, OSError):
-            if ended_well:
-                raise
-
-    def _keep(self, collector: str, folder: Path) -> None:
-        # Only here, because they bring pandas, and the settings are asked before the first session.
-        from profiler.parse.timeline_files import TimelineFacts  # noqa: PLC0415
-        from profiler.sessions.timeline_files import keep_report, keep_traces  # noqa: PLC0415
-
-        device = self.machine.device
-        tool = COLLECTORS[collector].create(self.tools)
-        if isinstance(tool, Nsys):
-            keep_report(tool, folder, TimelineFacts(collector, device, self._stored_capture()))
-        else:
-            keep_traces(folder, TimelineFacts(collector, device, protocol.CAPTURE_VISITS))
-
-    def _stored_capture(self) -> str:
+    @property
+    def stored_capture(self) -> str:
         """Capture setting of the cleaned files: of visits only these, however nsys was started."""
         asked = self.experiment.collect.timeline.capture
         command = isinstance(self.experiment.workload, CommandWorkload)

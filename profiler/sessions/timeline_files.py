@@ -21,6 +21,7 @@ from profiler.collect.nsys import (
     Nsys,
     diagnose,
 )
+from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.machine.installs import export_report, importer_fault
 from profiler.parse.chrome_trace import read_traces
@@ -29,6 +30,7 @@ from profiler.parse.nsys_attribution import inside, visits
 from profiler.parse.timeline_files import TimelineFacts, has_timeline, write_timeline
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL
+from profiler.sessions.templates import TimelineTools
 
 _TRACES = "trace.*.json*"
 README_FILE = "README.txt"
@@ -51,6 +53,25 @@ def prepare_private(folder: Path) -> None:
     private.mkdir(mode=0o700, exist_ok=True)
     with naming(private / README_FILE):
         (private / README_FILE).write_text(_README, encoding="utf-8")
+
+
+def keep_timeline(
+    timelines: TimelineTools, collector: str, folder: Path, *, ended_well: bool
+) -> None:
+    """Write the cleaned files of an attempt, once its process has ended.
+
+    Raises EnvironmentUnusable where that cannot be done although the session ended well; what a
+    killed one left is measured again.
+    """
+    device, tool = timelines.machine.device, COLLECTORS[collector].create(timelines.tools)
+    try:
+        if isinstance(tool, Nsys):
+            keep_report(tool, folder, TimelineFacts(collector, device, timelines.stored_capture))
+        else:
+            keep_traces(folder, TimelineFacts(collector, device, protocol.CAPTURE_VISITS))
+    except (EnvironmentUnusable, OSError):
+        if ended_well:
+            raise
 
 
 def keep_report(nsys: Nsys, folder: Path, facts: TimelineFacts) -> None:

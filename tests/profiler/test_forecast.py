@@ -22,7 +22,6 @@ from profiler.run_folder.folder import (
 )
 from profiler.runner import protocol
 from profiler.sessions.attempt import journal_visits
-from profiler.sessions.forecasts.first_launches import COMPILED_AGAIN_S, COMPILED_S, IMPORTED_S
 from profiler.sessions.forecasts.forecast import (
     EXPLAINED_S,
     NEXT_S,
@@ -39,7 +38,12 @@ from profiler.sessions.forecasts.forecast import (
     run_forecast,
     visit_seconds,
 )
-from profiler.sessions.forecasts.launch_counts import ExpectedLaunches
+from profiler.sessions.forecasts.launch_counts import (
+    COMPILED_AGAIN_S,
+    COMPILED_S,
+    IMPORTED_S,
+    ExpectedLaunches,
+)
 from profiler.sessions.measuring.program_sessions import visit_lines
 
 SOFTMAX = Path(__file__).parents[2] / "experiments" / "softmax.yaml"

@@ -26,11 +26,11 @@ from profiler.planning.spec import Collect, CommandWorkload, Experiment, LoadedS
 from profiler.run_folder.folder import AttemptRecord, RunFolder, runs
 from profiler.run_folder.seconds import PROFILER, seconds_around_visits, session_seconds
 from profiler.sessions.attempt import JOB
-from profiler.sessions.forecasts.first_launches import first_launch_seconds
 from profiler.sessions.forecasts.launch_counts import (
     MOST_EXPLAINED,
     ExpectedLaunches,
     after_first_look,
+    first_launch_seconds,
 )
 from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import (

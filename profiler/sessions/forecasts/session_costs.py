@@ -286,15 +286,13 @@ def costs_of_sessions(
     journals: Iterable[tuple[AttemptRecord, Iterable[Record]]], problem_of: Mapping[str, str]
 ) -> list[tuple[AttemptRecord, SessionCosts]]:
     """Costs of each session under a tool, by its journal, oldest first."""
-    return oldest_first(
-        (record, read_costs(journal, problem_of))
-        for record, journal in journals
-        if record.collector in COLLECTORS  # not the check of an external command
-    )
+    return oldest_first((record, read_costs(journal, problem_of)) for record, journal in journals)
 
 
 def oldest_first(
     costs: Iterable[tuple[AttemptRecord, SessionCosts]],
 ) -> list[tuple[AttemptRecord, SessionCosts]]:
-    """Costs of sessions in the order in which these began."""
-    return sorted(costs, key=lambda item: item[1].began)
+    """Costs of the sessions under a tool, in the order in which these began."""
+    # The check of an external command is under none.
+    of_tools = (item for item in costs if item[0].collector in COLLECTORS)
+    return sorted(of_tools, key=lambda item: item[1].began)

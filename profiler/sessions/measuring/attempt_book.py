@@ -38,6 +38,7 @@ from profiler.sessions.measuring.after_attempt import check_kernels, keep_pages
 from profiler.sessions.process import EndCause, SessionResult
 from profiler.sessions.sources import parted_files
 from profiler.sessions.templates import Templates
+from profiler.sessions.timeline_files import keep_timeline, prepare_private
 from profiler.sessions.waiting import Waiting, clear_abandoned
 
 
@@ -195,7 +196,7 @@ class AttemptBook:
             return waiting.folder
         folder = self.run.new_attempt(record)
         if session.kind is SessionKind.TIMELINE:
-            self.templates.timelines.prepare(folder)
+            prepare_private(folder)
         return folder
 
     def record(self, session: SessionPlan, visits: Sequence[Visit]) -> AttemptRecord:
@@ -241,7 +242,8 @@ class AttemptBook:
         """Keep what a later reader needs of the tool's own files."""
         if session.kind is SessionKind.TIMELINE:
             ended_well = result.cause is EndCause.FINISHED
-            self.templates.timelines.keep(session.collector, folder, ended_well=ended_well)
+            timelines = self.templates.timelines
+            keep_timeline(timelines, session.collector, folder, ended_well=ended_well)
         if session.kind is SessionKind.EXPLAIN:
             with self.execution.seconds.step("keeps pages"):
                 keep_pages(self.templates.ncu(), folder)
@@ -295,8 +297,9 @@ class AttemptBook:
         collector = attempt.record.collector
         if needed([collector], Need.NSYS) and self.execution.machine.nsys is None:
             return
-        if attempt.record.settings == self.templates.timelines.settings(collector):
-            self.templates.timelines.keep(collector, attempt.folder, ended_well=False)
+        timelines = self.templates.timelines
+        if attempt.record.settings == timelines.settings(collector):
+            keep_timeline(timelines, collector, attempt.folder, ended_well=False)
 
 
 def _has_ended(loaded: Loaded) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
@@ -24,9 +24,9 @@ from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import (
     SessionCosts,
     costs_of_run,
-    costs_of_sessions,
     oldest_first,
     past_of_run,
+    read_costs,
 )
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.program_sessions import ProgramSessions
@@ -48,7 +48,7 @@ class Measurement:
     meanwhile: Callable[[], None] | None = None
     """What is done once, beside the start of the first session, in a thread of its own."""
     _sessions: RunnerSessions | ProgramSessions = field(init=False)
-    _costs: dict[Path, list[tuple[AttemptRecord, SessionCosts]]] = field(default_factory=dict)
+    _costs: dict[Path, SessionCosts] = field(default_factory=dict)
     """Costs of the session of each attempt of this run, by folder."""
 
     def __post_init__(self) -> None:
@@ -132,12 +132,11 @@ class Measurement:
         """Costs of the sessions of this run so far; each is read once, for its journal is whole."""
         for loaded in earlier:
             if loaded.attempt.folder not in self._costs:
-                journal = [(loaded.attempt.record, loaded.records)]
-                self._costs[loaded.attempt.folder] = costs_of_sessions(
-                    journal, self.book.plan.problem_of
-                )
-        of_sessions = (self._costs[loaded.attempt.folder] for loaded in earlier)
-        return oldest_first(chain.from_iterable(of_sessions))
+                costs = read_costs(loaded.records, self.book.plan.problem_of)
+                self._costs[loaded.attempt.folder] = costs
+        return oldest_first(
+            (loaded.attempt.record, self._costs[loaded.attempt.folder]) for loaded in earlier
+        )
 
     @cached_property
     def _costs_elsewhere(self) -> list[tuple[AttemptRecord, SessionCosts]]:
