@@ -8,7 +8,6 @@ told by its columns: files name it, or do not. Tables of other reports are count
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
@@ -23,6 +22,7 @@ from typing import Any
 import pandas as pd
 
 from profiler.parse.chrome_trace import short_name
+from profiler.parse.ncu_lines import strict_fields
 from profiler.parse.ncu_numbers import NumberStyle, detect_style, parse_number
 from profiler.parse.nsys import (
     API_COLUMNS,
@@ -270,11 +270,7 @@ def _in_json(value: Any) -> str:
 
 def _csv_cells(line: str, delimiter: str) -> list[str]:
     """Cells of a row in CSV; none where it is none."""
-    try:
-        cells = next(csv.reader([line], delimiter=delimiter, strict=True), [])
-    except csv.Error:
-        return []
-    return [cell.strip() for cell in cells]
+    return [cell.strip() for cell in strict_fields(line, delimiter) or ()]
 
 
 def _text_rows(

@@ -168,10 +168,10 @@ _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 
 
 @contextmanager
-def opened(source: Path | bytes) -> Iterator[io.BufferedReader]:
-    """A file, or bytes, to take lines from; raises ParseError where it cannot be opened."""
+def opened(source: Path | bytes, name: str, limit: int | None = None) -> Iterator[LineSource]:
+    """Lines of a file, or of bytes; raises ParseError where it cannot be opened."""
     if isinstance(source, bytes):
-        yield io.BufferedReader(io.BytesIO(source))
+        yield LineSource(io.BufferedReader(io.BytesIO(source)), name, limit)
         return
     require_regular(source)
     try:
@@ -180,24 +180,27 @@ def opened(source: Path | bytes) -> Iterator[io.BufferedReader]:
         reason = getattr(error, "strerror", None) or error
         raise ParseError(f"{source}: cannot be read: {reason}") from error
     with stream:
-        yield stream
+        yield LineSource(stream, name, limit)
 
 
 class LineSource:
-    """Lines of a byte stream without their ends.
+    """Lines of a byte stream without their ends, and how many of them were bad rows of a table.
 
     Raises ParseError where not one can be read, where a packed stream holds more than `limit` bytes
     (by default MAX_UNPACKED_BYTES), and where a line is longer than MAX_LINE_BYTES.
     """
 
-    def __init__(self, stream: io.BufferedReader, name: str, limit: int | None = None) -> None:
+    def __init__(self, stream: io.BufferedReader, name: str, limit: int | None) -> None:
         self.name = name
         self.number = 0
         """Number of the line that was given last, from 1."""
         self.open_end = False
         """Whether that line has no end of line: the file stops inside or right after it."""
-        self.damaged = False
-        """Whether reading stopped at a damaged place."""
+        self.truncated = False
+        """Whether the file ended inside a row, or reading stopped at a damaged place."""
+        self.bad_rows = 0
+        self.first_bad_line = 0
+        """Number of the first of them; 0 without any."""
         self._stream = stream
         self._limit = MAX_UNPACKED_BYTES if limit is None else limit
 
@@ -213,7 +216,15 @@ class LineSource:
         except (EOFError, OSError, zlib.error) as error:
             if self.number == 0:
                 raise self._refused(f"cannot be read: {error}") from error
-            self.damaged = True
+            self.truncated = True
+
+    def reject(self) -> None:
+        """Count the line that was given last as a bad row, unless the file was cut off in it."""
+        if self.open_end:
+            self.truncated = True
+        else:
+            self.bad_rows += 1
+            self.first_bad_line = self.first_bad_line or self.number
 
     def _refused(self, reason: str, remedy: str | None = None) -> ParseError:
         return ParseError(f"{self.name}: {reason}", remedy=remedy)

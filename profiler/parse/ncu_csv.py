@@ -24,7 +24,7 @@ from profiler.notices import Notice, NoticeKind
 from profiler.parse.bounded_files import EXPORT_REMEDY, LineSource, opened, read_content
 from profiler.parse.ncu_details import RuleRow, read_details
 from profiler.parse.ncu_launches import BadCells, Launches
-from profiler.parse.ncu_lines import Scanner
+from profiler.parse.ncu_lines import Scanner, reading_notices
 from profiler.parse.ncu_raw import ATTRIBUTE_PREFIX, read_raw
 
 RULE_COLUMNS = RuleRow._fields
@@ -155,8 +155,8 @@ def _tables_of_one(head: bytes, matches: Mapping[Path, re.Match[bytes]]) -> Iter
 def _parse(source: Path | bytes, name: str, limit: int | None = None) -> NcuTable:
     launches, rules = Launches(), list[RuleRow]()
     page: Page | None = None
-    with opened(source) as stream:
-        scanner = Scanner(LineSource(stream, name, limit))
+    with opened(source, name, limit) as lines:
+        scanner = Scanner(lines)
         while (header := scanner.next_header()) is not None:
             page = page or ("details" if header.is_details else "raw")
             if header.is_details:
@@ -164,7 +164,7 @@ def _parse(source: Path | bytes, name: str, limit: int | None = None) -> NcuTabl
             else:
                 read_raw(header, scanner, launches)
     if page is None:
-        raise _no_table(name, scanner)
+        raise _no_table(lines, scanner)
     frame, bad_cells = launches.frame()
     return NcuTable(
         launches=frame,
@@ -172,12 +172,13 @@ def _parse(source: Path | bytes, name: str, limit: int | None = None) -> NcuTabl
         units=launches.units,
         attributes=launches.attributes,
         messages=scanner.messages,
-        notices=_notices(name, launches, scanner, bad_cells),
+        notices=_notices(lines, launches, scanner, bad_cells),
         page=page,
     )
 
 
-def _no_table(name: str, scanner: Scanner) -> ParseError:
+def _no_table(lines: LineSource, scanner: Scanner) -> ParseError:
+    name = lines.name
     messages = [text for text in scanner.messages if not text.startswith(_NO_REASON)]
     if messages:
         nothing_profiled = any(text.startswith(_NOTHING) for text in messages)
@@ -186,7 +187,7 @@ def _no_table(name: str, scanner: Scanner) -> ParseError:
         return kind(
             f"{name}: no ncu table found; ncu printed: {' '.join(messages[:_SHOWN_MESSAGES])}"
         )
-    where = ": it ends inside the header" if scanner.truncated else ""
+    where = ": it ends inside the header" if lines.truncated else ""
     remedy = f"{EXPORT_REMEDY}. `import` also takes timelines and logs of inductor: docs/import.md."
     return ParseError(f"{name}: no ncu table found{where}", remedy=remedy)
 
@@ -197,18 +198,10 @@ def _rule_frame(rules: list[RuleRow]) -> pd.DataFrame:
 
 
 def _notices(
-    name: str, launches: Launches, scanner: Scanner, bad_cells: list[BadCells]
+    lines: LineSource, launches: Launches, scanner: Scanner, bad_cells: list[BadCells]
 ) -> tuple[Notice, ...]:
-    notices = [
-        Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": name, "text": text})
-        for text in scanner.messages
-        if text.startswith("==ERROR==")
-    ]
-    if scanner.truncated:
-        notices.append(Notice(NoticeKind.CSV_TRUNCATED, {"file": name, "rows": len(launches)}))
-    if scanner.bad_rows:
-        place = {"count": scanner.bad_rows, "line": scanner.first_bad_line}
-        notices.append(Notice(NoticeKind.CSV_BAD_ROWS, {"file": name, **place}))
+    name = lines.name
+    notices = reading_notices(lines, scanner.messages, len(launches), NoticeKind.CSV_BAD_ROWS)
     notices.extend(
         Notice(NoticeKind.CSV_ODD_UNIT, {"file": name, "metric": metric, "unit": unit})
         for metric, unit in launches.odd_units.items()

@@ -9,11 +9,12 @@ from __future__ import annotations
 import csv
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from profiler.errors import ParseError
+from profiler.notices import Notice, NoticeKind
 from profiler.parse.bounded_files import LineSource
 from profiler.parse.ncu_launches import is_identity
 
@@ -76,6 +77,27 @@ class Header:
         return self.quoted and self.delimiter == ","
 
 
+def reading_notices(
+    source: LineSource, messages: Iterable[str], rows: int, bad_rows: NoticeKind
+) -> list[Notice]:
+    """Errors of ncu among its `messages`, and what of a file with these `rows` was not read.
+
+    `bad_rows`: the notice of those that do not fit.
+    """
+    file = {"file": source.name}
+    notices = [
+        Notice(NoticeKind.CSV_TOOL_MESSAGE, {**file, "text": text})
+        for text in messages
+        if text.startswith("==ERROR==")
+    ]
+    if source.truncated:
+        notices.append(Notice(NoticeKind.CSV_TRUNCATED, {**file, "rows": rows}))
+    if source.bad_rows:
+        place = {"count": source.bad_rows, "line": source.first_bad_line}
+        notices.append(Notice(bad_rows, {**file, **place}))
+    return notices
+
+
 _Line = tuple[bool, bytes]
 """Whether a line looks like a header, not like a row; and the line."""
 
@@ -90,19 +112,11 @@ class Scanner:
         self._pending: Header | None = None
         self._header: Header | None = None
         self._messages: dict[str, None] = {}
-        self.bad_rows = 0
-        self.first_bad_line = 0
-        self._cut = False
 
     @property
     def messages(self) -> tuple[str, ...]:
         """Distinct lines of the tool, in order, without the progress of single launches."""
         return tuple(self._messages)
-
-    @property
-    def truncated(self) -> bool:
-        """Whether the file ended inside a row."""
-        return self._cut or self._source.damaged
 
     def next_header(self) -> Header | None:
         """Header of the next table, None at the end of the file."""
@@ -134,11 +148,7 @@ class Scanner:
     def reject(self, line: bytes) -> None:
         """Count the line that was taken last as a bad row."""
         self._note_message(line)
-        if self._source.open_end:
-            self._cut = True
-        else:
-            self.bad_rows += 1
-            self.first_bad_line = self.first_bad_line or self._source.number
+        self._source.reject()
 
     def _next(self) -> _Line | None:
         if self._pushed is None:
@@ -163,7 +173,7 @@ class Scanner:
             rest = line[glued.start() :]
             yield _HEADER.match(rest) is not None, rest
         elif self._source.open_end and line.startswith(b'"'):
-            self._cut = True
+            self._source.truncated = True
 
     def _note_message(self, line: bytes) -> bool:
         match = _MESSAGE.search(line)
@@ -180,7 +190,7 @@ class Scanner:
             return None
         text = line.decode("utf-8", "replace")
         if self._source.open_end and not text.endswith('"'):
-            self._cut = True  # an unquoted last cell may have lost its end
+            self._source.truncated = True  # an unquoted last cell may have lost its end
             return None
         fields = strict_fields(text, header.delimiter)
         if fields is not None and header.indexed:

@@ -29,6 +29,7 @@ import pandas as pd
 from profiler.errors import ParseError
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.notices import Notice, NoticeKind
+from profiler.parse.ncu_lines import reading_notices
 from profiler.parse.ncu_numbers import MISSING, NumberStyle, detect_style, parse_number
 from profiler.parse.ncu_source_rows import SourceBlock, SourceRows, read_rows
 
@@ -167,7 +168,10 @@ def read_source_page(
 
     Raises ParseError where it cannot be opened or is no source page.
     """
-    tables, name = _tables(path_or_text)
+    if isinstance(path_or_text, str):
+        path_or_text = path_or_text.encode("utf-8", "replace")
+    name = path_or_text.name if isinstance(path_or_text, Path) else "source page"
+    tables = read_rows(path_or_text, name)
     without_lines = any(_NO_LINES in message for message in tables.messages)
     if not (tables.blocks or tables.texts or without_lines):
         raise _no_page(name, tables)
@@ -176,7 +180,12 @@ def read_source_page(
     return SourcePage(
         listings=tuple(_listings(blocks, kernels, numbers)),
         texts=tables.texts,
-        notices=(*_notices(name, tables), *_of_cells(name, numbers)),
+        notices=(
+            *reading_notices(
+                tables.source, tables.messages, tables.instructions, NoticeKind.SOURCE_BAD_ROWS
+            ),
+            *_of_cells(name, numbers),
+        ),
     )
 
 
@@ -237,33 +246,10 @@ def join_lines(listings: Iterable[Listing], lined: Sequence[Listing]) -> tuple[L
     return tuple(joined)
 
 
-def _tables(path_or_text: Path | str | bytes) -> tuple[SourceRows, str]:
-    """Rows of a page, and the name that messages call it by."""
-    if isinstance(path_or_text, str):
-        path_or_text = path_or_text.encode("utf-8", "replace")
-    name = path_or_text.name if isinstance(path_or_text, Path) else "source page"
-    return read_rows(path_or_text, name), name
-
-
 def _no_page(name: str, tables: SourceRows) -> ParseError:
     messages = " ".join(list(tables.messages)[:_SHOWN_MESSAGES])
     cause = f"; ncu printed: {messages}" if messages else ""
     return ParseError(f"{name}: no source page of ncu found{cause}", remedy=_REMEDY)
-
-
-def _notices(name: str, tables: SourceRows) -> tuple[Notice, ...]:
-    notices = [
-        Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": name, "text": message})
-        for message in tables.messages
-        if message.startswith("==ERROR==")
-    ]
-    if tables.truncated:
-        rows: dict[str, str | int | float] = {"file": name, "rows": tables.instructions}
-        notices.append(Notice(NoticeKind.CSV_TRUNCATED, rows))
-    if tables.bad_rows:
-        place = {"count": tables.bad_rows, "line": tables.first_bad_line}
-        notices.append(Notice(NoticeKind.SOURCE_BAD_ROWS, {"file": name, **place}))
-    return tuple(notices)
 
 
 def _of_cells(name: str, numbers: _Numbers | None) -> tuple[Notice, ...]:

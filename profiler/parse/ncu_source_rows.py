@@ -56,10 +56,7 @@ class SourceRows:
         """Source text by file and line, wherever a page prints it."""
         self.messages: dict[str, None] = {}
         """Distinct lines of the tool."""
-        self.bad_rows = 0
-        self.first_bad_line = 0
-        self.truncated = False
-        self._source = source
+        self.source = source
         self._kernel: str | None = None
         self._file: str | None = None
         self._block: SourceBlock | None = None
@@ -76,9 +73,8 @@ class SourceRows:
 
     def read(self) -> None:
         """Read all lines."""
-        for line in self._source:
+        for line in self.source:
             self._take(line.decode("utf-8", "replace").strip())
-        self.truncated |= self._source.damaged
 
     def _take(self, line: str) -> None:
         if line.startswith("=="):
@@ -91,12 +87,9 @@ class SourceRows:
                 self._add(body)
 
     def _reject(self) -> None:
-        """Count a row that does not fit; the last line of a file that was cut is none."""
-        if self._source.open_end:
-            self.truncated = True
-        elif self._block is not None or self._in_text:
-            self.bad_rows += 1
-            self.first_bad_line = self.first_bad_line or self._source.number
+        """Count a row that does not fit, inside of a table."""
+        if self.source.open_end or self._block is not None or self._in_text:
+            self.source.reject()
 
     def _is_title(self, body: str) -> bool:
         """Take a line that names the kernel or the file of what follows."""
@@ -139,7 +132,7 @@ class SourceRows:
     def _add_text(self, body: str) -> None:
         cell, separator, text = body.partition(_SEPARATOR)
         number = _line_number(cell)
-        if number is None or not separator or self._source.open_end:
+        if number is None or not separator or self.source.open_end:
             self._reject()
         elif self._file is not None:
             self.texts.setdefault(self._file, {})[number] = text
@@ -201,7 +194,7 @@ def _line_number(cell: str) -> int | None:
 
 def read_rows(source: Path | bytes, name: str) -> SourceRows:
     """Tables of a source page; raises ParseError where not one line can be read."""
-    with opened(source) as stream:
-        rows = SourceRows(LineSource(stream, name))
+    with opened(source, name) as lines:
+        rows = SourceRows(lines)
         rows.read()
     return rows
