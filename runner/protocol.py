@@ -104,12 +104,8 @@ class Job:
     workload: str
     """Path of a Python file, or dotted module name (`my_package.softmax.workload`)."""
     collector: str
-    """`ncu`: one launch a visit, synchronised in its range; `timer`: time `repeats` launches;
-    `torch_kernels`: one launch under torch.profiler; `wall_clock`: the mean of a few launches;
-    `nsys`, `torch`: `launches` in a row, each in a range of its own inside that of the visit;
-    `in_kernel`: one launch a visit, whose stamps are written to STAMPS_FILE; `cupti`: one launch
-    a visit, whose kernels are counted; `sustained`: launches without a gap for `longest_s` at
-    most."""
+    """Name of what makes the visits (`profiler.runner.visits.kinds`), or times them
+    (`profiler.runner.timing`)."""
     device: str
     """`cuda` or `cpu`."""
     seed: int

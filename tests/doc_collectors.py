@@ -12,9 +12,9 @@ This page is written from the registry by `make numbers`.
 never mixed: the first of them, in this order, that measured gives `duration_ns`, and verdicts are
 about it. What another one measured is a metric of its own.
 
-To add one: a `CollectorKind` in `profiler/collect/` (in `timer.py` where the runner measures
-alone), a line in `profiler/collect/registry.py`, a stopwatch in `runner/timing.py` where the runner
-times it, and its metric in the catalogue.
+To add a timer: a `CollectorKind` in `profiler/collect/timer.py`, in its `TIMERS`; its stopwatch, by
+the same name, in `runner/timing.py`; and its metric in `profiler/metrics/catalogue.py`. A collector
+under another tool has a file of its own in `profiler/collect/`, and a place in `registry.py`.
 """
 
 _RECORDS = {

@@ -1,4 +1,4 @@
-"""Every collector there is. Another one is a `CollectorKind`, and a line here."""
+"""Every collector there is. Another one is a `CollectorKind`, in a list of `timer.py` or here."""
 
 from __future__ import annotations
 
@@ -9,17 +9,7 @@ from profiler.model import Plan, SessionKind, SessionPlan
 
 COLLECTORS: dict[str, CollectorKind] = {
     kind.name: kind
-    for kind in (
-        ncu.KIND,
-        cupti.KIND,
-        timer.CUDA_EVENTS,
-        timer.PROFILER_KERNELS,
-        timer.SUSTAINED,
-        timer.WALL_CLOCK,
-        nsys.KIND,
-        timer.PROFILER_TIMELINE,
-        timer.IN_KERNEL,
-    )
+    for kind in (ncu.KIND, cupti.KIND, *timer.TIMERS, nsys.KIND, *timer.RECORDERS)
 }
 """By name. The first of those that measured is the primary timer: verdicts are about its durations.
 The durations of collectors are different quantities: never one number."""

@@ -186,3 +186,7 @@ IN_KERNEL = _kind(
     needs=frozenset({Need.GPU, Need.TORCH}),
     visit_s=3e-3,
 )
+TIMERS = (CUDA_EVENTS, PROFILER_KERNELS, SUSTAINED, WALL_CLOCK)
+"""What times launches, in the order in which one is judged."""
+RECORDERS = (PROFILER_TIMELINE, IN_KERNEL)
+"""What records launches over time, and is never judged."""

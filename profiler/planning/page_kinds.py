@@ -62,6 +62,8 @@ class PageKind:
     """One kind of page."""
 
     name: str
+    shows: str
+    """What such a page shows, for the docs."""
     view: str
     """Gives the `View` of findings: figures, tables and their template."""
     questions: tuple[Question, ...] = (Question.BEST, Question.BASELINE)
@@ -84,9 +86,15 @@ _ANSWERS = "profiler.render.words.answer"
 PAGE_KINDS: Mapping[str, PageKind] = {
     kind.name: kind
     for kind in (
-        PageKind("versions", view=f"{_VIEWS}.versions:versions_view", searched=True),
+        PageKind(
+            "versions",
+            "kernel versions side by side, per problem",
+            view=f"{_VIEWS}.versions:versions_view",
+            searched=True,
+        ),
         PageKind(
             "autotune",
+            "many configurations on few problems",
             view=f"{_VIEWS}.versions:autotune_view",
             finds=frozenset({RIVAL_PARAMETERS}),
             tunes=True,
@@ -94,6 +102,7 @@ PAGE_KINDS: Mapping[str, PageKind] = {
         ),
         PageKind(
             "ablation",
+            "what single parameters change",
             view=f"{_VIEWS}.versions:ablation_view",
             questions=(Question.BEST, Question.BASELINE, Question.EFFECTS),
             finds=frozenset({PARAMETERS}),
@@ -101,6 +110,7 @@ PAGE_KINDS: Mapping[str, PageKind] = {
         ),
         PageKind(
             "progression",
+            "a ladder of versions, in the order of the file",
             view=f"{_VIEWS}.progression:progression_view",
             questions=(Question.BEST, Question.BASELINE, Question.STEPS),
             finds=frozenset({LADDER}),
@@ -108,13 +118,20 @@ PAGE_KINDS: Mapping[str, PageKind] = {
         ),
         PageKind(
             "grid",
+            "few variants on problems that differ in two sizes",
             view=f"{_VIEWS}.grid:grid_view",
             finds=frozenset({GRIDS}),
             answer=f"{_VIEWS}.grid:grid_answer",
         ),
-        PageKind("timeline", view=f"{_VIEWS}.timeline:timeline_view", finds=frozenset({TIMELINES})),
+        PageKind(
+            "timeline",
+            "what each launch did over time",
+            view=f"{_VIEWS}.timeline:timeline_view",
+            finds=frozenset({TIMELINES}),
+        ),
         PageKind(
             "waves",
+            "grids counted in waves, and what the last wave costs",
             view=f"{_VIEWS}.waves:waves_view",
             finds=frozenset({WAVES}),
             answer=f"{_VIEWS}.waves:waves_answer",

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from profiler.collect import Need
-from profiler.collect.registry import canonical_name, kinds_of, spellings
+from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
 from profiler.kernels.arithmetic import ExpressionError
 from profiler.metrics import queries as metrics
 from profiler.metrics.catalogue import CATALOGUE, GROUPS, Metric
@@ -195,19 +195,23 @@ class Timeline(SpecModel):
     )
 
 
+def _collectors(*, judged: bool) -> str:
+    """Names of collectors and what they measure, for the docs."""
+    return "; ".join(
+        f"`{kind.name}`{f' (or `{kind.alias}`)' if kind.alias else ''}: {kind.measures}"
+        for kind in COLLECTORS.values()
+        if kind.judged == judged
+    )
+
+
 class Collect(SpecModel):
     """What to measure, how often, and under which conditions."""
 
     collectors: Collectors = Field(
         default=("ncu",),
-        description="`ncu`: hardware counters; `cupti`: durations and counters in the process "
-        "that launches, without ncu; `cuda_events` (or `timer`): CUDA events, or the process "
-        "clock on a CPU; `profiler_kernels` (or `torch_kernels`): kernel time of "
-        "torch.profiler; `sustained`: launches back to back, once clock and power have settled, "
-        "with the energy of a launch; `wall_clock` (once `plain_timer`): wall clock around three "
-        "launches, as a quick benchmark does. The first of these, in this order, that is asked for "
-        "is judged. `nsys` and `profiler_timeline` (or `torch`) record timelines, `in_kernel` what "
-        "the warpgroups of a kernel do; they are never judged. See docs/collectors.md.",
+        description="What times, counts or records the launches. Judged is the first that is "
+        f"asked for of these: {_collectors(judged=True)}. Never judged: "
+        f"{_collectors(judged=False)}. See docs/collectors.md.",
     )
     timeline: Timeline = Field(
         default_factory=Timeline, description="Timelines of `nsys` and `torch`."

@@ -93,11 +93,7 @@ class Page(SpecModel):
 
     kind: PageKindName = Field(
         default="versions",
-        description="`versions`: kernel versions side by side, per problem; `autotune`: many "
-        "configurations on few problems; `ablation`: what single parameters change; "
-        "`progression`: a ladder of versions, in the order of the file; `grid`: few variants on "
-        "problems that differ in two sizes; `timeline`: what each launch did over time; `waves`: "
-        "grids counted in waves, and what the last wave costs.",
+        description="; ".join(f"`{kind.name}`: {kind.shows}" for kind in PAGE_KINDS.values()) + ".",
     )
     parameters: ParameterNames = Field(
         default=(),

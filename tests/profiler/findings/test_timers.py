@@ -8,7 +8,7 @@ from analyse_frames import make_cell, samples_of
 
 from profiler.analyse.judge import times_of
 from profiler.analyse.summary import summarise
-from profiler.collect.registry import duration_metrics, primary_timer
+from profiler.collect.registry import duration_metrics, primary_timer, timeline_collectors
 from profiler.findings.kinds.timers import (
     OVERALL_COLUMNS,
     TIMER_COLUMNS,
@@ -39,11 +39,11 @@ FOUR = timed(
 )
 
 
-TIMELINES = timed(nsys=[9.0, 18.0], torch=[8.0, 19.0]).assign(kind=SessionKind.TIMELINE.value)
-EVERY = pd.concat(
-    [TIMELINES, FOUR, timed(cupti=[10.5, 21.0], sustained=[13.0, 26.0])], ignore_index=True
-)
-"""Those four, CUPTI, launches back to back, and the kernel times of both kinds of timelines."""
+TIMELINES = [name for name in timeline_collectors() if name in duration_metrics()]
+DURATION = {name: 10.0 + place for place, name in enumerate(duration_metrics())}
+"""Of the first cell, by timer, each another."""
+EVERY = timed(**{name: [duration, 2 * duration] for name, duration in DURATION.items()})
+EVERY.loc[EVERY["collector"].isin(TIMELINES), "kind"] = SessionKind.TIMELINE.value
 
 
 def compared(samples):
@@ -52,16 +52,7 @@ def compared(samples):
 
 def test_each_timer_is_a_metric_of_its_own():
     summary = summarise(EVERY, cells=CELLS).set_index(["cell", "metric"])["median"]
-    assert {name: summary[A.id, metric] for name, metric in duration_metrics().items()} == {
-        "ncu": 10.0,
-        "cupti": 10.5,
-        "timer": 12.0,
-        "torch_kernels": 11.0,
-        "sustained": 13.0,
-        "wall_clock": 40.0,
-        "nsys": 9.0,
-        "torch": 8.0,
-    }
+    assert {name: summary[A.id, metric] for name, metric in duration_metrics().items()} == DURATION
 
 
 def test_one_timer_is_judged_and_the_rest_never_mixed_in():

@@ -35,6 +35,11 @@ class Format:
     """Whether other programs write their words before each line."""
     file: str = "given.txt"
 
+    @property
+    def is_json(self) -> bool:
+        """Whether a whole file is one document of JSON."""
+        return self.text().startswith(("{", "["))
+
     def text(self, *records: Sequence[str]) -> str:
         """A whole file with these records."""
         lines = [*self.head, *(self._body(records)), *self.tail]

@@ -11,8 +11,10 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from itertools import zip_longest
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +155,33 @@ def test_of_a_file_that_was_cut_anywhere_what_is_there_is_right(read, form, enco
         # Settings of a line that was cut may be gone: nothing tells it from one without them.
         known = {(name.partition(" {")[0], time) for name, time in facts if time is not None}
         assert known <= {(name.partition(" {")[0], time) for name, time in whole}, content[:end]
+
+
+def places_of(document: Any) -> Iterator[tuple[Any, ...]]:
+    """Keys and indices that lead to each value of a JSON document."""
+    pairs = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in pairs:
+        yield (key,)
+        if isinstance(value, dict | list):
+            yield from ((key, *place) for place in places_of(value))
+
+
+@pytest.mark.parametrize(
+    "form", [form for form in FORMATS if form.is_json], ids=lambda form: form.name
+)
+@pytest.mark.parametrize("other", [[], "soon"])
+def test_a_value_of_another_type_is_refused_or_costs_itself(read, form, other):
+    """Wherever it stands: lists can be no keys, and texts no numbers."""
+    text = form.text(*form.records[:1])
+    for place in places_of(json.loads(text)):
+        document = json.loads(text)
+        parent = reduce(getitem, place[:-1], document)
+        parent[place[-1]] = other
+        try:
+            facts, _ = read(json.dumps(document), form.file)
+        except ProfilerError:
+            continue
+        assert {time for _, time in facts} <= {NS[0], None}, place
 
 
 @WITH_RECORDS
