@@ -50,6 +50,8 @@ golden: $(VENV)/.installed-dev
 
 numbers: $(VENV)/.installed-dev
 	PYTHONPATH=$(CURDIR):tests $(BIN)/python tests/doc_numbers.py
+	PYTHONPATH=$(CURDIR):tests $(BIN)/python tests/profiler/render/test_explain_docs.py
+	PYTHONPATH=$(CURDIR):tests $(BIN)/python tests/profiler/findings/test_pairs_judged_once.py
 
 gallery: $(VENV)/.installed
 	$(BIN)/python -m profiler gallery experiments/recordings reports/gallery

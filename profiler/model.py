@@ -358,6 +358,11 @@ class Verdict(StrEnum):
     """Measured, but not decided; the reason says why."""
     NO_DATA = "no data"
 
+    @property
+    def word(self) -> str:
+        """What people read of it, everywhere."""
+        return self.value.upper()
+
 
 @dataclass(frozen=True)
 class CellStatus:

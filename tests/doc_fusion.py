@@ -28,6 +28,7 @@ from profiler.planning.spec import load_spec
 from profiler.render.tables.grids import Kernels
 from profiler.render.words import numbers
 from profiler.render.words.numbers import TIMES
+from profiler.render.words.verdict_words import ORDER
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.load.outcomes import choices_by_operation
 
@@ -58,7 +59,7 @@ def ratios(findings, cells):
 def counts(findings, cells):
     """How often each verdict against the baseline was given: `FASTER 6, SLOWER 1`."""
     found = Counter(word(findings.verdicts.against_baseline[cell.id]) for cell in cells)
-    order = ("FASTER", "SAME", "UNCLEAR", "SLOWER")
+    order = [verdict.word for verdict in ORDER]
     return ", ".join(f"{verdict} {found[verdict]}" for verdict in order if found[verdict])
 
 

@@ -1,10 +1,13 @@
 """What `make numbers` writes into README and docs: numbers that recordings hold, and reference.
 
+`python tests/doc_numbers.py spec.md spec.schema.json` writes these alone.
+
 Between `<!-- numbers: NAME -->` and `<!-- /numbers -->` stands what `BLOCKS[NAME]` returns, and
 nothing else, and whole documents are what `WHOLE` returns (`tests/test_doc_numbers.py`).
 """
 
 import re
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -69,15 +72,18 @@ def filled(page):
     return doc_spec.fill_tables(page)
 
 
-def main():
-    """Write the blocks of all documents, and those that are written whole."""
+def main(names):
+    """Write what is generated of the documents of these names, or of all."""
     for name, text_of in WHOLE.items():
-        (ROOT / "docs" / name).write_text(text_of(), "utf-8")
+        if name in names or not names:
+            (ROOT / "docs" / name).write_text(text_of(), "utf-8")
     for document in DOCUMENTS:
+        if names and document.name not in names:
+            continue
         page = document.read_text("utf-8")
         if (text := filled(page)) != page:
             document.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

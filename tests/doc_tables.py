@@ -49,7 +49,7 @@ def time(ns):
 
 def word(verdict):
     """The verdict in one word."""
-    return verdict.verdict.value.upper() if verdict.verdict else ""
+    return verdict.verdict.word if verdict.verdict else ""
 
 
 def explained(recording, variant=None, against=None, problem=None):

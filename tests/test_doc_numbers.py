@@ -11,6 +11,8 @@ from doc_numbers import BLOCK, BLOCKS, DOCUMENTS, ROOT, WHOLE, plain
 from doc_verdicts import six_blocks
 from whole_runs import EVERYTHING
 
+from profiler.model import Verdict
+
 WRITTEN = {
     match[2]: match[0].split("\n", 1)[1].removesuffix(match[3])
     for document in DOCUMENTS
@@ -155,3 +157,10 @@ def test_a_measured_number_says_when_it_was_measured():
             found.setdefault((str(document.relative_to(ROOT)), heading), []).extend(numbers)
     known = {place: numbers for place, (_, numbers) in UNDATED.items()}
     assert {place: ", ".join(numbers) for place, numbers in found.items()} == known
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_documents_have_the_words_of_verdicts_that_pages_have(document):
+    names = "|".join({verdict.name for verdict in Verdict} - {"NO_DATA"})
+    said = set(re.findall(rf"\b(?:{names})\b", document.read_text("utf-8")))
+    assert said <= {verdict.word for verdict in Verdict}

@@ -108,7 +108,7 @@ def _lines(comparison: RunComparison, step: RunStep, values: Sequence[str]) -> I
     judged = [change for change in step.all.ranked if not change.is_control]
     moved = [change for change in judged if change.decided]
     unclear = sum(change.verdict is Verdict.UNCLEAR for change in judged)
-    open_words = f", {unclear} UNCLEAR" if unclear else ""
+    open_words = f", {unclear} {Verdict.UNCLEAR.word}" if unclear else ""
     yield f"{ends}: {len(moved)} of {len(judged)} cells moved{open_words}."
     for change in moved:
         interval = f"[{change.ratio_low:.3f}, {change.ratio_high:.3f}]"

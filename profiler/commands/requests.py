@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from profiler.errors import UsageError
+from profiler.model import Verdict
 
 if TYPE_CHECKING:
     from profiler.machine.environment import Inquiry
@@ -73,7 +74,7 @@ FailOn = Annotated[
     Option(
         "--fail-on",
         metavar="regression[:PERCENT]",
-        help="Exit code 5 where a cell is SLOWER by more than PERCENT (default 0).",
+        help=f"Exit code 5 where a cell is {Verdict.SLOWER.word} by more than PERCENT (default 0).",
     ),
 ]
 BudgetSeconds = Annotated[
@@ -91,8 +92,8 @@ RunFailOn = Annotated[
     Option(
         "--fail-on",
         metavar="regression[:PERCENT]|METRIC>NUMBER",
-        help="Exit code 5 where a cell is SLOWER by more than PERCENT (default 0), or its metric "
-        "is beyond a number: duration>120us, l2_hit_pct<60.",
+        help=f"Exit code 5 where a cell is {Verdict.SLOWER.word} by more than PERCENT (default 0), "
+        "or its metric is beyond a number: duration>120us, l2_hit_pct<60.",
     ),
 ]
 Color = Annotated[
@@ -718,7 +719,8 @@ class GateRequest(ExperimentFlags):
         Option(
             "--fail-on",
             metavar="regression[:PERCENT]",
-            help="A cell that is SLOWER by more than PERCENT, with its whole interval.",
+            help=f"A cell that is {Verdict.SLOWER.word} by more than PERCENT, with its whole "
+            "interval.",
         ),
     ] = "regression"
     comment: Annotated[

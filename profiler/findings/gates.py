@@ -113,7 +113,9 @@ def not_judged(cells: pd.DataFrame, gate: Gate) -> str:
 def tripped_message(regressed: pd.DataFrame, gate: Gate) -> str:
     """Name the cells that tripped a gate, one in a line; `regressed` is from `regressions`."""
     noun = "cell is" if len(regressed) == 1 else "cells are"
-    lines = [f"--fail-on {gate}: {len(regressed)} {noun} SLOWER beyond the threshold:"]
+    lines = [
+        f"--fail-on {gate}: {len(regressed)} {noun} {Verdict.SLOWER.word} beyond the threshold:"
+    ]
     columns = [regressed[name].tolist() for name in ("cell", "ratio", "ratio_low", "ratio_high")]
     for cell, *ratios in list(zip(*columns, strict=True))[:MOST_NAMED]:
         lines.append(f"  {cell}: {_change_words(*map(float, ratios))}")

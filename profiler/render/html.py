@@ -17,6 +17,7 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
 
 from profiler import notices
+from profiler.model import Verdict
 from profiler.notices import Notice, Severity
 from profiler.render.tables.rows import Datum
 
@@ -93,6 +94,7 @@ def templates() -> Environment:
     )
     environment.filters["moment"] = moment
     environment.globals["tds"] = table_cells
+    environment.globals["Verdict"] = Verdict
     return environment
 
 

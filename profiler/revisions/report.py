@@ -62,7 +62,8 @@ def bisection_lines(
         yield from _step_lines("The other way", step, history, metric, accounts[step.after])
     for step in bisection.steps:
         if step.state is State.UNCLEAR:
-            yield f"UNCLEAR whether {_named(step, history)} changed it: more blocks may tell."
+            changed = f"whether {_named(step, history)} changed it"
+            yield f"{Verdict.UNCLEAR.word} {changed}: more blocks may tell."
         elif step.state is State.NOT_CONFIRMED:
             yield f"Not confirmed by a second session: {_named(step, history)}."
     yield from _rest_lines(bisection)

@@ -196,9 +196,9 @@ class Timeline(SpecModel):
 
 
 def _collectors(*, judged: bool) -> str:
-    """Names of collectors and what they measure, for the docs."""
-    return "; ".join(
-        f"`{kind.name}`{f' (or `{kind.alias}`)' if kind.alias else ''}: {kind.measures}"
+    """Names of collectors, for the docs."""
+    return ", ".join(
+        f"`{kind.name}`{f' (or `{kind.alias}`)' if kind.alias else ''}"
         for kind in COLLECTORS.values()
         if kind.judged == judged
     )
@@ -209,9 +209,9 @@ class Collect(SpecModel):
 
     collectors: Collectors = Field(
         default=("ncu",),
-        description="What times, counts or records the launches. Judged is the first that is "
-        f"asked for of these: {_collectors(judged=True)}. Never judged: "
-        f"{_collectors(judged=False)}. See docs/collectors.md.",
+        description="What times, counts or records the launches; docs/collectors.md says what "
+        "each measures. The first that is asked for is judged, in this order: "
+        f"{_collectors(judged=True)}. Never judged: {_collectors(judged=False)}.",
     )
     timeline: Timeline = Field(
         default_factory=Timeline, description="Timelines of `nsys` and `torch`."

@@ -40,7 +40,7 @@ MOST_ROWS = 12
 """Variants of a map of variants by problems."""
 MOST_COLUMNS = 24
 _SIGNS = {Verdict.SAME: "=", Verdict.UNCLEAR: "?"}
-_KEY = "= SAME, ? UNCLEAR"
+_KEY = ", ".join(f"{sign} {verdict.word}" for verdict, sign in _SIGNS.items())
 
 
 # ---- pairs on grids ------------------------------------------------------------------------------

@@ -594,7 +594,7 @@ def doubts(verdicts: Sequence[PairVerdict]) -> str:
     if count == len(verdicts):
         return why
     others = len(unclear) - count
-    return f"UNCLEAR at {len(unclear)}{', most often' if others else ''}: {why}"
+    return f"{Verdict.UNCLEAR.word} at {len(unclear)}{', most often' if others else ''}: {why}"
 
 
 def _spans(verdicts: Sequence[PairVerdict]) -> str:

@@ -52,7 +52,7 @@ def gate_markdown(answer: GateAnswer) -> str:
         blocks.append(f"The budget: {escaped_markdown(answer.left_out)}")
     blocks.append(
         "<sub>Ratio: time after by time before, paired block by block, with its 95\u202f% "
-        "interval. UNCLEAR never fails a gate.</sub>"
+        f"interval. {Verdict.UNCLEAR.word} never fails a gate.</sub>"
     )
     return "\n\n".join(blocks) + "\n"
 

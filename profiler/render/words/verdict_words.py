@@ -1,4 +1,4 @@
-"""Symbol, word and CSS class of each verdict, and that on a run against the one before."""
+"""Symbol and CSS class of each verdict, and that on a run against the one before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ SYMBOLS: Mapping[Verdict, str] = {
     Verdict.NO_DATA: numbers.MISSING,
 }
 """Time goes down, goes up, stays."""
-WORDS: Mapping[Verdict, str] = {verdict: verdict.value.upper() for verdict in Verdict}
 CSS: Mapping[Verdict, str] = {
     verdict: f"is-{verdict.value.replace(' ', '-')}" for verdict in Verdict
 }
@@ -26,7 +25,7 @@ ORDER = (Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR, Verdict.SLOWER, Verdict.
 
 def word(verdict: Verdict) -> str:
     """Symbol and word of a verdict: `▼ FASTER`."""
-    return f"{SYMBOLS[verdict]} {WORDS[verdict]}"
+    return f"{SYMBOLS[verdict]} {verdict.word}"
 
 
 # ---- a run against the one before it -------------------------------------------------------------

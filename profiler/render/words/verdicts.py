@@ -10,7 +10,7 @@ from profiler.findings.findings import NamedBaseline, Verdicts
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
 from profiler.render.words import numbers
-from profiler.render.words.verdict_words import CSS, ORDER, SYMBOLS, WORDS, word
+from profiler.render.words.verdict_words import CSS, ORDER, SYMBOLS, word
 
 BY_TIME = " by time alone"
 """What follows FASTER and SLOWER where cycles were not counted: a clock may have made it."""
@@ -130,7 +130,7 @@ def _final_words(pair: PairVerdict) -> str:
     if not pair.final:
         return ""
     agrees = pair.before in (None, pair.verdict)
-    before = "" if pair.before is None else WORDS[pair.before]
+    before = "" if pair.before is None else pair.before.word
     return "; confirmation" if agrees else f"; confirmation (timing blocks: {before})"
 
 

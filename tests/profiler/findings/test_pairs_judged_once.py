@@ -131,7 +131,7 @@ def test_a_pair_is_judged_once_and_nothing_is_judged_to_show_it(asked, compariso
     )
     assert "a reference, takes 0.548\u00d7 the time of the best variant" in " ".join(output.split())
     assert output.count("\n") <= MOST_LINES
-    assert filled(docs, output) == docs, f"run: python {Path(__file__).name}"
+    assert filled(docs, output) == docs, "run: make numbers"
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from profiler.render.page import render_page
 from profiler.render.tables.rows import shown_metrics
 from profiler.render.tables.sustained import sustained_sentence, sustained_table
 from profiler.render.words.sentences import spoken
+from profiler.render.words.verdict_words import word
 from profiler.run_folder.load.assemble import assemble
 
 NOISE = (0, 3, -2, 1, -3, 2, 4, -1)
@@ -78,7 +79,8 @@ def test_both_verdicts_stand_side_by_side(findings):
 def test_a_sentence_says_where_they_differ(findings):
     words = spoken(sustained_sentence(findings))
     assert words.replace("\u202f", " ") == (
-        "tree is \u25bc FASTER cold, = SAME sustained at small and 1 more (0.900\u00d7, then "
+        f"tree is {word(Verdict.FASTER)} cold, {word(Verdict.SAME)} sustained at small and 1 more "
+        "(0.900\u00d7, then "
         "1.000\u00d7): it is held at 698 W, 1.410 GHz."
     )
 

@@ -50,7 +50,7 @@ def filled(page):
 
 
 def test_the_outputs_are_those_of_today():
-    assert filled(PAGE) == PAGE, "run: python tests/profiler/render/test_explain_docs.py"
+    assert filled(PAGE) == PAGE, "run: make numbers"
 
 
 @pytest.mark.parametrize("name", [*CAUSES, *SECTIONS[:1]])

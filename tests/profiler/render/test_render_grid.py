@@ -100,7 +100,7 @@ def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(find
     assert not any("performance" in title for title in titles)
     one = both.rows[1][1][1]
     assert one.text.endswith("\N{MULTIPLICATION SIGN}")
-    assert "FASTER [" in one.title
+    assert f"{Verdict.FASTER.word} [" in one.title
 
 
 def test_few_blocks_give_no_verdict():

@@ -8,12 +8,14 @@ from synthetic_report import make_report, problems
 from synthetic_tiles import tile_report
 
 from profiler.findings.find import find
+from profiler.model import Verdict
 from profiler.render.figures import svg
 from profiler.render.figures.charts import bar_marks, dot_marks
 from profiler.render.figures.drawing import legend_columns
 from profiler.render.page import render_page
 from profiler.render.words.answer import sentences
 from profiler.render.words.names import kernel_list, key_to_names, readable_kernel
+from profiler.render.words.verdict_words import word
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +73,8 @@ def test_a_reference_that_is_ahead_is_named_first():
     (first, *_) = sentences(find(report))
     text = "".join(part.text for part in first)
     assert text.startswith("torch.softmax takes 0.")
-    assert text.endswith("of the best variant (geometric mean, \u25bc FASTER at both problems).")
+    faster = f"{word(Verdict.FASTER)} at both problems"
+    assert text.endswith(f"of the best variant (geometric mean, {faster}).")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from profiler.render.tables.slowdowns import slowdown_heats
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards, evidence
 from profiler.render.words.comparisons import best_word, bias_words, ties_words
-from profiler.render.words.verdict_words import SYMBOLS, WORDS
+from profiler.render.words.verdict_words import SYMBOLS, word
 from profiler.render.words.verdicts import (
     counts,
     details,
@@ -77,8 +77,8 @@ def test_equal_kernels_are_never_called_faster_or_best(equal, kind):
     said = say(findings)
     for card in cards(findings):
         said += f" {card.answer} {card.detail}"
-    for word in ("FASTER", "SLOWER", "faster", "the best is"):
-        assert word not in said
+    for claim in (Verdict.FASTER.word, Verdict.SLOWER.word, "faster", "the best is"):
+        assert claim not in said
     assert best_word(findings.ranking) != "best"
     tree = lxml.html.document_fromstring(render_page(findings))
     judged = tree.xpath("//td[contains(@class, 'is-faster') or contains(@class, 'is-slower')]")
@@ -90,7 +90,7 @@ def test_the_console_claims_no_more_than_the_page(equal):
     table, _, rest = tables.partition("Geometric means")
     assert "the same as " in table or "not told apart from " in table
     assert " best " not in table
-    assert "FASTER" not in table.partition("winner")[2]
+    assert Verdict.FASTER.word not in table.partition("winner")[2]
     assert "\u25bc 1" not in rest
 
 
@@ -111,7 +111,7 @@ def test_ties_are_counted_where_they_are_many_and_named_where_they_are_few(equal
     )
     assert ties_words(dataclasses.replace(winner, same=(), not_told_apart=())) == ""
     assert "the same as" in say(findings) or "not told apart" in say(findings)
-    assert "FASTER" in say(again)
+    assert Verdict.FASTER.word in say(again)
 
 
 def test_few_blocks_give_no_verdict_and_no_tie_by_verdict():
@@ -141,7 +141,7 @@ def test_other_metrics_have_intervals_and_no_verdict(measured_again):
     report = with_metrics(without(measured_again, primary="cycles"), "duration_ns", "cycles")
     findings = find(report)
     assert not findings.verdicts.given
-    assert "FASTER" not in say(findings)
+    assert Verdict.FASTER.word not in say(findings)
     assert "no verdict is given on cycles" in cards(findings)[2].detail.lower()
     page = render_page(find(report))
     assert "is-faster" not in page.partition("<main")[2].partition("<script")[0]
@@ -243,7 +243,7 @@ def test_the_card_says_where_its_verdicts_are_from(again, report):
 def test_the_console_shows_the_number_of_the_final(measured_again):
     text = shown(measured_again)
     assert "Numbers of the confirmation (8 blocks" in text
-    assert "\u25bc FASTER" in text
+    assert word(Verdict.FASTER) in text
 
 
 def test_a_variant_that_left_the_race_does_not_win():
@@ -405,7 +405,7 @@ def test_unclear_is_hatched_and_same_is_dotted(findings):
             assert ("unclear" in datum.css) == (verdict is Verdict.UNCLEAR)
             assert ("tied" in datum.css) == (verdict is Verdict.SAME)
             if verdict is not None:
-                assert WORDS[verdict] in datum.title
+                assert verdict.word in datum.title
             found.add(verdict)
     assert {Verdict.FASTER, Verdict.SLOWER, Verdict.UNCLEAR, Verdict.SAME} <= found
 
@@ -462,9 +462,10 @@ def test_every_rung_has_a_verdict_on_its_step_and_on_the_whole(report):
 def test_counts_say_one_word_where_all_agree():
     fast, same = PairVerdict(Verdict.FASTER, blocks=8), PairVerdict(Verdict.SAME, blocks=8)
     assert counts([]) == counts([NO_VERDICT]) == ""
-    assert counts([fast]) == "\u25bc FASTER"
-    assert counts([fast, fast]) == "\u25bc FASTER at both problems"
-    assert counts([fast, same, fast]) == "\u25bc FASTER at 2, = SAME at 1 of 3 problems"
+    assert counts([fast]) == word(Verdict.FASTER)
+    assert counts([fast, fast]) == f"{word(Verdict.FASTER)} at both problems"
+    told = f"{word(Verdict.FASTER)} at 2, {word(Verdict.SAME)} at 1 of 3 problems"
+    assert counts([fast, same, fast]) == told
     assert symbol([fast, fast, NO_VERDICT]) == "\u25bc"
     assert symbol([fast, same]) == symbol([]) == ""
     assert counts_datum([fast, same]).text == "\u25bc 1, = 1"

@@ -26,6 +26,7 @@ from profiler.render.words import cards as cards_module
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards, doubts
 from profiler.render.words.comparisons import best_word
+from profiler.render.words.verdict_words import word
 from profiler.render.words.verdicts import reason_and_blocks
 
 
@@ -87,7 +88,7 @@ def test_four_cards(findings):
         "Is it real",
         "Why",
     ]
-    assert found[2].answer == "\u25bc FASTER at all 12"
+    assert found[2].answer == f"{word(Verdict.FASTER)} at all 12"
     assert found[2].css == "is-faster"
     assert "8 visits" in found[2].detail
     assert found[3].answer == "limited by memory"
