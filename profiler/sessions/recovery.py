@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -44,19 +44,6 @@ class CellFailure:
     cause: str
 
 
-@dataclass(frozen=True)
-class Ended:
-    """One attempt that has ended, and what its end is blamed on."""
-
-    folder: Path
-    result: SessionResult
-    blamed: CellFailure | None
-    """What the end of the process is blamed on; failures that the runner survived are in the
-    journal."""
-    hit: tuple[str, ...]
-    """Ids of the cells that fail by it: of a step of a whole problem all of its cells."""
-
-
 def chunk(visits: Sequence[Visit], problem_of: Mapping[str, str], limit: int) -> tuple[Visit, ...]:
     """First visits of a list, at most `limit`, cut between problems.
 
@@ -84,47 +71,39 @@ def _first_blocks(visits: Sequence[Visit], limit: int) -> tuple[Visit, ...]:
 
 @dataclass(kw_only=True)
 class Recovery:
-    """Runs attempts until every visit has results or its cell has failed."""
+    """What attempts have left to do, until every visit has results or its cell has failed."""
 
     session: str
     problem_of: Mapping[str, str]
     """Problem of each cell."""
     collector: Collector
-    attempt: Callable[[Sequence[Visit]], tuple[Path, SessionResult]]
-    """Runs one process over some visits, or over others of the list where it had begun before these
-    were known, and says in which folder."""
-    read_measured: Callable[[Path], Set[Visit]]
-    """Which visits of a folder have results (rows of ncu, records of the timer)."""
-    ended: Callable[[Ended], None] = lambda _: None
+    missing: tuple[Visit, ...]
+    """Visits that have no result, of cells that have not failed."""
     has_samples: bool = False
     """Whether this run has measured something before, so that a session in which the tool saw
     nothing is the cells' fault, not the machine's."""
-    limit: int = MAX_VISITS_PER_SESSION
-    missing: tuple[Visit, ...] = ()
     measured: set[Visit] = field(default_factory=set)
     failures: dict[str, CellFailure] = field(default_factory=dict)
     """By cell id."""
     strikes: Counter[str] = field(default_factory=Counter)
     stalls: int = 0
 
-    def run(self, visits: Sequence[Visit]) -> None:
-        """Make visits; what they were and which cells failed is known afterwards.
+    def learn(
+        self, folder: Path, result: SessionResult, got: Set[Visit]
+    ) -> tuple[CellFailure | None, tuple[str, ...]]:
+        """Take an attempt that has ended, and the visits that it has results of (`got`).
+
+        What the end of its process is blamed on, and the cells that fail by it: of a step of a
+        whole problem all of its cells. Failures that the runner survived are in the journal.
 
         Raises EnvironmentUnusable where the tool's messages say that the machine is at fault, or
         where two attempts in a row bring nothing new; Interrupted where the session was ended from
         outside.
         """
-        self.missing = tuple(visits)
-        while self.missing:
-            folder, result = self.attempt(chunk(self.missing, self.problem_of, self.limit))
-            self.ended(self.learn(folder, result))
-
-    def learn(self, folder: Path, result: SessionResult) -> Ended:
-        """Take an attempt that has ended."""
         records = tuple(protocol.read_journal(folder / JOURNAL))
         wanted = set(self.missing)
         finished = journal_visits(folder) & wanted
-        got = self.read_measured(folder) & wanted
+        got &= wanted
         self._refuse_what_no_attempt_can_mend(folder, result, records, got, finished - got)
         progress_before = len(self.failures) + len(self.measured) + sum(self.strikes.values())
         self.measured |= got
@@ -142,7 +121,7 @@ class Recovery:
             for visit in self.missing
             if visit not in self.measured and visit.cell not in self.failures
         )
-        return Ended(folder, result, blamed, tuple(failure.cell for failure in hit))
+        return blamed, tuple(failure.cell for failure in hit)
 
     def _refuse_what_no_attempt_can_mend(
         self,

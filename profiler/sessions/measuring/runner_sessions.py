@@ -30,7 +30,7 @@ from profiler.sessions.execution import Meanwhile
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.process import SessionResult
 from profiler.sessions.progress import VisitProgress
-from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, Recovery, chunk
+from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, CellFailure, Recovery, chunk
 from profiler.sessions.waiting import Waiting, WaitingRoom
 from profiler.sessions.watchdog import Record
 
@@ -206,13 +206,14 @@ class _RunnerSession:
                 session=session.name,
                 problem_of=self.book.plan.problem_of,
                 collector=self._template.collector,
-                attempt=self._attempt,
-                read_measured=self.book.measured,
-                ended=self._ended,
+                missing=tuple(visits),
                 has_samples=has_samples,
-                limit=_most_visits(session),
             )
-            recovery.run(visits)
+            while recovery.missing:
+                part = chunk(recovery.missing, recovery.problem_of, _most_visits(session))
+                folder, result = self._attempt(part)
+                blamed, hit = recovery.learn(folder, result, self.book.measured(folder))
+                self._ended(folder, result, blamed, hit)
             has_samples = has_samples or bool(recovery.measured)
 
     def _batches(self) -> Sequence[Sequence[Visit]]:
@@ -313,15 +314,16 @@ class _RunnerSession:
         """Visits that no process was told to make, without those of cells that have failed."""
         return self.work.wanted(v for v in self.work.missing if v not in self._handed)
 
-    def _ended(self, end: Ended) -> None:
-        """Write down how an attempt ended, and what its end is blamed on."""
-        blamed, ended = end.blamed, end.result
+    def _ended(
+        self, folder: Path, result: SessionResult, blamed: CellFailure | None, hit: Sequence[str]
+    ) -> None:
+        """Write down how an attempt ended, and what its end is blamed on; `hit`: cells that fail."""
         fault = ("", "") if blamed is None else (blamed.outcome.value, blamed.cause)
-        failed = dict.fromkeys(end.hit, fault)
+        failed = dict.fromkeys(hit, fault)
         self.work.failed.update(failed)
-        self.book.finish(end.folder, AttemptResult(ended.cause.value, ended.seconds, failed))
-        self.book.check_kernels(self.book.run.attempt(end.folder))
-        self.book.written(end.folder)
+        self.book.finish(folder, AttemptResult(result.cause.value, result.seconds, failed))
+        self.book.check_kernels(self.book.run.attempt(folder))
+        self.book.written(folder)
         if blamed is not None:
             self.progress.failed(blamed.cell, f"{blamed.outcome}: {blamed.cause}")
 

@@ -14,6 +14,7 @@ from profiler.runner.protocol import parse_range_name
 from profiler.sessions.attempt import journal_visits, run_attempt
 from profiler.sessions.process import EndCause, FailingCell, SessionResult
 from profiler.sessions.recovery import (
+    MAX_VISITS_PER_SESSION,
     Recovery,
     chunk,
     ended_from_outside,
@@ -23,9 +24,13 @@ from profiler.sessions.recovery import (
 
 
 def recovered_of(visits, **options):
-    """A recovery that has made these visits."""
-    recovery = Recovery(**options)
-    recovery.run(visits)
+    """A recovery that has made these visits; `attempt` makes some, `read_measured` has results."""
+    attempt, read_measured = options.pop("attempt"), options.pop("read_measured")
+    limit, ended = options.pop("limit", MAX_VISITS_PER_SESSION), options.pop("ended", print)
+    recovery = Recovery(missing=tuple(visits), **options)
+    while recovery.missing:
+        folder, result = attempt(chunk(recovery.missing, recovery.problem_of, limit))
+        ended(recovery.learn(folder, result, read_measured(folder)))
     return recovery
 
 
@@ -322,11 +327,8 @@ def test_each_attempt_is_reported_with_its_blame(scripted):
         (0, EndCause.FINISHED, None, [Visit("b", 0)]),
     ]
     scripted([Visit("a", 0), Visit("b", 0)], script, ended=seen.append)
-    assert [(end.hit, end.blamed and end.blamed.cell) for end in seen] == [
-        (("a",), "a"),
-        ((), None),
-    ]
-    assert seen[0].blamed.cause == "the process was killed by SIGSEGV, in prepare"
+    assert [(hit, blamed and blamed.cell) for blamed, hit in seen] == [(("a",), "a"), ((), None)]
+    assert seen[0][0].cause == "the process was killed by SIGSEGV, in prepare"
 
 
 SURVIVED = """\
