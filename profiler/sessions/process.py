@@ -88,10 +88,13 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     on_look: Callable[[], None] = lambda: None,
     poll_s: float = _POLL_S,
     stays: bool = False,
+    until: str = protocol.SESSION_FINISHED,
+    tail: JournalTail | None = None,
 ) -> SessionResult:
     """Run a command to its end and return how it ended; none of its processes is left.
 
-    `stays`: but where its journal says that the session is over, it is left to the caller.
+    `stays`: but where its journal says that the session is over, or has another event (`until`), it
+    is left to the caller. `tail`: of the journal, where its beginning was read before.
 
     stdout and stderr go to files in `folder`. `on_record` is called for each record of the journal
     as it comes. A session whose journal stands still for too long is ended from the inside out (see
@@ -102,7 +105,8 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     Raises Interrupted on Ctrl-C, after the session was ended in the same way.
     """
     watchdog = Watchdog(limits, clock, has_journal=journal is not None)
-    tail = JournalTail(journal) if journal is not None else None
+    if journal is not None and tail is None:
+        tail = JournalTail(journal)
     started = time.monotonic()
     is_over = False
 
@@ -111,7 +115,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
         for record in tail.read() if tail is not None else ():
             watchdog.saw(record)
             on_record(record)
-            is_over = is_over or record.get("event") == protocol.SESSION_FINISHED
+            is_over = is_over or record.get("event") == until
 
     def look() -> bool:
         follow()

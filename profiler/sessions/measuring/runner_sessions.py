@@ -317,7 +317,7 @@ class _RunnerSession:
     def _ended(
         self, folder: Path, result: SessionResult, blamed: CellFailure | None, hit: Sequence[str]
     ) -> None:
-        """Write down how an attempt ended, what is to blame, and the cells that fail by it (`hit`)."""
+        """Write down how an attempt ended, what is to blame, and the cells that fail (`hit`)."""
         fault = ("", "") if blamed is None else (blamed.outcome.value, blamed.cause)
         failed = dict.fromkeys(hit, fault)
         self.work.failed.update(failed)

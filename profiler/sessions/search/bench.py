@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -16,8 +15,7 @@ from typing import Self
 
 from profiler.collect import Collector, Tools
 from profiler.collect.registry import COLLECTORS
-from profiler.errors import EnvironmentUnusable, UsageError
-from profiler.machine.signals import raise_if_signalled
+from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
 from profiler.model import Cell, Outcome, Plan
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.runner import protocol
@@ -31,19 +29,11 @@ from profiler.sessions.attempt import (
     start_waiting,
 )
 from profiler.sessions.execution import Execution
-from profiler.sessions.process import (
-    EndCause,
-    SessionResult,
-    cap_output,
-    cause_of,
-    failing_cell,
-    stop,
-    stopped_on_leaving,
-)
+from profiler.sessions.process import EndCause, SessionResult, run_session, stopped_on_leaving
 from profiler.sessions.recovery import fault_of_end, fault_of_no_cell, may_be_innocent
 from profiler.sessions.templates import job_cell, runner_job
 from profiler.sessions.waiting import Orders
-from profiler.sessions.watchdog import JournalTail, Limits, Record, Watchdog
+from profiler.sessions.watchdog import JournalTail, Limits, Record
 
 _POLL_S = 0.004
 
@@ -63,20 +53,18 @@ class StandingRunner:
     def __init__(self, session: SessionTemplate, folder: Path) -> None:
         """Start the process; its files go to `folder`."""
         self.folder = folder
-        self._limits = session.limits
+        self._session = session
         self._tail = JournalTail(folder / JOURNAL)
         folder.mkdir(parents=True)
         self._waiting = start_waiting(session, Orders(folder.absolute() / ORDERS_FILE))
-        self._process = self._waiting.process
         self._closing = ExitStack()
         self._closing.callback(self._waiting.orders.let_go)
-        self._closing.enter_context(stopped_on_leaving(self._process, session.limits.grace_s))
+        self._closing.enter_context(
+            stopped_on_leaving(self._waiting.process, session.limits.grace_s)
+        )
         hand_visits(session, (), self._waiting, stays=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
         """End the process, whatever it does."""
         self._closing.close()
 
@@ -86,37 +74,29 @@ class StandingRunner:
         Raises RunnerEndedError where the process ends before, or is silent for too long.
         """
         self._waiting.orders.give(SEARCH, order)
-        watchdog = Watchdog(self._limits, time.monotonic, has_journal=True)
         records: list[Record] = []
-        while True:
-            has_ended = self._process.poll() is not None
-            for record in self._tail.read():
-                watchdog.saw(record)
-                records.append(record)
-                if record.get("event") == protocol.ORDER_FINISHED:
-                    return tuple(records)
-            if has_ended:
-                raise self._ended(timed_out=False)
-            cap_output(self.folder)
-            if watchdog.expired():
-                stop(self._process, self._limits.grace_s)
-                raise self._ended(timed_out=True)
-            raise_if_signalled()
-            time.sleep(_POLL_S)
+        try:
+            result = run_session(
+                self._session.command(self.folder),
+                folder=self.folder,
+                limits=self._session.limits,
+                journal=self.folder / JOURNAL,
+                on_record=records.append,
+                process=self._waiting.process,
+                poll_s=_POLL_S,
+                stays=True,
+                until=protocol.ORDER_FINISHED,
+                tail=self._tail,
+            )
+        except Interrupted:  # the search says so itself
+            raise KeyboardInterrupt from None
+        if not any(record.get("event") == protocol.ORDER_FINISHED for record in records):
+            raise RunnerEndedError(self.folder, result)
+        return tuple(records)
 
     def finish(self) -> None:
         """Have the process leave by itself, as long as that does not take long."""
         leave(self._waiting)
-
-    def _ended(self, *, timed_out: bool) -> RunnerEndedError:
-        records = tuple(protocol.read_journal(self.folder / JOURNAL))
-        result = SessionResult(
-            returncode=self._process.returncode,
-            cause=cause_of(self._process.returncode, records, timed_out=timed_out),
-            failing_cell=failing_cell(records),
-            seconds=time.monotonic() - self._waiting.began,
-        )
-        return RunnerEndedError(self.folder, result)
 
 
 PILOT_LAUNCHES = 3
@@ -255,7 +235,7 @@ class Bench:
 
     def _drop_runner(self) -> None:
         if self._runner is not None:
-            self._runner.__exit__()
+            self._runner.end()
         self._runner = None
         self._known.clear()
 

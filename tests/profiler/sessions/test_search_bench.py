@@ -75,7 +75,7 @@ class FakeRunner:
     def finish(self):
         self.ended.append("finished")
 
-    def __exit__(self, *_):
+    def end(self):
         self.ended.append("ended")
 
 
