@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch._C._autograd import DeviceType, _enable_record_function, _profiler_enabled
@@ -44,14 +43,14 @@ class Mark:
         self._end(None, None, None)
 
 
-class KernelTimes(AbstractContextManager["KernelTimes"]):
-    """While it is entered, kernels of the calls that are marked are timed.
+class KernelTimes:
+    """Times of the kernels of the calls that are marked.
 
-    Without a GPU, and where the program has a profile of its own under way, nothing is.
+    Without a GPU, and where the program has a profile of its own under way, none is timed.
     """
 
     def __init__(self) -> None:
-        self._profile: Any = None
+        self._are_timed = False
         self.ns: Counter[int] = Counter()
         """Nanoseconds of the kernels of all calls, by number."""
         self.launches: Counter[int] = Counter()
@@ -59,28 +58,26 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
         self.order: dict[str, list[int]] = defaultdict(list)
         """Numbers of the calls that launched the kernels of a name, in order."""
 
-    def __enter__(self) -> Self:
-        self._profile = _begun(_MARKED)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._profile is not None:
-            ended, self._profile = self._profile, None
-            events = _events_of(ended)
-            ns, launches = sums(events, _MARK)
-            self.ns += ns
-            self.launches += launches
-            for number, kernel in launched(events, _MARK):
-                self.order[kernel].append(number)
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Time the kernels of the calls that are marked in the body."""
+        begun = _begun(_MARKED)
+        self._are_timed = begun is not None
+        try:
+            yield
+        finally:
+            self._are_timed = False
+            if begun is not None:
+                events = _events_of(begun)
+                ns, launches = sums(events, _MARK)
+                self.ns += ns
+                self.launches += launches
+                for number, kernel in launched(events, _MARK):
+                    self.order[kernel].append(number)
 
     def mark(self, number: int) -> Mark | None:
         """Mark of the calls of a number; None where none is timed."""
-        return None if self._profile is None else Mark(f"{_MARK}{number}")
+        return Mark(f"{_MARK}{number}") if self._are_timed else None
 
 
 @dataclass(frozen=True)
@@ -109,27 +106,18 @@ class Waits:
         return ns
 
 
-class UncapturedStep(AbstractContextManager["UncapturedStep"]):
-    """While it is entered, what runs on the GPU is recorded, and nothing else."""
+@contextmanager
+def waits_of_body(take: Callable[[Waits | None], None]) -> Iterator[None]:
+    """Record what runs on the GPU in the body, and nothing else; `take` gets its waits.
 
-    def __init__(self) -> None:
-        self._profile: Any = None
-        self.waits: Waits | None = None
-        """None where there is no GPU."""
-
-    def __enter__(self) -> Self:
-        self._profile = _begun(_ON_GPU)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._profile is not None:
-            ended, self._profile = self._profile, None
-            self.waits = waits_between(_events_of(ended))
+    Not where there is no GPU.
+    """
+    begun = _begun(_ON_GPU)
+    try:
+        yield
+    finally:
+        if begun is not None:
+            take(waits_between(_events_of(begun)))
 
 
 def _begun(activities: Sequence[ProfilerActivity]) -> Any:

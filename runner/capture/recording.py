@@ -39,7 +39,7 @@ from profiler.runner.capture.experiment_file import (
     tensors_of,
 )
 from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, VALUES_FOLDER, write_json
-from profiler.runner.capture.kernel_times import KernelTimes, Mark, UncapturedStep, can_wait
+from profiler.runner.capture.kernel_times import KernelTimes, Mark, Waits, can_wait, waits_of_body
 from profiler.runner.capture.launches import CompiledGraphs, Launch, seen_by
 from profiler.runner.capture.signatures import (
     Arguments,
@@ -577,7 +577,8 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         self._before: tuple[int, Recorded] | None = None
         """The step that was recorded before these, and what it called."""
         self._complete = False
-        self._uncaptured = UncapturedStep()
+        self._uncaptured: Waits | None = None
+        """Waits of a step that was not captured; None where there is no GPU."""
         self._recording = ExitStack()
         self._dispatching = ExitStack()
         """Has the mode, while it is on."""
@@ -627,7 +628,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             self._mode.settle()
         self._time_uncaptured()
         if steps.ended == steps.profiled:
-            self._recording.enter_context(self._uncaptured)
+            self._recording.enter_context(waits_of_body(partial(setattr, self, "_uncaptured")))
         elif steps.ended in (steps.described_in, steps.first):
             self._record_from(steps.ended)
         elif steps.ended == steps.end:
@@ -668,7 +669,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         # Else the backward pass of a GPU runs in a thread of its own, and its calls in any order.
         self._recording.enter_context(torch.autograd.set_multithreading_enabled(False))
         mode = self._mode
-        self._recording.enter_context(mode.kernels)
+        self._recording.enter_context(mode.kernels.timed())
         self._recording.enter_context(seen_by(mode.launched, mode.graphs, mode.paused))
         if not self._stays_on:
             self._dispatching.enter_context(mode)
@@ -741,7 +742,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
 
     def _waits(self) -> dict[str, Any] | None:
         """Nanoseconds of the waits of a GPU in a step, by what ended them; None where not known."""
-        waits = self._uncaptured.waits
+        waits = self._uncaptured
         if waits is None or self._steps.recorded_from == 0:
             return None
         calls = {call.number: _shown_name(call) for call in self._mode.recorded.made()}
