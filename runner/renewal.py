@@ -72,12 +72,6 @@ def on_one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@dataclass(frozen=True)
-class _Pair:
-    old: torch.Tensor
-    new: torch.Tensor
-
-
 class Renewal:
     """Inputs of a problem, and others of another seed that overwrite them in place.
 
@@ -86,10 +80,10 @@ class Renewal:
 
     def __init__(self, inputs: Any, others: Any, seeds: tuple[int, int]) -> None:
         self.others = others
-        self._pairs = list(_Walk(seeds).pairs(inputs, others, "the inputs"))
-        if all(torch.equal(pair.old, pair.new) for pair in self._pairs):
+        self._pairs = list(_pairs(inputs, others, "the inputs", seeds, set()))
+        if all(torch.equal(old, new) for old, new in self._pairs):
             raise NotRenewableError("inputs of another seed are the same")
-        self._storages = {_storage(pair.old) for pair in self._pairs}
+        self._storages = {_storage(old) for old, _ in self._pairs}
         self._positions: dict[tuple[Any, ...], tuple[torch.Tensor, ...] | None] = {}
 
     def sample(self, launch: Launch, device: Device) -> tuple[Sample, ...]:
@@ -131,12 +125,12 @@ class Renewal:
 
     def _write(self) -> None:
         # Through `data`, so that no count of versions tells that they were overwritten.
-        for pair in self._pairs:
-            pair.old.data.copy_(pair.new)
+        for old, new in self._pairs:
+            old.data.copy_(new)
 
     def _spoil(self) -> None:
-        for pair in self._pairs:
-            pair.old.data.zero_()
+        for old, _ in self._pairs:
+            old.data.zero_()
 
     def _shuffle(self, outputs: Tensors) -> None:
         """Values that look like results in every output, but in the wrong places."""
@@ -249,39 +243,36 @@ def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-class _Walk:
-    """Finds the tensors that two inputs of the same make have in the same places."""
+def _pairs(
+    old: Any, new: Any, place: str, seeds: tuple[int, int], seen: set[int]
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Tensors that two inputs of the same make have in the same places; `seen`: ids of the old."""
+    if id(old) in seen or old is new:
+        return
+    if type(old) is not type(new):
+        raise NotRenewableError(f"{place} is of another type with another seed")
+    if is_array(old):
+        seen.add(id(old))
+        pair = as_tensor(old), as_tensor(new)
+        _require_alike(*pair, place)
+        yield pair
+        return
+    parts = _parts(old, new, place)
+    if parts is None:
+        _require_equal(old, new, place, seeds)
+        return
+    seen.add(id(old))
+    for name, first, second in parts:
+        yield from _pairs(first, second, name, seeds, seen)
 
-    def __init__(self, seeds: tuple[int, int]) -> None:
-        self._seeds = seeds
-        self._seen: set[int] = set()
 
-    def pairs(self, old: Any, new: Any, place: str) -> Iterator[_Pair]:
-        if id(old) in self._seen or old is new:
-            return
-        if type(old) is not type(new):
-            raise NotRenewableError(f"{place} is of another type with another seed")
-        if is_array(old):
-            self._seen.add(id(old))
-            pair = _Pair(as_tensor(old), as_tensor(new))
-            _require_alike(pair.old, pair.new, place)
-            yield pair
-            return
-        parts = _parts(old, new, place)
-        if parts is None:
-            self._require_equal(old, new, place)
-            return
-        self._seen.add(id(old))
-        for name, first, second in parts:
-            yield from self.pairs(first, second, name)
-
-    def _require_equal(self, old: Any, new: Any, place: str) -> None:
-        """Raise for a value that depends on the seed and is no tensor; the seed itself may."""
-        plain = isinstance(old, int | float | complex | str | bytes | torch.dtype | torch.device)
-        if not plain:
-            raise NotRenewableError(f"{place} is {type(old).__name__}, which cannot be overwritten")
-        if old != new and (old, new) != self._seeds:
-            raise NotRenewableError(f"{place} is no tensor and depends on the seed")
+def _require_equal(old: Any, new: Any, place: str, seeds: tuple[int, int]) -> None:
+    """Raise for a value that depends on the seed and is no tensor; the seed itself may."""
+    plain = isinstance(old, int | float | complex | str | bytes | torch.dtype | torch.device)
+    if not plain:
+        raise NotRenewableError(f"{place} is {type(old).__name__}, which cannot be overwritten")
+    if old != new and (old, new) != seeds:
+        raise NotRenewableError(f"{place} is no tensor and depends on the seed")
 
 
 def tensors_in(value: Any, place: str = "inputs") -> dict[str, torch.Tensor]:
