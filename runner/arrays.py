@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Number
 from typing import Any
 
@@ -27,6 +27,13 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
 def memory_address(tensor: torch.Tensor) -> int:
     """Address of the memory that a tensor is a part of; 0 of a sparse one, which has several."""
     return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else 0
+
+
+def extent(shape: Sequence[int], stride: Sequence[int]) -> int:
+    """Elements of its memory from the first that a tensor has to its last."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
 
 
 def is_array(value: Any) -> bool:

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from profiler.runner.arrays import extent
+
 EXACT_COUNTS = 64
 """Most frequent integers whose counts are kept one by one; the rest in groups that double."""
 _SAMPLED = 1 << 12
@@ -29,15 +31,6 @@ _LARGEST_SHUFFLED = 1 << 24
 _INDICES = ("int32", "int64")
 
 Distribution = dict[str, Any]
-
-
-def extent(tensor: torch.Tensor) -> int:
-    """Elements of the storage from the first that a tensor has to its last."""
-    if tensor.is_contiguous():
-        return tensor.numel()
-    if not tensor.numel():
-        return 0
-    return 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def describe(tensor: torch.Tensor) -> Distribution:
@@ -106,7 +99,7 @@ def _of_booleans(count: torch.Tensor, total: int) -> Distribution:
 def _sampled(tensor: torch.Tensor, count: int) -> torch.Tensor:
     """Elements evenly apart, in the order of the indices or, a few at each place, of memory."""
     step = max(1, count // _SAMPLED)
-    if not tensor.is_contiguous() and extent(tensor) != count:
+    if not tensor.is_contiguous() and extent(tensor.shape, tensor.stride()) != count:
         return tensor.reshape(-1)[::step]
     if step == 1:
         return tensor.as_strided((count,), (1,))

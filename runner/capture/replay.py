@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from profiler.runner.capture.distributions import draw, extent, is_skewed, uniform
+from profiler.runner.arrays import extent
+from profiler.runner.capture.distributions import draw, is_skewed, uniform
 from profiler.runner.capture.experiment_file import REGISTERED_BY
 from profiler.runner.capture.folder import (
     VALUES_FOLDER,
@@ -327,7 +328,7 @@ class _Made:
         tensor = whole.set_(*place, captured["shape"], captured["stride"])
         like = captured["values"]
         is_replaced = self._is_uniform and is_skewed(captured)
-        if (self._drawn or is_replaced) and (count := extent(tensor)):
+        if (self._drawn or is_replaced) and (count := extent(tensor.shape, tensor.stride())):
             flat = torch.empty(0, dtype=dtype, device=storage.device).set_(*place, (count,), (1,))
             on_device = storage.device.type == self._device.type
             generator = self._generator if on_device else self._in_memory

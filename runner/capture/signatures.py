@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from profiler.runner.arrays import extent
 from profiler.runner.capture.distributions import Distribution, look_at
 
 ALIGNMENT = 64
@@ -233,10 +234,7 @@ class _Tensor(NamedTuple):
     @property
     def bytes(self) -> int:
         """Bytes from its first element to its last."""
-        if 0 in self.shape:
-            return 0
-        last = sum((n - 1) * step for n, step in zip(self.shape, self.stride, strict=True))
-        return (1 + last) * _BYTES[self.dtype]
+        return extent(self.shape, self.stride) * _BYTES[self.dtype]
 
 
 class _Arguments:

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from profiler.runner.arrays import as_tensor, is_array
+from profiler.runner.arrays import as_tensor, extent, is_array
 
 _ALIGNMENT = 256
 """Bytes; that of the allocators of torch and CUDA, so that no kernel finds less."""
@@ -48,10 +48,7 @@ class Place:
     @property
     def nbytes(self) -> int:
         """Bytes from its first element to its last."""
-        if 0 in self.shape:
-            return 0
-        last = sum((n - 1) * step for n, step in zip(self.shape, self.stride, strict=True))
-        return (last + 1) * self.torch_dtype.itemsize
+        return extent(self.shape, self.stride) * self.torch_dtype.itemsize
 
 
 def place_of(message: Mapping[str, Any]) -> Place:
