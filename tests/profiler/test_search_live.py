@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -112,8 +113,7 @@ def searching(tmp_path):
         )
         builds = BackgroundBuilds(build)
         opened.append(builds)
-        return SearchLoop(
-            search=live,
+        experiment = SimpleNamespace(
             plan=SearchPlan(
                 strategy="model",
                 seed=1,
@@ -125,11 +125,11 @@ def searching(tmp_path):
             ),
             variants=VARIANTS,
             subject=lambda variant, build: Subject(variant.id, (), build.library),
-            bench=bench or PlantedBench(),
-            builds=builds,
-            lookahead=Lookahead(2, needs_builds=False),
-            report=lambda evaluated: None,
+            jobs=2,
+            needs_builds=False,
+            report=lambda live, evaluated: None,
         )
+        return SearchLoop(experiment, live, bench or PlantedBench(), builds)
 
     yield make
     for builds in opened:

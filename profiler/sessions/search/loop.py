@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -207,56 +207,53 @@ def failed_build(build: BuildResult) -> Evaluated:
 class SearchLoop:
     """Runs a search to the end of its budget."""
 
+    experiment: ExperimentSearch
     search: LiveSearch
-    plan: SearchPlan
-    variants: Mapping[str, Variant]
-    """By id, of all configurations."""
-    subject: Callable[[Variant, BuildResult], Subject]
     bench: Bench
     builds: BackgroundBuilds
-    lookahead: Lookahead
-    report: Callable[[Evaluated], None]
-    """Gets each result when the search has taken it."""
     clock: Callable[[], float] = time.monotonic
     _waiting: list[str] = field(default_factory=list)
     """Proposals that have no result, in their order."""
     _subjects: dict[str, Subject] = field(default_factory=dict)
     """Configurations that were measured, by variant id."""
     _budget: SearchBudget = field(init=False)
+    _lookahead: Lookahead = field(init=False)
 
     def run(self) -> tuple[str, ...]:
         """Evaluate proposals until the budget is spent; gives the ids of the finalists."""
-        self._budget = SearchBudget(self.search, self.plan, self.clock)
+        experiment = self.experiment
+        self._budget = SearchBudget(self.search, experiment.plan, self.clock)
+        self._lookahead = Lookahead(experiment.jobs, needs_builds=experiment.needs_builds)
         self._submit(self.search.pending)
         while self._propose_ahead():
             variant, built = self.builds.take_first(self._waiting)
             self._waiting.remove(variant)
             evaluated = replace(
-                self._evaluate(self.variants[variant], built),
+                self._evaluate(experiment.variants[variant], built),
                 build_s=built.seconds,
                 elapsed_s=self._budget.elapsed_s,
             )
             self.search.take(evaluated)
-            self.lookahead.note(evaluated)
-            self.report(evaluated)
+            self._lookahead.note(evaluated)
+            experiment.report(self.search, evaluated)
             if len(self.search.record.evaluations) % LOOK_EVERY == 0:
                 self._look_again()
         return self.search.finish()
 
     def _propose_ahead(self) -> bool:
         """Propose as many as the lookahead and the budget allow; False where all is done."""
-        self._submit(self._budget.propose(self.lookahead.depth - len(self._waiting)))
+        self._submit(self._budget.propose(self._lookahead.depth - len(self._waiting)))
         return bool(self._waiting)
 
     def _submit(self, variants: tuple[str, ...] | list[str]) -> None:
         self._waiting.extend(variants)
         if variants:
-            self.builds.submit([self.variants[variant] for variant in variants])
+            self.builds.submit([self.experiment.variants[variant] for variant in variants])
 
     def _evaluate(self, variant: Variant, built: Built) -> Evaluated:
         if not built.result.ok:
             return failed_build(built.result)
-        subject = self.subject(variant, built.result)
+        subject = self.experiment.subject(variant, built.result)
         evaluated = evaluate(self.bench, subject, self.search.is_behind)
         if evaluated.outcome is Outcome.MEASURED:
             self._subjects[variant.id] = subject
@@ -274,9 +271,10 @@ class SearchLoop:
     def _subject_again(self, variant: str) -> Subject:
         """A subject that was measured, maybe by an earlier execution: its library is cached."""
         if variant not in self._subjects:
-            self.builds.submit([self.variants[variant]])
+            configuration = self.experiment.variants[variant]
+            self.builds.submit([configuration])
             _, built = self.builds.take_first([variant])
-            self._subjects[variant] = self.subject(self.variants[variant], built.result)
+            self._subjects[variant] = self.experiment.subject(configuration, built.result)
         return self._subjects[variant]
 
 
@@ -338,17 +336,7 @@ def _search(search: ExperimentSearch, run: RunFolder, lock_file: Path) -> tuple[
     )
     try:
         with bench:
-            loop = SearchLoop(
-                search=live,
-                plan=search.plan,
-                variants=search.variants,
-                subject=search.subject,
-                bench=bench,
-                builds=builds,
-                lookahead=Lookahead(search.jobs, needs_builds=search.needs_builds),
-                report=lambda evaluated: search.report(live, evaluated),
-            )
-            finalists = loop.run()
+            finalists = SearchLoop(search, live, bench, builds).run()
     except KeyboardInterrupt:
         raise Interrupted(
             "Interrupted; what the search measured is kept.",
