@@ -8,8 +8,7 @@ from profiler.collect import CollectorKind, Need, Records, cupti, ncu, nsys, tim
 from profiler.model import Plan, SessionKind, SessionPlan
 
 COLLECTORS: dict[str, CollectorKind] = {
-    kind.name: kind
-    for kind in (ncu.KIND, cupti.KIND, *timer.TIMERS, nsys.KIND, *timer.RECORDERS)
+    kind.name: kind for kind in (ncu.KIND, cupti.KIND, *timer.TIMERS, nsys.KIND, *timer.RECORDERS)
 }
 """By name. The first of those that measured is the primary timer: verdicts are about its durations.
 The durations of collectors are different quantities: never one number."""
