@@ -201,7 +201,7 @@ def _notices(
     lines: LineSource, launches: Launches, scanner: Scanner, bad_cells: list[BadCells]
 ) -> tuple[Notice, ...]:
     name = lines.name
-    notices = reading_notices(lines, scanner.messages, len(launches), NoticeKind.CSV_BAD_ROWS)
+    notices = reading_notices(lines, scanner.messages, len(launches))
     notices.extend(
         Notice(NoticeKind.CSV_ODD_UNIT, {"file": name, "metric": metric, "unit": unit})
         for metric, unit in launches.odd_units.items()

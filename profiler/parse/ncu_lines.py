@@ -78,12 +78,9 @@ class Header:
 
 
 def reading_notices(
-    source: LineSource, messages: Iterable[str], rows: int, bad_rows: NoticeKind
+    source: LineSource, messages: Iterable[str], rows: int, *, source_page: bool = False
 ) -> list[Notice]:
-    """Errors of ncu among its `messages`, and what of a file with these `rows` was not read.
-
-    `bad_rows`: the notice of those that do not fit.
-    """
+    """Errors of ncu among its `messages`, and what of a file with these `rows` was not read."""
     file = {"file": source.name}
     notices = [
         Notice(NoticeKind.CSV_TOOL_MESSAGE, {**file, "text": text})
@@ -93,8 +90,12 @@ def reading_notices(
     if source.truncated:
         notices.append(Notice(NoticeKind.CSV_TRUNCATED, {**file, "rows": rows}))
     if source.bad_rows:
-        place = {"count": source.bad_rows, "line": source.first_bad_line}
-        notices.append(Notice(bad_rows, {**file, **place}))
+        place = {**file, "count": source.bad_rows, "line": source.first_bad_line}
+        notices.append(
+            Notice(NoticeKind.SOURCE_BAD_ROWS, place)
+            if source_page
+            else Notice(NoticeKind.CSV_BAD_ROWS, place)
+        )
     return notices
 
 

@@ -181,9 +181,7 @@ def read_source_page(
         listings=tuple(_listings(blocks, kernels, numbers)),
         texts=tables.texts,
         notices=(
-            *reading_notices(
-                tables.source, tables.messages, tables.instructions, NoticeKind.SOURCE_BAD_ROWS
-            ),
+            *reading_notices(tables.source, tables.messages, tables.instructions, source_page=True),
             *_of_cells(name, numbers),
         ),
     )
