@@ -25,7 +25,7 @@ from profiler.model import SessionKind
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
-from profiler.render.tables.grids import Kernels
+from profiler.render.tables.grids import kernel_lists
 from profiler.render.words import numbers
 from profiler.render.words.numbers import TIMES
 from profiler.render.words.verdict_words import ORDER
@@ -245,7 +245,7 @@ def softmax_shapes(dimension):
 def softmax_stairs():
     """Softmax of 65536 rows by columns: time and bytes per element, and kernels."""
     findings = findings_of("fusion")
-    kernels = Kernels(findings).names
+    kernels = kernel_lists(findings)
     rows = []
     for eager in cells_of(findings, "eager", dim0=65536):
         columns = eager.problem.params["dim1"]
@@ -303,7 +303,7 @@ def tuner_times():
 
 def _tuned_once(findings):
     """(Autotuner's, ncu's) nanoseconds of cells that are one launch of a kernel that was tuned."""
-    kernels = Kernels(findings).names
+    kernels = kernel_lists(findings)
     for cell in findings.programs.correct_cells.values():
         tried = findings.programs.status(cell).tuned
         best = [config for config in tried if config.best and config.time_ns]

@@ -14,7 +14,7 @@ from whole_runs import EVERYTHING
 from profiler.commands import gallery as command
 from profiler.commands.gallery import CONTENTS_FILE, GalleryRequest, make_gallery
 from profiler.errors import ExitCode, ProfilerError, UsageError
-from profiler.render.index import IndexEntry, MissingPage, render_gallery
+from profiler.render.index import IndexEntry, render_gallery
 from profiler.run_folder.archive import open_run
 
 CONTENTS = yaml.safe_load((RECORDINGS / CONTENTS_FILE).read_text("utf-8"))
@@ -161,8 +161,7 @@ def test_a_page_of_every_kind_is_opened():
 def test_nothing_from_outside_is_markup_in_the_index():
     evil = "<script>alert(1)</script>\"' onload=x &amp;"
     page = IndexEntry('a "b"<c>.html', evil, (evil, evil), (evil,), evil)
-    missing = MissingPage(evil, evil, (evil,))
-    text = render_gallery([page], [missing])
+    text = render_gallery([page], {evil: (evil, (evil,))})
     document = html.fromstring(text)
     assert "<script>alert" not in text
     assert document.text_content().count(evil) == 8

@@ -21,7 +21,7 @@ from profiler.machine.console import make_console
 from profiler.model import EXPERIMENT_NAME
 from profiler.planning.spec.source import read_document
 from profiler.planning.spec.values import SpecModel
-from profiler.render.index import INDEX_FILE, IndexEntry, MissingPage, render_gallery
+from profiler.render.index import INDEX_FILE, IndexEntry, render_gallery
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import recordings_in, write_atomic
 
@@ -67,9 +67,7 @@ def make_gallery(request: GalleryRequest) -> ExitCode:
             pages.append(future.result())
             console.print(f"Page: {request.out / pages[-1].file}", markup=False, soft_wrap=True)
     index = _own_target(request.out / INDEX_FILE)
-    missing = [
-        MissingPage(name, page.reason, page.commands) for name, page in contents.not_made.items()
-    ]
+    missing = {name: (page.reason, page.commands) for name, page in contents.not_made.items()}
     write_atomic(index, render_gallery(pages, missing))
     console.print(f"Index: {index}", markup=False, soft_wrap=True)
     return ExitCode.COMPLETE

@@ -25,7 +25,6 @@ from profiler.render.tables.rows import (
 from profiler.render.timeline.section import make_section
 from profiler.render.timeline.timeline_tables import (
     NamedTimeline,
-    NamedTimelines,
     latency_table,
     range_table,
     summary_table,
@@ -67,7 +66,7 @@ def _pictures(timelines: TimelineFindings) -> dict[str, Any] | None:
         NamedTimeline(timeline.cell, "", mark, timeline)
         for mark, timeline in enumerate(timelines.cells)
     )
-    section = make_section(NamedTimelines(cells, timelines))
+    section = make_section(cells, timelines)
     if section is None:
         return None
     pictures = [cell | {"tables": ()} for cell in section["cells"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -64,7 +64,7 @@ def render_runs(entries: Sequence[RunEntry]) -> str:
         "problem, relative to the baseline of its own run, against the run before."
     )
     parts = {"title": "Runs", "crumb": "kernel-profiler", "lead": lead, "groups": groups}
-    return render("index.html", parts | {"missing": ()})
+    return render("index.html", parts | {"missing": {}})
 
 
 # ---- runs ----------------------------------------------------------------------------------------
@@ -129,18 +129,14 @@ def _line(points: Sequence[BestPoint]) -> Markup:
 # ---- a gallery: pages of runs and of comparisons, and those that are not made --------------------
 
 
-@dataclass(frozen=True)
-class MissingPage:
-    """A page that the recordings are not enough for."""
+def render_gallery(
+    entries: Sequence[IndexEntry], missing: Mapping[str, tuple[str, Sequence[str]]]
+) -> str:
+    """HTML of the index of a gallery.
 
-    name: str
-    reason: str
-    commands: tuple[str, ...]
-    """What makes it elsewhere, for a shell."""
-
-
-def render_gallery(entries: Sequence[IndexEntry], missing: Sequence[MissingPage]) -> str:
-    """HTML of the index of a gallery."""
+    `missing`: by name, pages that the recordings are not enough for, with the reason and the
+    commands that make them elsewhere.
+    """
     lead = (
         f"{len(entries)} pages, each one file that opens from disk. "
         "The numbers are those of the machine that each names."

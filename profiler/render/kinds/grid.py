@@ -28,10 +28,11 @@ from profiler.render.kinds.maps import grid_chart
 from profiler.render.kinds.ratios import contrasts_chart
 from profiler.render.kinds.versions import View
 from profiler.render.tables.grids import (
-    GridHeat,
     GridQuantity,
-    Kernels,
+    KernelLists,
     grid_kernels,
+    kernel_letters,
+    kernel_lists,
     metric_heats,
     pair_heat,
     short_ratio,
@@ -59,7 +60,7 @@ ERRORS = ("max_abs_error", "max_rel_error")
 def grid_view(findings: Findings) -> View:
     """Ratios, magnitudes, slices and extremes of every grid of the page."""
     pairs = grid_pairs_of(findings)
-    kernels = Kernels(findings)
+    kernels = kernel_lists(findings)
     report, grids = findings.report, pairs.grids
     scale = scale_of(cell.verdict.ratio for cells in pairs.cells.values() for cell in cells)
     quantities = _quantities(findings.numbers, pairs, kernels)
@@ -100,7 +101,7 @@ def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]
 
 def _pair_heats(
     findings: Findings, grid: Grid, scale: RatioScale
-) -> tuple[tuple[str, GridHeat], ...]:
+) -> tuple[tuple[str, dict[str, Any]], ...]:
     pairs = grid_pairs_of(findings)
     heats = (
         (pair.name, pair_heat(findings.programs, pairs, pair, grid, scale)) for pair in pairs.shown
@@ -119,7 +120,7 @@ def _metric_heats(
 
 
 def _quantities(
-    numbers: CellNumbers, pairs: GridPairs, kernels: Kernels
+    numbers: CellNumbers, pairs: GridPairs, kernels: KernelLists
 ) -> tuple[GridQuantity, ...]:
     def median(name: str) -> GridQuantity:
         metric = label(name)
@@ -127,8 +128,10 @@ def _quantities(
             metric.label, metric.unit, lambda cell: numbers.value(cell, name).median
         )
 
+    letters = kernel_letters(numbers.programs, kernels)
+
     def letter(cell: Cell) -> str:
-        return kernels.letter(cell)
+        return letters.get(kernels.get(cell.id, ()), "")
 
     first = (
         GridQuantity(TIME, label(DURATION).unit, median(DURATION).of),

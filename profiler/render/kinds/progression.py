@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -196,33 +195,20 @@ def _ratio(value: float, title: str = "") -> Datum:
     return Datum.times(value, "nothing to compare with", title)
 
 
-@dataclass(frozen=True)
-class StepPanel:
-    """One of the small multiples: the sum of its metrics."""
+StepPanel = tuple[Label, ...]
+"""One of the small multiples: the metrics whose sum it shows."""
 
-    metrics: tuple[Label, ...]
 
-    @property
-    def label(self) -> str:
-        """Names of the metrics."""
-        return " + ".join(metric.label for metric in self.metrics)
-
-    @property
-    def unit(self) -> str:
-        """Unit that the metrics share."""
-        return self.metrics[0].unit
-
-    @property
-    def head(self) -> str:
-        """Name, with the unit where values do not say it."""
-        return self.label if numbers.says_unit(self.unit) else with_unit(self.metrics[0], self.unit)
+def panel_name(panel: StepPanel) -> str:
+    """Names of the metrics."""
+    return " + ".join(metric.label for metric in panel)
 
 
 def panels_of(numbers: CellNumbers) -> tuple[StepPanel, ...]:
     """The primary metric and the small multiples of which all metrics were collected."""
     present = {metric.name for metric in numbers.metrics}
     wanted = dict.fromkeys([(numbers.primary.name,), *MULTIPLES])
-    return tuple(StepPanel(labels(names)) for names in wanted if present.issuperset(names))
+    return tuple(labels(names) for names in wanted if present.issuperset(names))
 
 
 def _multiples(findings: Findings, ladder: Sequence[Rung], problem: Problem) -> Chart | None:
@@ -231,7 +217,7 @@ def _multiples(findings: Findings, ladder: Sequence[Rung], problem: Problem) -> 
         return None
     reading = "Versions by their number, in the same order in every panel."
     figure = ladder_figures.multiples(
-        [(Axis(panel.label, panel.unit), of_panel) for panel, of_panel in marks.items()]
+        [(Axis(panel_name(panel), panel[0].unit), of_panel) for panel, of_panel in marks.items()]
     )
     title = f"Counters at {problem.name}"
     columns = [_median_column(findings.numbers, problem, panel) for panel in marks]
@@ -266,18 +252,20 @@ def multiples_marks(
 def _value(numbers: CellNumbers, rung: Rung, problem: Problem, panel: StepPanel) -> float:
     """Sum of the metrics; NaN where one is missing."""
     correct = numbers.programs.correct(numbers.programs.by_place.get((rung.variant.id, problem.id)))
-    values = [numbers.at(rung.variant, problem, metric.name).median for metric in panel.metrics]
+    values = [numbers.at(rung.variant, problem, metric.name).median for metric in panel]
     return sum(values) if correct else math.nan
 
 
-def _median_column(numbers: CellNumbers, problem: Problem, panel: StepPanel) -> Column[Rung]:
-    return Column(panel.head, lambda rung: _median(numbers, rung, problem, panel))
+def _median_column(cell_numbers: CellNumbers, problem: Problem, panel: StepPanel) -> Column[Rung]:
+    name, unit = panel_name(panel), panel[0].unit
+    head = name if numbers.says_unit(unit) else with_unit(panel[0], unit)
+    return Column(head, lambda rung: _median(cell_numbers, rung, problem, panel))
 
 
 def _median(numbers: CellNumbers, rung: Rung, problem: Problem, panel: StepPanel) -> Datum:
     value = _value(numbers, rung, problem, panel)
     cell = numbers.programs.by_place.get((rung.variant.id, problem.id))
-    return Datum.quantity(value, panel.unit, why_missing(numbers, cell, panel.metrics[0].name))
+    return Datum.quantity(value, panel[0].unit, why_missing(numbers, cell, panel[0].name))
 
 
 def ledger(findings: Findings, ladder: Sequence[Rung]) -> dict[str, Any] | None:
@@ -313,7 +301,7 @@ def _version(rung: Rung) -> str:
 
 def _ledger_columns(numbers: CellNumbers, problem: Problem) -> list[Column[Rung]]:
     place, primary = numbers.programs.problem_numbers[problem.id], numbers.primary
-    time = StepPanel((primary,))
+    time = (primary,)
     return [
         Column(primary.label, lambda rung: _median(numbers, rung, problem, time), primary.hint),
         Column("step", lambda rung: _step(rung.step)),

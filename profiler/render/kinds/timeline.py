@@ -35,7 +35,7 @@ from profiler.render.timeline.picture import bars_within, joined_bars
 from profiler.render.timeline.section import make_section, named_timelines
 from profiler.render.timeline.still_figure import PHASE_COLOURS, phase_colour
 from profiler.render.timeline.timeline_tables import (
-    NamedTimelines,
+    NamedTimeline,
     percent,
     phase_shares,
     slowed_words,
@@ -51,25 +51,25 @@ def timeline_view(findings: Findings) -> View:
 
 def timeline_parts(findings: Findings) -> dict[str, Any]:
     """Variables of the template of timelines; `timeline` is None where there is none."""
-    named = named_timelines(findings)
-    return {"timeline": make_section(named), "timeline_files": tuple(_files(named))}
+    named, timelines = named_timelines(findings)
+    return {"timeline": make_section(named, timelines), "timeline_files": tuple(_files(named))}
 
 
-def _files(named: NamedTimelines) -> Iterator[dict[str, str]]:
+def _files(named: Sequence[NamedTimeline]) -> Iterator[dict[str, str]]:
     """Files that tools wrote, in the order of the cells that they hold.
 
     `path` is relative to the run folder; `cells` is empty where a file holds all of this page, and
     `command` where nothing is to be typed in the run folder.
     """
-    originals = dict.fromkeys(file for cell in named.cells for file in cell.timeline.originals)
+    originals = dict.fromkeys(file for cell in named for file in cell.timeline.originals)
     for original in originals:
-        names = [cell.name for cell in named.cells if original in cell.timeline.originals]
+        names = [cell.name for cell in named if original in cell.timeline.originals]
         how, command = "open it in Perfetto (ui.perfetto.dev), as it is.", ""
         if original.collector == "nsys":
             how = "unpack it and open it in Nsight Systems."
             plain = shlex.quote(original.path.removesuffix(".gz"))
             command = f"gunzip -k {shlex.quote(original.path)} && nsys-ui {plain}"
-        cells = "" if len(names) == len(named.cells) else "; ".join(names)
+        cells = "" if len(names) == len(named) else "; ".join(names)
         yield {"path": original.path, "cells": cells, "how": how, "command": command}
 
 
@@ -85,9 +85,9 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
     only = all(session.kind is SessionKind.TIMELINE for session in report.plan.sessions)
     if not report.details.timelines or not (only or TIMELINES in report.settings.page_kind.finds):
         return []
-    named = named_timelines(findings)
-    phases, phase_rows = phase_shares(named.cells)
-    shown = TextTable(f"{named.timelines.device} busy share by phase")
+    named, timelines = named_timelines(findings)
+    phases, phase_rows = phase_shares(named)
+    shown = TextTable(f"{timelines.device} busy share by phase")
     shown.add_columns("variant", name=True)
     shown.add_columns("of", drop=1)
     shown.add_columns(*phases, right=True)
@@ -95,12 +95,12 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
         "Medians; busy: an operation ran, from the first to the last of the phase; of the whole, "
         "since the last of the one before."
     )
-    shown.caption = " ".join(filter(None, (caption, slowed_words(named))))
-    rows = zip(phase_rows, named.cells, strict=True)
+    shown.caption = " ".join(filter(None, (caption, slowed_words(named, timelines))))
+    rows = zip(phase_rows, named, strict=True)
     for row, cell in list(rows)[:_MOST_CELLS]:
         data = (Text(datum.text) for datum in row.data[1:])
         shown.add_row(cell.name, cell.units, *data)
-    shown.add_rest_caption(len(named.cells) - _MOST_CELLS, "cell")
+    shown.add_rest_caption(len(named) - _MOST_CELLS, "cell")
     return [shown]
 
 

@@ -7,7 +7,6 @@ verdicts: on different machines there is none to give.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from profiler.comparison.changes import CellChange
@@ -55,97 +54,90 @@ def grid_parts(comparison: RunComparison, names: Names) -> dict[str, Any] | None
     if grids is None:
         return None
     scale = scale_of(ratio for variant in grids.variants for ratio in grids.ratios(variant))
-    drawing = _Drawing(grids, names, scale)
     return {
         "label": machine_label(comparison),
         "direction": direction(grids),
         "names": grids.names,
         "overview": _overview(grids, names),
         "blocks": [
-            (grid, [drawing.heats(variant) for variant in grids.in_grid(grid)])
+            (grid, [_heats(grids, names, scale, variant) for variant in grids.in_grid(grid)])
             for grid in grids.grids
         ],
         "scale": scale,
     }
 
 
-@dataclass(frozen=True, eq=False)
-class _Drawing:
-    """Shared settings of all heat maps of a page."""
+def _heats(
+    grids: RunGrids, names: Names, scale: RatioScale, variant_grid: VariantGrid
+) -> dict[str, Any]:
+    """The heat maps of a variant in a grid, and their table.
 
-    grids: RunGrids
-    names: Names
-    scale: RatioScale
+    `judged` is relative to the control, with verdicts; None where there is no control.
+    """
+    variant, grid = variant_grid.variant, variant_grid.grid
+    places = {(cell.row, cell.column): cell for cell in variant_grid.cells}
 
-    def heats(self, variant_grid: VariantGrid) -> dict[str, Any]:
-        """The heat maps of a variant in a grid, and their table.
+    def time(row: object, column: object) -> Datum:
+        return _time_datum(scale, places.get((row, column)))
 
-        `judged` is relative to the control, with verdicts; None where there is no control.
-        """
-        variant, grid = variant_grid.variant, variant_grid.grid
-        places = {(cell.row, cell.column): cell for cell in variant_grid.cells}
-
-        def time(row: object, column: object) -> Datum:
-            return self._time_datum(places.get((row, column)))
-
-        def judged(row: object, column: object) -> Datum:
-            return self._judged_datum(places.get((row, column)))
-
-        control = self.names.variant_name(self.grids.control)
-        shows_verdicts = self.grids.control not in (None, variant.id)
-        title = f"{variant.label}, time relative to {control}, with verdicts"
-        return {
-            "variant": variant.label,
-            "time": grid_heat(f"{variant.label}, {direction(self.grids)}", grid, time),
-            "judged": grid_heat(title, grid, judged) if shows_verdicts else None,
-            "table": self._table(variant_grid),
-        }
-
-    def _judged_datum(self, cell: RunGridCell | None) -> Datum:
+    def judged(row: object, column: object) -> Datum:
+        cell = places.get((row, column))
         if cell is None or cell.change is None or cell.missing:
-            return self._time_datum(cell)
-        return heat_datum(cell.change, self.names, self.scale, judged=True)
+            return time(row, column)
+        return heat_datum(cell.change, names, scale, judged=True)
 
-    def _time_datum(self, cell: RunGridCell | None) -> Datum:
-        """The ratio of two times in its colour; a cross and the outcome where one is lacking."""
-        if cell is None:
-            return ABSENT
-        if cell.missing:
-            reasons = "; ".join(
-                f"run {missing.run}: {_outcome_words(missing.outcome)}" for missing in cell.missing
-            )
-            first = cell.missing[0].outcome
-            css = "crossed" + (OUTCOME_CSS.get(first, "") if first else "")
-            return Datum(f"{CROSS} {reasons}", None, _causes(cell), css)
-        if not cell.ratio > 0:
-            return Datum(f"{CROSS} no time", None, "no duration in one of the runs", "crossed")
-        title = f"95\u202f% interval {numbers.interval(*cell.interval) or 'not known'}"
-        if cell.change is not None:
-            title = f"{_times(cell.change)}, {title}"
-        css = self.scale.css(cell.ratio)
-        return Datum(numbers.short_ratio(cell.ratio), numbers.raw(cell.ratio), title, css)
+    control = names.variant_name(grids.control)
+    shows_verdicts = grids.control not in (None, variant.id)
+    title = f"{variant.label}, time relative to {control}, with verdicts"
+    return {
+        "variant": variant.label,
+        "time": grid_heat(f"{variant.label}, {direction(grids)}", grid, time),
+        "judged": grid_heat(title, grid, judged) if shows_verdicts else None,
+        "table": _table(grids, names, variant_grid),
+    }
 
-    def _table(self, variant_grid: VariantGrid) -> SmallTable:
-        """The cells of a heat map: times, ratio, interval, verdict, reason."""
-        grid, (first, second) = variant_grid.grid, self.grids.numbers
-        older, newer = self.grids.names
-        columns: tuple[Column[RunGridCell], ...] = (
-            *((text_column(grid.columns, lambda cell: str(cell.column)),) * bool(grid.rows)),
-            Column(f"run {first}", lambda cell: _time(first, cell, older_time), older),
-            Column(f"run {second}", lambda cell: _time(second, cell, newer_time), newer),
-            Column(f"run {second} \u00f7 run {first}", _ratio),
-            text_column("95\u202f% interval", lambda cell: numbers.interval(*cell.interval)),
-            Column("verdict", _verdict, is_text=True),
-            text_column("why", _reason),
+
+def _time_datum(scale: RatioScale, cell: RunGridCell | None) -> Datum:
+    """The ratio of two times in its colour; a cross and the outcome where one is lacking."""
+    if cell is None:
+        return ABSENT
+    if cell.missing:
+        reasons = "; ".join(
+            f"run {missing.run}: {_outcome_words(missing.outcome)}" for missing in cell.missing
         )
-        mark = self.names.marks[variant_grid.variant.id]
+        first = cell.missing[0].outcome
+        css = "crossed" + (OUTCOME_CSS.get(first, "") if first else "")
+        return Datum(f"{CROSS} {reasons}", None, _causes(cell), css)
+    if not cell.ratio > 0:
+        return Datum(f"{CROSS} no time", None, "no duration in one of the runs", "crossed")
+    title = f"95\u202f% interval {numbers.interval(*cell.interval) or 'not known'}"
+    if cell.change is not None:
+        title = f"{_times(cell.change)}, {title}"
+    css = scale.css(cell.ratio)
+    return Datum(numbers.short_ratio(cell.ratio), numbers.raw(cell.ratio), title, css)
 
-        def named(cell: RunGridCell) -> Row:
-            return Row(str(cell.row if grid.rows else cell.column), mark=mark)
 
-        caption = f"{variant_grid.variant.label}, {grid.name}: {direction(self.grids)}"
-        first_head = grid.rows or grid.columns
-        return SmallTable.of(caption, first_head, columns, variant_grid.cells, named)
+def _table(grids: RunGrids, names: Names, variant_grid: VariantGrid) -> SmallTable:
+    """The cells of a heat map: times, ratio, interval, verdict, reason."""
+    grid, (first, second) = variant_grid.grid, grids.numbers
+    older, newer = grids.names
+    columns: tuple[Column[RunGridCell], ...] = (
+        *((text_column(grid.columns, lambda cell: str(cell.column)),) * bool(grid.rows)),
+        Column(f"run {first}", lambda cell: _time(first, cell, older_time), older),
+        Column(f"run {second}", lambda cell: _time(second, cell, newer_time), newer),
+        Column(f"run {second} \u00f7 run {first}", _ratio),
+        text_column("95\u202f% interval", lambda cell: numbers.interval(*cell.interval)),
+        Column("verdict", _verdict, is_text=True),
+        text_column("why", _reason),
+    )
+    mark = names.marks[variant_grid.variant.id]
+
+    def named(cell: RunGridCell) -> Row:
+        return Row(str(cell.row if grid.rows else cell.column), mark=mark)
+
+    caption = f"{variant_grid.variant.label}, {grid.name}: {direction(grids)}"
+    first_head = grid.rows or grid.columns
+    return SmallTable.of(caption, first_head, columns, variant_grid.cells, named)
 
 
 def _time(run: int, cell: RunGridCell, of: Callable[[CellChange], Datum]) -> Datum:

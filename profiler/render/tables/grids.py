@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from string import ascii_uppercase
 from typing import Any
 
@@ -31,16 +30,6 @@ OUTCOME_CSS: Mapping[Outcome, str] = {
 ABSENT = Datum("", None, "not in the plan", "absent")
 
 
-@dataclass(frozen=True)
-class GridHeat:
-    """One heat map: rows by columns of a grid."""
-
-    title: str
-    grid: Grid
-    rows: tuple[tuple[str, tuple[Datum, ...]], ...]
-    """Value of the row's parameter, and its cells."""
-
-
 def short_ratio(ratio: float) -> str:
     """Write a ratio in a cell: two decimals and the sign of multiplication."""
     return numbers.short_ratio(ratio) + numbers.TIMES
@@ -53,7 +42,7 @@ def short_ratio_datum(ratio: float) -> Datum:
 
 def pair_heat(
     programs: Programs, pairs: GridPairs, pair: VariantPair, grid: Grid, scale: RatioScale
-) -> GridHeat | None:
+) -> dict[str, Any] | None:
     """Time of the one of a pair by that of the other; None where no problem has both planned."""
     cells = {(cell.row, cell.column): cell for cell in pairs.of(pair, grid)}
     if not cells:
@@ -65,13 +54,10 @@ def pair_heat(
     return grid_heat(f"{pair.name}, time: below 1 is better", grid, datum)
 
 
-def grid_heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) -> GridHeat:
-    """Make a heat map of a grid; `datum` gives what stands at a row and a column."""
-    rows = tuple(
-        (str(row), tuple(datum(row, column) for column in grid.column_values))
-        for row in grid.row_values
-    )
-    return GridHeat(title, grid, rows)
+def grid_heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) -> dict[str, Any]:
+    """A heat map, rows by columns of a grid; `datum` gives what stands at a row and a column."""
+    rows = [(row, [datum(row, column) for column in grid.column_values]) for row in grid.row_values]
+    return {"title": title, "grid": grid, "rows": rows}
 
 
 def _pair_datum(programs: Programs, cell: GridCell | None, scale: RatioScale) -> Datum:
@@ -141,7 +127,7 @@ def metric_heats(
         return None
     scale = (positive[0], positive[-1])
 
-    def heat(variant: Variant) -> GridHeat:
+    def heat(variant: Variant) -> dict[str, Any]:
         def datum(row: object, column: object) -> Datum:
             problem = grid.problems.get((row, column))
             cell = programs.by_place.get((variant.id, problem.id)) if problem else None
@@ -200,50 +186,43 @@ def _legend(quantity: GridQuantity, scale: tuple[float, float]) -> tuple[str, ..
 # ---- lists of kernels ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Kernels:
-    """Which kernels each cell launches, and the letter of that list."""
-
-    findings: Findings
-
-    @cached_property
-    def names(self) -> Mapping[str, tuple[str, ...]]:
-        """Kernels by cell id, as its first sample has them; without those that saw none."""
-        names_by_cell = kernels_by_cell(self.findings.report.measured.samples)
-        for cell in self.findings.programs.cells:
-            owner = self.findings.programs.status(cell).duplicate_of
-            if cell.id not in names_by_cell and owner in names_by_cell:
-                names_by_cell[cell.id] = names_by_cell[owner]
-        return names_by_cell
-
-    @cached_property
-    def letters(self) -> Mapping[tuple[str, ...], str]:
-        """Letters of the different lists, in the order of the plan."""
-        cells = (self.names.get(cell.id) for cell in self.findings.programs.cells)
-        lists = dict.fromkeys(names for names in cells if names)
-        return {names: _letter(number) for number, names in enumerate(lists)}
-
-    def letter(self, cell: Cell) -> str:
-        """Letter of the list of a cell; empty where no kernel was seen."""
-        return self.letters.get(self.names.get(cell.id, ()), "")
+KernelLists = Mapping[str, tuple[str, ...]]
+"""Kernels that a cell launches, by its id."""
 
 
-def grid_kernels(programs: Programs, kernels: Kernels, grid: Grid) -> list[dict[str, Any]]:
+def kernel_lists(findings: Findings) -> KernelLists:
+    """Kernels of each cell, as its first sample has them; without cells that saw none."""
+    lists = kernels_by_cell(findings.report.measured.samples)
+    for cell in findings.programs.cells:
+        owner = findings.programs.status(cell).duplicate_of
+        if cell.id not in lists and owner in lists:
+            lists[cell.id] = lists[owner]
+    return lists
+
+
+def kernel_letters(programs: Programs, lists: KernelLists) -> dict[tuple[str, ...], str]:
+    """Letters of the different lists, in the order of the plan."""
+    different = dict.fromkeys(lists[cell.id] for cell in programs.cells if cell.id in lists)
+    return {names: _letter(number) for number, names in enumerate(different)}
+
+
+def grid_kernels(programs: Programs, lists: KernelLists, grid: Grid) -> list[dict[str, Any]]:
     """The lists of kernels that launches of the cells of a grid are made of, row by row.
 
     Each with its letter, the names in the order of the launches, and the number of cells that have
     it by the name of their variant.
     """
+    letters = kernel_letters(programs, lists)
     places = itertools.product(grid.row_values, grid.column_values, programs.variants)
     counts_by_kernels: dict[tuple[str, ...], Counter[str]] = {}
     for row, column, variant in places:
         problem = grid.problems.get((row, column))
         cell = programs.by_place.get((variant.id, problem.id)) if problem else None
-        if cell and cell.id in kernels.names:
-            counts_by_kernels.setdefault(kernels.names[cell.id], Counter())[variant.label] += 1
+        if cell and cell.id in lists:
+            counts_by_kernels.setdefault(lists[cell.id], Counter())[variant.label] += 1
     return [
         {
-            "letter": kernels.letters[names],
+            "letter": letters[names],
             "names": list(map(readable_kernel, names)),
             "cells": [f"{variant}: {count}" for variant, count in counts.items()],
         }

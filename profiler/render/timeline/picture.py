@@ -151,26 +151,10 @@ def _lanes(start: Integers, end: Integers) -> Integers:
 # ---- the compact form ----------------------------------------------------------------------------
 
 
-class NameTable:
-    """Every name of a page once, and its number."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def numbers(self, names: pd.Series) -> Integers:
-        """Number of each name."""
-        codes, distinct = pd.factorize(names)
-        numbers = [self._numbers.setdefault(str(name), len(self._numbers)) for name in distinct]
-        return np.array(numbers, dtype=np.int64)[codes] if numbers else codes.astype(np.int64)
-
-    @property
-    def names(self) -> list[str]:
-        """In the order of their numbers."""
-        return list(self._numbers)
-
-
-def compact(picture: Picture, names: NameTable, window: UnitWindow | None) -> dict[str, Any]:
+def compact(picture: Picture, numbers: dict[str, int], window: UnitWindow | None) -> dict[str, Any]:
     """Data that the page's script draws: columns of differences as variable-length bytes in base64.
+
+    `numbers`: of every name of the page its number; those of this picture are added.
 
     `windows`: names, starts and ends of what a reader looks at first. Columns of each kind of bar,
     one after the other: start (from the start before it), duration, number of the name, row,
@@ -182,21 +166,28 @@ def compact(picture: Picture, names: NameTable, window: UnitWindow | None) -> di
         "phases": list(picture.phases),
         "end": picture.end_ns,
         "windows": [] if window is None else [list(part) for part in window_parts(window)],
-        **{kind: _compact_bars(picture.bars[kind], names) for kind in SETS},
+        **{kind: _compact_bars(picture.bars[kind], numbers) for kind in SETS},
     }
 
 
-def _compact_bars(frame: pd.DataFrame, names: NameTable) -> dict[str, Any]:
+def _compact_bars(frame: pd.DataFrame, numbers: dict[str, int]) -> dict[str, Any]:
     start, end = frame["start_ns"].to_numpy(), frame["end_ns"].to_numpy()
     columns = (
         np.diff(start, prepend=0),
         end - start,
-        names.numbers(frame["name"]),
+        _numbers_of(frame["name"], numbers),
         frame["row"].to_numpy(),
         frame["phase"].to_numpy() + 1,
         _zigzag(np.diff(frame["inside"].to_numpy(), prepend=0)),
     )
     return {"n": len(frame), "data": base64.b64encode(variable_length(columns)).decode("ascii")}
+
+
+def _numbers_of(names: pd.Series, numbers: dict[str, int]) -> Integers:
+    """Number of each name; new ones get the next numbers."""
+    codes, distinct = pd.factorize(names)
+    of_distinct = [numbers.setdefault(str(name), len(numbers)) for name in distinct]
+    return np.array(of_distinct, dtype=np.int64)[codes] if of_distinct else codes.astype(np.int64)
 
 
 def _zigzag(values: Integers) -> Integers:

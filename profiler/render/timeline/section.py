@@ -9,7 +9,7 @@ import pandas as pd
 
 from profiler.findings.findings import Findings
 from profiler.findings.timelines.bars import UnitWindow, bar_paths
-from profiler.findings.timelines.cells import CellTimelineFindings
+from profiler.findings.timelines.cells import CellTimelineFindings, TimelineFindings
 from profiler.render import embed
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable, text_column
@@ -19,7 +19,6 @@ from profiler.render.timeline.picture import (
     MOST_OPERATIONS,
     RANGE,
     SPAN,
-    NameTable,
     Picture,
     bars_within,
     compact,
@@ -29,7 +28,6 @@ from profiler.render.timeline.picture import (
 )
 from profiler.render.timeline.still_figure import (
     PHASE_NAMES,
-    Shares,
     TimelinePanel,
     phase_name,
     timeline_figure,
@@ -37,7 +35,6 @@ from profiler.render.timeline.still_figure import (
 from profiler.render.timeline.timeline_tables import (
     OPERATOR_HEADS,
     NamedTimeline,
-    NamedTimelines,
     call_table,
     gap_table,
     kernel_table,
@@ -60,35 +57,38 @@ _BINS = 240
 _PIXELS = 1400
 
 
-def named_timelines(findings: Findings) -> NamedTimelines:
-    """Timelines of a run in the order of its plan, under the names of their cells."""
+def named_timelines(findings: Findings) -> tuple[tuple[NamedTimeline, ...], TimelineFindings]:
+    """Timelines of a run in the order of its plan, under the names of their cells.
+
+    Also what is true of all of them.
+    """
     cells = {cell.id: cell for cell in findings.programs.cells}
     timelines = findings.timelines.of_cells(cells)
     several = len({cells[timeline.cell].problem.id for timeline in timelines.cells}) > 1
-    return NamedTimelines(
-        tuple(
-            NamedTimeline(
-                variant=cells[timeline.cell].variant.label,
-                problem=cells[timeline.cell].problem.name if several else "",
-                mark=findings.programs.marks[cells[timeline.cell].variant.id],
-                timeline=timeline,
-            )
-            for timeline in timelines.cells
-        ),
-        timelines,
+    named = tuple(
+        NamedTimeline(
+            variant=cells[timeline.cell].variant.label,
+            problem=cells[timeline.cell].problem.name if several else "",
+            mark=findings.programs.marks[cells[timeline.cell].variant.id],
+            timeline=timeline,
+        )
+        for timeline in timelines.cells
     )
+    return named, timelines
 
 
-def make_section(named: NamedTimelines) -> dict[str, Any] | None:
+def make_section(
+    named: Sequence[NamedTimeline], timelines: TimelineFindings
+) -> dict[str, Any] | None:
     """Parts of the section; None without a timeline."""
-    if not named.cells:
+    if not named:
         return None
-    drawn = named.cells[:MOST_PICTURES]
+    drawn = named[:MOST_PICTURES]
     most = min(MOST_OPERATIONS, MOST_ON_PAGE // len(drawn))
-    names = NameTable()
+    names: dict[str, int] = {}
     data: list[dict[str, Any]] = []
     cells = []
-    for number, cell in enumerate(named.cells):
+    for number, cell in enumerate(named):
         picture = window = None
         if number < len(drawn):
             timeline = cell.timeline
@@ -101,15 +101,15 @@ def make_section(named: NamedTimelines) -> dict[str, Any] | None:
         cells.append(_cell(cell, number, picture, window))
     return {
         "cells": cells,
-        "shares": phase_shares(named.cells),
-        "slowed": slowed_words(named),
-        "phases": phase_table(named),
-        "calls": call_table(named),
+        "shares": phase_shares(named),
+        "slowed": slowed_words(named, timelines),
+        "phases": phase_table(named, timelines.device),
+        "calls": call_table(named, timelines.call_names),
         "operator_heads": OPERATOR_HEADS,
-        "left_out_pictures": len(named.cells) - len(drawn),
-        "device": named.timelines.device,
-        "by_time": named.timelines.by_time,
-        "data": embed.dump({"names": names.names, "colours": list(PHASE_NAMES), "cells": data}),
+        "left_out_pictures": len(named) - len(drawn),
+        "device": timelines.device,
+        "by_time": timelines.by_time,
+        "data": embed.dump({"names": list(names), "colours": list(PHASE_NAMES), "cells": data}),
     }
 
 
@@ -227,7 +227,7 @@ def _chart(cell: NamedTimeline, number: int, picture: Picture, window: UnitWindo
     )
     title = f"{timeline.device} busy, all launches; blue: what is shown below"
     panels = _panels(timeline.device, picture, window)
-    figure = timeline_figure(panels, Shares(title, span, shares) if len(shares) else None)
+    figure = timeline_figure(panels, (title, span, shares) if len(shares) else None)
     name = f"{cell.name}: {_unit_name(window)}"
     bars = _bar_table(cell, picture, window)
     return make_chart(f"timeline-{number}", name, reading, figure, table=bars)

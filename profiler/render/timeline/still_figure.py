@@ -69,13 +69,8 @@ class TimelinePanel:
     window: tuple[int, int]
 
 
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """Busy share of equal stretches of a time."""
-
-    title: str
-    span: tuple[int, int]
-    values: npt.NDArray[np.float64]
+Shares = tuple[str, tuple[int, int], npt.NDArray[np.float64]]
+"""A title, a time, and the busy share of equal stretches of it."""
 
 
 def timeline_figure(
@@ -107,12 +102,13 @@ def _axes(drawing: Drawing, top_in: float, height_in: float) -> Axes:
 
 
 def _draw_shares(axes: Axes, shares: Shares, panels: Sequence[TimelinePanel]) -> None:
-    across, upwards = axes.across(shares.span), axes.upwards((0.0, 1.0))
-    _time_axis(axes, across, shares.span, 0)
+    title, span, values = shares
+    across, upwards = axes.across(span), axes.upwards((0.0, 1.0))
+    _time_axis(axes, across, span, 0)
     at = (axes.left - TICK_GAP, axes.top + BASELINE * TEXT_SIZE)
     axes.drawing.text("100\u202f%", at, text_style("end"))
-    edges = np.linspace(*shares.span, len(shares.values) + 1)
-    stairs = places(np.repeat(edges, 2)[1:-1], np.repeat(shares.values, 2), (across, upwards))
+    edges = np.linspace(*span, len(values) + 1)
+    stairs = places(np.repeat(edges, 2)[1:-1], np.repeat(values, 2), (across, upwards))
     ends = [(axes.right, axes.bottom), (axes.left, axes.bottom)]
     axes.drawing.area([*stairs, *ends], fill_style(palette.OTHER))
     for panel in panels[-1:]:  # the last is that of the device, and so are the shares
@@ -120,7 +116,7 @@ def _draw_shares(axes: Axes, shares: Shares, panels: Sequence[TimelinePanel]) ->
         tint = fill_style(palette.BEST, _TINT)
         axes.drawing.rectangle((start, axes.top), (end, axes.bottom), tint)
     axes.spines()
-    _unit_and_title(axes, shares.span, shares.title)
+    _unit_and_title(axes, span, title)
 
 
 def _draw_panel(axes: Axes, panel: TimelinePanel) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -62,14 +62,6 @@ class NamedTimeline:
         return _counted(timeline.units, timeline.unit) if timeline.unit else "nothing repeats"
 
 
-@dataclass(frozen=True)
-class NamedTimelines:
-    """The timelines of a page, in its order, and what is true of all of them."""
-
-    cells: tuple[NamedTimeline, ...]
-    timelines: TimelineFindings
-
-
 # ---- over cells ----------------------------------------------------------------------------------
 
 
@@ -103,12 +95,12 @@ def _counted(number: int, name: str) -> str:
     return f"{number} {name}{plural}".rstrip()
 
 
-def slowed_words(named: NamedTimelines) -> str:
+def slowed_words(named: Iterable[NamedTimeline], timelines: TimelineFindings) -> str:
     """Sentence on the slowdown by recording; empty where there was none, or it is not known."""
-    slowed = named.timelines.most_slowed
+    slowed = timelines.most_slowed
     if slowed is None:
         return ""
-    name = next(cell.name for cell in named.cells if cell.timeline is slowed)
+    name = next(cell.name for cell in named if cell.timeline is slowed)
     recorded, timed = (numbers.show(time, "ns") for time in (slowed.launch_ns, slowed.timed_ns))
     return (
         "Recording slows the host down, so busy shares are lower here than in a run without it: "
@@ -139,9 +131,8 @@ def percent(share: float) -> str:
     return numbers.show(100 * share, "%")
 
 
-def phase_table(named: NamedTimelines) -> SmallTable:
+def phase_table(named: Iterable[NamedTimeline], device: str) -> SmallTable:
     """Host and GPU time of every phase of every cell: medians over units."""
-    device = named.timelines.device
     busy = (
         "Time in which an operation of it ran, of the time from its first to its last; of the "
         "whole, since the last of the unit before"
@@ -195,7 +186,7 @@ def phase_table(named: NamedTimelines) -> SmallTable:
         "Phases: medians, from the lowest to the highest over units",
         "variant",
         columns,
-        [(cell, phase) for cell in named.cells for phase in cell.timeline.phases],
+        [(cell, phase) for cell in named for phase in cell.timeline.phases],
         lambda row: Row(row[0].variant, mark=row[0].mark),
     )
 
@@ -205,9 +196,8 @@ def _phase_words(row: tuple[NamedTimeline, Phase]) -> str:
     return _phase_name(phase.part, phase.name, f"whole {cell.timeline.unit}".rstrip())
 
 
-def call_table(named: NamedTimelines) -> SmallTable | None:
+def call_table(named: Iterable[NamedTimeline], names: Sequence[str]) -> SmallTable | None:
     """CUDA calls by cell and name: how many a launch makes, and how long they take on the host."""
-    names = named.timelines.call_names
     if not names:
         return None
     calls, times = "Calls per launch", "Host time per launch, median"
@@ -225,7 +215,7 @@ def call_table(named: NamedTimelines) -> SmallTable | None:
         "CUDA calls per launch: how many, and how long on the host",
         "variant",
         columns,
-        [cell for cell in named.cells if not cell.timeline.on_cpu],
+        [cell for cell in named if not cell.timeline.on_cpu],
         lambda cell: Row(cell.variant, mark=cell.mark),
     )
 

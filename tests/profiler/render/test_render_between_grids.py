@@ -141,7 +141,7 @@ def test_a_cell_holds_the_ratio_in_its_colour(other_machine):
     parts = grid_parts(other_machine, Names.of(other_machine))
     for heats in parts["blocks"][0][1]:
         wanted, colour = (5.0, "h5") if heats["variant"] == "eager" else (0.45, "h-4")
-        data = [one for _, row in heats["time"].rows for one in row if one.raw is not None]
+        data = [one for _, row in heats["time"]["rows"] for one in row if one.raw is not None]
         assert len(data) == (6 if heats["variant"] == "eager" else 5)
         for one in data:
             assert float(one.raw) == pytest.approx(wanted, rel=0.01)
@@ -219,10 +219,12 @@ def test_on_one_machine_a_second_map_has_the_verdicts(older):
     parts = grid_parts(found, Names.of(found))
     eager, compiled = parts["blocks"][0][1]
     assert eager["judged"] is None, "it is the control"
-    texts = [one.text for _, row in compiled["judged"].rows for one in row if one.raw is not None]
+    texts = [
+        one.text for _, row in compiled["judged"]["rows"] for one in row if one.raw is not None
+    ]
     assert len(texts) == 5
     assert all(text.startswith("\u25b21.5") for text in texts)
-    assert "with verdicts" in compiled["judged"].title
+    assert "with verdicts" in compiled["judged"]["title"]
 
 
 def test_runs_of_another_kind_have_no_grids(older, tmp_path):

@@ -22,7 +22,7 @@ from profiler.render.kinds.grid import grid_view, overview
 from profiler.render.kinds.grid_figures import grid_pairs_of, saved_marks, slice_marks
 from profiler.render.page import render_page
 from profiler.render.tables import grids as grid_tables
-from profiler.render.tables.grids import GridQuantity, Kernels, metric_heats, pair_heat
+from profiler.render.tables.grids import GridQuantity, kernel_lists, metric_heats, pair_heat
 from profiler.render.tables.heats import scale_of
 from profiler.render.words.verdicts import details
 
@@ -90,15 +90,15 @@ def test_verdicts_follow_the_measured_times(pairs):
 @pytest.mark.usefixtures("undrawn")
 def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(findings, pairs):
     both = pair_heat(findings.programs, pairs, pairs.shown[0], pairs.grids[0], SCALE)
-    assert both.title == "compile / eager, time: below 1 is better"
+    assert both["title"] == "compile / eager, time: below 1 is better"
     titles = [
-        heat.title
+        heat["title"]
         for block in grid_view(findings).parts["grid_blocks"]
         for _, heat in block["pairs"]
     ]
     assert titles
     assert not any("performance" in title for title in titles)
-    one = both.rows[1][1][1]
+    one = both["rows"][1][1][1]
     assert one.text.endswith("\N{MULTIPLICATION SIGN}")
     assert f"{Verdict.FASTER.word} [" in one.title
 
@@ -114,9 +114,9 @@ def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
         "Time", "ns", lambda cell: findings.numbers.value(cell, "duration_ns").median
     )
     found = metric_heats(findings.programs, quantity, pairs.grids[0], findings.programs.variants)
-    assert [one.title for one in found["heats"]] == [f"{name}, time" for name in IMPLEMENTATIONS]
+    assert [one["title"] for one in found["heats"]] == [f"{name}, time" for name in IMPLEMENTATIONS]
     assert len(found["legend"]) == grid_tables.SHADES
-    data = [d for heat in found["heats"] for _, row in heat.rows for d in row if d.raw]
+    data = [d for heat in found["heats"] for _, row in heat["rows"] for d in row if d.raw]
     low, high = (pick(data, key=lambda d: float(d.raw or 0)) for pick in (min, max))
     assert (low.css, high.css) == ("b0", "b6")
     assert low.text.endswith("\N{MICRO SIGN}s")
@@ -150,7 +150,7 @@ def test_what_nobody_measured_is_not_counted_as_no_data(run, pairs):
 def test_without_kernel_names_there_are_no_lists(run):
     samples = run.measured.samples.assign(kernel_names=None)
     findings = find(without(run, samples=samples))
-    assert Kernels(findings).names == {}
+    assert kernel_lists(findings) == {}
 
 
 # ---- the page ------------------------------------------------------------------------------------
@@ -194,8 +194,8 @@ def test_ten_by_ten_has_all_cells():
     sizes = [128 << step for step in range(10)]
     findings = find(make_grid(("pointwise_chain",), sizes, ("eager", "compile"), blocks=6))
     (block,) = grid_view(findings).parts["grid_blocks"]
-    ((_, first), *_) = block["pairs"][0][1].rows
-    assert len(block["pairs"][0][1].rows) == len(first) == 10
+    ((_, first), *_) = block["pairs"][0][1]["rows"]
+    assert len(block["pairs"][0][1]["rows"]) == len(first) == 10
     assert [metric["name"] for metric in block["metrics"]][:3] == [
         "Time",
         "Kernels launched",

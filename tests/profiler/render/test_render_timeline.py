@@ -32,7 +32,6 @@ from profiler.render.timeline.timeline_tables import (
     MOST_GAPS,
     MOST_KERNELS,
     NamedTimeline,
-    NamedTimelines,
     call_table,
     kernel_table,
     operator_rows,
@@ -52,7 +51,7 @@ def findings(timeline, **more):
 
 
 def section_of(report):
-    return make_section(named_timelines(find(report)))
+    return make_section(*named_timelines(find(report)))
 
 
 def texts(table, name):
@@ -173,7 +172,8 @@ def test_many_kernels_are_cut_and_the_rest_is_counted():
 def test_calls_of_each_form_per_launch():
     eager, graph = mlp("a", steps=2, layers=4), mlp("b", graph=True)
     report = timeline_report([eager, graph], count=2)
-    table = call_table(named_timelines(find(report)))
+    named, timelines = named_timelines(find(report))
+    table = call_table(named, timelines.call_names)
     heads = [column.head for column in table.columns]
     by_cell = [
         dict(zip(heads, (datum.text for datum in line.data), strict=True)) for line in table.lines
@@ -188,9 +188,10 @@ def test_calls_of_each_form_per_launch():
 
 def test_on_a_cpu_operations_are_operators_and_no_calls():
     report = timeline_report([on_cpu(mlp("c", launches=4, layers=3))], count=2)
-    named = named_timelines(find(report))
-    assert call_table(named) is None
-    assert "CPU time" in [column.head for column in phase_table(named).columns]
+    named, timelines = named_timelines(find(report))
+    assert call_table(named, timelines.call_names) is None
+    table = phase_table(named, timelines.device)
+    assert "CPU time" in [column.head for column in table.columns]
     section = section_of(report)
     assert section["device"] == "CPU"
     cell = section["cells"][0]
@@ -213,7 +214,8 @@ def test_on_a_cpu_operations_are_operators_and_no_calls():
 
 def test_phases_of_every_cell():
     report = timeline_report([mlp("a"), mlp("b", gpu=False)], count=2)
-    table = phase_table(named_timelines(find(report)))
+    named, timelines = named_timelines(find(report))
+    table = phase_table(named, timelines.device)
     first = report.plan.cells[0].variant.name
     assert [row[1] for row in texts(table, first)] == [
         "whole step_*",
@@ -329,7 +331,7 @@ def test_a_recording_that_slows_the_host_is_said():
         named = tuple(
             NamedTimeline(name, "", 0, cell) for name, cell in zip(names, cells, strict=True)
         )
-        return slowed_words(NamedTimelines(named, TimelineFindings(cells)))
+        return slowed_words(named, TimelineFindings(cells))
 
     assert words(findings(timeline)) == "", "nobody timed it"
     same = findings(timeline, timed_ns=launch_ns)
@@ -375,7 +377,7 @@ def test_a_timeline_is_read_once_for_everything_that_shows_it(monkeypatch):
     )
     report = timeline_report([mlp("a", layers=2), mlp("b", graph=True)], count=2)
     found = find(report)
-    make_section(named_timelines(found))
+    make_section(*named_timelines(found))
     timeline_tables(found)
     report_document(found)
     assert sorted(calls) == sorted(report.details.timelines)

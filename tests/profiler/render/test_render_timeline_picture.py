@@ -22,7 +22,6 @@ from profiler.render.timeline.picture import (
     RANGE,
     SETS,
     SPAN,
-    NameTable,
     bars_within,
     compact,
     far_apart,
@@ -170,7 +169,7 @@ def columns_of(data, count):
 
 
 def test_the_compact_form_holds_every_bar():
-    names = NameTable()
+    names = {}
     data = compact(PICTURE, names, unit_window(TRAINING))
     for kind in SETS:
         frame = PICTURE.bars[kind]
@@ -179,17 +178,17 @@ def test_the_compact_form_holds_every_bar():
         )
         assert np.cumsum(starts).tolist() == frame["start_ns"].tolist()
         assert lengths == (frame["end_ns"] - frame["start_ns"]).tolist()
-        assert [names.names[number] for number in texts] == frame["name"].tolist()
+        assert [list(names)[number] for number in texts] == frame["name"].tolist()
         assert rows == frame["row"].tolist()
         assert phases == (frame["phase"] + 1).tolist()
         differences = [-(one + 1) // 2 if one % 2 else one // 2 for one in inside]
         assert np.cumsum(differences).tolist() == frame["inside"].tolist()
-    assert len(set(names.names)) == len(names.names)
+    assert list(names.values()) == list(range(len(names)))
 
 
 def test_ten_bytes_a_bar_are_enough():
     """What keeps the page of a hundred steps below its size."""
-    data = compact(PICTURE, NameTable(), None)
+    data = compact(PICTURE, {}, None)
     size = sum(len(data[kind]["data"]) for kind in SETS)
     count = sum(data[kind]["n"] for kind in SETS)
     assert size / count < 4 / 3 * 10
