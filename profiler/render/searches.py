@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
-
-import pandas as pd
 
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.search import SearchFindings, Trial
@@ -14,6 +13,7 @@ from profiler.findings.programs import Programs
 from profiler.planning.matrix import value_text
 from profiler.render.figures import search_figures
 from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.drawing import Mark
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import OUTCOME_WORDS
@@ -66,8 +66,7 @@ def _free_parameters(search: SearchFindings) -> tuple[Parameter, ...]:
 def course_chart(findings: Findings, chart_id: str = "search-course") -> Chart | None:
     """Every evaluation of the search and the best so far; None where nothing was measured."""
     programs, search = findings.programs, findings.search
-    table = course_table(search) if search else pd.DataFrame({"ratio": []})
-    if search is None or table["ratio"].notna().sum() == 0:
+    if search is None or all(trial.estimate is None for trial in search.trials):
         return None
     baseline = variant_name(programs, search.record.terms.baseline)
     return make_chart(
@@ -76,26 +75,27 @@ def course_chart(findings: Findings, chart_id: str = "search-course") -> Chart |
         "A dot for each configuration that was measured. Line: the best so far, with its "
         f"95\u202f% interval by all looks at it. Time \u00f7 that of {baseline} in the same block, "
         f"by CUDA events, {objective_words(programs, search)}.",
-        search_figures.course(table, "time \u00f7 baseline"),
+        search_figures.course(*course_marks(search), "time \u00f7 baseline"),
     )
 
 
-def course_table(search: SearchFindings) -> pd.DataFrame:
-    """Rows for `search_figures.course`."""
-    rows = []
+def course_marks(search: SearchFindings) -> tuple[list[Mark], list[Mark]]:
+    """Marks for `search_figures.course`: the evaluations, and the best so far at each of them."""
+    evaluated: list[Mark] = []
+    best: list[Mark] = []
     for trial in search.trials:
-        low, high = (None, None) if trial.best is None else trial.best.interval
-        ratio = None if trial.estimate is None else trial.estimate.ratio
-        best = None if trial.best is None else trial.best.ratio
-        rows.append((trial.number, ratio, best, low, high))
-    columns = ["number", "ratio", "best", "low", "high"]
-    return pd.DataFrame(rows, columns=columns).astype(float)
+        for marks, estimate in ((evaluated, trial.estimate), (best, trial.best)):
+            ratio = math.nan if estimate is None else estimate.ratio
+            ends = (None, None) if estimate is None else estimate.interval
+            low, high = (math.nan if end is None else end for end in ends)
+            marks.append(Mark("", ratio, low, high, place=trial.number))
+    return evaluated, best
 
 
 def _tried_chart(search: SearchFindings, free: tuple[Parameter, ...]) -> Chart | None:
     shown = free[:_MOST_AXES]
-    table = tried_table(search, shown)
-    if len(table) < 2 or not shown:
+    tried = tried_lines(search, shown)
+    if len(tried) < 2 or not shown:
         return None
     left_out = len(free) - len(shown)
     more = f" {left_out} less important parameters have no axis." if left_out else ""
@@ -106,26 +106,21 @@ def _tried_chart(search: SearchFindings, free: tuple[Parameter, ...]) -> Chart |
         "A line for each configuration that was measured, through its value on every axis; the "
         "most important parameter first. The last axis is its time \u00f7 that of the baseline, "
         f"the smallest on top. Blue: the quickest tenth.{more}",
-        search_figures.parallel_lines(table, axes),
+        search_figures.parallel_lines(tried, axes, max(1, round(_QUICK_SHARE * len(tried)))),
     )
 
 
-def tried_table(search: SearchFindings, parameters: tuple[Parameter, ...]) -> pd.DataFrame:
-    """Rows for `search_figures.parallel_lines`, the slowest first."""
+def tried_lines(
+    search: SearchFindings, parameters: tuple[Parameter, ...]
+) -> list[tuple[float, list[int]]]:
+    """Ratio of each configuration and the place of its value on each axis, the slowest first."""
     codes = {p.name: {value_key(v): code for code, v in enumerate(p.values)} for p in parameters}
-    rows = [
-        {
-            **{name: codes[name][value_key(trial.params[name])] for name in codes},
-            "ratio": trial.estimate.ratio,
-        }
+    lines = [
+        (trial.estimate.ratio, [codes[name][value_key(trial.params[name])] for name in codes])
         for trial in search.trials
         if trial.estimate is not None
     ]
-    if not rows:
-        return pd.DataFrame()
-    table = pd.DataFrame(rows).sort_values("ratio", ascending=False, kind="stable")
-    first_quick = len(table) - max(1, round(_QUICK_SHARE * len(table)))
-    return table.assign(quick=[place >= first_quick for place in range(len(table))])
+    return sorted(lines, key=lambda line: -line[0])
 
 
 def _row(

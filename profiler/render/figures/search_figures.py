@@ -1,11 +1,11 @@
-"""Figures of a search: each takes a prepared table and only draws what stands in it."""
+"""Figures of a search: each takes what it draws, and only draws it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 
 from profiler.render.figures import palette
 from profiler.render.figures.axes import (
@@ -16,6 +16,7 @@ from profiler.render.figures.axes import (
     limits,
     linear_ticks,
     places,
+    points_of,
     times_ticks,
     whole_numbers,
 )
@@ -24,6 +25,7 @@ from profiler.render.figures.drawing import (
     DESCENT,
     WIDTH_IN,
     Drawing,
+    Mark,
     circle,
     fill_style,
     line_style,
@@ -44,63 +46,71 @@ _SPREAD = 0.5
 """Share of the room of a value in which the lines through it lie beside each other."""
 
 
-def course(table: pd.DataFrame, label: str) -> Drawing:
-    """Every evaluation and the best so far; columns `number ratio best low high`.
+def course(evaluated: Sequence[Mark], best: Sequence[Mark], label: str) -> Drawing:
+    """Every evaluation, NaN where it failed, and the best so far with its interval.
 
-    `low` and `high` are the interval of the best so far. `ratio` is NaN where it failed.
+    The place of a mark is the number of the evaluation.
     """
     axes = _axes(_COURSE_IN)
-    columns = ("number", "ratio", "best", "low", "high")
-    number, ratio, best, low, high = (table[name].to_numpy(dtype=float) for name in columns)
-    logarithmic = spans_decades(ratio.tolist())
-    every = np.concatenate([ratio, best, low, high])
-    ends = limits(every[np.isfinite(every)].tolist(), logarithmic=logarithmic)
-    across = axes.across((0.5, max(number.max(), 2) + 0.5))
+    number = [mark.place for mark in best]
+    ratios = [mark.value for mark in evaluated]
+    logarithmic = spans_decades(ratios)
+    every = [*ratios, *(end for mark in best for end in (mark.value, mark.low, mark.high))]
+    ends = limits(list(filter(math.isfinite, every)), logarithmic=logarithmic)
+    across = axes.across((0.5, max(*number, 2) + 0.5))
     upwards = axes.upwards(ends, logarithmic=logarithmic)
     axes.grid_across(across, linear_ticks(across, whole_numbers(12)), "evaluation")
     ticks = decade_ticks(upwards) if logarithmic else linear_ticks(upwards)
     axes.grid_upwards(upwards, times_ticks(ticks.values), label)
     scales = (across, upwards)
-    for at in places(number, ratio, scales):
+    for at in points_of(evaluated, scales):
         axes.drawing.symbol(_DOT, at, symbol_style(palette.OTHER))
-    lowest, highest = (places(*_steps(number, edge), scales) for edge in (low, high))
+    lowest, value, highest = (
+        # Corners of steps: each value holds until the next one.
+        places(np.repeat(number, 2)[1:], np.repeat(edge, 2)[:-1], scales)
+        for edge in zip(*((mark.low, mark.value, mark.high) for mark in best), strict=True)
+    )
     axes.drawing.area([*lowest, *reversed(highest)], fill_style(palette.BEST, 0.25))
-    axes.drawing.path(places(*_steps(number, best), scales), line_style(palette.BEST, 1.8))
+    axes.drawing.path(value, line_style(palette.BEST, 1.8))
     axes.spines()
     return axes.drawing
 
 
-def _steps(xs: np.ndarray, ys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both coordinates of the corners of steps: each value holds until the next one."""
-    return np.repeat(xs, 2)[1:], np.repeat(ys, 2)[:-1]
-
-
 def parallel_lines(
-    table: pd.DataFrame, axes_values: Sequence[tuple[str, Sequence[str]]]
+    lines: Sequence[tuple[float, Sequence[int]]],
+    axes_values: Sequence[tuple[str, Sequence[str]]],
+    quick: int,
 ) -> Drawing:
-    """A line for each row through its value on every axis and its `ratio` on the last.
+    """Lines, of each its ratio on the last axis and the place of its value on each other axis.
 
-    `axes_values`: name and values of each axis; a column of the table has the place of the value.
-    Rows are drawn in their order, those with `quick` in blue.
+    `axes_values`: name and values of each axis. Lines are drawn in their order, the last ones, as
+    many as are `quick`, in blue.
     """
     axes = _axes(_LINES_IN, left=0.3, right=0.7, head=0.5)
     scales = axes.across((-0.3, len(axes_values) + 0.4)), axes.upwards((-0.02, 1.02))
+    ratios = [ratio for ratio, _ in lines]
+    codes = zip(*(codes for _, codes in lines), strict=True)
     heights = np.column_stack(
         [
-            *(_heights(table[name].to_numpy(), len(values)) for name, values in axes_values),
-            _scaled(np.log(table["ratio"].to_numpy(dtype=float))),
+            *(
+                _heights(np.array(of_axis), len(values))
+                for of_axis, (_, values) in zip(codes, axes_values, strict=True)
+            ),
+            _scaled(np.log(ratios)),
         ]
     )
-    quick = table["quick"].to_numpy(dtype=bool)
-    for rows, colour, width in ((~quick, palette.OTHER, 0.7), (quick, palette.BEST, 1.4)):
+    for rows, colour, width in (
+        (heights[:-quick], palette.OTHER, 0.7),
+        (heights[-quick:], palette.BEST, 1.4),
+    ):
         style = line_style(colour, width, "stroke-opacity: 0.8")
-        for row in heights[rows]:
+        for row in rows:
             axes.drawing.path(places(range(len(row)), row, scales), style)
     for place, (name, values) in enumerate(axes_values):
         shown = [shorten(value, 12) for value in values]
         levels = [(code + 0.5) / len(values) for code in range(len(values))]
         _axis(axes, scales, (place, shorten(name, 16)), dict(zip(levels, shown, strict=True)))
-    _ratio_axis(axes, scales, len(axes_values), table["ratio"])
+    _ratio_axis(axes, scales, len(axes_values), ratios)
     return axes.drawing
 
 
@@ -153,10 +163,10 @@ def _axis(
 
 
 def _ratio_axis(
-    axes: Axes, scales: tuple[Scale, Scale], place: int, ratios: pd.Series[float]
+    axes: Axes, scales: tuple[Scale, Scale], place: int, ratios: Sequence[float]
 ) -> None:
     """The last axis: the smallest ratio on top, logarithmic."""
-    low, high = float(np.log(ratios.min())), float(np.log(ratios.max()))
+    low, high = float(np.log(min(ratios))), float(np.log(max(ratios)))
     parts = (0, 1 / 3, 2 / 3, 1) if high > low else (0,)
     levels = {1 - part: numbers.ratio(float(np.exp(low + part * (high - low)))) for part in parts}
     _axis(axes, scales, (place, "\u00f7 baseline"), levels, beside=0.03)

@@ -9,8 +9,7 @@ import pytest
 from synthetic_report import HOSTILE_NAME, without
 
 from profiler.findings.find import find
-from profiler.render.kinds.versions import autotune_view
-from profiler.render.tables.effects import parameter_effects
+from profiler.render.kinds.versions import autotune_view, parameter_effects
 from profiler.render.tables.slowdowns import (
     single_choice_table,
     slowdown_heats,
