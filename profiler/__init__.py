@@ -34,7 +34,7 @@ _PLACES = {
     "Experiment": "profiler.runner.experiment",
     "Run": "profiler.python.run",
     "capture": "profiler.runner.capture.recording",
-    "evaluate": "profiler.python.run_experiment",
+    "evaluate": "profiler.python.run",
     "load": "profiler.python.run",
 }
 

@@ -286,7 +286,7 @@ class Experiment:
     def run(self, **options: Any) -> Any:
         """Measure in child processes as the command line does; returns a `profiler.Run`.
 
-        Options are those of `profiler.python.run_experiment.run` (docs/python.md).
+        Options are those of `profiler.python.run.run` (docs/python.md).
         """
         if _IMPORTING.get():
             raise ExperimentError(
@@ -294,7 +294,7 @@ class Experiment:
                 'put it under `if __name__ == "__main__":`'
             )
         # By name: what measures stands above what is measured, and the runner loads none of it.
-        module: Any = importlib.import_module("profiler.python.run_experiment")
+        module: Any = importlib.import_module("profiler.python.run")
         return module.run(self, **options)
 
 

@@ -14,7 +14,7 @@ from whole_runs import TESTS, attempts
 import profiler as package
 from profiler.errors import UsageError
 from profiler.model import slug
-from profiler.python import run_experiment
+from profiler.python.run import file_of
 from profiler.runner.experiment import Experiment
 
 DOCS = TESTS.parent / "docs"
@@ -201,7 +201,7 @@ def notebook(cells, **more):
 def test_a_file_is_written_from_the_cells_of_a_notebook(tmp_path):
     # The function has a `y` of its own.
     experiment = notebook(CELLS, y=object(), DTYPE=torch.float16)["e"]
-    path = run_experiment.file_of(experiment, tmp_path)
+    path = file_of(experiment, tmp_path)
     names = {}
     exec(compile(path.read_text(), path, "exec"), names)  # noqa: S102 - written just now
     assert names["e"].description()["variants"] == [
@@ -211,7 +211,7 @@ def test_a_file_is_written_from_the_cells_of_a_notebook(tmp_path):
     assert names["repeated"]([1, 2], 3) == [2, 4]
     assert names["DTYPE"] is torch.float16
     written = path.stat().st_mtime_ns
-    assert run_experiment.file_of(experiment, tmp_path).stat().st_mtime_ns == written
+    assert file_of(experiment, tmp_path).stat().st_mtime_ns == written
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_file_is_written_from_the_cells_of_a_notebook(tmp_path):
 def test_what_no_file_can_have_is_refused_by_name(cell, message):
     experiment = notebook((*CELLS, cell), table=object(), DTYPE=torch.float16)["e"]
     with pytest.raises(UsageError, match=message):
-        run_experiment.file_of(experiment, TESTS)
+        file_of(experiment, TESTS)
 
 
 # ---- profiler new --------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from profiler.analyse.metric_values import add_own
 from profiler.errors import SpecError
 from profiler.kernels.arithmetic import ExpressionError
-from profiler.metrics.own import own_metric, parse_formula
 from profiler.model import CellStatus, Environment, Outcome
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
+from profiler.planning.spec.collect import OwnFormula, parse_formula
 
 NAN = math.nan
 
@@ -23,7 +23,7 @@ def value(text, **columns):
     """Value of a formula for one sample."""
     samples = pd.DataFrame({"cell": ["a"], **{name: [number] for name, number in columns.items()}})
     status = CellStatus("a", Outcome.MEASURED, flops=100.0)
-    own = own_metric("own", text)
+    own = OwnFormula(name="own", formula=text).metric
     result = add_own(samples, [own], {"a": status}, Environment())
     return float(result["own"][0]) if "own" in result else NAN
 
@@ -93,7 +93,7 @@ def test_any_text_is_a_formula_or_refused(text):
     ],
 )
 def test_a_formula_is_shown_as_it_is_computed(text, shown):
-    label = own_metric("own", text, "B/FLOP")
+    label = OwnFormula(name="own", formula=text, unit="B/FLOP").metric
     assert label.definition == f"Defined by the experiment file: {shown}."
     assert label.unit == "B/FLOP"
 
@@ -108,8 +108,8 @@ def test_a_part_of_another_session_is_the_mean_of_the_cell():
         }
     )
     own = [
-        own_metric("same", "dram_read_bytes / duration_ns"),
-        own_metric("other", "dram_read_bytes / cycles"),
+        OwnFormula(name="same", formula="dram_read_bytes / duration_ns").metric,
+        OwnFormula(name="other", formula="dram_read_bytes / cycles").metric,
     ]
     result = add_own(samples, own, {}, Environment())
     # Both parts are in the counters' sample: the times of other samples are not used.
