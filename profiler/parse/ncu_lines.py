@@ -90,7 +90,11 @@ def reading_notices(
     if source.truncated:
         notices.append(Notice(NoticeKind.CSV_TRUNCATED, {**file, "rows": rows}))
     if source.bad_rows:
-        place: dict[str, str | int] = {**file, "count": source.bad_rows, "line": source.first_bad_line}
+        place: dict[str, str | int] = {
+            **file,
+            "count": source.bad_rows,
+            "line": source.first_bad_line,
+        }
         notices.append(
             Notice(NoticeKind.SOURCE_BAD_ROWS, place)
             if source_page
