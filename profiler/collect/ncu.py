@@ -27,10 +27,6 @@ the report is given because it changes: ncu 2026.3 writes `.ncu-repz` where none
 LAUNCHES = "launches.csv"
 """Name of the raw page of a report that was made elsewhere."""
 
-MINIMUM_VERSION = (2025, 1)
-"""Oldest release whose `ncu --help` was seen to list `--rename-kernels` (2025.1.1). Without
-`--rename-kernels off`, a file in the user's home can change kernel names; so older is refused."""
-
 KERNEL_REPLAY = "kernel"
 """ncu's default in every release."""
 
@@ -56,13 +52,19 @@ that is not known: `driver resource was unavailable`."""
 _DELIMITERS = re.compile(r"[/,@]")
 """What ncu takes for its own in a filter of ranges. An expression with one of them is not handed to
 it: every launch is profiled, and those in other ranges are left out when the rows are read."""
-_VERSION = re.compile(r"^Version\s+(\d+(?:\.\d+)+)", re.MULTILINE)
-_INSTALLED = Installed(
+INSTALLED = Installed(
     program="ncu",
     title="Nsight Compute",
     variable="PROFILER_NCU",
     folders=("usr/local/cuda*/bin/ncu", "opt/nvidia/nsight-compute/*/ncu"),
     install="Install it with the CUDA toolkit or from developer.nvidia.com/nsight-compute",
+    version=re.compile(r"^Version\s+(\d+(?:\.\d+)+)", re.MULTILINE),
+    without_version="Check that this is Nsight Compute; set PROFILER_NCU to the right one.",
+    # The oldest release whose `ncu --help` was seen to list `--rename-kernels` (2025.1.1). Without
+    # `--rename-kernels off`, a file in the user's home can change kernel names.
+    minimum=(2025, 1),
+    needs=" for --rename-kernels and --config-file.",
+    newer="Install Nsight Compute 2025.1 or newer, or set PROFILER_NCU to one.",
 )
 
 
@@ -234,7 +236,7 @@ def find_ncu(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -
     Raises EnvironmentUnusable where there is none. `root` is where the install folders are looked
     for.
     """
-    return find_tool(_INSTALLED, environ, root)
+    return find_tool(INSTALLED, environ, root)
 
 
 def report_pages(path: Path, report: Path) -> Mapping[str, Command]:
@@ -265,36 +267,6 @@ def page_of_launches(page: Command, skip: int, count: int) -> Command:
     """
     share = ("--launch-skip", str(skip), "--launch-count", str(count))
     return replace(page, argv=(*page.argv, *share))
-
-
-def version_command(path: Path) -> Command:
-    """Command that prints the version of ncu; give what it prints to `read_version`."""
-    return Command((str(path), "--version"))
-
-
-def read_version(printed: str) -> str:
-    """Version (`2025.3.1.0`) in what `ncu --version` printed; raises EnvironmentUnusable."""
-    match = _VERSION.search(printed)
-    if match is None:
-        raise EnvironmentUnusable(
-            f"ncu --version printed no version: {printed.strip()[:300]}",
-            remedy="Check that this is Nsight Compute; set PROFILER_NCU to the right one.",
-        )
-    return match[1]
-
-
-def require_version(version: str) -> None:
-    """Raise EnvironmentUnusable where ncu lacks options that every session needs."""
-    if tuple(int(part) for part in version.split(".")[:2]) < MINIMUM_VERSION:
-        raise _too_old(f"ncu {version} is too old")
-
-
-def _too_old(message: str) -> EnvironmentUnusable:
-    minimum = ".".join(str(part) for part in MINIMUM_VERSION)
-    return EnvironmentUnusable(
-        f"{message}: {minimum} or newer is needed for --rename-kernels and --config-file.",
-        remedy=f"Install Nsight Compute {minimum} or newer, or set PROFILER_NCU to one.",
-    )
 
 
 def _filter_arguments(launches: LaunchFilter) -> list[str]:
@@ -382,7 +354,7 @@ def diagnose(log: str, stdout: str, stderr: str) -> EnvironmentUnusable | None:
     """
     tool_lines = _tool_lines(log, stdout, stderr)
     if _UNKNOWN_OPTION.search(tool_lines):
-        return _too_old("ncu does not know an option that it was given")
+        return INSTALLED.too_old("ncu does not know an option that it was given")
     for pattern, message, remedy in _MESSAGES:
         if pattern.search(tool_lines):
             return EnvironmentUnusable(_quoting(message, tool_lines, pattern), remedy=remedy)

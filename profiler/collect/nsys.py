@@ -39,12 +39,8 @@ RAW = f"{PRIVATE_FOLDER}/report.qdstrm"
 EXPORT = f"{PRIVATE_FOLDER}/timeline.sqlite"
 """Files of nsys in the folder of an attempt."""
 
-MINIMUM_VERSION = (2021, 4)
-"""Release that writes `.nsys-rep`; before it was `.qdrep`. Options that came later (such as
-`--cuda-graph-trace`) are told from the message about an unknown one."""
 
-_VERSION = re.compile(r"Nsight Systems version\s+(\d+(?:\.\d+)+)")
-_INSTALLED = Installed(
+INSTALLED = Installed(
     program="nsys",
     title="Nsight Systems",
     variable="PROFILER_NSYS",
@@ -60,6 +56,16 @@ _INSTALLED = Installed(
         "usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
     ),
     install="Install it from developer.nvidia.com/nsight-systems (package nsight-systems-cli)",
+    version=re.compile(r"Nsight Systems version\s+(\d+(?:\.\d+)+)"),
+    # The nsys of a CUDA toolkit is a script that fails where the Nsight Systems that it belongs to
+    # is not installed.
+    without_version="Install Nsight Systems, or set PROFILER_NSYS to one that works.",
+    # Writes `.nsys-rep`; before it was `.qdrep`. Options that came later (such as
+    # `--cuda-graph-trace`) are told from the message about an unknown one.
+    minimum=(2021, 4),
+    needs=", with --cuda-graph-trace.",
+    newer="Install a newer Nsight Systems, or set PROFILER_NSYS to one (that inside Nsight Compute "
+    "2025.3 works).",
 )
 _IMPORTER = "QdstrmImporter"
 
@@ -165,42 +171,7 @@ def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) 
     An install of Nsight Systems comes before the copy inside Nsight Compute. Raises
     EnvironmentUnusable where there is none. `root` is where the install folders are looked for.
     """
-    return find_tool(_INSTALLED, environ, root)
-
-
-def version_command(path: Path) -> Command:
-    """Command that prints the version of nsys; give what it prints to `read_version`."""
-    return Command((str(path), "--version"))
-
-
-def read_version(printed: str) -> str:
-    """Version (`2025.3.2.0`) in what `nsys --version` printed.
-
-    Raises EnvironmentUnusable where there is none: the nsys of a CUDA toolkit is a script that
-    fails where the Nsight Systems that it belongs to is not installed.
-    """
-    match = _VERSION.search(printed)
-    if match is None:
-        raise EnvironmentUnusable(
-            f"nsys --version printed no version: {printed.strip()[:300]}",
-            remedy="Install Nsight Systems, or set PROFILER_NSYS to one that works.",
-        )
-    return match[1]
-
-
-def require_version(version: str) -> None:
-    """Raise EnvironmentUnusable where nsys is too old to write the reports that are read here."""
-    if tuple(int(part) for part in version.split(".")[:2]) < MINIMUM_VERSION:
-        raise _too_old(f"nsys {version} is too old")
-
-
-def _too_old(message: str) -> EnvironmentUnusable:
-    minimum = ".".join(str(part) for part in MINIMUM_VERSION)
-    return EnvironmentUnusable(
-        f"{message}: {minimum} or newer is needed, with --cuda-graph-trace.",
-        remedy="Install a newer Nsight Systems, or set PROFILER_NSYS to one (that inside Nsight "
-        "Compute 2025.3 works).",
-    )
+    return find_tool(INSTALLED, environ, root)
 
 
 def find_importer(path: Path) -> Path | None:
@@ -267,7 +238,7 @@ def diagnose(printed: str) -> EnvironmentUnusable | None:
     if _NO_IMPORTER.search(printed):
         return _no_importer()
     if _UNKNOWN_OPTION.search(printed):
-        return _too_old("nsys does not know an option that it was given")
+        return INSTALLED.too_old("nsys does not know an option that it was given")
     return None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from profiler.collect import Command
 from profiler.errors import EnvironmentUnusable, SpecError, nearest_file
 
 
@@ -25,6 +26,42 @@ class Installed:
     """Patterns below the root, best first."""
     install: str
     """How to install it, as the beginning of a sentence."""
+    version: re.Pattern[str]
+    """Finds the version in what `--version` prints."""
+    without_version: str
+    """What to do where it prints none."""
+    minimum: tuple[int, int]
+    needs: str
+    """What older versions lack, as the end of a sentence."""
+    newer: str
+    """How to get a newer one."""
+
+    def read_version(self, printed: str) -> str:
+        """Version (`2025.3.1.0`) in what `--version` printed; raises EnvironmentUnusable."""
+        match = self.version.search(printed)
+        if match is None:
+            raise EnvironmentUnusable(
+                f"{self.program} --version printed no version: {printed.strip()[:300]}",
+                remedy=self.without_version,
+            )
+        return match[1]
+
+    def require_version(self, version: str) -> None:
+        """Raise EnvironmentUnusable where a version lacks what every session needs."""
+        if tuple(int(part) for part in version.split(".")[:2]) < self.minimum:
+            raise self.too_old(f"{self.program} {version} is too old")
+
+    def too_old(self, message: str) -> EnvironmentUnusable:
+        """Error of a version that lacks something."""
+        minimum = ".".join(map(str, self.minimum))
+        return EnvironmentUnusable(
+            f"{message}: {minimum} or newer is needed{self.needs}", remedy=self.newer
+        )
+
+
+def version_command(path: Path) -> Command:
+    """Command that prints the version of a tool; `Installed.read_version` reads it."""
+    return Command((str(path), "--version"))
 
 
 def find_tool(tool: Installed, environ: Mapping[str, str] | None, root: Path) -> Path:

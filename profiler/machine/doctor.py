@@ -17,8 +17,8 @@ from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 
-from profiler.collect import nsys
-from profiler.collect.ncu import WITHOUT_NCU, find_ncu, require_version
+from profiler.collect import ncu, nsys
+from profiler.collect.ncu import WITHOUT_NCU, find_ncu
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.compilers import find_nvcc
 from profiler.machine.environment import (
@@ -166,7 +166,7 @@ def check_ncu(machine: InspectedMachine) -> Check:
     try:
         path = find_ncu(machine.environ, machine.root)
         version = ncu_version(path)
-        require_version(version)
+        ncu.INSTALLED.require_version(version)
     except EnvironmentUnusable as error:
         remedy = f"{error.remedy or ''} {WITHOUT_NCU}".strip()
         return Check("ncu", Status.MISSING, error.message, remedy, essential=True)
@@ -348,7 +348,7 @@ def check_nsys(machine: InspectedMachine) -> Check:
     try:
         path = nsys.find_nsys(machine.environ, machine.root)
         version = nsys_version(path)
-        nsys.require_version(version)
+        nsys.INSTALLED.require_version(version)
     except EnvironmentUnusable as error:
         return Check("nsys", Status.WARNING, error.message, error.remedy or "")
     detail = f"{version} ({path})"

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from profiler.collect import Need
-from profiler.collect.ncu import WITHOUT_NCU, require_version
+from profiler.collect import Need, ncu, nsys
+from profiler.collect.ncu import WITHOUT_NCU
 from profiler.collect.nsys import Nsys, find_nsys
-from profiler.collect.nsys import require_version as require_nsys_version
 from profiler.collect.registry import counts, needed
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import (
@@ -101,13 +100,13 @@ def _asked_gpu(asked: Inquiry, index: int | None) -> Gpu | None:
 def _usable_ncu(experiment: Experiment, asked: Inquiry) -> tuple[Path, str]:
     """Path and version of an ncu that has all options; else the error names the timer."""
     try:
-        ncu, version = asked.ncu.result()
-        require_version(version)
+        path, version = asked.ncu.result()
+        ncu.INSTALLED.require_version(version)
     except EnvironmentUnusable as error:
         if not isinstance(experiment.workload, CommandWorkload):
             error.remedy = f"{error.remedy} {WITHOUT_NCU}"
         raise
-    return ncu, version
+    return path, version
 
 
 def _ncu_to_explain(experiment: Experiment, asked: Inquiry) -> tuple[Path, str] | tuple[None, None]:
@@ -123,7 +122,7 @@ def _ncu_to_explain(experiment: Experiment, asked: Inquiry) -> tuple[Path, str] 
 def _usable_nsys(path: Path) -> str:
     """Version of an nsys that can also make a report of what it records."""
     version = nsys_version(path)
-    require_nsys_version(version)
+    nsys.INSTALLED.require_version(version)
     fault = importer_fault(Nsys(path))
     if fault is not None:
         raise fault

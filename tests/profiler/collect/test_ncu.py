@@ -11,6 +11,7 @@ from run_folders import fake_ncu
 
 from profiler.collect import Command
 from profiler.collect.ncu import (
+    INSTALLED,
     LOG,
     NVTX_INCLUDE,
     RECOVERED,
@@ -25,7 +26,6 @@ from profiler.collect.ncu import (
     find_ncu,
     has_rows,
     no_kernels,
-    require_version,
 )
 from profiler.collect.timer import RUNNER
 from profiler.errors import EnvironmentUnusable
@@ -80,11 +80,11 @@ class TestVersion:
         monkeypatch.setenv("FAKE_NCU_MODE", "old_version")
         version = ncu_version(FAKE_NCU)
         with pytest.raises(EnvironmentUnusable, match=r"2022\.4\.1\.0 is too old.*2025\.1"):
-            require_version(version)
+            INSTALLED.require_version(version)
 
     @pytest.mark.parametrize("version", ["2025.1.0.0", "2025.3.1.0", "2026.1", "2025.10.0"])
     def test_newer_versions_are_accepted(self, version):
-        require_version(version)
+        INSTALLED.require_version(version)
 
     def test_something_else_called_ncu_is_refused(self, tmp_path):
         with pytest.raises(EnvironmentUnusable, match="printed no version"):

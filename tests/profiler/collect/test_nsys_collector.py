@@ -8,6 +8,7 @@ import pytest
 from profiler.collect import STDERR, STDOUT
 from profiler.collect.nsys import (
     EXPORT,
+    INSTALLED,
     RAW,
     REPORT,
     Nsys,
@@ -17,10 +18,8 @@ from profiler.collect.nsys import (
     find_importer,
     find_nsys,
     missing_library,
-    read_version,
-    require_version,
-    version_command,
 )
+from profiler.collect.programs import version_command
 from profiler.collect.timer import RUNNER
 from profiler.errors import EnvironmentUnusable
 from profiler.runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
@@ -115,18 +114,18 @@ class TestVersion:
         ],
     )
     def test_version_is_read(self, printed, version):
-        assert read_version(printed) == version
+        assert INSTALLED.read_version(printed) == version
         assert version_command(Path("/x/nsys")).argv == ("/x/nsys", "--version")
 
     def test_no_version_is_an_error(self):
         with pytest.raises(EnvironmentUnusable, match="printed no version: Error: not installed"):
-            read_version("Error: not installed\n")
+            INSTALLED.read_version("Error: not installed\n")
 
     def test_old_versions_are_refused(self):
         with pytest.raises(EnvironmentUnusable, match=r"2020\.5\.1\.85 is too old.*2021\.4"):
-            require_version("2020.5.1.85")
+            INSTALLED.require_version("2020.5.1.85")
         for version in ("2021.4.1", "2025.3.2.0", "2025.10.1"):
-            require_version(version)
+            INSTALLED.require_version(version)
 
 
 def options(window=CAPTURE_PROGRAM, folder=Path("/out")):
