@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -33,32 +33,30 @@ _ATTENTION = ("flash", "mem_efficient", "math", "cudnn")
 Values = Mapping[str, Any]
 
 
-class _Setting(NamedTuple):
-    read: Callable[[], Any]
-    write: Callable[[Any], object]
+Setting = tuple[Callable[[], Any], Callable[[Any], object]]
+"""What reads a setting, and what writes it."""
 
 
-def _settings() -> dict[str, _Setting]:
+def _settings() -> dict[str, Setting]:
     """Settings by name, in the order in which they are written."""
-    settings = {
-        "default_dtype": _Setting(torch.get_default_dtype, torch.set_default_dtype),
-        "num_threads": _Setting(torch.get_num_threads, torch.set_num_threads),
-        "grad_enabled": _Setting(torch.is_grad_enabled, torch._C._set_grad_enabled),
-        "deterministic": _Setting(
-            torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode
+    settings: dict[str, Setting] = {
+        "default_dtype": (torch.get_default_dtype, torch.set_default_dtype),
+        "num_threads": (torch.get_num_threads, torch.set_num_threads),
+        "grad_enabled": (torch.is_grad_enabled, torch._C._set_grad_enabled),
+        "deterministic": (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+        "float32_matmul_precision": (
+            torch.get_float32_matmul_precision,
+            torch.set_float32_matmul_precision,
         ),
-        "float32_matmul_precision": _Setting(
-            torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
-        ),
-        "folder": _Setting(os.getcwd, os.chdir),
+        "folder": (os.getcwd, os.chdir),
     }
     for flag in _FLAGS:
         path, _, name = flag.rpartition(".")
         owner = operator.attrgetter(path)(torch.backends) if path else torch.backends
         if hasattr(owner, name):  # not in every version of torch
-            settings[flag] = _Setting(partial(getattr, owner, name), partial(setattr, owner, name))
+            settings[flag] = (partial(getattr, owner, name), partial(setattr, owner, name))
     for name in _ATTENTION:
-        settings[f"{name}_sdp"] = _Setting(
+        settings[f"{name}_sdp"] = (
             getattr(torch.backends.cuda, f"{name}_sdp_enabled"),
             getattr(torch.backends.cuda, f"enable_{name}_sdp"),
         )
@@ -94,13 +92,14 @@ class CellSettings:
     def _read(self) -> Values:
         """Values by name, of the settings that can be read now."""
         values = {}
-        for name, setting in self._settings.items():
+        for name, (read, _) in self._settings.items():
             try:
-                values[name] = setting.read()
+                values[name] = read()
             except (RuntimeError, OSError):  # two ways of allowing TF32 contradict; no such folder
                 continue
         return values
 
     def _write(self, values: Values) -> None:
         for name, value in values.items():
-            self._settings[name].write(value)
+            _, write = self._settings[name]
+            write(value)

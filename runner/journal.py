@@ -72,7 +72,7 @@ class OpenedFiles:
             name = self._names.pop(path)
             del self._given[name]
             yield name, ""
-        folders = _Folders()
+        folders: dict[str, str] = {}
         while self._waiting:
             path, _ = self._waiting.popitem()
             named = self._named(_source_of(path), folders)
@@ -96,9 +96,9 @@ class OpenedFiles:
         else:
             self._waiting[path] = None
 
-    def _named(self, source: str, folders: _Folders) -> tuple[str, Path] | None:
+    def _named(self, source: str, folders: dict[str, str]) -> tuple[str, Path] | None:
         """Name and path of a file that counts; None of any other."""
-        file = folders.resolved(source)
+        file = _resolved(source, folders)
         place = self._place(file)
         if place is None:
             return None
@@ -122,25 +122,19 @@ class OpenedFiles:
         return None
 
 
-class _Folders:
-    """Folders without links on their way, each looked up once.
+def _resolved(path: str, folders: dict[str, str]) -> str:
+    """Absolute path without links; `folders`: those that were looked up, each once.
 
     Importing torch opens a thousand files in 270 folders. To resolve one by one asks the file
     system about each of the dozen parts of a path, and no visit begins before.
     """
-
-    def __init__(self) -> None:
-        self._resolved: dict[str, str] = {}
-
-    def resolved(self, path: str) -> str:
-        """Path without links of an absolute one."""
-        folder, name = os.path.split(path)
-        if not name:
-            return path
-        if folder not in self._resolved:
-            self._resolved[folder] = self.resolved(folder)
-        path = os.path.join(self._resolved[folder], name)  # noqa: PTH118
-        return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114
+    folder, name = os.path.split(path)
+    if not name:
+        return path
+    if folder not in folders:
+        folders[folder] = _resolved(folder, folders)
+    path = os.path.join(folders[folder], name)  # noqa: PTH118
+    return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114
 
 
 def _inside(folder: str) -> str:

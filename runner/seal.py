@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -19,22 +18,6 @@ class ImplausibleError(Exception):
     """A variant gave what cannot come from the work that is to be measured."""
 
 
-@dataclass(frozen=True)
-class _Original:
-    """One attribute with the value that it had."""
-
-    owner: Any
-    name: str
-    value: Any
-
-    def is_replaced(self) -> bool:
-        return vars(self.owner).get(self.name) is not self.value
-
-    @property
-    def label(self) -> str:
-        return f"{self.owner.__name__}.{self.name}"
-
-
 class Seal:
     """Clocks, events and checks that a workload has no reason to replace.
 
@@ -42,16 +25,18 @@ class Seal:
     """
 
     def __init__(self) -> None:
-        self._originals = tuple(
-            _Original(owner, name, vars(owner)[name]) for owner, name in _sealed()
-        )
+        self._originals = tuple((owner, name, vars(owner)[name]) for owner, name in _sealed())
 
     def mend(self) -> tuple[str, ...]:
         """Put back what was replaced, so that it costs no other variant; names of that."""
-        replaced = [original for original in self._originals if original.is_replaced()]
-        for original in replaced:
-            setattr(original.owner, original.name, original.value)
-        return tuple(original.label for original in replaced)
+        replaced = [
+            (owner, name, value)
+            for owner, name, value in self._originals
+            if vars(owner).get(name) is not value
+        ]
+        for owner, name, value in replaced:
+            setattr(owner, name, value)
+        return tuple(f"{owner.__name__}.{name}" for owner, name, _ in replaced)
 
     def require_whole(self) -> None:
         """Raise ImplausibleError where something was replaced, and put it back."""
