@@ -13,7 +13,6 @@ from functools import cached_property
 
 from profiler.analyse.effects import MeanRatio, mean_ratio
 from profiler.comparison.changes import CellChange, Durations
-from profiler.comparison.programs import Machines
 from profiler.comparison.runs import ComparedRun, is_correct, outcome_in
 from profiler.comparison.steps import RunStep
 from profiler.findings.kinds.grids import Grid, grids
@@ -88,7 +87,6 @@ class RunGrids:
     """What the runs are told apart by: their machines, or the names of the runs."""
     numbers: tuple[int, int]
     """Their numbers in the comparison, from 1."""
-    machines: Machines
     control: str | None
     """Id of the variant that verdicts are relative to."""
     grids: tuple[Grid, ...]
@@ -154,7 +152,6 @@ def find_grids(
     return RunGrids(
         names=_names(older, newer),
         numbers=step.numbers,
-        machines=step.machines,
         control=step.control,
         grids=shared_grids,
         variants=tuple(variants.values()),

@@ -10,11 +10,9 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from operator import itemgetter
 from statistics import median
-
-import pandas as pd
+from typing import Literal
 
 from profiler.analyse.effects import Medians, Move, ParameterStep, moves
 from profiler.analyse.why.kernel_profiles import DURATION
@@ -39,82 +37,54 @@ NOT_WAITING = frozenset({"selected", "not_selected"})
 """Reasons of warps that could run: they say that there is enough work, not what is in its way."""
 
 
-class LimitKind(StrEnum):
-    """Kind of limit that a kernel reaches."""
-
-    COMPUTE = "compute"
-    MEMORY = "memory"
-    BALANCED = "balanced"
-    """Compute and memory are equally busy."""
-    LATENCY = "latency"
-    """Neither is busy: warps wait."""
-    UNKNOWN = "unknown"
-    """The throughput percentages were not measured."""
-
-
-@dataclass(frozen=True)
-class Stall:
-    """One reason to wait."""
-
-    reason: str
-    """Stall reason as ncu spells it."""
-    warps: float
-    """Warps that waited for it per issued instruction."""
-    share_pct: float
-    """Share of all measured waiting, in percent."""
+LimitKind = Literal["compute", "memory", "balanced", "latency"]
+"""What limits a kernel; `balanced`: compute and memory are as busy; `latency`: neither is busy,
+warps wait."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Limit of one cell, as data; None where a metric was not measured."""
+    """Limit of one cell."""
 
-    cell: str
     kind: LimitKind
-    compute_pct: float | None
-    memory_pct: float | None
-    stalls: tuple[Stall, ...]
-    """Longest first; reasons that nothing waited for are left out."""
+    compute_pct: float
+    memory_pct: float
+    stall: str | None
+    """What warps wait for most, as ncu spells it; None where nothing was counted."""
 
 
-def limit(summary: pd.DataFrame, cell: str) -> Limit:
-    """Limit of a cell, from the medians of its throughputs and stall reasons."""
-    rows = summary[summary["cell"] == cell]
-    medians = {
-        str(metric): float(median)
-        for metric, median in zip(rows["metric"], rows["median"], strict=True)
-        if pd.notna(median)
-    }
-    compute = medians.get("compute_throughput_pct")
-    memory = medians.get("memory_throughput_pct")
-    return Limit(
-        cell=cell,
-        kind=_kind(compute, memory),
-        compute_pct=compute,
-        memory_pct=memory,
-        stalls=_stalls(medians),
-    )
+def limit_at(numbers: CellNumbers, variant: Variant, problem: Problem) -> Limit | None:
+    """Limit of a correct cell; None without one, and where its throughputs were not measured."""
+
+    def median(metric: str) -> float:
+        return numbers.correct_at(variant, problem, metric).median
+
+    compute, memory = median("compute_throughput_pct"), median("memory_throughput_pct")
+    if math.isnan(compute) or math.isnan(memory):
+        return None
+    waits = {metric.name: median(metric.name) for metric in _stall_reasons(numbers)}
+    longest = max((name for name in waits if waits[name] > 0), key=waits.__getitem__, default=None)
+    stall = longest and longest.removeprefix(STALL_PREFIX)
+    return Limit(limit_kind(compute, memory), compute, memory, stall)
 
 
-def _kind(compute: float | None, memory: float | None) -> LimitKind:
-    if compute is None or memory is None:
-        return LimitKind.UNKNOWN
+def limit_kind(compute: float, memory: float) -> LimitKind:
+    """What limits a kernel by the throughputs of compute and memory, in percent of their peaks."""
     if max(compute, memory) < IDLE_PCT:
-        return LimitKind.LATENCY
+        return "latency"
     if abs(compute - memory) < CLOSE_PCT:
-        return LimitKind.BALANCED
-    return LimitKind.COMPUTE if compute > memory else LimitKind.MEMORY
+        return "balanced"
+    return "compute" if compute > memory else "memory"
 
 
-def _stalls(medians: dict[str, float]) -> tuple[Stall, ...]:
-    waits = {
-        name.removeprefix(STALL_PREFIX): value
-        for name, value in medians.items()
-        if name.startswith(STALL_PREFIX) and value > 0
-    }
-    waits = {reason: value for reason, value in waits.items() if reason not in NOT_WAITING}
-    total = sum(waits.values())
-    longest = sorted(waits.items(), key=lambda item: -item[1])
-    return tuple(Stall(reason, value, 100 * value / total) for reason, value in longest)
+def _stall_reasons(numbers: CellNumbers) -> list[Label]:
+    """Metrics of the reasons for which warps waited."""
+    return [
+        metric
+        for metric in numbers.metrics
+        if metric.name.startswith(STALL_PREFIX)
+        and metric.name.removeprefix(STALL_PREFIX) not in NOT_WAITING
+    ]
 
 
 STILL_UNDER = 0.01
@@ -260,13 +230,7 @@ def mean_ratio(findings: Findings, names: Sequence[str]) -> float:
 
 def largest_stalls(findings: Findings, problem: Problem, most: int) -> tuple[CounterPair, ...]:
     """Stall reasons of the best variant and of the baseline, the most frequent first."""
-    reasons = [
-        metric
-        for metric in findings.numbers.metrics
-        if metric.name.startswith(STALL_PREFIX)
-        and metric.name.removeprefix(STALL_PREFIX) not in NOT_WAITING
-    ]
-    pairs = counter_pairs(findings, reasons, problem)
+    pairs = counter_pairs(findings, _stall_reasons(findings.numbers), problem)
     sizes = {pair.metric: max(_or_zero(pair.best), _or_zero(pair.baseline)) for pair in pairs}
     waiting = [pair for pair in pairs if sizes[pair.metric] > 0]
     return tuple(sorted(waiting, key=lambda pair: -sizes[pair.metric])[:most])
@@ -303,14 +267,6 @@ def _nearest(
 
 def _or_zero(value: float) -> float:
     return 0.0 if math.isnan(value) else value
-
-
-def limit_at(numbers: CellNumbers, variant: Variant, problem: Problem) -> Limit | None:
-    """Limit of a correct cell; None where it is not planned or not correct."""
-    cell = numbers.programs.by_place.get((variant.id, problem.id))
-    if cell is None or not numbers.programs.correct(cell):
-        return None
-    return limit(numbers.frame, cell.id)
 
 
 # ---- roofs over one problem, for a roofline ------------------------------------------------------

@@ -11,7 +11,6 @@ from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import (
     IDLE_PCT,
     Limit,
-    LimitKind,
     limit_at,
     mean_ratio,
     nearest_roof,
@@ -741,18 +740,14 @@ def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card 
     """Card of the unit near its peak, or of the near roof; None without both."""
     limit = limit_at(findings.numbers, variant, problem)
     roof = nearest_roof(findings.numbers, variant, problem)
-    if limit is None or limit.kind is LimitKind.UNKNOWN:
+    if limit is None:
         is_near = roof is not None and roof[1] >= 100 * NEAR_ROOF
         return _roof_card(findings, variant, problem) if is_near else None
     parts = [_peaks(limit), nearest_roof_words(findings, variant, problem)]
-    if (
-        roof is not None
-        and limit.kind is LimitKind.MEMORY
-        and (limit.memory_pct or 0) > _FAR * roof[1]
-    ):
+    if roof is not None and limit.kind == "memory" and limit.memory_pct > _FAR * roof[1]:
         parts.append("the busiest part of its memory is none of the roofs")
-    if limit.stalls:
-        parts.append(f"warps wait for {stall_words(limit.stalls[0].reason)}")
+    if limit.stall is not None:
+        parts.append(f"warps wait for {stall_words(limit.stall)}")
     return Card("Why", _LIMITED[limit.kind], "; ".join(filter(None, parts)))
 
 
@@ -769,10 +764,10 @@ def _roof_card(findings: Findings, variant: Variant, problem: Problem) -> Card |
 
 
 _LIMITED = {
-    LimitKind.COMPUTE: "limited by compute",
-    LimitKind.MEMORY: "limited by memory",
-    LimitKind.BALANCED: "compute and memory",
-    LimitKind.LATENCY: "limited by latency",
+    "compute": "limited by compute",
+    "memory": "limited by memory",
+    "balanced": "compute and memory",
+    "latency": "limited by latency",
 }
 
 
