@@ -79,12 +79,8 @@ class CellChangeDocument(JsonObject):
     detectable: Number = get(lambda of: json_value(of[0].judgement.detectable))
     blocks_older: Number = get(lambda of: json_value(of[0].judgement.blocks_older))
     blocks_newer: Number = get(lambda of: json_value(of[0].judgement.blocks_newer))
-    facts: dict[str, BothDocument] = get.by_name(
-        BothDocument, lambda of: _metrics(of[0], facts=True)
-    )
-    metrics: dict[str, BothDocument] = get.by_name(
-        BothDocument, lambda of: _metrics(of[0], facts=False)
-    )
+    facts = get.by_name(BothDocument, lambda of: _metrics(of[0], facts=True))
+    metrics = get.by_name(BothDocument, lambda of: _metrics(of[0], facts=False))
     retuned: list[dict[str, Any]] = get(lambda of: [*map(asdict, of[0].retuned)])
     """operations for which a compiler's autotuner chose differently"""
 
@@ -106,7 +102,7 @@ class RunStepDocument(JsonObject):
     only_older: list[str] = get(lambda of: list(of[0].only_older))
     only_newer: list[str] = get(lambda of: list(of[0].only_newer))
     edited_files: list[dict[str, Any]] = get(lambda of: [*map(asdict, of[0].edited_files)])
-    cells: list[CellChangeDocument] = get.rows(
+    cells = get.rows(
         CellChangeDocument,
         lambda of: ((change, of[1].planned[name]) for name, change in of[0].cells.items()),
     )
@@ -131,7 +127,7 @@ class HistoryDocument(JsonObject):
 
     get = Source[tuple[str, Any]]()
     cell: str = get(lambda of: of[0])
-    runs: list[RunTimesDocument] = get.rows(RunTimesDocument, lambda of: of[1].values())
+    runs = get.rows(RunTimesDocument, lambda of: of[1].values())
 
 
 class GateDocument(JsonObject):
@@ -155,19 +151,17 @@ class ComparisonDocument(JsonObject):
 
     get = Source[tuple[RunComparison, Gate | None]]()
     schema_version: int = get(lambda _: SCHEMA_VERSION)
-    runs: list[ComparedRunDocument] = get.rows(ComparedRunDocument, lambda of: of[0].runs)
+    runs = get.rows(ComparedRunDocument, lambda of: of[0].runs)
     """oldest first"""
     differences: list[dict[str, Any]] = get(
         lambda of: [
             {"field": field, "values": values} for field, values in of[0].differences.items()
         ]
     )
-    notices: list[NoticeDocument] = get.rows(NoticeDocument, lambda of: of[0].notices)
-    steps: list[RunStepDocument] = get.rows(
-        RunStepDocument, lambda of: ((step, of[0]) for step in of[0].steps)
-    )
-    history: list[HistoryDocument] = get.rows(HistoryDocument, lambda of: of[0].history.items())
-    gate: GateDocument | None = get.nested(GateDocument, lambda of: _gated(*of))
+    notices = get.rows(NoticeDocument, lambda of: of[0].notices)
+    steps = get.rows(RunStepDocument, lambda of: ((step, of[0]) for step in of[0].steps))
+    history = get.rows(HistoryDocument, lambda of: of[0].history.items())
+    gate = get.nested(GateDocument, lambda of: _gated(*of))
 
 
 def comparison_document(comparison: RunComparison, gate: Gate | None = None) -> dict[str, Any]:

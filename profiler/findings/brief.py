@@ -9,9 +9,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from profiler.analyse.why.causes import Cause
 from profiler.errors import ExitCode, ProfilerError
@@ -137,8 +135,10 @@ class CostsDocument(JsonObject):
     problem: str = get(lambda costs: costs[0].problem.name)
     limit: str | None = get(lambda costs: costs[1].kernels[0].limit if costs[1].kernels else None)
     """as in the tree of `explain --json`"""
-    causes: Annotated[list[CostDocument], Field(max_length=_MOST_WHY)] = get.rows(
-        CostDocument, lambda costs: [cause for cause, _ in costs[1].costs[: costs[2]]]
+    causes = get.rows(
+        CostDocument,
+        lambda costs: [cause for cause, _ in costs[1].costs[: costs[2]]],
+        most=_MOST_WHY,
     )
 
 
@@ -197,7 +197,7 @@ class BriefDocument(JsonObject):
     get = Source[Checked]()
     schema_version: Literal[1] = get.one_of(lambda _: BRIEF_SCHEMA_VERSION)
     exit_code: int = get(lambda checked: int(checked.exit_code))
-    error: ErrorDocument | None = get.nested(ErrorDocument, lambda checked: checked.error)
+    error = get.nested(ErrorDocument, lambda checked: checked.error)
     experiment: str | None = get(_of_findings(lambda found: found.report.experiment.name))
     gpu: str | None = get(
         _of_findings(lambda found: found.report.environment.gpu or found.report.environment.cpu)
@@ -211,21 +211,17 @@ class BriefDocument(JsonObject):
     baseline: str | None = get(
         _of_findings(lambda found: found.programs.baseline and found.programs.baseline.name)
     )
-    verdicts: list[JudgedDocument] = get.rows(
-        JudgedDocument, lambda checked: checked.verdicts[: checked.most]
-    )
+    verdicts = get.rows(JudgedDocument, lambda checked: checked.verdicts[: checked.most])
     verdicts_left_out: int = get(lambda checked: max(len(checked.verdicts) - checked.most, 0))
     """of those that have no room here; the page and `summary.json` have all"""
-    failures: list[FailureDocument] = get.rows(
-        FailureDocument, lambda checked: checked.failures[: checked.most]
-    )
+    failures = get.rows(FailureDocument, lambda checked: checked.failures[: checked.most])
     failures_left_out: int = get(lambda checked: max(len(checked.failures) - checked.most, 0))
-    settle: SettleDocument | None = get.nested(
+    settle = get.nested(
         SettleDocument, lambda checked: checked if checked.unclear or checked.left_out else None
     )
-    why: AnswerWhyDocument | None = get.nested(AnswerWhyDocument, _why)
+    why = get.nested(AnswerWhyDocument, _why)
     """null where nothing was explained, or only one variant"""
-    costs: CostsDocument | None = get.nested(CostsDocument, _costs)
+    costs = get.nested(CostsDocument, _costs)
     """of the best, or of the first of the rest, where these were explained"""
     warnings: list[str] = get(lambda checked: _warnings(checked)[: checked.most])
     page: str | None = get(lambda checked: checked.page)

@@ -177,10 +177,8 @@ class ProblemAnswerDocument(JsonObject):
 
     get = Source[tuple[Findings, Problem]]()
     problem: str = get(lambda at: at[1].id)
-    winner: WinnerDocument | None = get.nested(
-        WinnerDocument, lambda at: at[0].ranking.winners.get(at[1].id)
-    )
-    best_other: WinnerDocument | None = get.nested(
+    winner = get.nested(WinnerDocument, lambda at: at[0].ranking.winners.get(at[1].id))
+    best_other = get.nested(
         WinnerDocument,
         lambda at: at[0].ranking.rival_winners.get(at[1].id) if at[0].programs.references else None,
     )
@@ -202,21 +200,15 @@ class AnswerPartDocument(JsonObject):
 
     get = Source[Findings]()
     metric: str = get(lambda findings: findings.numbers.primary.name)
-    best: BestDocument | None = get.nested(
-        BestDocument, lambda findings: _recommended(findings.ranking)
-    )
-    by_how_much: DifferenceDocument | None = get.nested(DifferenceDocument, _compared)
-    is_it_real: RealityDocument | None = get.nested(
-        RealityDocument, lambda findings: _judged(findings.ranking.best_rank)
-    )
-    why: AnswerWhyDocument | None = get.nested(
+    best = get.nested(BestDocument, lambda findings: _recommended(findings.ranking))
+    by_how_much = get.nested(DifferenceDocument, _compared)
+    is_it_real = get.nested(RealityDocument, lambda findings: _judged(findings.ranking.best_rank))
+    why = get.nested(
         AnswerWhyDocument, lambda findings: why_of_answer(findings, find_why(findings).answer)
     )
     """null where nothing was explained"""
-    best_reference: ReferenceDocument | None = get.nested(
-        ReferenceDocument, lambda findings: findings.ranking.best_reference
-    )
-    problems: list[ProblemAnswerDocument] = get.rows(
+    best_reference = get.nested(ReferenceDocument, lambda findings: findings.ranking.best_reference)
+    problems = get.rows(
         ProblemAnswerDocument,
         lambda findings: [(findings, problem) for problem in findings.programs.problems],
     )
@@ -327,14 +319,12 @@ class CellDocument(JsonObject, is_open=True):
     problem_params: dict[str, Any] = get(lambda row: dict(row.cell.problem.params))
     outcome: str = get(lambda row: row.status["outcome"])
     status = get.others(lambda row: row.status)
-    metrics: dict[str, NumbersDocument] = get.by_name(
-        NumbersDocument, lambda row: row.run.numbers.get(row.cell.id, {})
-    )
+    metrics = get.by_name(NumbersDocument, lambda row: row.run.numbers.get(row.cell.id, {}))
     blocks: dict[str, NumbersDocument] | None = get.by_name(
         NumbersDocument, lambda row: row.by_blocks
     )
     """the primary metric by the timing blocks, where the numbers are of the final"""
-    slow_visits: SlowVisitsDocument | None = get.nested(
+    slow_visits = get.nested(
         SlowVisitsDocument, lambda row: row.run.findings.numbers.slow_visits.get(row.cell.id)
     )
     range_counters = get(
@@ -384,40 +374,36 @@ class SummaryDocument(JsonObject):
     excluded: list[dict[str, Any]] = get(
         lambda run: plan_document(run.findings.programs.plan)["excluded"]
     )
-    notices: list[NoticeDocument] = get.rows(NoticeDocument, lambda run: run.findings.notices)
+    notices = get.rows(NoticeDocument, lambda run: run.findings.notices)
     builds: list[dict[str, Any]] = get(
         lambda run: [asdict(build) for build in run.findings.report.builds]
     )
-    answer: AnswerPartDocument = get.nested(AnswerPartDocument, lambda run: run.findings)
-    practical_roofs: list[PracticalRoofDocument] = get.rows(
+    answer = get.part(AnswerPartDocument, lambda run: run.findings)
+    practical_roofs = get.rows(
         PracticalRoofDocument, lambda run: _practical_roofs(run.findings.report)
     )
     """empty where none was tried"""
-    sustained: list[SustainedDocument] = get.rows(
+    sustained = get.rows(
         SustainedDocument,
         lambda run: run.findings.sustained.cells if run.findings.sustained else None,
         optional=True,
     )
     """cells that were measured back to back beside one launch"""
-    captured_step: CapturedStepDocument | None = get.nested(
+    captured_step = get.nested(
         CapturedStepDocument, lambda run: run.findings.captured_step, optional=True
     )
     """where problems say how often a captured step calls them"""
-    search: SearchPartDocument | None = get.nested(
-        SearchPartDocument, lambda run: run.findings.search, optional=True
-    )
-    ladder: list[RungDocument] = get.rows(
+    search = get.nested(SearchPartDocument, lambda run: run.findings.search, optional=True)
+    ladder = get.rows(
         RungDocument,
         lambda run: (
             run.findings.ladder if LADDER in run.findings.report.settings.page_kind.finds else None
         ),
         optional=True,
     )
-    grids: list[GridDocument] = get.rows(GridDocument, lambda run: run.grids, optional=True)
-    waves: WavesDocument | None = get.nested(
-        WavesDocument, lambda run: run.findings.waves, optional=True
-    )
-    cells: list[CellDocument] = get.rows(CellDocument, lambda run: run.cells)
+    grids = get.rows(GridDocument, lambda run: run.grids, optional=True)
+    waves = get.nested(WavesDocument, lambda run: run.findings.waves, optional=True)
+    cells = get.rows(CellDocument, lambda run: run.cells)
 
 
 def _practical_roofs(report: Report) -> Iterator[tuple[str, float | None, str | None]]:

@@ -5,8 +5,13 @@
         name: str = get(lambda roof: roof.name)
         share_pct: Number = get(lambda roof: 100 * roof.share)
 
-`RoofDocument.document(roof)` is the object of a roof; the JSON Schema in docs is made of the types
-and of the texts below the class and its fields. Missing is null.
+    class KernelDocument(JsonObject):
+        get = Source[Kernel]()
+        roofs = get.rows(RoofDocument, lambda kernel: kernel.roofs)
+
+`RoofDocument.document(roof)` is the object of a roof; the JSON Schema in docs is made of the types,
+which fields of other objects bring along, and of the texts below the class and its fields. Missing
+is null.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import GenericAlias
 from typing import (
     Annotated,
     Any,
@@ -67,6 +73,8 @@ class _Field:
     """Whether `value` gives keys with their values, which stand in place of this one."""
     kind: Any = None
     """Class that declares the fields of what is spread; None: it is in no schema."""
+    type: Any = None
+    """Type of a field without an annotation, which has one where it holds other objects."""
 
 
 class Source(Generic[S]):
@@ -88,14 +96,25 @@ class Source(Generic[S]):
     ) -> Any:
         """Another object; without a source null, or no key if it is `optional`."""
         missing = ABSENT if optional else None
-        return _Field(_unless_missing(source, kind.document, missing), optional)
+        document = _unless_missing(source, kind.document, missing)
+        return _Field(document, optional, type=cast(Any, kind) | None)
+
+    def part(self, kind: Kind[Q], source: Callable[[S], Q]) -> Any:
+        """Another object that is always there."""
+        return _Field(lambda whole: kind.document(source(whole)), type=kind)
 
     def rows(
-        self, kind: Kind[Q], sources: Callable[[S], Iterable[Q] | None], *, optional: bool = False
+        self,
+        kind: Kind[Q],
+        sources: Callable[[S], Iterable[Q] | None],
+        *,
+        optional: bool = False,
+        most: int | None = None,
     ) -> Any:
-        """A list of objects; no key where there are no sources, if it is `optional`."""
+        """A list of `most` objects; no key where there are no sources, if it is `optional`."""
         documents = _unless_missing(sources, lambda parts: [*map(kind.document, parts)], ABSENT)
-        return _Field(documents, optional)
+        rows = pydantic.conlist(cast(Any, kind), max_length=most)
+        return _Field(documents, optional, type=rows)
 
     def by_name(self, kind: Kind[Q], sources: Callable[[S], Mapping[str, Q] | None]) -> Any:
         """Objects of one kind by their names; null without sources."""
@@ -103,7 +122,8 @@ class Source(Generic[S]):
         def documents(parts: Mapping[str, Q]) -> dict[str, Any]:
             return {name: kind.document(part) for name, part in parts.items()}
 
-        return _Field(_unless_missing(sources, documents, None))
+        of_kind = GenericAlias(dict, (str, kind))
+        return _Field(_unless_missing(sources, documents, None), type=of_kind)
 
     def spread(
         self, kind: Kind[Q], source: Callable[[S], Q | None], *, optional: bool = False
@@ -208,9 +228,12 @@ def _described_types(kind: type) -> dict[str, Any]:
     types = get_type_hints(kind, include_extras=True)
     if not issubclass(kind, JsonObject):
         types = {key: Number if types[key] is float else types[key] for key in types}
+    held = {key: field.type for key, field in vars(kind).items() if isinstance(field, _Field)}
+    types = {key: of_field for key, of_field in held.items() if of_field is not None} | types
     for field, below in itertools.pairwise(definition.body):
-        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
-            key, text = ast.unparse(field.target), ast.literal_eval(below.value)
+        if isinstance(field, ast.AnnAssign | ast.Assign) and isinstance(below, ast.Expr):
+            target = field.target if isinstance(field, ast.AnnAssign) else field.targets[0]
+            key, text = ast.unparse(target), ast.literal_eval(below.value)
             described = pydantic.Field(description=" ".join(text.split()))
             types[key] = Annotated[types[key], described]
     return types

@@ -321,7 +321,7 @@ class GridPairDocument(JsonObject):
     get = Source[tuple[VariantPair, tuple[GridCell, ...]]]()
     over: str = get(lambda compared: compared[0].over.name)
     under: str = get(lambda compared: compared[0].under.name)
-    cells: list[GridCellDocument] = get.rows(GridCellDocument, lambda compared: compared[1])
+    cells = get.rows(GridCellDocument, lambda compared: compared[1])
 
 
 class GridDocument(JsonObject):
@@ -331,7 +331,7 @@ class GridDocument(JsonObject):
     name: str = get(lambda shown: shown[0].name)
     rows: str = get(lambda shown: shown[0].rows)
     columns: str = get(lambda shown: shown[0].columns)
-    pairs: list[GridPairDocument] = get.rows(
+    pairs = get.rows(
         GridPairDocument,
         lambda shown: [
             (pair, cells) for pair in shown[1].shown if (cells := shown[1].of(pair, shown[0]))

@@ -301,6 +301,4 @@ class CapturedStepDocument(JsonObject):
     step_ns: Number = get(lambda step: step.step_ns)
     """of the whole step, as the program took it"""
     problems: int = get(lambda step: step.problems)
-    variants: list[StepTimeDocument] = get.rows(
-        StepTimeDocument, lambda step: [(step, time) for time in step.times]
-    )
+    variants = get.rows(StepTimeDocument, lambda step: [(step, time) for time in step.times])

@@ -213,23 +213,15 @@ class SearchPartDocument(JsonObject):
         lambda search: search.record.finished and search.record.finished.reason
     )
     """null: it did not end"""
-    best: SearchEstimateDocument | None = get.nested(
-        SearchEstimateDocument, lambda search: search.best
-    )
+    best = get.nested(SearchEstimateDocument, lambda search: search.best)
     finalists: list[str] = get(lambda search: list(search.finalists))
     random_draws: int = get(lambda search: search.coverage.random_draws)
     confidence: float = get(lambda _: CONFIDENCE)
     better_share_below: Number = get(lambda search: search.coverage.better_share)
     """share of all configurations that may be better than the best, at most; null without random
     draws"""
-    noise: SearchNoiseDocument = get.nested(SearchNoiseDocument, lambda search: search.noise)
-    importance: SearchImportanceDocument | None = get.nested(
-        SearchImportanceDocument, lambda search: search.importance
-    )
-    workers: list[SearchWorkerDocument] = get.rows(
-        SearchWorkerDocument, lambda search: search.record.workers
-    )
+    noise = get.part(SearchNoiseDocument, lambda search: search.noise)
+    importance = get.nested(SearchImportanceDocument, lambda search: search.importance)
+    workers = get.rows(SearchWorkerDocument, lambda search: search.record.workers)
     """empty where the GPU of the run measured"""
-    evaluations: list[SearchTrialDocument] = get.rows(
-        SearchTrialDocument, lambda search: search.trials
-    )
+    evaluations = get.rows(SearchTrialDocument, lambda search: search.trials)

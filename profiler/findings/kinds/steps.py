@@ -320,7 +320,7 @@ class StepPartDocument(JsonObject):
     get = Source[StepEffect]()
     effect = get.spread(EffectDocument, lambda step: step.overall)
     verdicts: dict[str, int] = get(lambda step: verdict_counts(step.verdicts))
-    problems: list[ProblemEffectDocument] = get.rows(
+    problems = get.rows(
         ProblemEffectDocument, lambda step: zip(step.effects, step.verdicts, strict=True)
     )
 
@@ -333,8 +333,8 @@ class RungDocument(JsonObject):
     named = get.spread(NamedDocument, lambda rung: rung.variant)
     note: str = get(lambda rung: rung.variant.note)
     before: str | None = get(lambda rung: rung.before.name if rung.before else None)
-    step: StepPartDocument | None = get.nested(StepPartDocument, lambda rung: rung.step)
-    cumulative: StepPartDocument | None = get.nested(StepPartDocument, lambda rung: rung.cumulative)
+    step = get.nested(StepPartDocument, lambda rung: rung.step)
+    cumulative = get.nested(StepPartDocument, lambda rung: rung.cumulative)
     ratio_to_baseline: Number = get(lambda rung: rung.ratio)
     """geometric mean over the problems"""
 

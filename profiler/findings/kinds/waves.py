@@ -169,5 +169,5 @@ class WavesDocument(JsonObject):
     """Tail efficiencies of grids that are counted in waves."""
 
     get = Source[WaveFindings]()
-    variants: list[WaveNeedDocument] = get.rows(WaveNeedDocument, lambda waves: waves.needs)
+    variants = get.rows(WaveNeedDocument, lambda waves: waves.needs)
     grids: list[dict[Any, Any]] = get(lambda waves: waves.grids.to_dict("records"))

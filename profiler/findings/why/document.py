@@ -245,9 +245,10 @@ class AccountDocument(JsonObject):
     """whether residual_pct is at most 3"""
     residual_pct: Number = get(lambda shown: rounded(100 * shown.account.residual))
     """of the duration that the product of the factors is off by more"""
-    parts: Annotated[list[AccountPartDocument], Field(max_length=MOST_PARTS)] = get.rows(
+    parts = get.rows(
         AccountPartDocument,
         lambda shown: [(part, _slower_ns(shown.account)) for part in shown.parts],
+        most=MOST_PARTS,
     )
     """largest first"""
     rest_ns: Number = get(
@@ -402,20 +403,19 @@ class TreeDocument(JsonObject):
     all_kernels_ns: Number = get(lambda tree: rounded(tree.why.duration_ns))
     """the same, of all kernels of the cell together"""
     limit: _Limit = get(lambda tree: tree.kernel.limit)
-    roofs: Annotated[list[RoofShareDocument], Field(max_length=MOST_ROOFS)] = get.rows(
-        RoofShareDocument, lambda tree: tree.kernel.roofs[: min(tree.most, MOST_ROOFS)]
+    roofs = get.rows(
+        RoofShareDocument,
+        lambda tree: tree.kernel.roofs[: min(tree.most, MOST_ROOFS)],
+        most=MOST_ROOFS,
     )
     """nearest first"""
-    waits: Annotated[list[WaitShareDocument], Field(max_length=MOST_WAITS)] = get.rows(
+    waits = get.rows(
         WaitShareDocument,
         lambda tree: islice(tree.kernel.waits.items(), min(tree.most, MOST_WAITS)),
+        most=MOST_WAITS,
     )
-    lines: list[SourceLineDocument] = get.rows(
-        SourceLineDocument, lambda tree: tree.kernel.lines[: tree.most]
-    )
-    causes: Annotated[list[CauseDocument], Field(max_length=MOST_CAUSES)] = get.rows(
-        CauseDocument, lambda tree: tree.costs
-    )
+    lines = get.rows(SourceLineDocument, lambda tree: tree.kernel.lines[: tree.most])
+    causes = get.rows(CauseDocument, lambda tree: tree.costs, most=MOST_CAUSES)
     """largest time first, but limits of occupancy before waits that more warps hide"""
     tied_causes: list[list[str]] = get(lambda tree: _tied(tree.costs))
     """names of causes with the same time, most often what the busiest unit leaves: none of them
@@ -424,8 +424,10 @@ class TreeDocument(JsonObject):
         InsideDocument, lambda tree: tree.kernel.inside, optional=True
     )
     """by the samples of one launch; absent where there are none or too few"""
-    ncu: Annotated[list[RuleAdviceDocument], Field(max_length=MOST_ADVICE)] = get.rows(
-        RuleAdviceDocument, lambda tree: _rules(tree.kernel)[: min(tree.most, MOST_ADVICE)]
+    ncu = get.rows(
+        RuleAdviceDocument,
+        lambda tree: _rules(tree.kernel)[: min(tree.most, MOST_ADVICE)],
+        most=MOST_ADVICE,
     )
 
 
@@ -455,20 +457,18 @@ class DifferenceWhyDocument(JsonObject):
     """Why two cells differ."""
 
     get = Source[_Explained]()
-    account: AccountDocument | None = get.nested(
-        AccountDocument, lambda explained: explained.account
-    )
+    account = get.nested(AccountDocument, lambda explained: explained.account)
     """null where no difference is shown (SAME, UNCLEAR) or a counter is missing"""
     clock_power_ns: Number = get(lambda explained: _clock_power_ns(explained.pair), optional=True)
     """of the account's part of the clock what goes with the values, which is power: the rest is
     there on zeros, too; absent where the problem was not measured on zeros"""
-    roof_account: RoofAccountDocument | None = get.nested(
+    roof_account = get.nested(
         RoofAccountDocument,
         lambda explained: explained.pair.roof_account if explained.pair else None,
     )
-    causes_of_difference: Annotated[
-        list[CauseOfDifferenceDocument], Field(max_length=MOST_CAUSES)
-    ] = get.rows(CauseOfDifferenceDocument, lambda explained: explained.changes)
+    causes_of_difference = get.rows(
+        CauseOfDifferenceDocument, lambda explained: explained.changes, most=MOST_CAUSES
+    )
 
 
 class ExplanationDocument(JsonObject):
@@ -482,12 +482,10 @@ class ExplanationDocument(JsonObject):
     against: str | None = get(
         lambda explained: explained.against.variant.name if explained.against else None
     )
-    answer: AnswerDocument = get.nested(AnswerDocument, lambda explained: explained)
+    answer = get.part(AnswerDocument, lambda explained: explained)
     difference = get.spread(DifferenceWhyDocument, lambda explained: explained)
-    tree: TreeDocument | None = get.nested(TreeDocument, lambda explained: explained.tree)
-    timeline: TimelineWhyDocument | None = get.nested(
-        TimelineWhyDocument, lambda explained: explained.idle
-    )
+    tree = get.nested(TreeDocument, lambda explained: explained.tree)
+    timeline = get.nested(TimelineWhyDocument, lambda explained: explained.idle)
     """of a run that explained nothing, where timelines show the device busier in `variant`"""
 
 
@@ -502,9 +500,7 @@ class AnswerWhyDocument(JsonObject):
     difference = get.spread(DifferenceWhyDocument, lambda both: both[0])
     limit: str | None = get(lambda both: both[0].tree and both[0].tree.kernel.limit)
     """of `variant`, as in the tree of `explain --json`"""
-    timeline: TimelineWhyDocument | None = get.nested(
-        TimelineWhyDocument, lambda both: both[0].idle
-    )
+    timeline = get.nested(TimelineWhyDocument, lambda both: both[0].idle)
     """where there is no account and the device was busier than in `against`"""
 
 
