@@ -287,18 +287,11 @@ _SAME = 0.95
 """A unit this near to the throughput of its group is the one that it is of."""
 
 
-@dataclass(frozen=True)
-class BusyUnit:
-    """One kind of unit, and how busy it was."""
+def busy_unit(profile: KernelProfile) -> tuple[str, float] | None:
+    """The unit (of BUSY_UNITS) that is close to its peak, and the part of it that it reached.
 
-    name: str
-    """One of BUSY_UNITS."""
-    share: float
-    """Part of its peak that it reached."""
-
-
-def busy_unit(profile: KernelProfile) -> BusyUnit | None:
-    """The unit that is close to its peak; None where none is, or throughputs are missing."""
+    None where none is, or throughputs are missing.
+    """
     groups = {raw: value for raw in _PARTS if math.isfinite(value := profile.value(raw) / 100)}
     if not groups or max(groups.values()) < NEAR_PEAK:
         return None
@@ -306,7 +299,7 @@ def busy_unit(profile: KernelProfile) -> BusyUnit | None:
     shares = {name: profile.value(raw) / 100 for name, raw in _PARTS[busiest].items()}
     counted = {name: share for name, share in shares.items() if share >= _SAME * groups[busiest]}
     name = max(counted, key=counted.__getitem__, default=_OTHER[busiest])
-    return BusyUnit(name, groups[busiest])
+    return name, groups[busiest]
 
 
 _STANDS_FOR = {entry.parts[0]: entry.name for entry in CATALOGUE.values() if entry.parts}

@@ -16,7 +16,6 @@ from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile, Launch
 from profiler.analyse.why.roofs import (
     NO_PRACTICAL,
     SM_CLOCK,
-    BusyUnit,
     Roof,
     busy_unit,
     roofs,
@@ -65,8 +64,8 @@ class KernelWhy:
     advice: tuple[Advice, ...]
     time: KernelTime | None
     """Factors of its duration; None where a counter is missing."""
-    busy: BusyUnit | None = None
-    """The unit that is close to its peak; None without any."""
+    busy: tuple[str, float] | None = None
+    """The unit that is close to its peak, and the part of it that it reached; None without any."""
 
     @property
     def duration_ns(self) -> float:
@@ -104,7 +103,7 @@ class KernelWhy:
         nearest = self.roofs[0] if self.roofs else None
         if nearest and nearest.share >= NEAR_ROOF:
             return nearest.name
-        return LATENCY if self.busy is None else self.busy.name
+        return LATENCY if self.busy is None else self.busy[0]
 
 
 @dataclass(frozen=True, eq=False)

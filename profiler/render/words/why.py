@@ -433,7 +433,7 @@ def limit_words(kernel: KernelWhy) -> str:
         return f"{roof_words(nearest.name)}, {share} of its roof{practical}"
     limit = roof_words(kernel.limit)
     if kernel.busy is not None:
-        limit += f", {numbers.show(100 * kernel.busy.share, '%')} busy"
+        limit += f", {numbers.show(100 * kernel.busy[1], '%')} busy"
     elif kernel.waits:
         reason, waited = next(iter(kernel.waits.items()))
         limit += (

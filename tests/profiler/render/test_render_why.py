@@ -14,7 +14,7 @@ from synthetic_report import HOSTILE, make_report, without
 from profiler.analyse.why.account import Account, Part
 from profiler.analyse.why.causes import CAUSES, UNFUSED
 from profiler.analyse.why.kernel_profiles import KernelProfile
-from profiler.analyse.why.roofs import BUSY_UNITS, BusyUnit
+from profiler.analyse.why.roofs import BUSY_UNITS
 from profiler.analyse.why.sass_code import CLASSES
 from profiler.findings.find import find
 from profiler.findings.why.cells import CellWhy
@@ -206,7 +206,7 @@ def test_a_roof_limits_from_its_share_on_and_else_latency(pair):
     latency = words.limit_words(dataclasses.replace(kernel, roofs=kernel.roofs[1:]))
     assert latency.startswith("latency: a warp spends 67.4")
     assert "waiting for global memory; nearest roof: bandwidth of L2" in latency
-    busy = dataclasses.replace(kernel, roofs=kernel.roofs[1:], busy=BusyUnit("l2_units", 0.971))
+    busy = dataclasses.replace(kernel, roofs=kernel.roofs[1:], busy=("l2_units", 0.971))
     assert plain(words.limit_words(busy)) == (
         "units of L2, 97.1 % busy; nearest roof: bandwidth of L2, 39.7 %"
     )
