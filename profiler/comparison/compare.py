@@ -13,6 +13,7 @@ from profiler.analyse.verdicts import DELTA
 from profiler.comparison.grids import RunGrids, find_grids
 from profiler.comparison.runs import ComparedRun, Timings
 from profiler.comparison.steps import RunStep, step_between
+from profiler.findings.gates import GATE_COLUMNS
 from profiler.findings.variant_names import Names, find_names
 from profiler.model import FEWEST_BLOCKS, Cell
 from profiler.notices import Notice, NoticeKind
@@ -25,7 +26,6 @@ UNSHOWN = ("peak_dram_bytes_per_s", "memory_bytes", "sm_count", "l2_bytes")
 _CLOCK_MOVED = 0.01
 """A clock that differs by less cannot hide or feign what the margin lets through anyway."""
 _DIGEST_DIGITS = 8
-_GATE_COLUMNS = ["cell", "verdict", "ratio", "ratio_low", "ratio_high"]
 
 
 Values = tuple[str | int | float | bool | None, ...]
@@ -74,13 +74,13 @@ class RunComparison:
 
     @property
     def judged(self) -> pd.DataFrame:
-        """Rows for a gate: the cells of the last step but the control, `cell` being a column."""
+        """Rows for a gate, `GATE_COLUMNS`: the cells of the last step but the control."""
         rows = [
             (cell, change.verdict, change.ratio, change.ratio_low, change.ratio_high)
             for cell, change in self.last.cells.items()
             if change.reason is not Reason.CONTROL
         ]
-        return pd.DataFrame(rows, columns=_GATE_COLUMNS).astype({"verdict": object})
+        return pd.DataFrame(rows, columns=list(GATE_COLUMNS)).astype({"verdict": object})
 
     @cached_property
     def history(self) -> Mapping[str, Mapping[int, RunTimes]]:

@@ -15,6 +15,7 @@ import pandas as pd
 from profiler.analyse.summary import SlowVisits
 from profiler.findings.cell_numbers import NumberSource, Value
 from profiler.findings.findings import Findings, Verdicts
+from profiler.findings.gates import GATE_COLUMNS
 from profiler.findings.json_model import (
     ABSENT,
     JsonObject,
@@ -528,9 +529,9 @@ def _verdict_columns(verdict: PairVerdict) -> Document:
 
 
 def judged_table(verdicts: Verdicts) -> pd.DataFrame:
-    """Every cell against the baseline, for a gate: `cell verdict ratio ratio_low ratio_high`."""
+    """Every cell against the baseline, for a gate: `GATE_COLUMNS`."""
     rows = [
         (cell, verdict.verdict, verdict.ratio, verdict.low, verdict.high)
         for cell, verdict in verdicts.against_baseline.items()
     ]
-    return pd.DataFrame(rows, columns=["cell", "verdict", "ratio", "ratio_low", "ratio_high"])
+    return pd.DataFrame(rows, columns=list(GATE_COLUMNS))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from profiler.metrics.queries import Label
     from profiler.model import Cell
 
-JUDGED_COLUMNS = ("verdict", "ratio", "ratio_low", "ratio_high")
-"""What a frame needs beside `cell` so that a gate can judge it."""
+GATE_COLUMNS = ("cell", "verdict", "ratio", "ratio_low", "ratio_high")
+"""Columns of the frames that a gate judges; ratios are candidate ÷ baseline."""
 
 _FORM = re.compile(r"regression(?::\s*(?P<percent>\d+(?:\.\d*)?|\.\d+)\s*%?)?")
 _BOUND = re.compile(
@@ -79,21 +79,13 @@ def parse_gate(text: str, *, also: str = "") -> Gate:
     return Gate(float(match["percent"] or 0))
 
 
-def can_judge(cells: pd.DataFrame) -> bool:
-    """Whether a frame has the columns that a gate reads."""
-    return set(JUDGED_COLUMNS) <= set(cells.columns)
-
-
 def regressions(cells: pd.DataFrame, gate: Gate) -> pd.DataFrame:
-    """The rows of a frame that trip the gate, the slowest first.
+    """The rows of a frame of `GATE_COLUMNS` that trip the gate, the slowest first.
 
-    `cells` has `cell` and `JUDGED_COLUMNS`, ratios being candidate / baseline. A row trips where
-    its verdict is SLOWER and even the near end of its interval lies beyond the threshold: what a
-    gate claims has to stand. UNCLEAR, no verdict and a missing interval never trip. A frame without
-    those columns has no regressions; `can_judge` tells the two apart.
+    A row trips where its verdict is SLOWER and even the near end of its interval lies beyond the
+    threshold: what a gate claims has to stand. UNCLEAR, no verdict and a missing interval never
+    trip.
     """
-    if not can_judge(cells):
-        return cells.iloc[:0]
     slower = cells["verdict"] == Verdict.SLOWER
     beyond = cells["ratio_low"].astype(float) > gate.limit
     return cells[slower & beyond].sort_values("ratio", ascending=False, kind="stable")
@@ -101,7 +93,7 @@ def regressions(cells: pd.DataFrame, gate: Gate) -> pd.DataFrame:
 
 def not_judged(cells: pd.DataFrame, gate: Gate) -> str:
     """Sentence on the rows that a gate could not judge; empty where every row has a verdict."""
-    if not can_judge(cells) or cells["verdict"].isna().all():
+    if cells["verdict"].isna().all():
         return f"--fail-on {gate}: there are no verdicts here; nothing was judged."
     decided = cells["verdict"].isin([Verdict.FASTER, Verdict.SLOWER, Verdict.SAME])
     count = int((~decided).sum())

@@ -9,7 +9,6 @@ from profiler.errors import UsageError
 from profiler.findings.gates import (
     Bound,
     Gate,
-    can_judge,
     not_judged,
     parse_gate,
     parse_run_gate,
@@ -105,10 +104,6 @@ def test_verdicts_from_a_file_count_like_our_own():
 
 
 def test_without_verdicts_nothing_trips_and_it_is_said():
-    bare = pd.DataFrame({"cell": ["a"], "ratio": [2.0]})
-    assert not can_judge(bare)
-    assert regressions(bare, Gate()).empty
-    assert "nothing was judged" in not_judged(bare, Gate())
     assert "nothing was judged" in not_judged(frame().iloc[:0], Gate()), "as without a baseline"
     assert "nothing was judged" in not_judged(frame("withheld"), Gate())
 
