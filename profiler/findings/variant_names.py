@@ -96,12 +96,8 @@ class ParameterWords:
             key
             for (key, *_) in self.differing
             if key in self.flags
-            and sum(bool(variant.params.get(key)) for variant in self.family) > self._half
+            and 2 * sum(bool(variant.params.get(key)) for variant in self.family) > len(self.family)
         )
-
-    @property
-    def _half(self) -> float:
-        return len(self.family) / 2
 
     def differing_chips(self, params: Params) -> tuple[Chip, ...]:
         """Chips that tell a variant from the others: values, and flags that are set otherwise.
@@ -304,10 +300,6 @@ class Names:
     def label(self, variant: Variant) -> str:
         """Shortest text that no other variant of the report has."""
         return self.by_variant[variant.id].label
-
-    def chips(self, variant: Variant) -> tuple[Chip, ...]:
-        """Chips that tell a variant from the others."""
-        return self.by_variant[variant.id].chips
 
     @cached_property
     def from_parameters(self) -> bool:
