@@ -147,11 +147,6 @@ class VariantPair:
         """`compile / eager`."""
         return f"{self.over.label} / {self.under.label}"
 
-    @property
-    def reverse(self) -> str:
-        """`eager / compile`."""
-        return f"{self.under.label} / {self.over.label}"
-
 
 @dataclass(frozen=True)
 class GridCell:
