@@ -7,7 +7,6 @@ with what its cells moved at each level of memory.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -56,16 +55,19 @@ class Limit:
 def limit_at(numbers: CellNumbers, variant: Variant, problem: Problem) -> Limit | None:
     """Limit of a correct cell; None without one, and where its throughputs were not measured."""
 
-    def median(metric: str) -> float:
-        return numbers.correct_at(variant, problem, metric).median
-
-    compute, memory = median("compute_throughput_pct"), median("memory_throughput_pct")
+    compute, memory = (
+        numbers.correct_at(variant, problem, f"{name}_throughput_pct").median
+        for name in ("compute", "memory")
+    )
     if math.isnan(compute) or math.isnan(memory):
         return None
-    waits = {metric.name: median(metric.name) for metric in _stall_reasons(numbers)}
-    longest = max((name for name in waits if waits[name] > 0), key=waits.__getitem__, default=None)
-    stall = longest and longest.removeprefix(STALL_PREFIX)
-    return Limit(limit_kind(compute, memory), compute, memory, stall)
+    waits = {
+        metric.name.removeprefix(STALL_PREFIX): cycles
+        for metric in _stall_reasons(numbers)
+        if (cycles := numbers.correct_at(variant, problem, metric.name).median) > 0
+    }
+    longest = max(waits, key=waits.__getitem__, default=None)
+    return Limit(limit_kind(compute, memory), compute, memory, longest)
 
 
 def limit_kind(compute: float, memory: float) -> LimitKind:
@@ -346,7 +348,7 @@ def roof_lines(findings: Findings, problem: Problem) -> tuple[RoofLine, ...]:
         RoofLine(
             name,
             unit,
-            statistics.median(ceilings),
+            median(ceilings),
             min(ceilings),
             max(ceilings),
             practical.get(name, math.nan),
