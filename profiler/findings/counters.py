@@ -54,7 +54,6 @@ class Limit:
 
 def limit_at(numbers: CellNumbers, variant: Variant, problem: Problem) -> Limit | None:
     """Limit of a correct cell; None without one, and where its throughputs were not measured."""
-
     compute, memory = (
         numbers.correct_at(variant, problem, f"{name}_throughput_pct").median
         for name in ("compute", "memory")
