@@ -307,7 +307,13 @@ def _table(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 def _column(values: Sequence[Any]) -> list[Any] | dict[str, Any]:
     """One column as a list, or by its different values where these are few."""
-    hashable = [json.dumps(value) if isinstance(value, list) else value for value in values]
+    try:
+        hashable, different = values, len(set(values))
+    except TypeError:  # a list in it
+        hashable = [json.dumps(value) if isinstance(value, list) else value for value in values]
+        different = len(set(hashable))
+    if different > 1 and different * _FEW > len(values):
+        return list(values)
     # 1 is written otherwise than 1.0
     keys = list(zip(map(type, values), hashable, strict=True))
     distinct = dict(zip(keys, values, strict=True))
