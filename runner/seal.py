@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -58,15 +58,10 @@ def _sealed() -> Iterator[tuple[Any, str]]:
     yield torch.cuda.Event, "elapsed_time"
     yield from _functions(check)
     yield from _functions(timing)
-    for value in vars(timing).values():
-        if isinstance(value, type) and value.__module__ == timing.__name__:
-            yield timing, value.__name__
-            yield from _functions(value)
 
 
-def _functions(owner: Any) -> Iterator[tuple[Any, str]]:
-    """Functions that a module or a class of the runner defines itself."""
-    for name, value in vars(owner).items():
-        function = value.__func__ if isinstance(value, staticmethod) else value
-        if isinstance(function, FunctionType) and function.__module__.startswith(_RUNNER):
-            yield owner, name
+def _functions(module: ModuleType) -> Iterator[tuple[Any, str]]:
+    """Functions of the runner in a module of it."""
+    for name, value in vars(module).items():
+        if isinstance(value, FunctionType) and value.__module__.startswith(_RUNNER):
+            yield module, name
