@@ -17,13 +17,12 @@ import torch
 from profiler.runner import protocol, ranges
 from profiler.runner.cupti.counted_visits import CountedVisits
 from profiler.runner.device import Device
-from profiler.runner.import_path import no_garbage_collection
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, on_cuda, restore
 from profiler.runner.visits.base import SingleVisits, Visits
 from profiler.runner.visits.stamps import StampedVisits
 from profiler.runner.visits.sustained import SustainedVisits
-from profiler.runner.visits.traces import TraceWriter
+from profiler.runner.visits.traces import TracedVisits, launch_in_ranges
 
 
 class TimedVisits(SingleVisits):
@@ -77,37 +76,8 @@ class RecordedVisits(SingleVisits):
                 _cuda_runtime().cudaProfilerStop()
 
 
-class TracedVisits(SingleVisits):
-    """Visits under torch.profiler; each leaves a trace beside the journal."""
-
-    def __init__(self, job: Job, device: Device) -> None:
-        self._launches = job.launches
-        self._device = device
-        self._writer = TraceWriter(job, device)
-
-    def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
-        """One visit; `trace` (file name) and `operators`, see `profiler.runner.protocol`."""
-        # The range begins inside the profile: what began before is in no trace.
-        with (
-            self._writer.recording() as findings,
-            ranges.visit_range(visit.cell, visit.block, visit.arm),
-        ):
-            launch_in_ranges(launch, self._launches, self._device)
-        return findings
-
-
 def _cuda_runtime() -> Any:
     return torch.cuda.cudart()  # type: ignore[no-untyped-call]  # torch's own
-
-
-def launch_in_ranges(launch: Launch, launches: int, device: Device) -> None:
-    """Launch some times in a row, each in its range, and wait only for the last."""
-    with no_garbage_collection():
-        for number in range(launches):
-            restore(launch)
-            with ranges.launch_range(number):
-                launch()
-        device.wait()
 
 
 _VISITS: Mapping[str, Callable[[Job, Device], Visits]] = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path, PurePath
 from typing import Any
@@ -15,9 +14,12 @@ from torch._C._profiler import _ExperimentalConfig
 from torch.autograd.profiler_util import FunctionEventAvg
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from profiler.runner import ranges
 from profiler.runner.device import Device
-from profiler.runner.protocol import Job
-from profiler.runner.timing import on_cuda
+from profiler.runner.import_path import no_garbage_collection
+from profiler.runner.protocol import Job, JobVisit
+from profiler.runner.timing import Launch, on_cuda, restore
+from profiler.runner.visits.base import SingleVisits
 
 OPERATORS = 30
 """Rows of the table of operators."""
@@ -30,18 +32,30 @@ _NO_OPERATOR = re.compile(
     r"|.+\(\d+\): .+|<.*|nn\.Module: .*"  # frames of Python, which a trace with stacks holds
     r"|Activity Buffer Request|Buffer Flush|Lazy Function Loading|.* Module Loading"  # overhead
 )
-_OURS = "runner/visits/kinds.py"
+_OURS = "runner/visits/traces.py"
 """File whose frames end a stack: what stands below is the same for every launch."""
 
 
-class TraceWriter:
-    """Records visits one after another: `trace.0.json.gz`, `trace.1.json.gz` and so on.
+def launch_in_ranges(launch: Launch, launches: int, device: Device) -> None:
+    """Launch some times in a row, each in its range, and wait only for the last."""
+    with no_garbage_collection():
+        for number in range(launches):
+            restore(launch)
+            with ranges.launch_range(number):
+                launch()
+        device.wait()
+
+
+class TracedVisits(SingleVisits):
+    """Visits under torch.profiler, each with a trace: `trace.0.json.gz`, `trace.1.json.gz`, ...
 
     The profiles hold the stacks of Python, which slows the host down; what runs on a GPU takes as
     long as ever, but gaps between its kernels may grow.
     """
 
     def __init__(self, job: Job, device: Device) -> None:
+        self._launches = job.launches
+        self._device = device
         self._folder = Path(job.journal).parent
         # A journal that is continued has traces beside it already.
         self._numbers = count(len([*self._folder.glob("trace.*.json.gz")]))
@@ -54,15 +68,14 @@ class TraceWriter:
             torch.zeros(1, device=device.torch_device).add_(1)
             device.wait()
 
-    @contextmanager
-    def recording(self) -> Iterator[dict[str, Any]]:
-        """Record what the body does; the fields of its record are there when it has ended."""
-        findings: dict[str, Any] = {}
-        with self._profile() as seen:
-            yield findings
+    def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
+        """One visit; `trace` (file name) and `operators`, see `profiler.runner.protocol`."""
+        # The range begins inside the profile: what began before is in no trace.
+        with self._profile() as seen, ranges.visit_range(visit.cell, visit.block, visit.arm):
+            launch_in_ranges(launch, self._launches, self._device)
         name = f"trace.{next(self._numbers)}.json.gz"
         seen.export_chrome_trace(str(self._folder / name))
-        findings.update(trace=name, operators=self._operators(seen))
+        return {"trace": name, "operators": self._operators(seen)}
 
     def _profile(self) -> profile:
         activities = [ProfilerActivity.CPU]

@@ -180,7 +180,7 @@ def test_frames_become_readable_and_end_at_the_runner():
         "nn.Module: Linear_0",
         "torch/some.py(0): \x18\x02",
         "my folder/mine.py(7): <lambda>",
-        "/somewhere/runner/visits/kinds.py(110): launch_in_ranges",
+        "/somewhere/runner/visits/traces.py(110): launch_in_ranges",
         "runpy.py(88): _run_code",
     ]
 
