@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import NamedTuple
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -170,28 +169,26 @@ _COLOURS = {Verdict.FASTER: "#1f6fb2", Verdict.SLOWER: "#c8541a"}
 _OTHERS = "#555555"
 
 
-class _Quantity(NamedTuple):
-    """A metric of cells on an axis, or its ratio to that of the baseline."""
+_Quantity = tuple[Label, str | None]
+"""A metric of cells on an axis; with the label of the baseline the ratio to that."""
 
-    label: Label
-    baseline: str | None = None
-    """Label of the baseline where ratios to it are shown."""
 
-    def ends(self, cell_numbers: CellNumbers, cell: Cell) -> tuple[float, float, float]:
-        """Low end of the 95 % interval, median and high end; the median where there is none."""
-        value = cell_numbers.value(cell, self.label.name)
-        low, middle, high = value.low, value.median, value.high
-        if self.baseline is not None:
-            low, middle, high = value.ratio_low, value.ratio, value.ratio_high
-        low, high = (end if math.isfinite(end) else middle for end in (low, high))
-        return low, middle, high
+def _ends(cell_numbers: CellNumbers, quantity: _Quantity, cell: Cell) -> tuple[float, float, float]:
+    """Low end of the 95 % interval, median and high end; the median where there is none."""
+    metric, baseline = quantity
+    value = cell_numbers.value(cell, metric.name)
+    low, middle, high = value.low, value.median, value.high
+    if baseline is not None:
+        low, middle, high = value.ratio_low, value.ratio, value.ratio_high
+    low, high = (end if math.isfinite(end) else middle for end in (low, high))
+    return low, middle, high
 
-    @property
-    def axis(self) -> Axis:
-        """Its words and unit."""
-        if self.baseline is None:
-            return Axis(self.label.label, self.label.unit)
-        return Axis(f"{self.label.label} \u00f7 that of {self.baseline}", "")
+
+def _axis(quantity: _Quantity) -> Axis:
+    metric, baseline = quantity
+    if baseline is None:
+        return Axis(metric.label, metric.unit)
+    return Axis(f"{metric.label} \u00f7 that of {baseline}", "")
 
 
 def metric_figure(
@@ -220,8 +217,8 @@ def metric_figure(
     baseline = findings.programs.baseline if ratio else None
     if ratio and baseline is None:
         raise UsageError("There are no ratios: the run has no baseline.")
-    shown = _Quantity(labels[metric], None if baseline is None else baseline.label)
-    other = None if against is None else _Quantity(labels[against])
+    shown = (labels[metric], None if baseline is None else baseline.label)
+    other = None if against is None else (labels[against], None)
     panels = [
         (of, cells)
         for of in _problems(findings.programs, problem)
@@ -257,7 +254,7 @@ def _cells_with(
     """Right cells of a problem that have all quantities, the lowest of the first one first."""
 
     def medians(cell: Cell) -> list[float]:
-        return [quantity.ends(cell_numbers, cell)[1] for quantity in quantities if quantity]
+        return [_ends(cell_numbers, quantity, cell)[1] for quantity in quantities if quantity]
 
     cells = [
         cell
@@ -275,13 +272,13 @@ def _draw_panel(
     other: _Quantity | None,
 ) -> None:
     """Versions as points with intervals: in rows, or by another quantity upwards."""
-    across = [shown.ends(findings.numbers, cell) for cell in cells]
-    divisor, words = shown.axis.scaled(max(middle for _, middle, _ in across))
+    across = [_ends(findings.numbers, shown, cell) for cell in cells]
+    divisor, words = _axis(shown).scaled(max(middle for _, middle, _ in across))
     rows: list[tuple[float, float, float]] = [(row, row, row) for row in range(len(cells))]
     up, up_divisor = rows, 1.0
     if other is not None:
-        up = [other.ends(findings.numbers, cell) for cell in cells]
-        up_divisor, up_words = other.axis.scaled(max(middle for _, middle, _ in up))
+        up = [_ends(findings.numbers, other, cell) for cell in cells]
+        up_divisor, up_words = _axis(other).scaled(max(middle for _, middle, _ in up))
         panel.set_ylabel(up_words, fontsize=8)
     for cell, across_ends, up_ends in zip(cells, across, up, strict=True):
         low, x, high = (end / divisor for end in across_ends)

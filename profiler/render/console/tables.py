@@ -71,8 +71,7 @@ def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> R
                 else Text(),
             )
     errors = [
-        Text(f"{failure.where}: {failure.error}", style="red")
-        for failure in build_failures(builds, names)
+        Text(f"{where}: {error}", style="red") for _, where, error in build_failures(builds, names)
     ]
     return Group(table, *errors)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from profiler.findings.findings import Findings
@@ -90,24 +89,15 @@ _MOST_NAMES = 3
 _ERROR = re.compile(r"\berror\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class BuildFailure:
-    """One error of the compiler, and the names of the variants that have it."""
-
-    variants: tuple[str, ...]
-    error: str
-    """Error of the first of these builds; lines that quote the source may differ by its macros."""
-
-    @property
-    def where(self) -> str:
-        """`tiled`, or `in 5 variants (tiled, padded, wide, …)`."""
-        return ("in " if len(self.variants) > 1 else "") + variants_text(self.variants)
-
-
 def build_failures(
     builds: Iterable[BuildResult], names: Mapping[str, str]
-) -> tuple[BuildFailure, ...]:
-    """Failures in the order of the builds, equal messages once; `names`: of variants, by id."""
+) -> list[tuple[list[str], str, str]]:
+    """Errors of the compiler in the order of the builds, equal messages once.
+
+    Of each the variants that have it, these as `tiled` or `in 5 variants (tiled, padded, …)`, and
+    the error of the first of them: lines that quote the source may differ by its macros. `names`:
+    of variants, by id.
+    """
     errors: dict[tuple[str, ...], str] = {}
     variants: dict[tuple[str, ...], list[str]] = {}
     for build in builds:
@@ -115,7 +105,10 @@ def build_failures(
             message = compiler_message(build.error)
             errors.setdefault(message, build.error.strip())
             variants.setdefault(message, []).append(names.get(build.variant, build.variant))
-    return tuple(BuildFailure(tuple(variants[key]), text) for key, text in errors.items())
+    return [
+        (of_error, f"{'in ' * (len(of_error) > 1)}{variants_text(of_error)}", errors[message])
+        for message, of_error in variants.items()
+    ]
 
 
 def compiler_message(error: str) -> tuple[str, ...]:
