@@ -36,6 +36,10 @@ from profiler.runner.import_path import search_folders
 from profiler.runner.protocol import file_digest
 
 
+_MEASURING = ("*.py", "visits/*.py", "cupti/*.py", "cupti/*.cpp")
+"""Files of the runner that make and time visits; capture and revisions measure none."""
+
+
 def hash_files(files: Iterable[Path]) -> str:
     """Hash of the names (without folders) and contents of some files, in whatever order."""
     digest = hashlib.sha256()
@@ -120,8 +124,9 @@ def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, 
         programs = [file for argv in commands if argv for file in _program_files(argv, folder)]
         return (*programs, *_depended_on(workload, base))
     package = Path(runner.__file__).resolve().parent
-    referee = package.glob("referee/*.py") if _has_candidate(workload) else ()
-    return (*sorted(package.glob("*.py")), *sorted(referee), *_workload_files(workload, base))
+    measuring = (*_MEASURING, "referee/*.py") if _has_candidate(workload) else _MEASURING
+    of_runner = sorted(file for files in measuring for file in package.glob(files))
+    return (*of_runner, *_workload_files(workload, base))
 
 
 def _has_candidate(workload: ModuleWorkload | CudaWorkload) -> bool:

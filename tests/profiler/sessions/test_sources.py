@@ -28,7 +28,8 @@ def sources(tmp_path):
         plan = make_plan(loaded, load_space(loaded.experiment.workload, loaded.base))
         found = source_files(loaded.experiment, loaded.base, plan.cells[0])
         own = [file for file in found if file.is_relative_to(tmp_path)]
-        assert {file.parent for file in found if file not in own} == {ROOT / "runner"}
+        parents = {file.parent for file in found if file not in own}
+        assert parents == {ROOT / "runner" / folder for folder in ("", "visits", "cupti")}
         return sorted(file.relative_to(tmp_path).as_posix() for file in own)
 
     return find
@@ -89,7 +90,8 @@ def test_a_workload_of_this_repository_does_not_bring_in_torch():
     }
     inside = {name for name in found if not name.startswith("runner/")}
     assert inside == {f"kernels/softmax/{name}.py" for name in ("__init__", "workload", "space")}
-    assert {"runner/session.py", "runner/timing.py"} <= found
+    assert {"runner/session.py", "runner/timing.py", "runner/visits/kinds.py"} <= found
+    assert "runner/cupti/range_profiler.cpp" in found
 
 
 def test_hashes_go_by_name_and_content_not_by_folder_or_order(tmp_path):
