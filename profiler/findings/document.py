@@ -64,7 +64,7 @@ class BestDocument(JsonObject):
     problems: int = get(lambda best: len(best[1].planned))
     """problems that it is planned for and that have a winner"""
     wins: int = get(lambda best: best[0].wins)
-    same: int = get(lambda best: standing_of(best[1].variant, best[0].best_winners).same)
+    same: int = get(lambda best: standing_of(best[1].variant, best[0].best_winners)[1])
     not_told_apart: int = get(lambda best: _not_told_apart(*best))
     worst_slowdown: Number = get(lambda best: best[1].regret.worst if best[1].regret else None)
     """1.23: 1.23 times the time of the best there"""
@@ -80,7 +80,8 @@ def _recommended(ranking: Ranking) -> tuple[Ranking, VariantRank] | None:
 def _not_told_apart(ranking: Ranking, rank: VariantRank) -> int:
     """Number of its problems with verdicts at which it is not told apart from the winner."""
     judged = [winner for winner in ranking.best_winners if winner.judged]
-    return standing_of(rank.variant, judged).not_told_apart
+    _, _, not_told_apart = standing_of(rank.variant, judged)
+    return not_told_apart
 
 
 class CaseDocument(JsonObject):

@@ -19,16 +19,6 @@ whatever its median in the fewer blocks is."""
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Number of problems at which one variant wins, or may."""
-
-    wins: int
-    same: int
-    """Problems at which it differs from the winner by less than the margin."""
-    not_told_apart: int
-
-
-@dataclass(frozen=True)
 class Winner:
     """The best number of a problem, and the verdicts on the others against it."""
 
@@ -145,12 +135,15 @@ def intervals_overlap(value: Value, other: Value) -> bool:
     return value.median == other.median
 
 
-def standing_of(variant: Variant, winners: Sequence[Winner]) -> Standing:
-    """Number of these problems at which a variant wins, is the same, or is not told apart."""
-    return Standing(
-        wins=sum(winner.cell.variant == variant for winner in winners),
-        same=sum(_has(winner.same, variant) for winner in winners),
-        not_told_apart=sum(_has(winner.not_told_apart, variant) for winner in winners),
+def standing_of(variant: Variant, winners: Sequence[Winner]) -> tuple[int, int, int]:
+    """Number of these problems at which a variant wins, is the same, or is not told apart.
+
+    It is the same where it differs from the winner by less than the margin.
+    """
+    return (
+        sum(winner.cell.variant == variant for winner in winners),
+        sum(_has(winner.same, variant) for winner in winners),
+        sum(_has(winner.not_told_apart, variant) for winner in winners),
     )
 
 

@@ -162,12 +162,12 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
     if not all(winner.judged for winner in winners):
         first = len(findings.ranking.contenders.get(row.variant.id, ()))
         return f"first, or its interval overlaps the first one's, at {first} {of_all}"
-    standing = standing_of(row.variant, winners)
+    wins, same, not_told_apart = standing_of(row.variant, winners)
     higher = findings.numbers.primary.better == "higher"
-    more = standing.same + standing.not_told_apart
-    parts = [f"{'highest' if higher else 'lowest'} at {standing.wins or 'none'} {of_all}"]
+    more = same + not_told_apart
+    parts = [f"{'highest' if higher else 'lowest'} at {wins or 'none'} {of_all}"]
     parts += [f"tied at {more} more"] if more else []
-    if findings.ranking.tunes and not standing.wins and not more:
+    if findings.ranking.tunes and not wins and not more:
         parts = [f"best at none {of_all}"]
     return f"{', '.join(parts)}{_first_instead(findings.ranking, row)}"
 

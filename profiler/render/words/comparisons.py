@@ -71,12 +71,12 @@ def contender_words(ranking: Ranking, row: VariantRank) -> str:
     if not all(winner.judged for winner in winners):
         first = len(ranking.contenders.get(row.variant.id, ()))
         return f"first, or with an interval that overlaps the first one's, at {first} of {problems}"
-    standing = standing_of(row.variant, winners)
-    parts = [f"has the lowest number at {standing.wins} of {problems}"]
-    if standing.same:
-        parts.append(f"the same as the winner at {standing.same}")
-    if standing.not_told_apart:
-        parts.append(f"not told apart from it at {standing.not_told_apart}")
+    wins, same, not_told_apart = standing_of(row.variant, winners)
+    parts = [f"has the lowest number at {wins} of {problems}"]
+    if same:
+        parts.append(f"the same as the winner at {same}")
+    if not_told_apart:
+        parts.append(f"not told apart from it at {not_told_apart}")
     return ", ".join(parts)
 
 
