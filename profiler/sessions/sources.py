@@ -35,7 +35,6 @@ from profiler.runner.experiment import FUNCTION
 from profiler.runner.import_path import search_folders
 from profiler.runner.protocol import file_digest
 
-
 _MEASURING = ("*.py", "visits/*.py", "cupti/*.py", "cupti/*.cpp")
 """Files of the runner that make and time visits; capture and revisions measure none."""
 
