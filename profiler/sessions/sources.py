@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from profiler import runner
+import profiler
 from profiler.collect.programs import find_program
 from profiler.errors import SpecError
 from profiler.model import Cell
@@ -35,8 +35,13 @@ from profiler.runner.experiment import FUNCTION
 from profiler.runner.import_path import search_folders
 from profiler.runner.protocol import file_digest
 
-_MEASURING = ("*.py", "visits/*.py", "cupti/*.py", "cupti/*.cpp")
-"""Files of the runner that make and time visits; capture and revisions measure none."""
+_MEASURING = (
+    *("runner/*.py", "runner/visits/*.py", "runner/capture/*.py"),
+    *("runner/cupti/*.py", "runner/cupti/*.cpp"),
+    *(f"kernels/{name}.py" for name in ("autotuned", "library", "marks", "references")),
+)
+"""Files of this package that check, launch, time and count: the runner with what it imports, and
+what captured experiments are launched by."""
 
 
 def hash_files(files: Iterable[Path]) -> str:
@@ -122,10 +127,10 @@ def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, 
         commands = (workload.arguments(values), workload.check_arguments(values))
         programs = [file for argv in commands if argv for file in _program_files(argv, folder)]
         return (*programs, *_depended_on(workload, base))
-    package = Path(runner.__file__).resolve().parent
-    measuring = (*_MEASURING, "referee/*.py") if _has_candidate(workload) else _MEASURING
-    of_runner = sorted(file for files in measuring for file in package.glob(files))
-    return (*of_runner, *_workload_files(workload, base))
+    measuring = (*_MEASURING, "runner/referee/*.py") if _has_candidate(workload) else _MEASURING
+    package = Path(profiler.__file__).parent
+    of_runner = {file.resolve() for files in measuring for file in package.glob(files)}
+    return (*sorted(of_runner), *_workload_files(workload, base))
 
 
 def _has_candidate(workload: ModuleWorkload | CudaWorkload) -> bool:

@@ -9,9 +9,30 @@ from profiler.planning.plan import make_plan
 from profiler.planning.space import load_space
 from profiler.planning.spec import ModuleWorkload, load_spec
 from profiler.sessions.recorded_sources import recorded_sources
-from profiler.sessions.sources import hash_files, own_files, source_files
+from profiler.sessions.sources import (
+    _MEASURING,
+    _Entry,
+    _with_imports,
+    hash_files,
+    own_files,
+    source_files,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
+
+
+def runner_files():
+    """Files of the runner that the key of a cell without a candidate has."""
+    return [file.resolve() for files in _MEASURING for file in (ROOT / "profiler").glob(files)]
+
+
+def test_all_that_the_runner_imports_is_in_the_key_of_a_cell():
+    main = ROOT / "profiler" / "runner" / "__main__.py"
+    imported = {file.resolve() for file in _with_imports(_Entry(main, (ROOT,), "profiler"))}
+    packages = {ROOT / "profiler" / name for name in ("__init__.py", "kernels/__init__.py")}
+    referee = {file for file in imported if file.parent == ROOT / "runner" / "referee"}
+    assert len(referee) > 3  # in the key where a candidate is judged
+    assert imported - packages - referee <= {*runner_files()}
 
 
 @pytest.fixture
@@ -28,8 +49,7 @@ def sources(tmp_path):
         plan = make_plan(loaded, load_space(loaded.experiment.workload, loaded.base))
         found = source_files(loaded.experiment, loaded.base, plan.cells[0])
         own = [file for file in found if file.is_relative_to(tmp_path)]
-        parents = {file.parent for file in found if file not in own}
-        assert parents == {ROOT / "runner" / folder for folder in ("", "visits", "cupti")}
+        assert {*found} - {*own} == {*runner_files()}
         return sorted(file.relative_to(tmp_path).as_posix() for file in own)
 
     return find
@@ -88,10 +108,11 @@ def test_a_workload_of_this_repository_does_not_bring_in_torch():
         file.relative_to(ROOT).as_posix()
         for file in source_files(loaded.experiment, loaded.base, plan.cells[0])
     }
-    inside = {name for name in found if not name.startswith("runner/")}
-    assert inside == {f"kernels/softmax/{name}.py" for name in ("__init__", "workload", "space")}
+    of_runner = {file.relative_to(ROOT).as_posix() for file in runner_files()}
+    own = {f"kernels/softmax/{name}.py" for name in ("__init__", "workload", "space")}
+    assert found - of_runner == own
     assert {"runner/session.py", "runner/timing.py", "runner/visits/kinds.py"} <= found
-    assert "runner/cupti/range_profiler.cpp" in found
+    assert {"runner/cupti/range_profiler.cpp", "runner/capture/replay.py"} <= found
 
 
 def test_hashes_go_by_name_and_content_not_by_folder_or_order(tmp_path):
