@@ -360,7 +360,7 @@ class Verdict(StrEnum):
 
     @property
     def word(self) -> str:
-        """What people read of it, everywhere."""
+        """Word of the verdict, as people read it everywhere."""
         return self.value.upper()
 
 

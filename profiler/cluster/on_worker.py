@@ -163,7 +163,7 @@ class _Task:
     order: TaskOrder
     """With paths of libraries here."""
     request: MeasureRequest
-    """What is measured; its `out` is the folder of the worker."""
+    """The measurement, whose `out` is the folder of the worker."""
     reporter: _Reporter
 
     def send(self, run: RunFolder, *attempts: Path) -> None:

@@ -32,7 +32,7 @@ class Installed:
     """What to do where it prints none."""
     minimum: tuple[int, int]
     needs: str
-    """What older versions lack, as the end of a sentence."""
+    """Words on what older versions lack: the end of a sentence."""
     newer: str
     """How to get a newer one."""
 

@@ -70,7 +70,7 @@ def limit_at(numbers: CellNumbers, variant: Variant, problem: Problem) -> Limit 
 
 
 def limit_kind(compute: float, memory: float) -> LimitKind:
-    """What limits a kernel by the throughputs of compute and memory, in percent of their peaks."""
+    """Name of a kernel's limit by throughputs of compute and memory, in percent of their peaks."""
     if max(compute, memory) < IDLE_PCT:
         return "latency"
     if abs(compute - memory) < CLOSE_PCT:

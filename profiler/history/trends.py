@@ -250,13 +250,13 @@ def find_history(
     wanted = [kind for kind in kinds if machine is None or machine.lower() in kind.lower()]
     if not wanted:
         return None
-    kept = [run for run in runs if run.machine == wanted[0]][-MOST_RUNS:]
-    trends = tuple(_trends(kept))
+    of_machine = [run for run in runs if run.machine == wanted[0]][-MOST_RUNS:]
+    trends = tuple(_trends(of_machine))
     return History(
-        experiment=kept[-1].experiment,
+        experiment=of_machine[-1].experiment,
         metric=metric,
         machine=wanted[0],
-        runs=tuple(kept),
+        runs=tuple(of_machine),
         trends=with_causes(with_changes(trends, metric)),
         variants=with_causes(with_changes(tuple(_over_problems(trends)), metric)),
         other_machines=tuple(kind for kind in kinds if kind != wanted[0]),

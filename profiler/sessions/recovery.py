@@ -71,7 +71,7 @@ def _first_blocks(visits: Sequence[Visit], limit: int) -> tuple[Visit, ...]:
 
 @dataclass(kw_only=True)
 class Recovery:
-    """What attempts have left to do, until every visit has results or its cell has failed."""
+    """Visits left by attempts, until each has results or its cell has failed."""
 
     session: str
     problem_of: Mapping[str, str]

@@ -186,8 +186,8 @@ def test_a_run_as_openmetrics(exported):
 def test_names_in_openmetrics_are_escaped():
     name = 'a "b" \\ c\nd'
     answer = Answer("c", name, "p", "my.metric", 1.0, None, None, 1, *(None,) * 5)
-    told = ("r", name, "2026-11-28T00:00:00+00:00", "run", "m", "", "", None, "x", {})
-    run = HistoryRun(*told, answers=(answer,))
+    facts = ("r", name, "2026-11-28T00:00:00+00:00", "run", "m", "", "", None, "x", {})
+    run = HistoryRun(*facts, answers=(answer,))
     text = "".join(openmetrics_lines(run))
     _, family = text_string_to_metric_families(text)
     assert family.name == "profiler_my_metric"

@@ -242,7 +242,7 @@ def find_captured_step(
     total = sum(shares.values())
     if not (math.isfinite(total) and total > 0):
         return None
-    times = (_time(found, shares, total) for found in by_variant.values())
+    times = (_time(measured, shares, total) for measured in by_variant.values())
     return CapturedStep(
         baseline,
         total,

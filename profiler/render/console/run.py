@@ -149,7 +149,7 @@ def _joined(*sentences: str) -> str:
 
 def _winners_table(findings: Findings) -> TextTable:
     programs = findings.programs
-    metric, given = findings.numbers.primary, findings.verdicts.given
+    metric, has_verdicts = findings.numbers.primary, findings.verdicts.given
     rich_table = TextTable(f"Winner per problem{_axes(programs)}")
     rich_table.add_columns("problem", fixed=True)
     rich_table.add_columns("winner", name=True)
@@ -157,7 +157,7 @@ def _winners_table(findings: Findings) -> TextTable:
     rich_table.add_columns("\u00b1", right=True, drop=3)
     rich_table.add_columns(_against(programs), right=True)
     rich_table.add_columns("interval", right=True, drop=2)
-    if given:
+    if has_verdicts:
         rich_table.add_columns("verdict", drop=1)
     rich_table.add_columns("against the rest", drop=4)
     best, tried = findings.ranking.deciding_winners, _tried(programs)
@@ -173,7 +173,7 @@ def _winners_table(findings: Findings) -> TextTable:
             problem.name,
             winner.cell.variant.label,
             *_numbers(findings, winner.value, value),
-            *([_verdict(pair)] if given else []),
+            *([_verdict(pair)] if has_verdicts else []),
             _rest(winner),
         )
     rich_table.add_rest_caption(
@@ -181,7 +181,7 @@ def _winners_table(findings: Findings) -> TextTable:
         "problem",
         ": not measured",
     )
-    if given:
+    if has_verdicts:
         rich_table.caption = _joined(rich_table.caption, _caption(programs, list(best.values())))
     return rich_table
 
@@ -227,14 +227,14 @@ def _caption(programs: Programs, winners: Sequence[Winner]) -> str:
 
 def _top_table(findings: Findings) -> TextTable:
     """The first variants over all problems, and what they are compared with."""
-    given = findings.verdicts.given
+    has_verdicts = findings.verdicts.given
     rows = _top_ranks(findings)
     rich_table = TextTable(_top_title(findings.programs, rows))
     rich_table.add_columns("variant", name=True)
     rich_table.add_columns(_against(findings.programs), right=True)
     rich_table.add_columns("worst", right=True, drop=3)
     rich_table.add_columns("at", drop=4)
-    if given:
+    if has_verdicts:
         rich_table.add_columns("verdicts", drop=1)
     rich_table.add_columns("not shown slower", right=True, drop=2)
     rich_table.add_columns("worst \u00f7 best", right=True)
@@ -246,7 +246,7 @@ def _top_table(findings: Findings) -> TextTable:
             numbers.ratio(row.geometric_mean),
             numbers.ratio(row.worst[1].ratio if row.worst else None),
             row.worst[0].name if row.worst else "",
-            *([counted(row.planned_verdicts)] if given else []),
+            *([counted(row.planned_verdicts)] if has_verdicts else []),
             f"{held} of {total}" if row.regret else numbers.MISSING,
             numbers.ratio(row.regret.worst) if row.regret else numbers.MISSING,
         )

@@ -77,7 +77,7 @@ class Mark(NamedTuple):
 
     @property
     def id(self) -> str:
-        """What the page's script knows it by."""
+        """Id by which the page's script finds the mark."""
         return mark_id(self.variant, self.cell)
 
 

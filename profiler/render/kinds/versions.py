@@ -161,12 +161,12 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
     names = [problem.name for problem in findings.programs.problems]
     scale = scale_of(effect.ratio for row in step_effects for effect in row.effects)
     rows = []
-    given = findings.verdicts.given
+    has_verdicts = findings.verdicts.given
     for step_effect in step_effects:
         row, overall = step_effect.effects, step_effect.overall
         data = (
             Datum(*_ratio(overall.ratio), title="geometric mean over the problems"),
-            *([counts_datum(step_effect.verdicts)] if given else []),
+            *([counts_datum(step_effect.verdicts)] if has_verdicts else []),
             Datum(*_ratio(overall.smallest)),
             Datum(*_ratio(overall.largest)),
             Datum(str(_most_pairs(row)), title=f"{overall.pairs} over all problems"),
@@ -180,7 +180,7 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
         f"{findings.numbers.primary.label} after ÷ before, steps of parameters by problems",
         findings.programs.problems,
         tuple(rows),
-        ("mean", *(("verdicts",) if given else ()), "lowest", "highest", "pairs"),
+        ("mean", *(("verdicts",) if has_verdicts else ()), "lowest", "highest", "pairs"),
         rows_are="step",
         scale=scale,
     )

@@ -252,8 +252,8 @@ def cell_profiles(
         if cell:
             profile = _kernel_profile(launches.iloc[row], rules, samples, instructions[row])
             profiles.setdefault(cell, []).append(profile)
-    found = {cell: tuple(kernels) for cell, kernels in profiles.items()}
-    return found, (*listing_notices, *rule_notices, *sample_notices)
+    notices = (*listing_notices, *rule_notices, *sample_notices)
+    return {cell: tuple(kernels) for cell, kernels in profiles.items()}, notices
 
 
 def finished_cells(launches: pd.DataFrame, finished: Collection[str]) -> list[str]:

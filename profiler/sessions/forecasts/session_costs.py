@@ -228,7 +228,7 @@ def launch_seconds(work: DeclaredWork) -> float:
 
 
 def set_up_seconds(work: DeclaredWork, cells: int, checks: int) -> float:
-    """What a problem takes beside its visits at which a launch declares this work.
+    """Seconds beside its visits of a problem at which a launch declares this work.
 
     `checks`: comparisons of its cells with a reference, which is made once for all of them.
     """

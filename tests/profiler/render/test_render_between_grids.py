@@ -141,11 +141,12 @@ def test_a_cell_holds_the_ratio_in_its_colour(other_machine):
     parts = grid_parts(other_machine, Names.of(other_machine))
     for heats in parts["blocks"][0][1]:
         wanted, colour = (5.0, "h5") if heats["variant"] == "eager" else (0.45, "h-4")
-        data = [one for _, row in heats["time"]["rows"] for one in row if one.raw is not None]
+        rows = heats["time"]["rows"]
+        data = [datum for _, row in rows for datum in row if datum.raw is not None]
         assert len(data) == (6 if heats["variant"] == "eager" else 5)
-        for one in data:
-            assert float(one.raw) == pytest.approx(wanted, rel=0.01)
-            assert one.css == colour
+        for datum in data:
+            assert float(datum.raw) == pytest.approx(wanted, rel=0.01)
+            assert datum.css == colour
         assert heats["judged"] is None, "no verdict between machines"
 
 
@@ -220,7 +221,10 @@ def test_on_one_machine_a_second_map_has_the_verdicts(older):
     eager, compiled = parts["blocks"][0][1]
     assert eager["judged"] is None, "it is the control"
     texts = [
-        one.text for _, row in compiled["judged"]["rows"] for one in row if one.raw is not None
+        datum.text
+        for _, row in compiled["judged"]["rows"]
+        for datum in row
+        if datum.raw is not None
     ]
     assert len(texts) == 5
     assert all(text.startswith("\u25b21.5") for text in texts)

@@ -98,9 +98,9 @@ def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(find
     ]
     assert titles
     assert not any("performance" in title for title in titles)
-    one = both["rows"][1][1][1]
-    assert one.text.endswith("\N{MULTIPLICATION SIGN}")
-    assert f"{Verdict.FASTER.word} [" in one.title
+    datum = both["rows"][1][1][1]
+    assert datum.text.endswith("\N{MULTIPLICATION SIGN}")
+    assert f"{Verdict.FASTER.word} [" in datum.title
 
 
 def test_few_blocks_give_no_verdict():
@@ -114,7 +114,8 @@ def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
         "Time", "ns", lambda cell: findings.numbers.value(cell, "duration_ns").median
     )
     found = metric_heats(findings.programs, quantity, pairs.grids[0], findings.programs.variants)
-    assert [one["title"] for one in found["heats"]] == [f"{name}, time" for name in IMPLEMENTATIONS]
+    titles = [heat["title"] for heat in found["heats"]]
+    assert titles == [f"{name}, time" for name in IMPLEMENTATIONS]
     assert len(found["legend"]) == grid_tables.SHADES
     data = [d for heat in found["heats"] for _, row in heat["rows"] for d in row if d.raw]
     low, high = (pick(data, key=lambda d: float(d.raw or 0)) for pick in (min, max))
@@ -211,7 +212,7 @@ def test_slices_that_nobody_measured_have_no_panel(run):
     grid = grid_pairs_of(findings).grids[0]
     panels, left_out = slice_marks(findings, grid, along="dim1")
     assert left_out == 0
-    assert set(panels) == {f"dim0 = {one}" for one in grid.row_values if one != 128}
+    assert set(panels) == {f"dim0 = {size}" for size in grid.row_values if size != 128}
     assert "time along dim1" in render_page(findings)
 
 

@@ -75,7 +75,7 @@ def test_steps_that_gain_stand_apart_from_those_that_lose(ladder):
 
 def test_the_ladder_has_no_tread_without_a_result(climbing, ladder):
     marks = ladder_marks(climbing.ranking, ladder)
-    assert len(marks) == len([one for one in ladder if one.cumulative is not None])
+    assert len(marks) == len([rung for rung in ladder if rung.cumulative is not None])
     assert marks[0].text == ""
     assert all(math.isfinite(mark.value + mark.low + mark.high) for mark in marks)
 

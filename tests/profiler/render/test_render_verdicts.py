@@ -464,8 +464,8 @@ def test_counts_say_one_word_where_all_agree():
     assert counts([]) == counts([NO_VERDICT]) == ""
     assert counts([fast]) == word(Verdict.FASTER)
     assert counts([fast, fast]) == f"{word(Verdict.FASTER)} at both problems"
-    told = f"{word(Verdict.FASTER)} at 2, {word(Verdict.SAME)} at 1 of 3 problems"
-    assert counts([fast, same, fast]) == told
+    mixed = f"{word(Verdict.FASTER)} at 2, {word(Verdict.SAME)} at 1 of 3 problems"
+    assert counts([fast, same, fast]) == mixed
     assert symbol([fast, fast, NO_VERDICT]) == "\u25bc"
     assert symbol([fast, same]) == symbol([]) == ""
     assert counts_datum([fast, same]).text == "\u25bc 1, = 1"
