@@ -344,8 +344,9 @@ _OCCUPANCY_AND_TRAFFIC = (
     _traffic(
         name="l2_bytes",
         label="L2 traffic",
-        definition="Bytes that were asked of the L2 cache, from all sides: those of the SMs, and up "
-        "to 0.1 MB a kernel of other units and of system memory, of which ncu sees more than CUPTI.",
+        definition="Bytes that were asked of the L2 cache, from all sides: those of the SMs, and "
+        "up to 0.1 MB a kernel of other units and of system memory, of which ncu sees more than "
+        "CUPTI.",
         ncu={DEFAULT: "lts__t_bytes.sum"},
     ),
     _percentage(
