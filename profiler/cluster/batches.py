@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from distributed import Future
 
-from profiler.cluster.giving import Given, Share, WorkItem
+from profiler.cluster.giving import Piece, Share
 from profiler.cluster.parcels import Batch, part_of
 from profiler.errors import ProfilerError
 from profiler.model import Environment
@@ -25,16 +24,7 @@ from profiler.search.journal import (
     WorkerJoined,
     read_records,
 )
-from profiler.search.live_search import LiveSearch
-from profiler.sessions.search.loop import (
-    LOOK_EVERY,
-    MOST_AHEAD,
-    BackgroundBuilds,
-    Built,
-    SearchBudget,
-    failed_build,
-)
-from profiler.sessions.search.search import ExperimentSearch
+from profiler.sessions.search.proposals import LOOK_EVERY, MOST_AHEAD, Proposals, failed_build
 
 BATCH = LOOK_EVERY
 """Configurations of a batch: so the incumbent is measured as often as in a search on one GPU."""
@@ -44,41 +34,26 @@ BATCH = LOOK_EVERY
 class BatchShare(Share):
     """Gives batches to workers, and what they send to the search."""
 
-    search: ExperimentSearch
-    live: LiveSearch
-    builds: BackgroundBuilds
+    proposals: Proposals
     finalists: tuple[str, ...] = ()
     """Variant ids, the best first; known when it is done."""
-    _building: set[str] = field(default_factory=set)
-    """Variants that are being built: proposals, and the incumbent of an earlier execution."""
-    _built: dict[str, Built] = field(default_factory=dict)
-    """Whatever this execution built, by variant id."""
     _ready: list[str] = field(default_factory=list)
     """Proposals that are built and in no batch, the oldest first."""
     _excluded: set[str] = field(default_factory=set)
     """Names of workers on which a batch failed."""
 
-    @cached_property
-    def _budget(self) -> SearchBudget:
-        return SearchBudget(self.live, self.search.plan)
-
     def measure(self) -> None:
         """Search until the budget is spent."""
         self.begin()
         super().measure()
-        self.end()
+        self.finalists = self.proposals.finish()
 
     def begin(self) -> None:
         """Have built what an earlier execution left."""
-        best = self.live.best()
-        if not self._budget.is_spent or self.live.pending:
-            self._build([*self.live.pending, *([] if best is None else [best.variant])])
-        self.team.kept = self.team.libraries(self.search.builds)
-
-    def end(self) -> None:
-        """Find the finalists."""
-        self.finalists = self.live.finish()
-        self.search.report_end(len(self.finalists))
+        live, best = self.proposals.live, self.proposals.live.best()
+        if not self.proposals.is_spent or live.pending:
+            self.proposals.build([*live.pending, *([] if best is None else [best.variant])])
+        self.team.kept = self.team.libraries(self.proposals.experiment.builds)
 
     # ---- giving ----
 
@@ -88,92 +63,82 @@ class BatchShare(Share):
 
     def prepare(self) -> bool:
         """Take what is built, propose a batch for each worker, and have that built."""
-        pending = set(self.live.pending)
-        for variant, built in self.builds.take_built().items():
-            self._building.discard(variant)
-            self._built[variant] = built
+        proposals, experiment = self.proposals, self.proposals.experiment
+        pending = set(proposals.live.pending)  # what else is built is the incumbent
+        for variant, built in proposals.take_built().items():
             if variant in pending and built.result.ok:
                 self._ready.append(variant)
             elif variant in pending:
-                self._take_result(failed_build(built.result))
+                proposals.take(failed_build(built.result))
         # A batch for each worker, and what is built while these are measured.
-        ahead = min(self.search.jobs, MOST_AHEAD) if self.search.needs_builds else 0
+        ahead = min(experiment.jobs, MOST_AHEAD) if experiment.needs_builds else 0
         most = max(1, len(self._usable)) * BATCH + ahead
-        self._build(self._budget.propose(most - len(self.live.pending)))
-        return bool(self._building or self._ready) or not self._budget.is_spent
+        proposals.propose(most - len(proposals.live.pending))
+        return bool(proposals.is_building or self._ready) or not proposals.is_spent
 
-    def _build(self, variants: list[str]) -> None:
-        self._building.update(variants)
-        if variants:
-            self.builds.submit([self.search.variants[variant] for variant in variants])
-
-    def take_next(self, worker: str) -> WorkItem | None:
+    def take_next(self, worker: str) -> Piece | None:
         """A whole batch; what is left at the end is shared out among those that are free."""
         if worker in self._excluded or not self._ready:
             return None
-        if len(self._ready) < BATCH and self._building:
+        if len(self._ready) < BATCH and self.proposals.is_building:
             return None
         idle = max(1, len(self._usable) - len(self.given))
         size = min(BATCH, math.ceil(len(self._ready) / idle))
         batch, self._ready = self._ready[:size], self._ready[size:]
-        return WorkItem(batch)
+        return Piece(batch)
 
-    def submit(self, work: WorkItem, address: str) -> Future[None]:
-        """Give a batch to the worker at an address, beside the baseline and the best so far."""
-        search, terms, best = self.search, self.search.terms, self.live.best()
-        incumbent = best.variant if best is not None and best.variant in self._built else None
-        searched = [*([incumbent] if incumbent else []), *work.ids]
+    def submit(self, piece: Piece) -> Future[None]:
+        """Give a batch to its worker, beside the baseline and the best so far."""
+        experiment, built = self.proposals.experiment, self.proposals.built
+        terms, best = experiment.terms, self.proposals.live.best()
+        incumbent = best.variant if best is not None and best.variant in built else None
+        searched = [*([incumbent] if incumbent else []), *piece.ids]
         return self.team.submit(
-            address,
-            part_of(search.request.plan, terms.problems, [terms.baseline, *searched]),
-            [*search.builds, *(self._built[variant].result for variant in searched)],
+            piece.address,
+            part_of(experiment.request.plan, terms.problems, [terms.baseline, *searched]),
+            [*experiment.builds, *(built[variant].result for variant in searched)],
             batch=Batch(
                 terms=terms,
-                noise=self.live.noise(),
+                noise=self.proposals.live.noise(),
                 incumbent=incumbent,
-                candidates=tuple(work.ids),
+                candidates=tuple(piece.ids),
             ),
         )
 
     # ---- taking ----
 
-    def take(self, given: Given, arrived: RunFolder, environment: Environment) -> None:
+    def take(self, piece: Piece, arrived: RunFolder, environment: Environment) -> None:
         """Take the journal of a batch; what it has no result of is measured by another worker."""
         journal = arrived.path / SEARCH_JOURNAL_FILE
         records = read_records(journal) if journal.exists() else ()
-        seed = self.team.request.plan.seed
+        live, seed = self.proposals.live, self.team.request.plan.seed
         worker = worker_of(self.team.run, arrived, environment, seed)
-        self.live.note_worker(WorkerJoined(worker.name, worker.gpu, worker.gpu_uuid))
+        live.note_worker(WorkerJoined(worker.name, worker.gpu, worker.gpu_uuid))
         for record in records:
             match record:
                 case RunnerEnded(cause):
-                    self.live.note_runner_end(cause)
+                    live.note_runner_end(cause)
                 case LookedAgain(variant, log_ratios):
-                    self.live.take_look(variant, log_ratios, worker.name)
-                case Evaluated(variant) if variant in given.work.ids:
-                    given.work.ids.remove(variant)
-                    self._take_result(replace(record, worker=worker.name))
+                    live.take_look(variant, log_ratios, worker.name)
+                case Evaluated(variant) if variant in piece.ids:
+                    piece.ids.remove(variant)
+                    self.proposals.take(replace(record, worker=worker.name))
 
-    def _take_result(self, evaluated: Evaluated) -> None:
-        build_s, elapsed_s = self._built[evaluated.variant].seconds, self._budget.elapsed_s
-        self.live.take(replace(evaluated, build_s=build_s, elapsed_s=elapsed_s))
-        self.search.report(self.live, self.live.record.evaluations[-1])
-
-    def put_back(self, given: Given) -> None:
+    def put_back(self, piece: Piece) -> None:
         """Have other workers measure what is open of a batch, before all else."""
-        self._ready = [*given.work.ids, *self._ready]
+        self._ready = [*piece.ids, *self._ready]
 
-    def finish(self, given: Given, error: ProfilerError | None) -> None:
+    def finish(self, piece: Piece, error: ProfilerError | None) -> None:
         """Have others do what a worker has no result of; it gets no further batch if it failed.
 
         Raises the error where there is no other one.
         """
-        self.put_back(given)
+        self.put_back(piece)
         if error is None:
             return
-        self._excluded.add(given.worker)
+        self._excluded.add(piece.worker)
         if not self._usable:
             raise error
         self.team.reporter.warn(
-            f"A batch failed on {given.address} (other workers get it): {error.message}"
+            f"A batch failed on {piece.address} (other workers get it): {error.message}"
         )

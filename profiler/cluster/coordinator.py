@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from distributed import CancelledError, Client
@@ -23,15 +23,13 @@ from profiler.planning.plan import judged_plan
 from profiler.planning.session_plans import NCU
 from profiler.planning.space import Space
 from profiler.run_folder.folder import RunFolder, newest_run
-from profiler.run_folder.seconds import SEARCHES
 from profiler.run_folder.workers import clear_arrivals, name_no_gpu_of_several
 from profiler.sessions.builds.plan_builds import build_all, build_all_stamped
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import Meanwhile, SecondsRecorder
 from profiler.sessions.measure import MeasureRequest, begin, resumed_or_new, with_stages
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.search.bench import STAGE as SEARCH_STAGE
-from profiler.sessions.search.loop import BackgroundBuilds
+from profiler.sessions.search.proposals import opened_search
 from profiler.sessions.search.search import ExperimentSearch, run_of_search, terms_of
 
 _FIRST_WORKER_S = 60.0
@@ -213,13 +211,8 @@ def _search(team: Team, plan: SearchPlan) -> None:
     team.run = resumed_or_new(everything, earlier, reporter)
     _begin(team, builds, {})
     search = ExperimentSearch(everything, plan, builds, terms, reporter)
-    live = search.opened(team.run)
-    with (
-        closing(BackgroundBuilds(search.build)) as background,
-        everything.seconds.stage(SEARCH_STAGE),
-        everything.seconds.step(SEARCHES),
-    ):
-        batches = BatchShare(team=team, search=search, live=live, builds=background)
+    with opened_search(search, team.run) as proposals:
+        batches = BatchShare(team=team, proposals=proposals)
         batches.measure()
     judged = judged_plan(experiment, everything.plan, batches.finalists)
     team.request = replace(everything, plan=judged)

@@ -135,7 +135,7 @@ class Team:
 
 
 @dataclass(eq=False)
-class WorkItem:
+class Piece:
     """Problems to measure, cells of them to explain, or a batch of a search: for one worker."""
 
     ids: list[str]
@@ -144,25 +144,15 @@ class WorkItem:
     """Name of the worker that has begun it: no other one may take it. None: any may."""
     failed_on: dict[str, ProfilerError] = field(default_factory=dict)
     """Why it failed, by the name of the worker on which it did."""
-
-    def __str__(self) -> str:
-        more = f" and {len(self.ids) - 1} more" if len(self.ids) > 1 else ""
-        return f"{self.ids[0]}{more}"
-
-
-@dataclass(eq=False)
-class Given:
-    """Work that a worker has."""
-
-    work: WorkItem
-    worker: str
+    # Of the worker that has it:
+    worker: str = ""
     """Its name: that of its GPU."""
     address: str = ""
+    since: float = field(default_factory=time.monotonic)
     future: Future[None] | None = None
     """None: its worker is gone, and waited for."""
     waits_until: float | None = None
     """How long it is waited for, by the monotonic clock. None: it is not known to be gone."""
-    since: float = field(default_factory=time.monotonic)
     refusal: ProfilerError | None = None
     """Why something that it sent was refused."""
     names: dict[str, str] = field(default_factory=dict)
@@ -172,12 +162,9 @@ class Given:
     spans: tuple[Span, ...] = ()
     """Seconds of the worker."""
 
-    def error(self, future: Future[None]) -> ProfilerError | None:
-        """Why work that has ended failed; None where it did not."""
-        if self.refusal is not None:
-            return EnvironmentUnusable(f"What came back was refused: {self.refusal.message}")
-        cause = future.exception()
-        return None if cause is None else as_profiler_error(cause)
+    def __str__(self) -> str:
+        more = f" and {len(self.ids) - 1} more" if len(self.ids) > 1 else ""
+        return f"{self.ids[0]}{more}"
 
 
 def as_profiler_error(cause: BaseException) -> ProfilerError:
@@ -202,12 +189,12 @@ def scheduler_lost(sign: str) -> EnvironmentUnusable:
 
 @dataclass(kw_only=True)
 class Share(ABC):
-    """The work of one device: problems, or batches of a search."""
+    """The work of one device, given to its workers in pieces: problems, or batches of a search."""
 
     team: Team
     workers: dict[str, str] = field(default_factory=dict)
     """Address by name of the workers that are there."""
-    given: list[Given] = field(default_factory=list)
+    given: list[Piece] = field(default_factory=list)
     _looked: float = -math.inf
 
     @abstractmethod
@@ -215,31 +202,31 @@ class Share(ABC):
         """Find out what may be given now; returns whether anything is left to give."""
 
     @abstractmethod
-    def take_next(self, worker: str) -> WorkItem | None:
-        """The next work for a worker that has none; None where there is none for it now."""
+    def take_next(self, worker: str) -> Piece | None:
+        """The next piece for a worker that has none; None where there is none for it now."""
 
     @abstractmethod
-    def submit(self, work: WorkItem, address: str) -> Future[None]:
-        """Give work to the worker at an address."""
+    def submit(self, piece: Piece) -> Future[None]:
+        """Give a piece to its worker, which is there."""
 
     @abstractmethod
-    def take(self, given: Given, arrived: RunFolder, environment: Environment) -> None:
-        """Take the run folder of work, measured in an environment.
+    def take(self, piece: Piece, arrived: RunFolder, environment: Environment) -> None:
+        """Take the run folder of a piece, measured in an environment.
 
         Raises ProfilerError where it is of something else.
         """
 
     @abstractmethod
-    def finish(self, given: Given, error: ProfilerError | None) -> None:
-        """Take the end of work, which may have failed with an error."""
+    def finish(self, piece: Piece, error: ProfilerError | None) -> None:
+        """Take the end of a piece, which may have failed with an error."""
 
     @abstractmethod
-    def put_back(self, given: Given) -> None:
-        """Have work done by others that was lost with its worker."""
+    def put_back(self, piece: Piece) -> None:
+        """Have others do a piece that was lost with its worker."""
 
-    def wait_s(self, given: Given) -> float:
-        """How long to wait for the GPU of work whose worker is gone, in seconds."""
-        del given
+    def wait_s(self, piece: Piece) -> float:
+        """How long to wait for the GPU of a piece whose worker is gone, in seconds."""
+        del piece
         return 0.0
 
     def measure(self) -> None:
@@ -252,36 +239,36 @@ class Share(ABC):
         """Take what has come, and give work to workers that have none; whether any is left."""
         if time.monotonic() - self._looked > _LOOK_EVERY_S:
             self._look()
-        for given in tuple(self.given):
-            self._go_on_with(given)
+        for piece in tuple(self.given):
+            self._go_on_with(piece)
         is_left = self.prepare()
-        for worker in self.workers.keys() - {given.worker for given in self.given}:
-            work = self.take_next(worker)
-            if work is not None:
-                self.give(work, worker)
+        for worker in self.workers.keys() - {piece.worker for piece in self.given}:
+            if next_piece := self.take_next(worker):
+                self.give(next_piece, worker)
         return is_left or bool(self.given)
 
-    def give(self, work: WorkItem, worker: str) -> None:
-        """Give work to a worker, or wait for one that is gone."""
-        self.given.append(Given(work, worker))
-        self._submit_or_wait(self.given[-1])
+    def give(self, piece: Piece, worker: str) -> None:
+        """Give a piece to a worker, or wait for one that is gone."""
+        piece.worker, piece.since = worker, time.monotonic()
+        self.given.append(piece)
+        self._submit_or_wait(piece)
 
-    def _submit_or_wait(self, given: Given) -> None:
-        """Give work to its worker that is there; else wait for its GPU, and then for no longer."""
-        if given.worker in self.workers:
-            given.address = self.workers[given.worker]
-            given.future = self.submit(given.work, given.address)
+    def _submit_or_wait(self, piece: Piece) -> None:
+        """Give a piece to its worker that is there; else wait for its GPU, but not for ever."""
+        if piece.worker in self.workers:
+            piece.address = self.workers[piece.worker]
+            piece.future = self.submit(piece)
             return
         now = time.monotonic()
-        if given.waits_until is None:
-            wait_s = self.wait_s(given)
-            given.waits_until = now + wait_s
-            gone = f"{given.work}: its worker is gone. Waiting for that GPU for {wait_s:.0f} s."
+        if piece.waits_until is None:
+            wait_s = self.wait_s(piece)
+            piece.waits_until = now + wait_s
+            gone = f"{piece}: its worker is gone. Waiting for that GPU for {wait_s:.0f} s."
             if wait_s:
                 self.team.reporter.warn(gone)
-        if now >= given.waits_until:
-            self.given.remove(given)
-            self.put_back(given)
+        if now >= piece.waits_until:
+            self.given.remove(piece)
+            self.put_back(piece)
 
     def _look(self) -> None:
         """See which workers there are, and what came."""
@@ -292,41 +279,53 @@ class Share(ABC):
         self._take_what_came()
 
     def _take_what_came(self) -> None:
-        given_by_key = {given.future.key: given for given in self.given if given.future}
+        given_by_key = {piece.future.key: piece for piece in self.given if piece.future}
         for key, warnings, parcel in self.team.queue.get(batch=True):
             if key not in given_by_key:  # it was given up
                 continue
-            given = given_by_key[key]
+            piece = given_by_key[key]
             for warning in warnings:
-                self.team.reporter.warn(f"{given.work}: {warning}")
+                self.team.reporter.warn(f"{piece}: {warning}")
             try:
-                with arrival_folder(self.team.run) as folder:
-                    arrived = unpacked(parcel, folder)
-                    environments = worker_environments(arrived)
-                    if not environments:
-                        raise UsageError("it does not say in what environment it was measured")
-                    require_device(environments[-1], self.team.device)
-                    self.take(given, arrived, environments[-1])
-                    for spans in arrived.seconds():
-                        given.spans = spans
+                self._take_parcel(piece, parcel)
             except ProfilerError as refusal:
-                given.refusal = refusal
+                piece.refusal = refusal
 
-    def _go_on_with(self, given: Given) -> None:
-        """Take work that has ended, and see whether its worker is there.
+    def _take_parcel(self, piece: Piece, parcel: Parcel) -> None:
+        """Take what a worker sent of a piece; raises ProfilerError where that is refused."""
+        with arrival_folder(self.team.run) as folder:
+            arrived = unpacked(parcel, folder)
+            environments = worker_environments(arrived)
+            if not environments:
+                raise UsageError("it does not say in what environment it was measured")
+            require_device(environments[-1], self.team.device)
+            self.take(piece, arrived, environments[-1])
+            for spans in arrived.seconds():
+                piece.spans = spans
+
+    def _go_on_with(self, piece: Piece) -> None:
+        """Take a piece that has ended, and see whether its worker is there.
 
         Raises EnvironmentUnusable where the scheduler is lost.
         """
-        future = given.future
+        future = piece.future
         if future is None:
-            self._submit_or_wait(given)
+            self._submit_or_wait(piece)
         elif future.status in ("cancelled", "lost"):
             raise scheduler_lost("it does not know this run any more")
         elif future.status in ("finished", "error"):
             self._take_what_came()  # before it ended
-            self.given.remove(given)
-            self.finish(given, given.error(future))
-        elif self.workers.get(given.worker) != given.address:
+            self.given.remove(piece)
+            self.finish(piece, _error_of(piece, future))
+        elif self.workers.get(piece.worker) != piece.address:
             future.cancel()
-            given.future, given.waits_until = None, None
-            self._submit_or_wait(given)
+            piece.future, piece.waits_until = None, None
+            self._submit_or_wait(piece)
+
+
+def _error_of(piece: Piece, future: Future[None]) -> ProfilerError | None:
+    """Why a piece that has ended failed; None where it did not."""
+    if piece.refusal is not None:
+        return EnvironmentUnusable(f"What came back was refused: {piece.refusal.message}")
+    cause = future.exception()
+    return None if cause is None else as_profiler_error(cause)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from distributed import Future
 
-from profiler.cluster.giving import Given, Share, WorkItem
+from profiler.cluster.giving import Piece, Share
 from profiler.cluster.parcels import WITHOUT_EXPLANATIONS, Parcel, packed, part_of
 from profiler.errors import ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Params, Plan, SessionStep, Span
@@ -113,7 +113,7 @@ class ProblemShare(Share):
     stamped: Mapping[str, str]
     """Variant id → path of its library with stamps."""
     homes: Homes
-    open: list[WorkItem] = field(default_factory=list)
+    open: list[Piece] = field(default_factory=list)
     """What no worker has, in the order in which it is given."""
     cells: dict[str, list[str]] = field(default_factory=dict)
     """Problem id → ids of its cells to explain; empty as long as problems are measured."""
@@ -130,7 +130,7 @@ class ProblemShare(Share):
                 self._done += 1
                 self.team.reporter.say(f"{problem}: nothing is missing.")
             else:
-                self.open.append(WorkItem([problem], self._gpu(problem)))
+                self.open.append(Piece([problem], self._gpu(problem)))
         self.team.kept = self.team.libraries(self.builds, self.stamped)
         super().measure()
         self._explain()
@@ -176,39 +176,39 @@ class ProblemShare(Share):
                 self._not_explained(problem, "no worker could measure it")
         for gpu, problems in by_gpu.items():
             if gpu is None:
-                self.open.append(WorkItem(problems))
+                self.open.append(Piece(problems))
             else:
-                self.give(WorkItem(problems, gpu), gpu)
+                self.give(Piece(problems, gpu), gpu)
 
     # ---- giving ----
 
     def prepare(self) -> bool:
         """Give up what none of the workers can do that are there; whether anything is left."""
-        for work in tuple(self.open):
-            if work.home not in {None, *self.workers}:
-                self.open.remove(work)
-                self._begin_anew(work)
-            elif work.failed_on and self.workers.keys() <= work.failed_on.keys():
-                self.open.remove(work)
-                *_, self.team.failures[work.ids[0]] = work.failed_on.values()
+        for piece in tuple(self.open):
+            if piece.home not in {None, *self.workers}:
+                self.open.remove(piece)
+                self._begin_anew(piece)
+            elif piece.failed_on and self.workers.keys() <= piece.failed_on.keys():
+                self.open.remove(piece)
+                *_, self.team.failures[piece.ids[0]] = piece.failed_on.values()
         return bool(self.open)
 
-    def _begin_anew(self, work: WorkItem) -> None:
-        self.team.reporter.warn(f"{work} begins anew: its GPU did not come back.")
-        self.open[:0] = self._missing_of(work, {})
+    def _begin_anew(self, piece: Piece) -> None:
+        self.team.reporter.warn(f"{piece} begins anew: its GPU did not come back.")
+        self.open[:0] = self._missing_of(piece, {})
 
-    def _missing_of(self, work: WorkItem, failed_on: dict[str, ProfilerError]) -> list[WorkItem]:
+    def _missing_of(self, piece: Piece, failed_on: dict[str, ProfilerError]) -> list[Piece]:
         """Work for each problem that is not measured, from its beginning.
 
         Samples of two GPUs are not mixed.
         """
-        missing = [problem for problem in work.ids if not self._is_measured(problem)]
-        self._done += len(work.ids) - len(missing)
+        missing = [problem for problem in piece.ids if not self._is_measured(problem)]
+        self._done += len(piece.ids) - len(missing)
         for problem in missing:
             self.homes.pop(problem, None)
-        return [WorkItem([problem], None, failed_on) for problem in missing]
+        return [Piece([problem], None, failed_on) for problem in missing]
 
-    def take_next(self, worker: str) -> WorkItem | None:
+    def take_next(self, worker: str) -> Piece | None:
         """The longest problems that a worker may take, as many as a task should have.
 
         Problems go on where they were begun. Those that failed are given one by one.
@@ -221,28 +221,28 @@ class ProblemShare(Share):
             self.open.remove(first)
             return first
         together = [w for w in possible if not w.failed_on and w.home == first.home]
-        out = sum(len(given.work.ids) for given in self.given)
+        out = sum(len(piece.ids) for piece in self.given)
         together = together[: self.pace.problems_of_task(len(together), out, len(self.workers))]
-        self.open = [work for work in self.open if work not in together]
-        return WorkItem([problem for work in together for problem in work.ids], first.home)
+        self.open = [piece for piece in self.open if piece not in together]
+        return Piece([problem for piece in together for problem in piece.ids], first.home)
 
-    def submit(self, work: WorkItem, address: str) -> Future[None]:
-        """Give problems to the worker at an address, with the attempts at them that count."""
-        cells = [cell for problem in work.ids for cell in self.cells.get(problem, ())]
+    def submit(self, piece: Piece) -> Future[None]:
+        """Give problems to their worker, with the attempts at them that count."""
+        cells = [cell for problem in piece.ids for cell in self.cells.get(problem, ())]
         return self.team.submit(
-            address,
-            part_of(self.team.request.plan, work.ids),
+            piece.address,
+            part_of(self.team.request.plan, piece.ids),
             self.builds,
             self.stamped,
-            earlier=self._earlier(work),
+            earlier=self._earlier(piece),
             overrides=() if cells else (WITHOUT_EXPLANATIONS,),
             timeline=self.team.request.timeline and not cells,
             explain=tuple(cells) or None,
         )
 
-    def _earlier(self, work: WorkItem) -> Parcel | None:
+    def _earlier(self, piece: Piece) -> Parcel | None:
         """The run, with the attempts at problems whose keys are those of today."""
-        homes = {problem: self.homes[problem] for problem in work.ids if problem in self.homes}
+        homes = {problem: self.homes[problem] for problem in piece.ids if problem in self.homes}
         if not homes:
             return None
         keys = keys_by_cell(homes).items()
@@ -251,14 +251,14 @@ class ProblemShare(Share):
 
     # ---- taking ----
 
-    def take(self, given: Given, arrived: RunFolder, environment: Environment) -> None:
+    def take(self, piece: Piece, arrived: RunFolder, environment: Environment) -> None:
         """Move attempts into the run folder, after the keys of their cells.
 
         Raises UsageError where they measured other kernels or sources, or read another content of a
         file that both have.
         """
-        request, run, work = self.team.request, self.team.run, given.work
-        plan = part_of(request.plan, work.ids)
+        request, run = self.team.request, self.team.run
+        plan = part_of(request.plan, piece.ids)
         by_problem = _keys_by_problem(request, self.builds, environment, plan)
         keys = {cell: key for keys in by_problem.values() for cell, key in keys.items()}
         attempts = arrived.attempts()
@@ -274,9 +274,9 @@ class ProblemShare(Share):
         )
         for attempt in attempts:
             digest = hash_files(attempt.folder.iterdir())
-            if digest not in given.taken:
-                given.taken.add(digest)
-                given.names[attempt.folder.name] = add_attempt(run, attempt, worker).name
+            if digest not in piece.taken:
+                piece.taken.add(digest)
+                piece.names[attempt.folder.name] = add_attempt(run, attempt, worker).name
         self.homes |= {problem: (environment, keys) for problem, keys in by_problem.items()}
 
     def _opened(self, attempts: Sequence[Attempt]) -> dict[str, str]:
@@ -292,63 +292,62 @@ class ProblemShare(Share):
             raise UsageError(f"it read {names}, which has another content here or is not here")
         return opened
 
-    def finish(self, given: Given, error: ProfilerError | None) -> None:
+    def finish(self, piece: Piece, error: ProfilerError | None) -> None:
         """Take down the end of a task; where it failed, its problems are given one by one."""
-        work, reporter = given.work, self.team.reporter
-        seconds = self._take_seconds(given)
+        reporter = self.team.reporter
+        seconds = self._take_seconds(piece)
         if self.cells and error is not None:
-            self._explain_one_by_one(given, error)
+            self._explain_one_by_one(piece, error)
         elif error is not None:
-            failed_on = {**work.failed_on, given.worker: error}
+            failed_on = {**piece.failed_on, piece.worker: error}
             ending = "another worker gets it"
             if self.workers.keys() <= failed_on.keys():
                 ending = "no other worker can take it"
-            reporter.warn(f"{work} failed on {given.address} ({ending}): {error.message}")
-            self.open += self._missing_of(work, failed_on)
+            reporter.warn(f"{piece} failed on {piece.address} ({ending}): {error.message}")
+            self.open += self._missing_of(piece, failed_on)
         elif not self.cells:
-            self._done += len(work.ids)
+            self._done += len(piece.ids)
             total = len(self.team.request.plan.problems)
-            self.pace = Pace(len(work.ids), seconds, _measured_s(given.spans))
+            self.pace = Pace(len(piece.ids), seconds, _measured_s(piece.spans))
             done = f"({self._done} of {total} problems)"
-            reporter.say(f"{work}: measured in {seconds:.1f} s {done}")
+            reporter.say(f"{piece}: measured in {seconds:.1f} s {done}")
 
-    def _explain_one_by_one(self, given: Given, error: ProfilerError) -> None:
+    def _explain_one_by_one(self, piece: Piece, error: ProfilerError) -> None:
         """Have the same GPU explain each problem of a task that failed; no other one can."""
-        work = given.work
-        if len(work.ids) == 1:
-            self._not_explained(work, f"{given.address}: {error.message}")
+        if len(piece.ids) == 1:
+            self._not_explained(piece, f"{piece.address}: {error.message}")
             return
-        for problem in work.ids:
-            self.give(WorkItem([problem], work.home), given.worker)
+        for problem in piece.ids:
+            self.give(Piece([problem], piece.home), piece.worker)
 
-    def _take_seconds(self, given: Given) -> float:
+    def _take_seconds(self, piece: Piece) -> float:
         """Take down the spans of a task, as if it ended now: clocks of hosts differ.
 
         Returns how long it took.
         """
         recorder = self.team.request.seconds
-        ended_s = max((span.end_s for span in given.spans), default=0.0)
+        ended_s = max((span.end_s for span in piece.spans), default=0.0)
         offset = SecondsRecorder().began - recorder.began - ended_s
-        for span in given.spans:
-            if span.row in given.names:
+        for span in piece.spans:
+            if span.row in piece.names:
                 begin_s, end_s = (round(at + offset, 3) for at in (span.begin_s, span.end_s))
-                recorder.spans.append(Span(given.names[span.row], span.step, begin_s, end_s))
+                recorder.spans.append(Span(piece.names[span.row], span.step, begin_s, end_s))
         self.team.run.write_seconds(self._took, recorder.spans)
         return ended_s
 
-    def wait_s(self, given: Given) -> float:
+    def wait_s(self, piece: Piece) -> float:
         """How long to wait for a GPU that is gone: as long as it has measured, within limits."""
         shortest = SHORTEST_WAIT_S if self.cells else 0.0
-        return min(max(time.monotonic() - given.since, shortest), LONGEST_WAIT_S)
+        return min(max(time.monotonic() - piece.since, shortest), LONGEST_WAIT_S)
 
-    def put_back(self, given: Given) -> None:
+    def put_back(self, piece: Piece) -> None:
         """Have other GPUs begin anew what the worker had that is gone, if they can."""
         if not self.cells:
-            self._begin_anew(given.work)
-        elif given.work.home is None:
-            self.open.insert(0, given.work)
+            self._begin_anew(piece)
+        elif piece.home is None:
+            self.open.insert(0, Piece(piece.ids))
         else:
-            self._not_explained(given.work, "its GPU is not here any more")
+            self._not_explained(piece, "its GPU is not here any more")
 
     def _not_explained(self, what: object, why: str) -> None:
         self.team.reporter.warn(f"Not explained: {what}: {why}")

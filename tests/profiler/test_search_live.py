@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -34,7 +35,8 @@ from profiler.search.journal import (
 from profiler.search.live_search import LiveSearch
 from profiler.sessions.search.bench import Block, Subject, SubjectFailedError
 from profiler.sessions.search.evaluator import BLOCKS
-from profiler.sessions.search.loop import LOOK_EVERY, BackgroundBuilds, Lookahead, SearchLoop
+from profiler.sessions.search.loop import Lookahead, search_on
+from profiler.sessions.search.proposals import LOOK_EVERY, BackgroundBuilds, Proposals
 
 PROBLEMS = ("small", "large")
 X, Y, LAYOUTS = range(8), range(6), ("row", "column")
@@ -100,12 +102,22 @@ def build(batch):
     ]
 
 
+class Searching:
+    """A search on a bench that is planted."""
+
+    def __init__(self, proposals):
+        self.proposals, self.search, self.bench = proposals, proposals.live, PlantedBench()
+
+    def run(self):
+        return search_on(self.bench, self.proposals)
+
+
 @pytest.fixture
 def searching(tmp_path):
-    """Make a loop over a journal in the test's folder."""
+    """Make a search with a journal in the test's folder."""
     opened = []
 
-    def make(evaluations=40, bench=None, name="journal.jsonl", seconds=None, **changes):
+    def make(evaluations=40, name="journal.jsonl", seconds=None, clock=time.monotonic, **changes):
         live = LiveSearch(
             terms(**changes),
             {id_: v.params for id_, v in VARIANTS.items()},
@@ -128,8 +140,9 @@ def searching(tmp_path):
             jobs=2,
             needs_builds=False,
             report=lambda live, evaluated: None,
+            report_end=lambda finalists: None,
         )
-        return SearchLoop(experiment, live, bench or PlantedBench(), builds)
+        return Searching(Proposals(experiment, live, builds, clock))
 
     yield make
     for builds in opened:
@@ -247,9 +260,8 @@ def test_another_version_of_a_strategy_keeps_what_was_measured(searching, tmp_pa
 
 
 def test_a_budget_of_time_ends_the_proposals(searching):
-    times = iter(range(1000))
-    loop = searching(seconds=50.0)
-    loop.clock = lambda: float(next(times))
+    times = map(float, range(1000))
+    loop = searching(seconds=50.0, clock=lambda: next(times))
     loop.run()
     record = loop.search.record
     assert 5 < len(record.evaluations) < 50
@@ -276,7 +288,7 @@ def test_an_error_of_the_builder_reaches_the_search():
     builds = BackgroundBuilds(broken)
     builds.submit(list(VARIANTS.values())[:1])
     with pytest.raises(UsageError, match="nvcc"):
-        builds.take_first([next(iter(VARIANTS))])
+        builds.take_built(wait_s=10)
 
 
 # ---- the journal ---------------------------------------------------------------------------------

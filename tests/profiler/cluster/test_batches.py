@@ -12,15 +12,15 @@ from unittest.mock import Mock
 import pytest
 
 from profiler.cluster.batches import BATCH, BatchShare
-from profiler.cluster.giving import Given
+from profiler.cluster.giving import Piece
 from profiler.cluster.parcels import packed
 from profiler.errors import EnvironmentUnusable, ProfilerError
-from profiler.model import BuildResult, Environment, Outcome, SearchPlan
+from profiler.model import BuildResult, Environment, Outcome, SearchPlan, Variant
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, RunRecord, Worker
 from profiler.run_folder.workers import note_environment
 from profiler.search.journal import Evaluated, LookedAgain, SearchJournal, Terms
 from profiler.search.live_search import LiveSearch
-from profiler.sessions.search.loop import Built
+from profiler.sessions.search.proposals import Built, Proposals
 
 VARIANTS = {f"x={x}": {"x": x} for x in range(40)}
 WORKERS = {"GPU-a": "tcp://a", "GPU-b": "tcp://b"}
@@ -33,10 +33,10 @@ class InstantBuilds:
     def __init__(self) -> None:
         self.built: dict[str, Built] = {}
 
-    def submit(self, variants: list[str]) -> None:
-        self.built |= {id_: Built(BuildResult(id_, ok=True), 0.0) for id_ in variants}
+    def submit(self, variants: list[Variant]) -> None:
+        self.built |= {v.id: Built(BuildResult(v.id, ok=True), 0.0) for v in variants}
 
-    def take_built(self) -> dict[str, Built]:
+    def take_built(self, _: float) -> dict[str, Built]:
         built, self.built = self.built, {}
         return built
 
@@ -46,7 +46,7 @@ class Searching(BatchShare):
     """A search that takes down the batches it gave."""
 
     folder: Path
-    batches: list[Given] = field(default_factory=list)
+    batches: list[Piece] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)
 
     def go_on(self) -> bool:
@@ -62,7 +62,7 @@ class Searching(BatchShare):
             self.is_begun = True
         is_left = self.go_on()
         if not is_left:
-            self.end()
+            self.finalists = self.proposals.finish()
         return is_left
 
     is_begun: bool = False
@@ -70,7 +70,7 @@ class Searching(BatchShare):
 
 def finish(
     search: Searching,
-    batch: Given,
+    batch: Piece,
     variants: list[str],
     *,
     looks: int = 0,
@@ -96,7 +96,7 @@ def finish(
     search.sent.append((future.key, [], packed(its, [])))
 
 
-def incumbent_of(batch: Given) -> str | None:
+def incumbent_of(batch: Piece) -> str | None:
     """The best so far, which is measured beside a batch."""
     future: Any = batch.future
     incumbent: str | None = future.batch.incumbent
@@ -134,7 +134,7 @@ def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         )
         journal = SearchJournal(tmp_path / "journal.jsonl")
         search = Mock(terms=terms, plan=plan, builds=(), jobs=2, needs_builds=False)
-        search.variants = {id_: id_ for id_ in VARIANTS}
+        search.variants = {id_: Variant(id_, id_) for id_ in VARIANTS}
         team: Any = Mock(device="a GPU", run=RunFolder(tmp_path))
         team.submit.side_effect = lambda *_, batch: Mock(status="pending", batch=batch)
         team.addresses.return_value = WORKERS
@@ -144,9 +144,9 @@ def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
             folder=tmp_path,
             sent=sent,
             team=team,
-            search=search,
-            live=LiveSearch(terms, VARIANTS, journal),
-            builds=cast(Any, InstantBuilds()),
+            proposals=Proposals(
+                search, LiveSearch(terms, VARIANTS, journal), cast(Any, InstantBuilds())
+            ),
         )
 
     return make
@@ -158,23 +158,23 @@ def test_each_worker_has_a_batch_and_nothing_is_proposed_twice(
     search = searching(12)
     search.step()
     search.step()
-    assert [len(batch.work.ids) for batch in search.batches] == [BATCH, BATCH]
+    assert [len(batch.ids) for batch in search.batches] == [BATCH, BATCH]
     for batch in search.batches:
-        finish(search, batch, [*batch.work.ids])
+        finish(search, batch, [*batch.ids])
     search.step()
     search.step()
     rest = search.batches[2:]
-    assert [len(batch.work.ids) for batch in rest] == [1, 1], "shared out at the end"
-    proposed = [*search.live.record.proposed]
+    assert [len(batch.ids) for batch in rest] == [1, 1], "shared out at the end"
+    proposed = [*search.proposals.live.record.proposed]
     assert len(proposed) == len(set(proposed)) == 12
     for batch in rest:
-        finish(search, batch, [*batch.work.ids], looks=1)
+        finish(search, batch, [*batch.ids], looks=1)
     assert not search.step()
     assert search.finalists[0] == "x=0"
-    workers = [evaluated.worker for evaluated in search.live.record.evaluations]
+    workers = [evaluated.worker for evaluated in search.proposals.live.record.evaluations]
     assert sorted(workers[: 2 * BATCH]) == ["worker-0"] * BATCH + ["worker-1"] * BATCH
     assert set(workers[2 * BATCH :]) == {"worker-0", "worker-1"}
-    assert [look.variant for look in search.live.record.looks] == ["x=0", "x=0"]
+    assert [look.variant for look in search.proposals.live.record.looks] == ["x=0", "x=0"]
 
 
 def test_a_search_that_has_ended_gives_nothing(searching: Callable[..., Searching]) -> None:
@@ -182,7 +182,7 @@ def test_a_search_that_has_ended_gives_nothing(searching: Callable[..., Searchin
     search.step()
     search.step()
     for batch in search.batches:
-        finish(search, batch, [*batch.work.ids])
+        finish(search, batch, [*batch.ids])
     assert not search.step()
     again = searching(2)
     assert not again.step()
@@ -191,7 +191,7 @@ def test_a_search_that_has_ended_gives_nothing(searching: Callable[..., Searchin
     more = searching(3)
     for _ in range(2):
         more.step()
-    assert [[*batch.work.ids] for batch in more.batches] == [["x=2"]]
+    assert [[*batch.ids] for batch in more.batches] == [["x=2"]]
     assert incumbent_of(more.batches[0]) == "x=0", "built once more"
 
 
@@ -203,7 +203,7 @@ def test_a_batch_that_is_begun_again_counts_each_result_once(
     search.step()
     search.step()
     (lost,) = search.batches
-    variants, future = [*lost.work.ids], lost.future
+    variants, future = [*lost.ids], lost.future
     cast(Any, search.team).addresses.return_value = {"GPU-b": "tcp://b"}
     for _ in range(3):  # its worker died, and another one gets the batch
         search.step()
@@ -211,7 +211,7 @@ def test_a_batch_that_is_begun_again_counts_each_result_once(
     finish(search, lost, variants[:1])
     finish(search, search.batches[-1], variants)
     assert not search.step()
-    evaluated = [evaluated.variant for evaluated in search.live.record.evaluations]
+    evaluated = [evaluated.variant for evaluated in search.proposals.live.record.evaluations]
     assert evaluated == variants
 
 
@@ -223,15 +223,15 @@ def test_what_is_open_of_a_failed_batch_goes_to_others_until_there_are_none(
     search.step()
     first = next(batch for batch in search.batches if batch.worker == "GPU-a")
     second = next(batch for batch in search.batches if batch.worker == "GPU-b")
-    variants = [*first.work.ids]
+    variants = [*first.ids]
     finish(search, first, variants[:1], failed=FAILED)
-    finish(search, second, [*second.work.ids])
+    finish(search, second, [*second.ids])
     search.step()
     search.step()
     heir = search.batches[-1]
     assert heir.worker == "GPU-b"
-    assert set(variants[1:]) <= {*search._ready, *heir.work.ids}
-    assert [evaluated.variant for evaluated in search.live.record.evaluations].count(
+    assert set(variants[1:]) <= {*search._ready, *heir.ids}
+    assert [evaluated.variant for evaluated in search.proposals.live.record.evaluations].count(
         variants[0]
     ) == 1
     finish(search, heir, [], failed=FAILED)
@@ -246,13 +246,13 @@ def test_batches_that_end_without_a_word_are_given_again_and_not_for_ever(
     search.step()
     search.step()
     first, second = search.batches
-    open_then = set(first.work.ids)
+    open_then = set(first.ids)
     finish(search, first, [], failed=KeyError())
     search.step()
-    finish(search, second, [*second.work.ids])
+    finish(search, second, [*second.ids])
     search.step()
     heir = search.batches[-1]
-    assert set(heir.work.ids) == open_then, "before all else"
+    assert set(heir.ids) == open_then, "before all else"
     finish(search, heir, [], failed=KeyError())
     with pytest.raises(EnvironmentUnusable):
         search.step()

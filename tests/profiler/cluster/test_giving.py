@@ -11,7 +11,7 @@ from unittest.mock import MagicMock, Mock
 import pytest
 from distributed import Future
 
-from profiler.cluster.giving import Given, Share, Team, WorkItem
+from profiler.cluster.giving import Piece, Share, Team
 from profiler.cluster.on_worker import device_of, resources_of
 from profiler.cluster.parcels import Parcel, packed
 from profiler.errors import EnvironmentUnusable, ProfilerError
@@ -27,7 +27,7 @@ SPAN = Span("ncu-timing.001", "measures", 0.0, 1.0)
 class Pieces(Share):
     """Work that is a word."""
 
-    open: list[WorkItem]
+    open: list[Piece]
     done: list[tuple[str, str]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     taken: list[int] = field(default_factory=list)
@@ -37,27 +37,27 @@ class Pieces(Share):
     def prepare(self) -> bool:
         return bool(self.open)
 
-    def take_next(self, worker: str) -> WorkItem | None:
+    def take_next(self, worker: str) -> Piece | None:
         del worker
         return self.open.pop(0) if self.open else None
 
-    def submit(self, work: WorkItem, address: str) -> Future[None]:
-        return self.team.submit(address, Mock(), ())
+    def submit(self, piece: Piece) -> Future[None]:
+        return self.team.submit(piece.address, Mock(), ())
 
-    def take(self, given: Given, arrived: RunFolder, environment: Environment) -> None:
+    def take(self, piece: Piece, arrived: RunFolder, environment: Environment) -> None:
         assert environment == GPU
         self.taken.append(len(arrived.attempts()))
 
-    def finish(self, given: Given, error: ProfilerError | None) -> None:
+    def finish(self, piece: Piece, error: ProfilerError | None) -> None:
         if error is None:
-            assert given.spans == (SPAN,)
-            self.done.append((str(given.work), given.worker))
+            assert piece.spans == (SPAN,)
+            self.done.append((str(piece), piece.worker))
         else:
-            self.failures.append((given.worker, error.message))
-            self.put_back(given)
+            self.failures.append((piece.worker, error.message))
+            self.put_back(piece)
 
-    def put_back(self, given: Given) -> None:
-        self.open.append(given.work)
+    def put_back(self, piece: Piece) -> None:
+        self.open.append(Piece(piece.ids))
 
     def look(self, *workers: str) -> None:
         """Go on with these workers."""
@@ -87,7 +87,7 @@ def pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pie
         team.run = run
         client: Any = team.client
         client.submit.side_effect = lambda *_, **__: Mock(status="pending")
-        share = Pieces(team=team, open=[WorkItem([word]) for word in work])
+        share = Pieces(team=team, open=[Piece([word]) for word in work])
         queue: Any = Mock()
         queue.get.side_effect = lambda **_: [share.sent.pop(0) for _ in share.sent[:]]
         team.queue = queue
@@ -114,9 +114,9 @@ def parcel(tmp_path: Path) -> Callable[..., Parcel]:
     return make
 
 
-def finish(share: Pieces, given: Given, *parcels: Parcel, error: Exception | None = None) -> None:
+def finish(share: Pieces, piece: Piece, *parcels: Parcel, error: Exception | None = None) -> None:
     """Have work end after these parcels were sent of it."""
-    future: Any = given.future
+    future: Any = piece.future
     future.status = "finished" if error is None else "error"
     future.exception.return_value = error
     share.sent += [(future.key, [], parcel) for parcel in parcels]
@@ -205,7 +205,7 @@ def test_each_worker_has_one_piece_at_a_time(
     share = pieces("a", "b", "c")
     share.look("one", "two")
     assert {given.worker for given in share.given} == {"one", "two"}
-    assert [str(work) for work in share.open] == ["c"]
+    assert [str(piece) for piece in share.open] == ["c"]
     finish(share, share.given[0], parcel())
     share.look("one", "two")
     assert not share.open
@@ -232,7 +232,7 @@ def test_what_failed_goes_to_others(
     finish(share, share.given[0], parcel(), error=error)
     share.look("one", "two")
     assert share.failures == [("one", words)]
-    assert [str(given.work) for given in share.given] == ["a"]
+    assert [str(given) for given in share.given] == ["a"]
 
 
 def test_what_is_damaged_or_of_another_device_goes_to_others(

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from profiler.cluster.giving import Given, WorkItem
+from profiler.cluster.giving import Piece
 from profiler.cluster.on_worker import STAGE
 from profiler.cluster.problems import (
     LONGEST_WAIT_S,
@@ -42,13 +42,15 @@ def problems(monkeypatch: pytest.MonkeyPatch) -> ProblemShare:
     )
 
 
-def given(work: WorkItem, worker: str, ago_s: float = 0.0) -> Given:
-    future = Mock(status="pending")
-    return Given(work, worker, f"tcp://{worker}", future, since=time.monotonic() - ago_s)
+def given(piece: Piece, worker: str, ago_s: float = 0.0) -> Piece:
+    """A piece that a worker has since some seconds."""
+    piece.worker, piece.address = worker, f"tcp://{worker}"
+    piece.future, piece.since = Mock(status="pending"), time.monotonic() - ago_s
+    return piece
 
 
-def ids(work: WorkItem | None) -> list[str]:
-    return [] if work is None else work.ids
+def ids(piece: Piece | None) -> list[str]:
+    return [] if piece is None else piece.ids
 
 
 def warned(problems: ProblemShare) -> list[str]:
@@ -65,14 +67,14 @@ def pass_by(problems: ProblemShare, seconds: float) -> None:
         problems._go_on_with(lost)
 
 
-def lose(problems: ProblemShare, worker: str, lost: Given) -> None:
+def lose(problems: ProblemShare, worker: str, lost: Piece) -> None:
     del problems.workers[worker]
     problems.given.append(lost)
     pass_by(problems, 0)
 
 
 def test_a_problem_goes_on_where_it_was_begun_if_that_gpu_is_there(problems: ProblemShare) -> None:
-    problems.open = [WorkItem(["small"], A), WorkItem(["large"])]
+    problems.open = [Piece(["small"], A), Piece(["large"])]
     assert ids(problems.take_next(B)) == ["large"]
     assert problems.take_next(B) is None
     del problems.workers[A]
@@ -81,7 +83,7 @@ def test_a_problem_goes_on_where_it_was_begun_if_that_gpu_is_there(problems: Pro
 
 
 def test_what_failed_on_its_gpu_goes_to_another_and_then_to_none(problems: ProblemShare) -> None:
-    problems.finish(given(WorkItem(["small"], A), A), FULL)
+    problems.finish(given(Piece(["small"], A), A), FULL)
     assert problems.prepare()
     assert problems.take_next(A) is None
     again = problems.take_next(B)
@@ -94,7 +96,7 @@ def test_what_failed_on_its_gpu_goes_to_another_and_then_to_none(problems: Probl
 
 
 def test_what_only_a_worker_that_left_could_take_is_given_up(problems: ProblemShare) -> None:
-    problems.finish(given(WorkItem(["large"]), A), FULL)
+    problems.finish(given(Piece(["large"]), A), FULL)
     del problems.workers[B]
     assert not problems.prepare()
     assert problems.team.failures == {"large": FULL}
@@ -104,15 +106,15 @@ def test_of_a_task_that_failed_what_is_missing_is_given_one_by_one(
     problems: ProblemShare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ProblemShare, "_is_measured", lambda _, problem: problem == "1")
-    problems.finish(given(WorkItem(["0", "1", "2"]), A), FULL)
+    problems.finish(given(Piece(["0", "1", "2"]), A), FULL)
     assert [ids(problems.take_next(B)) for _ in range(3)] == [["0"], ["2"], []]
 
 
 def test_what_a_lost_worker_had_waits_for_its_gpu_and_then_begins_anew(
     problems: ProblemShare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problems.open = [WorkItem(["4"])]
-    lose(problems, A, given(WorkItem(["0", "1", "2"]), A, ago_s=60))
+    problems.open = [Piece(["4"])]
+    lose(problems, A, given(Piece(["0", "1", "2"]), A, ago_s=60))
     assert problems.prepare()
     assert ids(problems.take_next(B)) == ["4"]
     assert problems.take_next(B) is None
@@ -139,7 +141,7 @@ def test_what_a_lost_worker_had_waits_for_its_gpu_and_then_begins_anew(
 def test_a_gpu_is_waited_for_as_long_as_it_had_measured(
     measured_s: float, waits_s: float, problems: ProblemShare
 ) -> None:
-    lose(problems, A, given(WorkItem(["0"]), A, ago_s=measured_s))
+    lose(problems, A, given(Piece(["0"]), A, ago_s=measured_s))
     pass_by(problems, waits_s - 0.5)
     assert problems.take_next(B) is None
     pass_by(problems, 1)
@@ -165,7 +167,7 @@ def test_cells_wait_for_the_gpu_that_measured_them(
     """A worker that dies is there again within seconds, at another address."""
     explaining(A, "1")
     (cells,) = problems.given
-    assert (cells.worker, cells.work.ids, problems.open) == (A, ["1"], [])
+    assert (cells.worker, cells.ids, problems.open) == (A, ["1"], [])
     assert cast(Any, problems.team).submit.call_args.kwargs["explain"] == ("cell 1",)
     del problems.workers[A]
     pass_by(problems, SHORTEST_WAIT_S - 1)
@@ -192,7 +194,7 @@ def test_cells_of_a_processor_are_explained_by_any_worker(
     lose(problems, B, given(cells, B))
     pass_by(problems, SHORTEST_WAIT_S + 1)
     assert problems.prepare()
-    assert problems.take_next(A) is cells
+    assert ids(problems.take_next(A)) == ["1"]
 
 
 def test_cells_that_fail_together_are_explained_problem_by_problem(
@@ -202,7 +204,7 @@ def test_cells_that_fail_together_are_explained_problem_by_problem(
     (together,) = problems.given
     problems.given.clear()
     problems.finish(together, FULL)
-    assert [alone.work.ids for alone in problems.given] == [["1"], ["2"]]
+    assert [alone.ids for alone in problems.given] == [["1"], ["2"]]
     assert {alone.worker for alone in problems.given} == {A}
     problems.finish(problems.given[0], FULL)
     assert len(problems.given) == 2, "it is not given again"
@@ -213,11 +215,11 @@ def test_cells_that_fail_together_are_explained_problem_by_problem(
 
 
 def measured(
-    problems: ProblemShare, work: WorkItem | None, worker: str, start_s: float = 4.0
+    problems: ProblemShare, piece: Piece | None, worker: str, start_s: float = 4.0
 ) -> None:
     """Have work end whose problems take a second each, after its start."""
-    assert work is not None
-    ended, end_s = given(work, worker), start_s + len(work.ids)
+    assert piece is not None
+    ended, end_s = given(piece, worker), start_s + len(piece.ids)
     ended.spans = (
         Span("ncu-timing.001", SessionStep.MEASURES, start_s, end_s),
         Span(PROFILER, STAGE, 0.0, end_s),
@@ -226,7 +228,7 @@ def measured(
 
 
 def test_tasks_are_shared_out_by_what_the_first_took(problems: ProblemShare) -> None:
-    problems.open = [WorkItem([str(number)]) for number in range(10)]
+    problems.open = [Piece([str(number)]) for number in range(10)]
     first, second = problems.take_next(A), problems.take_next(B)
     assert (ids(first), ids(second)) == (["0"], ["1"]), "nobody knows how long they take"
     measured(problems, first, A)

@@ -1,0 +1,183 @@
+"""Proposals of a search, whoever measures them: made as the budget allows, built, taken back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+
+from profiler.machine.signals import raise_if_signalled
+from profiler.model import BuildResult, Outcome, Variant
+from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.seconds import SEARCHES
+from profiler.search.journal import Evaluated
+from profiler.search.live_search import LiveSearch
+from profiler.sessions.search.bench import STAGE
+from profiler.sessions.search.search import ExperimentSearch
+
+MOST_AHEAD = 16
+"""Proposals without a result, whatever the number of cores: each knows nothing of the others."""
+LOOK_EVERY = 5
+"""Evaluations from one look at the best to the next."""
+_POLL_S = 0.2
+"""So that Ctrl-C is heard while the measuring thread waits."""
+
+Build = Callable[[Sequence[Variant]], Sequence[BuildResult]]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A build that has ended, and the seconds of the batch that it was part of."""
+
+    result: BuildResult
+    seconds: float
+
+
+class BackgroundBuilds:
+    """Builds what is submitted, all that waits at a time: ninja shares the cores among them."""
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+        self._waiting: SimpleQueue[Sequence[Variant]] = SimpleQueue()
+        self._ended: SimpleQueue[dict[str, Built] | BaseException] = SimpleQueue()
+        self._closed = False
+        threading.Thread(target=self._work, name="builds", daemon=True).start()
+
+    def submit(self, variants: Sequence[Variant]) -> None:
+        """Have variants built."""
+        self._waiting.put(variants)
+
+    def take_built(self, wait_s: float = 0.0) -> dict[str, Built]:
+        """Builds that have ended and were not taken, by variant id; waits for one as long as given.
+
+        Raises what the build raised, where it was no fault of a variant.
+        """
+        built: dict[str, Built] = {}
+        with suppress(Empty):
+            ended = self._ended.get(wait_s > 0, wait_s)
+            while not isinstance(ended, BaseException):
+                built |= ended
+                ended = self._ended.get_nowait()
+            raise ended
+        return built
+
+    def close(self) -> None:
+        """Begin no further build; one under way ends with this process at the latest."""
+        self._closed = True
+        self._waiting.put(())
+
+    def _work(self) -> None:
+        while batch := self._next_batch():
+            began = time.monotonic()
+            try:
+                results = self._build(batch)
+            except BaseException as error:
+                self._ended.put(error)
+                return
+            seconds = time.monotonic() - began
+            self._ended.put({result.variant: Built(result, seconds) for result in results})
+
+    def _next_batch(self) -> Sequence[Variant]:
+        """All variants that wait, of which there is one; none where no more are built."""
+        batch = [*self._waiting.get()]
+        with suppress(Empty):
+            while True:
+                batch += self._waiting.get_nowait()
+        return [] if self._closed else batch
+
+
+@dataclass
+class Proposals:
+    """Proposals of a search that are being built, were built, and have results."""
+
+    experiment: ExperimentSearch
+    live: LiveSearch
+    builds: BackgroundBuilds
+    clock: Callable[[], float] = time.monotonic
+    built: dict[str, Built] = field(default_factory=dict)
+    """Whatever this execution built, by variant id."""
+    _submitted: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock() - self.live.elapsed_s
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds that the search has taken, over all executions."""
+        return self.clock() - self._began
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing more is proposed: the budget, or the space, is spent."""
+        plan = self.experiment.plan
+        if self.live.exhausted:
+            return True
+        if plan.evaluations is not None:
+            return self.live.proposals >= plan.evaluations
+        return plan.seconds is not None and self.elapsed_s >= plan.seconds
+
+    @property
+    def is_building(self) -> bool:
+        """Whether something is being built."""
+        return not self._submitted <= self.built.keys()
+
+    def propose(self, most: int) -> list[str]:
+        """Propose as many variants as the budget allows, up to a number, and have them built."""
+        proposed: list[str] = []
+        while len(proposed) < most and not self.is_spent:
+            proposed.append(self.live.propose())
+        self.build(proposed)
+        return proposed
+
+    def build(self, variants: Iterable[str]) -> None:
+        """Have variants (ids) built: proposals, or the best of an earlier execution."""
+        if submitted := [self.experiment.variants[variant] for variant in variants]:
+            self._submitted.update(variant.id for variant in submitted)
+            self.builds.submit(submitted)
+
+    def take_built(self, wait_s: float = 0.0) -> dict[str, Built]:
+        """What was built since this was asked last."""
+        built = self.builds.take_built(wait_s)
+        self.built |= built
+        return built
+
+    def wait_for(self, variants: Sequence[str]) -> str:
+        """The first of some variants that is built; waits until one is."""
+        while not (built := [variant for variant in variants if variant in self.built]):
+            raise_if_signalled()
+            self.take_built(_POLL_S)
+        return built[0]
+
+    def take(self, evaluated: Evaluated) -> Evaluated:
+        """Take the result of a proposal; returns it as the journal has it."""
+        build_s = self.built[evaluated.variant].seconds
+        evaluated = replace(evaluated, build_s=build_s, elapsed_s=self.elapsed_s)
+        self.live.take(evaluated)
+        self.experiment.report(self.live, evaluated)
+        return evaluated
+
+    def finish(self) -> tuple[str, ...]:
+        """End the search; gives the ids of the finalists, the best first."""
+        finalists = self.live.finish()
+        self.experiment.report_end(len(finalists))
+        return finalists
+
+
+@contextmanager
+def opened_search(experiment: ExperimentSearch, run: RunFolder) -> Iterator[Proposals]:
+    """Proposals of a search that begins, or goes on, in a run; it is a stage of the run."""
+    seconds = experiment.request.seconds
+    with (
+        seconds.stage(STAGE),
+        seconds.step(SEARCHES),
+        closing(BackgroundBuilds(experiment.build)) as builds,
+    ):
+        yield Proposals(experiment, experiment.opened(run), builds)
+
+
+def failed_build(build: BuildResult) -> Evaluated:
+    """Result of a configuration that could not be built."""
+    return Evaluated(build.variant, Outcome.COMPILE_FAILED, build.error)
