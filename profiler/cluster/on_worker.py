@@ -40,13 +40,14 @@ from profiler.planning.space import space_of
 from profiler.run_folder.documents import checked_dataclass
 from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder, write_bytes
 from profiler.run_folder.workers import note_environment
-from profiler.search.journal import LookedAgain, RunnerEnded, SearchJournal
+from profiler.search.estimates import Estimate, block_values, estimate, is_behind
+from profiler.search.journal import Evaluated, LookedAgain, RunnerEnded, SearchJournal
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, measure_in
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.bench import Bench, Subject, standing_bench, subject_of
-from profiler.sessions.search.evaluator import BestHere, evaluate_batch
+from profiler.sessions.search.evaluator import LogRatios, evaluate, look_again
 from profiler.sessions.sources import source_hashes, variables_now
 
 STAGE = "measures for others"
@@ -302,12 +303,25 @@ def _begin_folder(run: RunFolder, folder: Path, compiled: Path, earlier: Parcel 
 
 
 def _measure_batch(task: _Task, batch: Batch) -> None:
-    """Measure a batch, and send the journal of it, which has what came also where this raises."""
+    """Measure the incumbent of a batch, then each candidate; what came of it is sent in any case.
+
+    Candidates are compared with what this GPU measured in the batch.
+    """
     order, terms = task.order, batch.terms
     library_of = {build.variant: build.library for build in order.builds}
+    measured: list[Estimate] = []
 
     def subject(variant: str) -> Subject:
         return subject_of(order.plan, terms.problems, variant, library_of.get(variant))
+
+    def note(record: Evaluated | LookedAgain) -> None:
+        journal.append(record)
+        if values := block_values(record.log_ratios, terms.objective):
+            measured.append(estimate(record.variant, [values], batch.noise))
+
+    def is_behind_here(log_ratios: LogRatios) -> bool:
+        best = min(measured, key=lambda one: one.value, default=None)
+        return is_behind(log_ratios, best, terms.objective, batch.noise)
 
     new_bench = partial(_new_bench, task, subject(terms.baseline))
     with bench_kept(f"{order.run} {terms.key}", new_bench) as (bench, run), ExitStack() as ending:
@@ -315,14 +329,12 @@ def _measure_batch(task: _Task, batch: Batch) -> None:
         journal.begin_anew()
         bench.on_runner_end = lambda cause: journal.append(RunnerEnded(cause))
         ending.callback(task.send, run)
-        evaluate_batch(
-            bench,
-            incumbent=None if batch.incumbent is None else subject(batch.incumbent),
-            candidates=[subject(variant) for variant in batch.candidates],
-            best=BestHere(terms.objective, batch.noise),
-            on_look=lambda ratios: journal.append(LookedAgain(str(batch.incumbent), ratios)),
-            on_evaluated=journal.append,
-        )
+        if batch.incumbent is not None:
+            looked = look_again(bench, subject(batch.incumbent))
+            if looked is not None:
+                note(LookedAgain(batch.incumbent, looked))
+        for candidate in batch.candidates:
+            note(evaluate(bench, subject(candidate), is_behind_here))
 
 
 def _new_bench(task: _Task, baseline: Subject, closing: ExitStack) -> Standing:

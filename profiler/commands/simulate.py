@@ -52,7 +52,7 @@ def _problem(file: Path) -> TuningProblem:
 def _results(file: Path) -> tuple[RecordedResult, ...]:
     """Results of a T4 file, or of a cache of kernel_tuner."""
     cache = read_tuner_cache(file)
-    return read_t4(file) if cache is None else tuple(entry.result for entry in cache.entries)
+    return read_t4(file) if cache is None else cache.results
 
 
 def _replays(recorded: RecordedSpace, request: SimulateRequest) -> Iterator[Replay]:

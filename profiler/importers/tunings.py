@@ -58,15 +58,16 @@ def read_cache(file: GivenFile) -> ImportedTunings:
 
 
 def _cached(cache: TunerCache) -> Iterator[TunedConfig]:
-    times = [entry.time_ms for entry in cache.entries if entry.time_ms is not None]
-    best = min(times, default=None) if cache.minimises_time else None
-    for entry in cache.entries:
+    times = [result.objective_ms for result in cache.results]
+    known = (time for time in times if time is not None)
+    best = min(known, default=None) if cache.minimises_time else None
+    for result, time in zip(cache.results, times, strict=True):
         yield TunedConfig(
             operation=f"{cache.kernel} on {cache.device}" if cache.device else cache.kernel,
-            choice=entry.failure,
-            config=dict(entry.params),
-            time_ns=None if entry.time_ms is None else entry.time_ms * _NS_PER_MS,
-            best=entry.time_ms is not None and entry.time_ms == best,
+            choice=result.failure,
+            config=dict(result.params),
+            time_ns=None if time is None else time * _NS_PER_MS,
+            best=time is not None and time == best,
         )
 
 

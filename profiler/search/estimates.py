@@ -139,6 +139,12 @@ def estimate(variant: str, looks: Sequence[Sequence[float]], noise: Noise) -> Es
     return Estimate(variant, statistics.fmean(values), noise.error(looks))
 
 
+def is_behind(log_ratios: LogRatios, best: Estimate | None, objective: str, noise: Noise) -> bool:
+    """Whether a configuration of which these blocks were measured is clearly behind the best."""
+    values = block_values(log_ratios, objective)
+    return best is not None and bool(values) and estimate("", [values], noise).is_behind(best)
+
+
 FEWEST, MOST = 3, 8
 """Finalists by the objective. Those that lead at single problems come on top."""
 _DIFFERENCE_ERRORS = 2.0

@@ -19,9 +19,9 @@ from typing import Any
 from profiler.errors import ParseError
 from profiler.outside_text import safe_values
 from profiler.parse.bounded_files import read_content
-from profiler.search.space import SearchSpace, Value
+from profiler.search.space import SearchSpace
 from profiler.search.t1 import TuningProblem
-from profiler.search.t4 import MAX_BYTES, MAX_RESULTS, RecordedResult, is_time
+from profiler.search.t4 import CORRECT, MAX_BYTES, MAX_RESULTS, RecordedResult, is_time
 
 _KEYS = ("tune_params_keys", "cache")
 _IS_CACHE = re.compile(r'^\s*\{.*"tune_params_keys"', re.DOTALL)
@@ -38,33 +38,6 @@ _AGAIN = "\0again"
 
 
 @dataclass(frozen=True)
-class CacheEntry:
-    """What a cache holds of one configuration."""
-
-    params: Mapping[str, Value]
-    time_ms: float | None
-    """Time by which kernel_tuner judges it; None where it failed, or where the file has none."""
-    failure: str
-    """Name of the failure; empty where there is a time."""
-    runs_ms: tuple[float, ...] = ()
-    compile_ms: float | None = None
-    timestamp: str = ""
-
-    @property
-    def result(self) -> RecordedResult:
-        """Result as T4 has it."""
-        failed = self.time_ms is None and not self.runs_ms
-        return RecordedResult(
-            params=dict(self.params),
-            invalidity=_FAILURES.get(self.failure, _UNKNOWN) if failed else "correct",
-            runtimes_ms=self.runs_ms,
-            objective_ms=self.time_ms,
-            compile_ms=self.compile_ms,
-            timestamp=self.timestamp,
-        )
-
-
-@dataclass(frozen=True)
 class TunerCache:
     """A cache file."""
 
@@ -72,14 +45,14 @@ class TunerCache:
     device: str
     minimises_time: bool
     """Whether the shortest time wins."""
-    entries: tuple[CacheEntry, ...]
+    results: tuple[RecordedResult, ...]
     unread: Mapping[str, int]
     """Entries that were left out, by what is wrong with them."""
 
     @property
     def problem(self) -> TuningProblem:
         """The configurations that were tried, as a space to search."""
-        tried = [entry.params for entry in self.entries]
+        tried = [result.params for result in self.results]
         return TuningProblem(self.kernel, SearchSpace.of_configurations(tried))
 
 
@@ -113,14 +86,14 @@ def parse_tuner_cache(text: str, name: str) -> TunerCache:
     keys, cache = (document.get(key) for key in _KEYS)
     if not isinstance(keys, list) or not isinstance(cache, dict) or len(cache) > MAX_RESULTS:
         raise ParseError(f"{name}: no cache of kernel_tuner: {' or '.join(_KEYS)} is missing")
-    entries = tuple(_entries([str(key) for key in keys], cache, unread))
-    if not entries:
+    results = tuple(_results([str(key) for key in keys], cache, unread))
+    if not results:
         raise ParseError(f"{name}: a cache of kernel_tuner without any configuration")
     return TunerCache(
         kernel=str(document.get("kernel_name") or name),
         device=str(document.get("device_name") or ""),
         minimises_time=document.get("objective") in (None, "time"),
-        entries=entries,
+        results=results,
         unread=dict(unread),
     )
 
@@ -165,9 +138,9 @@ def _all_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _entries(
+def _results(
     keys: list[str], cache: Mapping[str, Any], unread: Counter[str]
-) -> Iterator[CacheEntry]:
+) -> Iterator[RecordedResult]:
     for written in cache.values():
         if not isinstance(written, dict) or not all(_is_value(written, key) for key in keys):
             unread["entry without its parameters"] += 1
@@ -184,13 +157,14 @@ def _entries(
         runs = written.get("times")
         of_runs = tuple(map(_time, runs)) if isinstance(runs, list) else ()
         timestamp = written.get("timestamp")
-        yield CacheEntry(
+        yield RecordedResult(
             params={key: written[key] for key in keys},
-            time_ms=time_ms,
-            failure=failure,
-            runs_ms=tuple(run for run in of_runs if run is not None) if time_ms else (),
+            invalidity=_FAILURES.get(failure, _UNKNOWN) if time_ms is None else CORRECT,
+            runtimes_ms=tuple(run for run in of_runs if run is not None) if time_ms else (),
+            objective_ms=time_ms,
             compile_ms=_time(written.get("compile_time")),
             timestamp=timestamp if isinstance(timestamp, str) else "",
+            failure=failure,
         )
 
 

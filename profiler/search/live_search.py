@@ -10,10 +10,10 @@ from profiler.search.estimates import (
     Estimate,
     Noise,
     block_values,
-    estimate,
     estimate_noise,
     estimates,
     finalists,
+    is_behind,
     looks_by_variant,
 )
 from profiler.search.journal import (
@@ -191,11 +191,7 @@ class LiveSearch:
 
     def is_behind(self, log_ratios: Mapping[str, tuple[float, ...]]) -> bool:
         """Whether a variant of which these blocks were measured is clearly behind the best."""
-        best = self.best()
-        values = block_values(log_ratios, self.record.terms.objective)
-        if best is None or not values:
-            return False
-        return estimate("", [values], self.noise()).is_behind(best)
+        return is_behind(log_ratios, self.best(), self.record.terms.objective, self.noise())
 
 
 def search_terms(journal: SearchJournal) -> Terms | None:

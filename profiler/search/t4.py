@@ -48,6 +48,8 @@ class RecordedResult:
     """What the file itself says; None where it is absent."""
     compile_ms: float | None = None
     timestamp: str = ""
+    failure: str = ""
+    """What a file of kernel_tuner calls its failure."""
 
     def value_ms(self, statistic: Statistic = "median") -> float | None:
         """Median or mean of the times, else the file's own number; None where it failed.

@@ -5,6 +5,7 @@ import math
 import time
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -139,8 +140,7 @@ def searching(tmp_path):
             subject=lambda variant, build: Subject(variant.id, (), build.library),
             jobs=2,
             needs_builds=False,
-            report=lambda live, evaluated: None,
-            report_end=lambda finalists: None,
+            reporter=Mock(),
         )
         return Searching(Proposals(experiment, live, builds, clock))
 

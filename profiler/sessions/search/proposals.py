@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 
 from profiler.machine.signals import raise_if_signalled
-from profiler.model import BuildResult, Outcome, Variant
+from profiler.model import BuildResult, Outcome, SearchPlan, Variant
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.seconds import SEARCHES
 from profiler.search.journal import Evaluated
 from profiler.search.live_search import LiveSearch
+from profiler.sessions.progress import LINE_EVERY_S, FailureLines, ProgressReporter, duration_words
 from profiler.sessions.search.bench import STAGE
 from profiler.sessions.search.search import ExperimentSearch
 
@@ -90,6 +91,61 @@ class BackgroundBuilds:
 
 
 @dataclass
+class SearchProgress:
+    """Prints how far a search is; of every evaluation only where `-v` asks for it."""
+
+    reporter: ProgressReporter
+    plan: SearchPlan
+
+    def __post_init__(self) -> None:
+        self._failures = FailureLines(self.reporter)
+        self._began = time.monotonic()
+        self._line_at = self._began + LINE_EVERY_S
+        self._made = 0
+        """Evaluations of this process."""
+
+    def end(self, finalists: int) -> None:
+        """Print how many failed without a line, and how many configurations come next."""
+        self._failures.end("search")
+        self.reporter.say(f"search: {finalists} finalists are measured next.")
+
+    def evaluated(self, live: LiveSearch, evaluated: Evaluated, name: str) -> None:
+        """Take the result of a configuration that the search has taken."""
+        self._made += 1
+        count = f"{len(live.record.evaluations)}/{self.plan.evaluations or '…'}"
+        where = f" on {evaluated.worker}" if evaluated.worker else ""
+        if evaluated.outcome is not Outcome.MEASURED:
+            head = f"[{count}] {name}  FAILED {evaluated.outcome}{where}: "
+            self._failures.say(head, evaluated.cause)
+            return
+        best = live.best()
+        is_best = best is not None and best.variant == evaluated.variant
+        if is_best or self.reporter.verbose:
+            ratio = f"{live.estimate_of(evaluated.variant).ratio:.3f} x baseline{where}"
+            behind = ", stopped early" if evaluated.stopped_early else ""
+            leads = ", the best so far" if is_best else ""
+            self.reporter.say(f"[{count}] {name}  {ratio}{behind}{leads}")
+        elif time.monotonic() >= self._line_at:
+            best_words = "" if best is None else f", best {best.ratio:.3f} x baseline"
+            self.reporter.say(f"search: {count} evaluations{self._pace(live)}{best_words}")
+        else:
+            return
+        self._line_at = time.monotonic() + LINE_EVERY_S
+
+    def _pace(self, live: LiveSearch) -> str:
+        """Rate and time left, by the evaluations of this process."""
+        elapsed = time.monotonic() - self._began
+        if elapsed <= 0:
+            return ""
+        rate = self._made / elapsed
+        if self.plan.evaluations:
+            left = max(self.plan.evaluations - len(live.record.evaluations), 0) / rate
+        else:
+            left = max((self.plan.seconds or 0.0) - elapsed, 0.0)
+        return f", {rate:.1f}/s, about {duration_words(left)} left"
+
+
+@dataclass
 class Proposals:
     """Proposals of a search that are being built, were built, and have results."""
 
@@ -103,6 +159,7 @@ class Proposals:
 
     def __post_init__(self) -> None:
         self._began = self.clock() - self.live.elapsed_s
+        self._progress = SearchProgress(self.experiment.reporter, self.experiment.plan)
 
     @property
     def elapsed_s(self) -> float:
@@ -156,13 +213,14 @@ class Proposals:
         build_s = self.built[evaluated.variant].seconds
         evaluated = replace(evaluated, build_s=build_s, elapsed_s=self.elapsed_s)
         self.live.take(evaluated)
-        self.experiment.report(self.live, evaluated)
+        name = self.experiment.variants[evaluated.variant].name
+        self._progress.evaluated(self.live, evaluated, name)
         return evaluated
 
     def finish(self) -> tuple[str, ...]:
         """End the search; gives the ids of the finalists, the best first."""
         finalists = self.live.finish()
-        self.experiment.report_end(len(finalists))
+        self._progress.end(len(finalists))
         return finalists
 
 

@@ -1,85 +1,25 @@
-"""A search of an experiment, whoever measures it: what is built for it, what is said of it."""
+"""A search of an experiment, whoever measures it: its terms, and what is built for it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from profiler.kernels.build import watched_files
-from profiler.model import BuildResult, Outcome, SearchPlan, Variant
+from profiler.model import BuildResult, SearchPlan, Variant
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
-from profiler.search.journal import Evaluated, SearchJournal, Terms, read_search
+from profiler.search.journal import SearchJournal, Terms, read_search
 from profiler.search.live_search import LiveSearch
 from profiler.search.space import SearchSpace
 from profiler.sessions.builds.plan_builds import build_plan
 from profiler.sessions.execution import Execution
 from profiler.sessions.measure import MeasureRequest
-from profiler.sessions.progress import LINE_EVERY_S, FailureLines, ProgressReporter, duration_words
+from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.bench import Subject, subject_of
-
-
-@dataclass
-class SearchProgress:
-    """Prints how far a search is; of every evaluation only where `-v` asks for it."""
-
-    reporter: ProgressReporter
-    evaluations: int | None
-    """The budget, or the seconds where it is a time."""
-    seconds: float | None
-    clock: Callable[[], float] = time.monotonic
-    _began: float = field(init=False)
-    _line_at: float = field(init=False)
-    _made: int = 0
-    """Evaluations of this process."""
-
-    def __post_init__(self) -> None:
-        self._failures = FailureLines(self.reporter)
-        self._began = self.clock()
-        self._line_at = self._began + LINE_EVERY_S
-
-    def end(self) -> None:
-        """Print how many failed without a line."""
-        self._failures.end("search")
-
-    def evaluated(self, live: LiveSearch, evaluated: Evaluated, name: str) -> None:
-        """Take the result of a configuration that the search has taken."""
-        self._made += 1
-        count = f"{len(live.record.evaluations)}/{self.evaluations or '…'}"
-        where = f" on {evaluated.worker}" if evaluated.worker else ""
-        if evaluated.outcome is not Outcome.MEASURED:
-            head = f"[{count}] {name}  FAILED {evaluated.outcome}{where}: "
-            self._failures.say(head, evaluated.cause)
-            return
-        best = live.best()
-        is_best = best is not None and best.variant == evaluated.variant
-        if is_best or self.reporter.verbose:
-            ratio = f"{live.estimate_of(evaluated.variant).ratio:.3f} x baseline{where}"
-            behind = ", stopped early" if evaluated.stopped_early else ""
-            leads = ", the best so far" if is_best else ""
-            self.reporter.say(f"[{count}] {name}  {ratio}{behind}{leads}")
-        elif self.clock() >= self._line_at:
-            best_words = "" if best is None else f", best {best.ratio:.3f} x baseline"
-            self.reporter.say(f"search: {count} evaluations{self._pace(live)}{best_words}")
-        else:
-            return
-        self._line_at = self.clock() + LINE_EVERY_S
-
-    def _pace(self, live: LiveSearch) -> str:
-        """Rate and time left, by the evaluations of this process."""
-        elapsed = self.clock() - self._began
-        if elapsed <= 0:
-            return ""
-        rate = self._made / elapsed
-        if self.evaluations:
-            left = max(self.evaluations - len(live.record.evaluations), 0) / rate
-        else:
-            left = max((self.seconds or 0.0) - elapsed, 0.0)
-        return f", {rate:.1f}/s, about {duration_words(left)} left"
 
 
 def terms_of(request: Execution, plan: SearchPlan, keys: Mapping[str, str]) -> Terms:
@@ -163,11 +103,6 @@ class ExperimentSearch:
         variants = self.variants.values()
         return any(self.request.space.recipe(variant.params) is not None for variant in variants)
 
-    @cached_property
-    def progress(self) -> SearchProgress:
-        """Progress of its evaluations; its time begins when it is first asked for."""
-        return SearchProgress(self.reporter, self.plan.evaluations, self.plan.seconds)
-
     @property
     def baseline(self) -> Subject:
         """The variant that every time is divided by."""
@@ -210,7 +145,6 @@ class ExperimentSearch:
                 "of which others are lost: they do not count."
             )
         self.reporter.say(self._opening_line(live))
-        _ = self.progress  # its time counts from here
         return live
 
     def _opening_line(self, live: LiveSearch) -> str:
@@ -222,12 +156,3 @@ class ExperimentSearch:
             f"search: {plan.strategy}, {budget} of {len(plan.variants)} configurations at "
             f"{len(plan.problems)} problems{earlier}"
         )
-
-    def report(self, live: LiveSearch, evaluated: Evaluated) -> None:
-        """Print a result that the search has taken."""
-        self.progress.evaluated(live, evaluated, self.variants[evaluated.variant].name)
-
-    def report_end(self, finalists: int) -> None:
-        """Print that the search is over, and how many of its configurations come next."""
-        self.progress.end()
-        self.reporter.say(f"search: {finalists} finalists are measured next.")
