@@ -155,7 +155,7 @@ def _run_to_its_end(open_: Callable[[], Session], journal: Journal) -> tuple[int
             session = open_()
     except _RefusedError as refused:
         return _refuse(journal, refused.code, str(refused)), None
-    from profiler.runner.session import ContextLostError  # noqa: PLC0415 - it imports torch
+    from profiler.runner.phases import ContextLostError  # noqa: PLC0415 - it imports torch
 
     gc.freeze()  # libraries are no garbage
     try:

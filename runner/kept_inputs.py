@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Any
 
 import torch
 
 from profiler.runner.arrays import memory_address
-from profiler.runner.check import Tensors, WrongResultError
+from profiler.runner.check import Tensors, WrongResultError, as_tensors
+from profiler.runner.protocol import JobCell
+from profiler.runner.renewal import tensors_in
+from profiler.runner.timing import Launch
+
+NamedInputs = Callable[[Any], Mapping[str, torch.Tensor]]
 
 FREE_SHARE = 0.25
 """Share of the free memory of a GPU that copies may take: launches need the rest."""
@@ -101,6 +109,73 @@ class InputSums:
         """Look at the inputs of other sums, too."""
         self._contents |= others._contents
         self._sums |= others._sums
+
+
+class InputWatch:
+    """Sees whether the inputs of a problem are overwritten after its cells were checked.
+
+    Of a workload that names its inputs these. Else what no check of the problem wrote, where all
+    of its cells are checked: what a launch writes when it is checked is no input.
+    """
+
+    def __init__(self, named: NamedInputs | None, cells: Sequence[JobCell], inputs: Any) -> None:
+        """Before the checks; `named` gives the inputs that no launch may write, by name."""
+        self._named = named
+        self._are_checked = all(cell.check for cell in cells)
+        self._before = InputSums(self._unnamed_tensors(inputs), ())
+        self._unwritten: frozenset[str] = frozenset()
+        """Tensors that no check of this problem wrote, where nobody names the inputs."""
+        self._later = self._sums = InputSums({}, ())
+
+    def begin(self, inputs: Any, launches: Mapping[str, Launch]) -> None:
+        """Watch from here on, after the checks.
+
+        Also what was made of the inputs only when it was needed: by the checks. What warm launches
+        write of that, which come next, is a workspace and no input.
+        """
+        self._unwritten = self._before.names.difference(self._before.changed())
+        self.move(inputs, launches)
+        made = self._unnamed_tensors(inputs).items()
+        later = {name: tensor for name, tensor in made if name not in self._before.names}
+        self._later = InputSums(later, _outputs_of(launches))
+
+    def after_warm_ups(self) -> None:
+        """Leave out what warm launches wrote of what the checks made."""
+        self._unwritten |= self._later.keep_unchanged()
+        self._sums.add(self._later)
+        self._before = self._later = InputSums({}, ())
+
+    def changed(self) -> tuple[str, ...]:
+        """Names of the inputs that are no longer what they were."""
+        return self._sums.changed()
+
+    def forget(self) -> None:
+        """Let the memory of the inputs go."""
+        self._sums = InputSums({}, ())
+
+    def move(self, inputs: Any, launches: Mapping[str, Launch]) -> None:
+        """Watch these inputs, but for what a launch gives as its outputs."""
+        if self._named is not None:
+            watched = self._named(inputs) if inputs is not None else {}
+        else:
+            tensors = tensors_in(inputs) if self._unwritten else {}
+            watched = {name: t for name, t in tensors.items() if name in self._unwritten}
+        self._sums = InputSums(watched, _outputs_of(launches))
+
+    def _unnamed_tensors(self, inputs: Any) -> dict[str, torch.Tensor]:
+        """Tensors in inputs that nobody names; none where a cell is not checked."""
+        if self._named is not None or not self._are_checked:
+            return {}
+        with suppress(Exception):  # whatever objects of a workload do when they are looked into
+            return tensors_in(inputs)
+        return {}
+
+
+def _outputs_of(launches: Mapping[str, Launch]) -> Tensors:
+    """Tensors that launches say they write."""
+    declared = (getattr(launch, "outputs", None) for launch in launches.values())
+    outputs = [as_tensors(value, "`outputs`") for value in declared if value is not None]
+    return tuple(chain(*outputs))
 
 
 class _Lying:

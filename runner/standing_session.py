@@ -14,8 +14,9 @@ from typing import Any
 from profiler.runner import protocol
 from profiler.runner.check import Tensors
 from profiler.runner.orders import LEAVE, SEARCH, SearchOrder, follow_orders, search_order
+from profiler.runner.phases import PhaseFailedError
 from profiler.runner.protocol import JobCell, JobVisit
-from profiler.runner.session import PhaseFailedError, Session
+from profiler.runner.session import Session
 from profiler.runner.timing import Launch, make_stopwatch, restore
 from profiler.runner.visits.kinds import TimedVisits
 
@@ -56,7 +57,7 @@ class StandingSession(Session):
         for cell in cells:
             self._launches.pop(cell, None)
             self._cells.pop(cell, None)
-            self._failed.discard(cell)
+            self._phases.failed.discard(cell)
         if cells:
             self._device.release()
 
@@ -74,9 +75,8 @@ class StandingSession(Session):
 
     def _is_lost(self, cell: JobCell) -> bool:
         """Whether the variant of a cell failed, here or at another problem of the order."""
-        return any(
-            self._cells[id_].variant == cell.variant for id_ in self._failed if id_ in self._cells
-        )
+        failed = self._phases.failed & self._cells.keys()
+        return any(self._cells[id_].variant == cell.variant for id_ in failed)
 
     def _prepare_cells(self, problem: str, cells: Sequence[JobCell]) -> None:
         """Launches of new cells, checked and warm."""
@@ -111,8 +111,8 @@ class StandingSession(Session):
     def _timed(self, visit: JobVisit, launch: Launch, timer: TimedVisits) -> bool:
         with (
             suppress(PhaseFailedError),
-            self._phase(protocol.MEASURE, [self._cells[visit.cell]], visit) as findings,
+            self._phases.of(protocol.MEASURE, [self._cells[visit.cell]], visit) as findings,
         ):
             findings.update(timer.make(visit, launch))
             restore(launch)
-        return visit.cell not in self._failed
+        return visit.cell not in self._phases.failed

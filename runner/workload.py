@@ -13,12 +13,13 @@ from typing import Any
 import torch
 
 from profiler.runner import protocol
-from profiler.runner.check import Errors
+from profiler.runner.check import Errors, Tensors, as_tensors
 from profiler.runner.experiment import ExperimentError, experiment_of
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.import_path import OWN_NAME, add_folder, import_file
-from profiler.runner.protocol import Tolerance
+from profiler.runner.protocol import JobCell, Tolerance
 from profiler.runner.referee.workload import RefereedWorkload
+from profiler.runner.renewal import zeroed
 from profiler.runner.timing import Launch
 
 Parameters = dict[str, Any]
@@ -53,6 +54,61 @@ class Workload:
     """Whether the reference is a variant itself, in higher precision; None where none is."""
     named_inputs: Callable[[Any], Mapping[str, torch.Tensor]] | None = None
     """Inputs that no launch may write, by name; None where nobody knows which these are."""
+
+    # Functions get copies of the parameters: what they do to them is so for one call alone.
+
+    def inputs_of(self, cell: JobCell, device: torch.device, seed: int) -> Any:
+        """Inputs of the problem of a cell."""
+        inputs = self.make_inputs(dict(cell.problem_params), device, seed)
+        return zeroed(inputs) if cell.on_zeros else inputs
+
+    def other_inputs_of(self, cell: JobCell, inputs: Any, device: torch.device, seed: int) -> Any:
+        """Inputs of another seed, with all tensors that these have."""
+        if self.other_inputs is None:
+            return self.inputs_of(cell, device, seed)
+        others = self.other_inputs(dict(cell.problem_params), inputs, seed)
+        return zeroed(others) if cell.on_zeros else others
+
+    def launch_of(self, cell: JobCell, inputs: Any) -> Launch:
+        """Launch of a cell; raises TypeError where `prepare` gives nothing that can be called."""
+        launch = self.prepare(
+            dict(cell.variant_params),
+            dict(cell.problem_params),
+            inputs,
+            None if cell.library is None else Path(cell.library),
+        )
+        if not callable(launch):
+            raise TypeError(f"prepare must return a callable, not {type(launch)}")
+        return launch
+
+    def own_check_of(self, cell: JobCell, inputs: Any) -> Callable[[Any], Errors | None] | None:
+        """Function that checks a cell's result; None where it is compared with the reference."""
+        if self.own_check is None:
+            return None
+        return self.own_check(dict(cell.variant_params), dict(cell.problem_params), inputs)
+
+    def expected_of(
+        self, cell: JobCell, inputs: Any, reference: Tensors | None
+    ) -> tuple[Tensors, Mapping[str, Tolerance]]:
+        """Right result of a cell and its bounds: the problem's, or the variant's own."""
+        if reference is not None:
+            return reference, self.tolerances
+        if self.expected is None:
+            raise TypeError("the workload has neither a reference nor an expected result")
+        result, (absolute, relative) = self.expected(
+            dict(cell.variant_params), dict(cell.problem_params), inputs
+        )
+        tensors = as_tensors(result, "the expected result")
+        return tensors, {"default": Tolerance(float(absolute), float(relative))}
+
+    def amounts(self, problem: protocol.Params) -> dict[str, float | None]:
+        """FLOPs and bytes that are declared of a launch; None where none are."""
+        functions = {name: getattr(self, name) for name in protocol.AMOUNTS}
+        counts = {
+            name: None if amount is None else amount(dict(problem))
+            for name, amount in functions.items()
+        }
+        return {name: None if count is None else float(count) for name, count in counts.items()}
 
 
 def load_workload(

@@ -6,8 +6,9 @@ import pytest
 
 from profiler.runner.device import CpuDevice
 from profiler.runner.journal import Journal
+from profiler.runner.phases import ContextLostError
 from profiler.runner.seal import Seal
-from profiler.runner.session import ContextLostError, Session
+from profiler.runner.session import Session
 from profiler.runner.timing import process_clock
 from profiler.runner.visits.kinds import TimedVisits
 from profiler.runner.workload import load_workload

@@ -1,0 +1,190 @@
+"""Whether the results of cells are right: before they are measured, and once more afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+
+from profiler.kernels.references import Reference
+from profiler.runner import check, protocol
+from profiler.runner.check import Tensors
+from profiler.runner.device import Device
+from profiler.runner.kept_inputs import KeptInputs
+from profiler.runner.phases import PhaseFailedError, Phases, error_fields
+from profiler.runner.protocol import Job, JobCell
+from profiler.runner.renewal import Renewal, Sample, other_seed, require_right, require_same
+from profiler.runner.rounding import Rounding, rounding_in
+from profiler.runner.timing import Launch, restore
+from profiler.runner.workload import Workload
+
+
+class CellChecks:
+    """Checks of the cells of a session, one problem after the other."""
+
+    def __init__(self, job: Job, workload: Workload, device: Device, phases: Phases) -> None:
+        self._job, self._workload, self._device, self._phases = job, workload, device, phases
+        self._rounding: check.Allowed | None = None
+        """Absolute error that rounding explains in outputs of this problem."""
+
+    def begin_problem(self) -> None:
+        """Forget what is known of the problem before."""
+        self._rounding = None
+
+    def let_tensors_go(self) -> None:
+        """Keep of what rounding explains numbers alone: memory is needed."""
+        if isinstance(self._rounding, Rounding):
+            self._rounding = self._rounding.largest()
+
+    def copies(self, cells: Sequence[JobCell], inputs: Any) -> KeptInputs:
+        """Copies of the inputs that a check of these cells may find written."""
+        named = self._workload.named_inputs
+        watched = named is not None and any(cell.check for cell in cells)
+        return KeptInputs(named(inputs) if named is not None and watched else {})
+
+    def reference(self, cells: Sequence[JobCell], inputs: Any) -> Tensors | None:
+        """Right result of a problem; None where each of its cells tells, or none is checked.
+
+        Raises PhaseFailedError.
+        """
+        make_reference = self._workload.reference
+        own_check_of = self._workload.own_check_of
+        compared = [cell for cell in cells if cell.check and not own_check_of(cell, inputs)]
+        if make_reference is None or not compared:
+            return None
+        with self._phases.of(protocol.REFERENCE, cells) as findings:
+            kept = self.copies(cells, inputs)
+            reference = make_reference(dict(cells[0].problem_params), inputs)
+            if isinstance(reference, Reference):
+                self._rounding = rounding_in(reference)
+                if reference.doubt:
+                    findings[protocol.OWN_TYPES] = reference.doubt
+            expected = kept.apart(_as_expected(reference))
+            kept.restore()
+        return expected
+
+    def check_result(  # noqa: PLR0913 - of what, and against what
+        self,
+        cell: JobCell,
+        launch: Launch,
+        inputs: Any,
+        reference: Tensors | None,
+        kept: KeptInputs,
+        *,
+        first_launch: Callable[[Launch], Any],
+    ) -> None:
+        """Check the result of a launch; raises PhaseFailedError.
+
+        `first_launch` makes a launch that may stand for a warm-up.
+        """
+        with self._phases.of(protocol.CHECK, [cell]) as findings:
+            outputs = getattr(launch, "outputs", None)
+            kept.forget(check.as_tensors(outputs, "`outputs`") if outputs is not None else ())
+            is_ready = cell.library and outputs is not None and not hasattr(launch, "restore")
+            try:
+                result = check.poisoned_result(launch, first_launch if is_ready else None)
+                got = check.as_tensors(result, "the result of the launch")
+                self._device.settle()  # a launch may have used a stream of its own
+                errors = self._compare(cell, result, got, inputs, reference)
+            except Exception:
+                # What it wrote explains a wrong result, and must not be blamed on others. After an
+                # error of the device nothing can be asked: RuntimeError.
+                with suppress(RuntimeError):
+                    restore(launch)
+                    kept.refuse_written()
+                raise
+            restore(launch)
+            kept.refuse_written()
+            findings.update(error_fields(errors))
+            findings["result_bytes"] = float(sum(tensor.nbytes for tensor in got))
+            findings["result_dtypes"] = [str(t.dtype).removeprefix("torch.") for t in got]
+
+    def _compare(
+        self, cell: JobCell, result: Any, got: Tensors, inputs: Any, reference: Tensors | None
+    ) -> check.Errors | None:
+        """Errors of a right result, None where a check of its own gives none; else raises."""
+        own_check = self._workload.own_check_of(cell, inputs)
+        if own_check is not None:
+            return own_check(result)
+        expected, tolerances = self._workload.expected_of(cell, inputs, reference)
+        asked = self._workload.is_own_reference
+        return check.compare(
+            got,
+            expected,
+            *(cell.tolerances, self._job.tolerances, tolerances),
+            own_reference=asked is not None and asked(dict(cell.variant_params)),
+            rounding=self._rounding,
+        )
+
+    # ---- once more, on new inputs ----
+
+    def check_again(
+        self, cells: Sequence[JobCell], launches: Mapping[str, Launch], inputs: Any
+    ) -> None:
+        """Check those that were checked here again, on inputs that were overwritten in place.
+
+        The right result is made after all have launched, so that none can copy it.
+        """
+        checked = [cell for cell in cells if cell.check and cell.recheck]
+        if not checked:
+            return
+        with self._phases.passed_over(checked):
+            renewal = self._renewal(checked[0], inputs)
+            samples = self._relaunched(checked, launches, renewal)
+            rest = [cell for cell in checked if cell.id in samples]
+            reference = self._right_again(rest, renewal)
+            for cell in rest:
+                with self._phases.passed_over([cell]), suppress(PhaseFailedError):
+                    self._check_again(cell, samples[cell.id], renewal, reference)
+
+    def _renewal(self, cell: JobCell, inputs: Any) -> Renewal:
+        seed = other_seed(self._job.seed)
+        torch.manual_seed(seed)
+        device = self._device.torch_device
+        others = self._workload.other_inputs_of(cell, inputs, device, seed)
+        return Renewal(inputs, others, (self._job.seed, seed))
+
+    def _relaunched(
+        self, cells: Sequence[JobCell], launches: Mapping[str, Launch], renewal: Renewal
+    ) -> dict[str, tuple[Sample, ...]]:
+        """Results of the cells on the new inputs, by cell id."""
+        samples: dict[str, tuple[Sample, ...]] = {}
+        for cell in cells:
+            with (
+                suppress(PhaseFailedError),
+                self._phases.of(protocol.RELAUNCH, [cell]),
+                self._phases.passed_over([cell], memory_only=True),
+            ):
+                launch = launches[cell.id]
+                own_check = self._workload.own_check_of(cell, renewal.others)
+                if own_check is None:
+                    samples[cell.id] = renewal.sample(launch, self._device)
+                else:
+                    require_right(own_check, renewal.results(launch, self._device))
+        return samples
+
+    def _right_again(self, cells: Sequence[JobCell], renewal: Renewal) -> Tensors | None:
+        if self._workload.reference is None or not cells:
+            return None
+        with self._phases.settings.of(None):
+            result = self._workload.reference(dict(cells[0].problem_params), renewal.others)
+        return _as_expected(result)
+
+    def _check_again(
+        self,
+        cell: JobCell,
+        samples: tuple[Sample, ...],
+        renewal: Renewal,
+        reference: Tensors | None,
+    ) -> None:
+        expected, tolerances = self._workload.expected_of(cell, renewal.others, reference)
+        with self._phases.of(protocol.RECHECK, [cell]):
+            layers = (cell.tolerances, self._job.tolerances, tolerances)
+            require_same(samples, renewal.take(expected), *layers, rounding=self._rounding)
+
+
+def _as_expected(reference: Any) -> Tensors:
+    result = reference.result if isinstance(reference, Reference) else reference
+    return check.as_tensors(result, "the reference")
