@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from profiler.runner import protocol, ranges
+from profiler.runner import protocol
 from profiler.runner.cell_checks import CellChecks
 from profiler.runner.check import Tensors
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
@@ -27,6 +27,7 @@ from profiler.runner.phases import ContextLostError, PhaseFailedError, Phases, p
 from profiler.runner.protocol import Job, JobCell, JobVisit
 from profiler.runner.seal import Seal, refuse_replaced
 from profiler.runner.timing import Launch, restore
+from profiler.runner.visits import ranges
 from profiler.runner.visits.base import MakeVisit, Visits
 from profiler.runner.visits.bursts import LaunchInTurn
 from profiler.runner.visits.kinds import make_visits

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 
-from profiler.runner import protocol, ranges
+from profiler.runner import protocol
 from profiler.runner.cupti.range_profiler import CountersError, RangeProfiler, load_library
 from profiler.runner.device import Device
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.timing import Launch
+from profiler.runner.visits import ranges
 from profiler.runner.visits.base import MakeVisit, VisitAttempt, Visits
 
 MOST_TOGETHER = 32

@@ -14,11 +14,12 @@ from typing import Any
 
 import torch
 
-from profiler.runner import protocol, ranges
+from profiler.runner import protocol
 from profiler.runner.cupti.counted_visits import CountedVisits
 from profiler.runner.device import Device
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, on_cuda, restore
+from profiler.runner.visits import ranges
 from profiler.runner.visits.base import SingleVisits, Visits
 from profiler.runner.visits.stamps import StampedVisits
 from profiler.runner.visits.sustained import SustainedVisits

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from profiler.runner import ranges
 from profiler.runner.device import Device
 from profiler.runner.timing import Launch, on_cuda
+from profiler.runner.visits import ranges
 
 if TYPE_CHECKING:
     from profiler.runner.cupti.range_profiler import RangeProfiler

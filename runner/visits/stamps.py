@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from profiler.kernels.library import KernelLibrary
-from profiler.runner import protocol, ranges
+from profiler.runner import protocol
 from profiler.runner.device import Device
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.timing import Launch, restore
+from profiler.runner.visits import ranges
 from profiler.runner.visits.base import SingleVisits
 
 _PREFIX = "profiler_timeline"

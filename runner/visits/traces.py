@@ -14,11 +14,11 @@ from torch._C._profiler import _ExperimentalConfig
 from torch.autograd.profiler_util import FunctionEventAvg
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from profiler.runner import ranges
 from profiler.runner.device import Device
 from profiler.runner.import_path import no_garbage_collection
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.timing import Launch, on_cuda, restore
+from profiler.runner.visits import ranges
 from profiler.runner.visits.base import SingleVisits
 
 OPERATORS = 30

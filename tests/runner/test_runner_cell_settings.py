@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 import torch
 
-from profiler.runner.cell_settings import CellSettings
+from profiler.runner.phases import CellSettings
 
 
 def _known():

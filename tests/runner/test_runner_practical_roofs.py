@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from profiler.runner import ranges
 from profiler.runner.protocol import PRACTICAL_ROOFS, parse_range_name, roof_range_name
-from profiler.runner.visits import practical_roofs
+from profiler.runner.visits import practical_roofs, ranges
 from profiler.runner.visits.practical_roofs import LAUNCHES
 
 

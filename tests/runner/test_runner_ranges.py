@@ -2,7 +2,6 @@
 
 import pytest
 
-from profiler.runner import ranges
 from profiler.runner.protocol import (
     NVTX_DOMAIN,
     domain_of_range,
@@ -11,6 +10,7 @@ from profiler.runner.protocol import (
     range_name,
     roof_range_name,
 )
+from profiler.runner.visits import ranges
 
 
 def test_a_visit_is_one_range(steps):
