@@ -14,29 +14,21 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import AutoLocator, Locator, LogLocator, MaxNLocator, ScalarFormatter
 
-from profiler.render.figures import palette, svg
+from profiler.render.figures import styles, svg
 from profiler.render.figures.drawing import (
-    ASCENT,
-    BASELINE,
-    DESCENT,
     FEW_DECADES,
     FOOT_IN,
     HEAD_IN,
     LEGEND_SIZE,
     PANEL_COLUMNS,
     ROW_IN,
-    TEXT_SIZE,
     WIDTH_IN,
     Drawing,
     Element,
     Mark,
     Point,
     legend_columns,
-    line_style,
-    marker,
     panel_boxes,
-    symbol_style,
-    text_style,
     text_width_in,
     widest_in,
 )
@@ -51,8 +43,8 @@ TICK_GAP, _LABEL_GAP, _TITLE_GAP, _NAME_GAP = 7.0, 4.0, 6.0, 5.0
 """From the axes to labels of ticks, from these to the label of the axis, to a title, to names."""
 _LINE = 1.2
 """From a line of text to the next one, by its size."""
-_GRID = line_style(palette.GRID, 0.7)
-_SPINE = line_style(palette.GRID, 0.8, "stroke-linejoin: miter; stroke-linecap: square")
+_GRID = styles.line(styles.GRID, 0.7)
+_SPINE = styles.line(styles.GRID, 0.8, "stroke-linejoin: miter; stroke-linecap: square")
 _SMALL = 8.0
 _HANDLE, _HANDLE_GAP, _COLUMN_GAP = 2.0, 0.8, 1.4
 """Length of a legend's handle, gap to its text, gap to the next column, by the size of its text."""
@@ -195,7 +187,7 @@ class Axes:
     top: float
     right: float
     bottom: float
-    text_size: float = TEXT_SIZE
+    text_size: float = styles.TEXT_SIZE
     """Size of labels at ticks, and of the axes."""
     tick_gap: float = TICK_GAP
 
@@ -212,18 +204,20 @@ class Axes:
     ) -> None:
         """Upright grid lines with their labels below, and the label of the axis."""
         labels = self.drawing.group(class_=svg.LABELS)
-        style = text_style("middle", self.text_size)
-        baseline = self.bottom + self.tick_gap + ASCENT * self.text_size
+        style = styles.text("middle", self.text_size)
+        baseline = self.bottom + self.tick_gap + styles.ASCENT * self.text_size
         for value, name in zip(ticks.values, ticks.labels, strict=True):
             x = scale.at(value)
             if lines:
                 self.drawing.path([(x, self.bottom), (x, self.top)], _GRID, labels)
             if name:
                 self.drawing.text(name, (x, baseline), style, labels)
-        below = baseline + DESCENT * self.text_size + _LABEL_GAP + ASCENT * self.text_size
+        below = (
+            baseline + styles.DESCENT * self.text_size + _LABEL_GAP + styles.ASCENT * self.text_size
+        )
         if ticks.factor:
             self.drawing.text(
-                ticks.factor, (self.right, below), text_style("end", self.text_size), labels
+                ticks.factor, (self.right, below), styles.text("end", self.text_size), labels
             )
         if label:
             self.drawing.text(label, ((self.left + self.right) / 2, below), style, labels)
@@ -235,27 +229,27 @@ class Axes:
         for value, name in zip(ticks.values, ticks.labels, strict=True):
             y = scale.at(value)
             self.drawing.path([(self.left, y), (self.right, y)], _GRID, labels)
-            at = (edge, y + BASELINE * self.text_size)
-            self.drawing.text(name, at, text_style("end", self.text_size), labels)
+            at = (edge, y + styles.TEXT_DROP * self.text_size)
+            self.drawing.text(name, at, styles.text("end", self.text_size), labels)
         if ticks.factor:
             at = (self.left, self.top - _LABEL_GAP)
-            self.drawing.text(ticks.factor, at, text_style("start", self.text_size), labels)
+            self.drawing.text(ticks.factor, at, styles.text("start", self.text_size), labels)
         if label:
             x = (
                 edge
                 - widest_in(ticks.labels, self.text_size) * POINTS
                 - _LABEL_GAP
-                - DESCENT * self.text_size
+                - styles.DESCENT * self.text_size
             )
             at = (x, (self.top + self.bottom) / 2)
-            self.drawing.text(label, at, text_style("middle", self.text_size), labels, degrees=90)
+            self.drawing.text(label, at, styles.text("middle", self.text_size), labels, degrees=90)
 
     def slanted_labels(self, scale: Scale, names: Sequence[str], degrees: float) -> None:
         """A label below each whole number from 0 on, which ends there and is turned upwards."""
         labels = self.drawing.group(class_=svg.LABELS)
-        turn, ascent = math.radians(degrees), ASCENT * self.text_size
+        turn, ascent = math.radians(degrees), styles.ASCENT * self.text_size
         below = self.bottom + self.tick_gap + ascent * math.cos(turn)
-        style = text_style("end", self.text_size)
+        style = styles.text("end", self.text_size)
         for place, name in enumerate(names):
             at = (scale.at(place) + ascent * math.sin(turn), below)
             self.drawing.text(name, at, style, labels, degrees=degrees)
@@ -278,8 +272,8 @@ class Axes:
         """A title above, at the left, of one line or more."""
         lines = text.split("\n")
         for above, line in zip(reversed(range(len(lines))), lines, strict=True):
-            at = (self.left, self.top - _TITLE_GAP - above * _LINE * TEXT_SIZE)
-            self.drawing.text(line, at, text_style("start"))
+            at = (self.left, self.top - _TITLE_GAP - above * _LINE * styles.TEXT_SIZE)
+            self.drawing.text(line, at, styles.text("start"))
 
 
 @dataclass(frozen=True)
@@ -307,13 +301,13 @@ class RowAxes:
             self.beside(row, name)
 
     def beside(
-        self, row: float, text: str, *, gap: float = _NAME_GAP, size: float = TEXT_SIZE
+        self, row: float, text: str, *, gap: float = _NAME_GAP, size: float = styles.TEXT_SIZE
     ) -> None:
         """A text left of the axes; right of them where `gap` is below 0."""
         if text:
             x = self.axes.left - gap if gap > 0 else self.axes.right - gap
-            at = (x, self.y(row) + BASELINE * size)
-            self.drawing.text(text, at, text_style("end" if gap > 0 else "start", size))
+            at = (x, self.y(row) + styles.TEXT_DROP * size)
+            self.drawing.text(text, at, styles.text("end" if gap > 0 else "start", size))
 
     def span(self, across: Scale, row: int, low: float, high: float, style: str) -> None:
         """A line from one value to another in a row; none where one is missing."""
@@ -324,15 +318,15 @@ class RowAxes:
     def dot(self, outline: str, across: Scale, row: float, mark: Mark) -> None:
         """A symbol at the value of a mark in a row."""
         at = (across.at(mark.value), self.y(row))
-        dot = self.drawing.symbol(outline, at, symbol_style(mark.colour))
+        dot = self.drawing.symbol(outline, at, styles.symbol(mark.colour))
         if mark.variant >= 0:
             dot.set("id", mark.id)
 
     def text(self, x: float, row: float, text: str, *, quiet: bool = False) -> None:
         """A text beside a mark; `x` in points."""
-        colour = palette.MUTED if quiet else palette.INK
-        style = text_style("start", _SMALL, colour, italic=quiet)
-        self.drawing.text(text, (x, self.y(row) + BASELINE * _SMALL), style)
+        colour = styles.MUTED if quiet else styles.INK
+        style = styles.text("start", _SMALL, colour, italic=quiet)
+        self.drawing.text(text, (x, self.y(row) + styles.TEXT_DROP * _SMALL), style)
 
 
 def row_axes(names: Sequence[str], row_height: float = ROW_IN, head: float = HEAD_IN) -> RowAxes:
@@ -388,12 +382,12 @@ class Handle:
         if self.symbol is not None:
             outline, colour = self.symbol
             middle = ((start[0] + end[0]) / 2, start[1])
-            drawing.symbol(outline, middle, symbol_style(colour), group)
+            drawing.symbol(outline, middle, styles.symbol(colour), group)
 
 
 def symbol_handle(text: str, colour: str, kind: str = "o") -> Handle:
-    """Entry of a legend with a marker of a kind that `drawing.marker` knows."""
-    return Handle(text, symbol=(marker(kind, _LEGEND_SYMBOL), colour))
+    """Entry of a legend with a marker of a kind that `styles.marker` knows."""
+    return Handle(text, symbol=(styles.marker(kind, _LEGEND_SYMBOL), colour))
 
 
 def legend(drawing: Drawing, entries: Sequence[Handle]) -> None:
@@ -406,10 +400,10 @@ def legend(drawing: Drawing, entries: Sequence[Handle]) -> None:
         texts = x + (_HANDLE + _HANDLE_GAP) * size
         for row, index in enumerate(column):
             entry = entries[index]
-            baseline = (_LEGEND_EDGE + ASCENT + row * (_LEGEND_ROW + _LEGEND_GAP)) * size
+            baseline = (_LEGEND_EDGE + styles.ASCENT + row * (_LEGEND_ROW + _LEGEND_GAP)) * size
             middle = baseline - 0.35 * size
             entry.draw(drawing, (x, middle), (x + _HANDLE * size, middle), group)
-            drawing.text(entry.text, (texts, baseline), text_style("start", size), group)
+            drawing.text(entry.text, (texts, baseline), styles.text("start", size), group)
         widest = max(text_width_in(entries[index].text, size) for index in column)
         x = texts + widest * POINTS + _COLUMN_GAP * size
 

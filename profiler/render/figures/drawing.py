@@ -21,20 +21,12 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ft2font import FT2Font
 from matplotlib.textpath import TextToPath, text_to_path
 
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
 Element = ElementTree.Element
 Point = tuple[float, float]
-
-BASELINE = 0.38
-"""From the middle of a line of text down to its baseline, by its size."""
-ASCENT, DESCENT = 0.76, 0.236
-"""How far letters reach above and below their baseline, by their size."""
-TEXT_SIZE = 9.0
-_CIRCLE = 0.5523
-"""Where the handles of a Bézier curve lie that is a quarter of a circle, by its radius."""
 
 
 MARK = "mark"
@@ -68,7 +60,7 @@ class Mark(NamedTuple):
     @property
     def colour(self) -> str:
         """Colour of its role."""
-        return palette.colour_of(self.role)
+        return styles.colour_of(self.role)
 
     def divided_by(self, divisor: float) -> Mark:
         """The same in another unit."""
@@ -86,7 +78,7 @@ class Drawing:
 
     def __init__(self, width: float, height: float) -> None:
         self.width, self.height = width, height
-        self.root = Element("svg", viewBox=f"0 0 {number(width)} {number(height)}")
+        self.root = Element("svg", viewBox=f"0 0 {styles.number(width)} {styles.number(height)}")
         self._symbols: dict[str, str] = {}
         """Id of each symbol by its path."""
 
@@ -98,7 +90,7 @@ class Drawing:
     def path(self, points: Sequence[Point], style: str, parent: Element | None = None) -> Element:
         """A line through points."""
         return ElementTree.SubElement(
-            self._inside(parent), "path", {"d": path_of(points), "style": style}
+            self._inside(parent), "path", {"d": styles.path_of(points), "style": style}
         )
 
     def rectangle(self, corner: Point, opposite: Point, style: str) -> Element:
@@ -109,7 +101,7 @@ class Drawing:
 
     def area(self, corners: Sequence[Point], style: str) -> Element:
         """A filled area between corners."""
-        outline = {"d": path_of(corners) + "z", "style": style}
+        outline = {"d": styles.path_of(corners) + "z", "style": style}
         return ElementTree.SubElement(self.root, "path", outline)
 
     def symbol(self, outline: str, at: Point, style: str, parent: Element | None = None) -> Element:
@@ -121,7 +113,7 @@ class Drawing:
             ElementTree.SubElement(
                 definitions, "path", {"d": outline, "id": self._symbols[outline]}
             )
-        x, y = map(number, at)
+        x, y = map(styles.number, at)
         attributes = {"x": x, "y": y, "href": f"#{self._symbols[outline]}", "style": style}
         return ElementTree.SubElement(parent, "use", attributes)
 
@@ -133,7 +125,7 @@ class Drawing:
         style: Callable[[str], str] | None = None,
     ) -> None:
         """A symbol at the point of each mark, in its colour and with its id."""
-        style = style or symbol_style
+        style = style or styles.symbol
         for at, mark in zip(points, marks, strict=True):
             self.symbol(outline, at, style(mark.colour)).set("id", mark.id)
 
@@ -147,90 +139,16 @@ class Drawing:
         degrees: float = 0.0,
     ) -> Element:
         """A text at the start, middle or end (by its style) of its baseline, turned upwards."""
-        x, y = map(number, at)
+        x, y = map(styles.number, at)
         attributes = {"x": x, "y": y, "style": style}
         if degrees:
-            attributes["transform"] = f"rotate({number(-degrees)} {x} {y})"
+            attributes["transform"] = f"rotate({styles.number(-degrees)} {x} {y})"
         element = ElementTree.SubElement(self._inside(parent), "text", attributes)
         element.text = text
         return element
 
     def _inside(self, parent: Element | None) -> Element:
         return self.root if parent is None else parent
-
-
-def path_of(points: Sequence[Point]) -> str:
-    """Description of a path through points."""
-    return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
-
-
-def number(value: float) -> str:
-    """A coordinate to a hundredth of a point, which no screen can show."""
-    return f"{round(float(value), 2) + 0.0:g}"
-
-
-def line_style(colour: str, width: float, rest: str = "stroke-linecap: square") -> str:
-    """Style of a line."""
-    stroke = f"fill: none; stroke: {colour}; stroke-width: {width:g}"
-    return f"{stroke}; {rest}" if rest else stroke
-
-
-def dashed(colour: str, width: float, dash: float = 4.0, gap: float = 2.0) -> str:
-    """Style of a dashed line; dash and gap by its width."""
-    return (
-        f"fill: none; stroke-dasharray: {number(dash * width)},{number(gap * width)}; "
-        f"stroke-dashoffset: 0; stroke: {colour}; stroke-width: {width:g}"
-    )
-
-
-def fill_style(colour: str, opacity: float = 1.0) -> str:
-    """Style of an area."""
-    fill = f"fill: {colour}"
-    return fill if opacity == 1.0 else f"{fill}; fill-opacity: {opacity:g}"
-
-
-def symbol_style(colour: str, opacity: float = 1.0) -> str:
-    """Style of a symbol, with its edge."""
-    style = f"fill: {colour}; stroke: {colour}"
-    return style if opacity == 1.0 else f"{style}; opacity: {opacity:g}"
-
-
-def text_style(
-    anchor: str,
-    size: float = TEXT_SIZE,
-    colour: str = palette.INK,
-    *,
-    italic: bool = False,
-    bold: bool = False,
-) -> str:
-    """Style of a text; `anchor`: `start`, `middle` or `end`."""
-    look = f"{'font-style: italic; ' * italic}{'font-weight: 700; ' * bold}"
-    return f"{look}font-size: {size:g}px; text-anchor: {anchor}; fill: {colour}"
-
-
-def circle(radius: float) -> str:
-    """Outline of a circle around a point."""
-    handle = _CIRCLE * radius
-    r, h = number(radius), number(handle)
-    return (
-        f"M0 {r}C{h} {r} {r} {h} {r} 0C{r} -{h} {h} -{r} 0 -{r}"
-        f"C-{h} -{r} -{r} -{h} -{r} 0C-{r} {h} -{h} {r} 0 {r}z"
-    )
-
-
-def marker(kind: str, size: float) -> str:
-    """Outline of a marker of matplotlib's kinds `o s ^ v > D`, around a point."""
-    half, diagonal = size / 2, size / 2 * 2**0.5
-    if kind == "o":
-        return circle(half)
-    corners: dict[str, Sequence[Point]] = {
-        "s": [(-half, half), (half, half), (half, -half), (-half, -half)],
-        "^": [(0, -half), (-half, half), (half, half)],
-        "v": [(0, half), (half, -half), (-half, -half)],
-        ">": [(half, 0), (-half, -half), (-half, half)],
-        "D": [(0, diagonal), (diagonal, 0), (0, -diagonal), (-diagonal, 0)],
-    }
-    return path_of(corners[kind]) + "z"
 
 
 # ---- sizes and widths of texts -------------------------------------------------------------------

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 from matplotlib.ticker import LogLocator
 
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
@@ -31,12 +31,8 @@ from profiler.render.figures.drawing import (
     Axis,
     Drawing,
     Mark,
-    circle,
-    dashed,
     fitted,
-    line_style,
     spans_decades,
-    text_style,
     text_width_in,
     widest_in,
 )
@@ -52,10 +48,10 @@ _MOST_TICKS = 8
 """Numbers that a small panel has room for."""
 _ABOVE = 5.0
 """From a mark up to its text, in points."""
-_MEAN_DOT, _TREAD_DOT, _PANEL_DOT = circle(3.32), circle(2.92), circle(2.35)
-_MEAN = line_style(palette.INK, 1.8)
-_PROBLEM = line_style(palette.OTHER, 0.9)
-_REFERENCE = dashed(palette.BASELINE, 1.4)
+_MEAN_DOT, _TREAD_DOT, _PANEL_DOT = styles.circle(3.32), styles.circle(2.92), styles.circle(2.35)
+_MEAN = styles.line(styles.INK, 1.8)
+_PROBLEM = styles.line(styles.OTHER, 0.9)
+_REFERENCE = styles.dashed(styles.BASELINE, 1.4)
 
 
 def ratio_lines(
@@ -80,7 +76,7 @@ def ratio_lines(
         if math.isfinite(mark.value):
             top = max([mark.value, *filter(math.isfinite, of_version)])
             _write_above(axes, across.at(place), scales[1].at(top), numbers.ratio(mark.value))
-    dot = (circle(2.5), palette.INK)
+    dot = (styles.circle(2.5), styles.INK)
     legend(
         axes.drawing,
         [
@@ -103,11 +99,11 @@ def ladder(marks: Sequence[Mark], label: str) -> Drawing:
     points = [(across.at(place), upwards.at(mark.value)) for place, mark in enumerate(marks)]
     edges = [across.at(edge - 0.5) for edge in range(len(marks) + 1)]
     treads = [(x, y) for place, (_, y) in enumerate(points) for x in edges[place : place + 2]]
-    axes.drawing.path(treads, line_style(palette.INK, 1.6, "stroke-linejoin: miter"))
+    axes.drawing.path(treads, styles.line(styles.INK, 1.6, "stroke-linejoin: miter"))
     for place, mark in enumerate(marks):
         span = places([place] * 2, [mark.low, mark.high], (across, upwards))
         if len(span) == 2:
-            axes.drawing.path(span, line_style(mark.colour, 2.4, "stroke-opacity: 0.5"))
+            axes.drawing.path(span, styles.line(mark.colour, 2.4, "stroke-opacity: 0.5"))
     axes.drawing.dots(_TREAD_DOT, points, marks)
     axes.spines()
     for place, mark in enumerate(marks):
@@ -152,7 +148,7 @@ def _draw_panel(axes: Axes, across: Scale, axis: Axis, marks: Sequence[Mark]) ->
         upwards = axes.upwards((0.0, max(values) * 1.12 or 1.0))
         axes.grid_upwards(upwards, linear_ticks(upwards))
     points = points_of(scaled, (across, upwards))
-    axes.drawing.path(points, line_style(palette.INK, 1.2))
+    axes.drawing.path(points, styles.line(styles.INK, 1.2))
     axes.drawing.dots(_PANEL_DOT, points, scaled)
     axes.spines()
     axes.title(fitted(title, (axes.right - axes.left) / POINTS))
@@ -181,4 +177,4 @@ def _version_axes(names: Iterable[str]) -> tuple[Axes, Scale]:
 
 def _write_above(axes: Axes, x: float, y: float, text: str) -> None:
     if text:
-        axes.drawing.text(text, (x, y - _ABOVE), text_style("middle", 8.0))
+        axes.drawing.text(text, (x, y - _ABOVE), styles.text("middle", 8.0))

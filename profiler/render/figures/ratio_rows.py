@@ -8,24 +8,15 @@ from functools import partial
 
 from matplotlib.ticker import MaxNLocator
 
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures.axes import POINTS, Axes, Handle, RowAxes, Scale, legend, times_ticks
 from profiler.render.figures.drawing import (
-    ASCENT,
-    DESCENT,
-    TEXT_SIZE,
     WIDTH_IN,
     Drawing,
     Mark,
     Point,
-    circle,
-    dashed,
-    fill_style,
     fitted,
-    line_style,
     mark_id,
-    marker,
-    text_style,
     text_width_in,
     widest_in,
 )
@@ -37,7 +28,7 @@ _TALLEST_IN, _ROW_IN = 4.1, 0.3
 _GAP_IN = 0.12
 _BESIDE = 6.0
 """From the axes to the texts beside them, in points."""
-_DOT, _NAMED_DOT = circle(1.8), circle(3.16)
+_DOT, _NAMED_DOT = styles.circle(1.8), styles.circle(3.16)
 _TIMER = 5.83
 _ROUND = (1, 1.5, 2, 3, 4, 5, 7)
 _FEW_OCTAVES = 3.0
@@ -64,21 +55,21 @@ def strip(
     write_beside(axes, rows)
     for mark in references:
         ends = [(across.at(mark.value), axes.y(mark.place + half)) for half in (-0.42, 0.42)]
-        line = axes.drawing.path(ends, line_style(mark.colour, 2.2, ""))
+        line = axes.drawing.path(ends, styles.line(mark.colour, 2.2, ""))
         line.set("id", mark_id(mark.variant))
     axes.axes.spines()
     others = [mark for mark in dots if mark.role == "other"]
-    faint = partial(fill_style, opacity=0.6)
+    faint = partial(styles.fill, opacity=0.6)
     axes.drawing.dots(_DOT, _points(axes, across, others), others, faint)
     named = [mark for mark in dots if mark.role != "other"]
-    axes.drawing.dots(_NAMED_DOT, _points(axes, across, named), named, fill_style)
+    axes.drawing.dots(_NAMED_DOT, _points(axes, across, named), named, styles.fill)
     legend(axes.drawing, entries)
     return axes.drawing
 
 
 def reference_handle(text: str, colour: str) -> Handle:
     """Entry of the legend of a strip for a reference, which is a line through the rows."""
-    return Handle(text, line_style(colour, 2.2))
+    return Handle(text, styles.line(colour, 2.2))
 
 
 def _points(axes: RowAxes, across: Scale, marks: Iterable[Mark]) -> list[Point]:
@@ -99,10 +90,10 @@ def timer_ratios(
     ratios = [mark.value for marks in timers.values() for mark in marks]
     across = _ratio_axis(axes, [1.0, *ratios], label)
     write_beside(axes, rows)
-    axes.axes.upright(across.at(1.0), line_style(palette.INK, 1.2))
+    axes.axes.upright(across.at(1.0), styles.line(styles.INK, 1.2))
     axes.axes.spines()
     for kind, marks in timers.items():
-        axes.drawing.dots(marker(kind, _TIMER), _points(axes, across, marks), marks)
+        axes.drawing.dots(styles.marker(kind, _TIMER), _points(axes, across, marks), marks)
     legend(axes.drawing, entries)
     return axes.drawing
 
@@ -128,7 +119,7 @@ def write_beside(axes: RowAxes, rows: Sequence[RowText]) -> None:
         axes.beside(place, left, gap=_BESIDE)
         axes.beside(place, right, gap=-_BESIDE)
         if place:
-            axes.axes.level(axes.y(place - 0.5), line_style(palette.GRID, 0.7, ""))
+            axes.axes.level(axes.y(place - 0.5), styles.line(styles.GRID, 0.7, ""))
 
 
 def _ratio_axis(axes: RowAxes, ratios: Sequence[float], label: str) -> Scale:
@@ -172,7 +163,7 @@ _SMALL = 8.0
 _PANEL_GAP_IN = 0.1
 _TICK_GAP, _TEXT_GAP = 5.5, 4.0
 """From the axes to labels of ticks, and to the texts at the right, in points."""
-_INTERVAL_DOT = circle(2.24)
+_INTERVAL_DOT = styles.circle(2.24)
 _MOST_NAME = 0.42
 """Share of a panel that names may take."""
 
@@ -224,10 +215,13 @@ def interval_panels(
         _draw(RowAxes(axes, most, 0.5), rows, ends if not same_rows else _ends(rows), names)
     for number, panel in enumerate(panels):
         line, column = divmod(number, columns)
-        at = (column * width + 0.02) * POINTS, (line * pitch + 0.06) * POINTS + ASCENT * TEXT_SIZE
-        drawing.text(fitted(panel, width - _PANEL_GAP_IN), at, text_style("start", bold=True))
-    below = (drawing.width / 2, drawing.height - 0.02 * POINTS - DESCENT * TEXT_SIZE)
-    drawing.text(label, below, text_style("middle"))
+        at = (
+            (column * width + 0.02) * POINTS,
+            (line * pitch + 0.06) * POINTS + styles.ASCENT * styles.TEXT_SIZE,
+        )
+        drawing.text(fitted(panel, width - _PANEL_GAP_IN), at, styles.text("start", bold=True))
+    below = (drawing.width / 2, drawing.height - 0.02 * POINTS - styles.DESCENT * styles.TEXT_SIZE)
+    drawing.text(label, below, styles.text("middle"))
     return drawing
 
 
@@ -253,9 +247,9 @@ def _draw(
     most = max(1, round((axes.axes.right - axes.axes.left) / POINTS / widest))
     ticks = ratio_ticks(low / room, high * room, most)
     axes.axes.grid_across(across, times_ticks(ticks))
-    axes.axes.upright(across.at(1.0), dashed(palette.MUTED, 1.0))
+    axes.axes.upright(across.at(1.0), styles.dashed(styles.MUTED, 1.0))
     for row, mark in enumerate(marks):
-        style = line_style(mark.colour, 2.2, "stroke-opacity: 0.6")
+        style = styles.line(mark.colour, 2.2, "stroke-opacity: 0.6")
         axes.span(across, row, mark.low, mark.high, style)
         if math.isfinite(mark.value):
             axes.dot(_INTERVAL_DOT, across, row, mark)

@@ -10,24 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures.axes import POINTS, Axes, Scale, decade_ticks, places, points_of
-from profiler.render.figures.drawing import (
-    ASCENT,
-    BASELINE,
-    DESCENT,
-    ROOM,
-    Drawing,
-    Mark,
-    Point,
-    dashed,
-    fill_style,
-    line_style,
-    mark_id,
-    marker,
-    text_style,
-)
-from profiler.render.figures.palette import colour_of
+from profiler.render.figures.drawing import ROOM, Drawing, Mark, Point, mark_id
 from profiler.render.words.names import shorten
 
 _WIDTH_IN, _HEIGHT_IN = 10.0, 4.6
@@ -151,10 +136,10 @@ class _Roofline:
             lowest, most = (
                 self._line(rate, highest, memory=row["memory"]) for rate in self._inside(row)
             )
-            self.axes.drawing.area([*lowest, *reversed(most)], fill_style(palette.GRID, 0.6))
+            self.axes.drawing.area([*lowest, *reversed(most)], styles.fill(styles.GRID, 0.6))
         lines = (
-            (row["ceiling"], line_style(palette.INK, 1.4)),
-            (row["practical"], dashed(palette.INK, 1.0, *_PRACTICAL)),
+            (row["ceiling"], styles.line(styles.INK, 1.4)),
+            (row["practical"], styles.dashed(styles.INK, 1.0, *_PRACTICAL)),
         )
         for rate, style in lines:
             if math.isfinite(rate):
@@ -199,13 +184,13 @@ class _Roofline:
         """Write the label of a roof."""
         turn = math.radians(label.degrees)
         x = label.at[0] - (_GAP if label.anchor == "end" else 0.0)
-        drop = DESCENT * _LABEL_SIZE
+        drop = styles.DESCENT * _LABEL_SIZE
         x, y = (
-            (x, label.at[1] + _GAP + ASCENT * _LABEL_SIZE)
+            (x, label.at[1] + _GAP + styles.ASCENT * _LABEL_SIZE)
             if label.below
             else (x - drop * math.sin(turn), label.at[1] - _GAP - drop * math.cos(turn))
         )
-        style = text_style(label.anchor, _LABEL_SIZE)
+        style = styles.text(label.anchor, _LABEL_SIZE)
         self.axes.drawing.text(label.text, (x, y), style, degrees=label.degrees)
 
     def draw_dots(self, dots: pd.DataFrame) -> None:
@@ -215,7 +200,7 @@ class _Roofline:
             if len(of_variant) > 1:
                 ends = (of_variant["intensity"].min(), of_variant["intensity"].max())
                 rate = of_variant["rate"].iloc[0]
-                drawing.path(places(ends, (rate, rate), scales), line_style(palette.MUTED, 0.8))
+                drawing.path(places(ends, (rate, rate), scales), styles.line(styles.MUTED, 0.8))
         for level, of_level in dots.groupby("level", sort=False):
             drawn = of_level.iloc[
                 np.argsort((of_level["role"] != "other").to_numpy(), kind="stable")
@@ -225,12 +210,14 @@ class _Roofline:
                 Mark("", rate, role=role, variant=number, place=intensity)
                 for intensity, rate, role, number in columns
             ]
-            drawing.dots(marker(_MARKERS[str(level)], _DOT), points_of(marks, scales), marks)
+            drawing.dots(styles.marker(_MARKERS[str(level)], _DOT), points_of(marks, scales), marks)
         own = dots[dots["own"] <= self.upwards.high]
         points = places(own["intensity"], own["own"], scales)
         for (x, y), role, mark in zip(points, own["role"], own["mark"], strict=True):
             tick = [(x - _TICK_POINTS / 2, y), (x + _TICK_POINTS / 2, y)]
-            drawing.path(tick, line_style(colour_of(role), 1.6, "")).set("id", mark_id(mark))
+            drawing.path(tick, styles.line(styles.colour_of(role), 1.6, "")).set(
+                "id", mark_id(mark)
+            )
 
     def name_dots(self, table: pd.DataFrame) -> None:
         """Name dots right of them, below each other where they would overlap: roofs are above."""
@@ -244,5 +231,5 @@ class _Roofline:
                 if not beside and abs(y - other_y) < _LABEL_POINTS:
                     y = other_y + _LABEL_POINTS
             placed.append((x, end, y))
-            at = (x + _BESIDE, y + BASELINE * _LABEL_SIZE)
-            self.axes.drawing.text(name, at, text_style("start", _LABEL_SIZE))
+            at = (x + _BESIDE, y + styles.TEXT_DROP * _LABEL_SIZE)
+            self.axes.drawing.text(name, at, styles.text("start", _LABEL_SIZE))

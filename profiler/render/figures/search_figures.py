@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
@@ -20,27 +20,15 @@ from profiler.render.figures.axes import (
     times_ticks,
     whole_numbers,
 )
-from profiler.render.figures.drawing import (
-    ASCENT,
-    DESCENT,
-    WIDTH_IN,
-    Drawing,
-    Mark,
-    circle,
-    fill_style,
-    line_style,
-    spans_decades,
-    symbol_style,
-    text_style,
-)
+from profiler.render.figures.drawing import WIDTH_IN, Drawing, Mark, spans_decades
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
 _COURSE_IN, _LINES_IN = 3.2, 3.4
 _LEFT_IN, _RIGHT_IN, _FOOT_IN, _HEAD_IN = 0.9, 0.2, 0.55, 0.3
-_DOT = circle(1.87)
+_DOT = styles.circle(1.87)
 _SMALL = 8.0
-_MIDDLE = (ASCENT - DESCENT) / 2
+_MIDDLE = (styles.ASCENT - styles.DESCENT) / 2
 """From the middle of letters down to their baseline, by their size."""
 _SPREAD = 0.5
 """Share of the room of a value in which the lines through it lie beside each other."""
@@ -64,14 +52,14 @@ def course(evaluated: Sequence[Mark], best: Sequence[Mark], label: str) -> Drawi
     axes.grid_upwards(upwards, times_ticks(ticks.values), label)
     scales = (across, upwards)
     for at in points_of(evaluated, scales):
-        axes.drawing.symbol(_DOT, at, symbol_style(palette.OTHER))
+        axes.drawing.symbol(_DOT, at, styles.symbol(styles.OTHER))
     lowest, value, highest = (
         # Corners of steps: each value holds until the next one.
         places(np.repeat(number, 2)[1:], np.repeat(edge, 2)[:-1], scales)
         for edge in zip(*((mark.low, mark.value, mark.high) for mark in best), strict=True)
     )
-    axes.drawing.area([*lowest, *reversed(highest)], fill_style(palette.BEST, 0.25))
-    axes.drawing.path(value, line_style(palette.BEST, 1.8))
+    axes.drawing.area([*lowest, *reversed(highest)], styles.fill(styles.BEST, 0.25))
+    axes.drawing.path(value, styles.line(styles.BEST, 1.8))
     axes.spines()
     return axes.drawing
 
@@ -100,10 +88,10 @@ def parallel_lines(
         ]
     )
     for rows, colour, width in (
-        (heights[:-quick], palette.OTHER, 0.7),
-        (heights[-quick:], palette.BEST, 1.4),
+        (heights[:-quick], styles.OTHER, 0.7),
+        (heights[-quick:], styles.BEST, 1.4),
     ):
-        style = line_style(colour, width, "stroke-opacity: 0.8")
+        style = styles.line(colour, width, "stroke-opacity: 0.8")
         for row in rows:
             axes.drawing.path(places(range(len(row)), row, scales), style)
     for place, (name, values) in enumerate(axes_values):
@@ -153,10 +141,10 @@ def _axis(
 ) -> None:
     """An upright axis at a place under its name; texts by height, left of it or right."""
     (place, name), (across, upwards) = head, scales
-    axes.drawing.path(places((place, place), (0.0, 1.0), scales), line_style(palette.GRID, 1.0))
-    above = upwards.at(1.04) - DESCENT * _SMALL
-    axes.drawing.text(name, (across.at(place), above), text_style("middle", _SMALL))
-    style = text_style("end" if beside < 0 else "start", _SMALL)
+    axes.drawing.path(places((place, place), (0.0, 1.0), scales), styles.line(styles.GRID, 1.0))
+    above = upwards.at(1.04) - styles.DESCENT * _SMALL
+    axes.drawing.text(name, (across.at(place), above), styles.text("middle", _SMALL))
+    style = styles.text("end" if beside < 0 else "start", _SMALL)
     for height, text in levels.items():
         at = (across.at(place + beside), upwards.at(height) + _MIDDLE * _SMALL)
         axes.drawing.text(text, at, style)

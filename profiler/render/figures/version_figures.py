@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
@@ -35,16 +35,9 @@ from profiler.render.figures.drawing import (
     Drawing,
     Element,
     Mark,
-    circle,
-    dashed,
-    fill_style,
-    line_style,
-    marker,
     spans_decades,
-    symbol_style,
     widest_in,
 )
-from profiler.render.figures.palette import COLOURS, MARKERS
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
@@ -56,7 +49,7 @@ _NARROWEST = 1.02
 """Least end of an axis of effects: noise shall look like noise."""
 _BAR = 0.68
 _PAIR_BAR = 0.36
-_DOT = circle(2.55)
+_DOT = styles.circle(2.55)
 _MARKER, _LEGEND_MARKER, _OTHERS_MARKER = 4.5, 6.0, 1.5
 
 
@@ -85,7 +78,7 @@ def bars(marks: Sequence[Mark], axis: Axis, limit: float = math.inf) -> Drawing:
     for row, mark in enumerate(cut):
         if mark.high - mark.low > _VISIBLE * largest:
             ends = [(across.at(edge / divisor), rows.y(row)) for edge in (mark.low, mark.high)]
-            rows.drawing.path(ends, line_style(palette.INK, 1.2, ""))
+            rows.drawing.path(ends, styles.line(styles.INK, 1.2, ""))
     rows.axes.spines()
     rows.names(names)
     for row, (mark, uncut) in enumerate(zip(cut, marks, strict=True)):
@@ -111,11 +104,11 @@ def _bar(
     height, colour = look
     corner = (across.at(0.0), rows.y(row - height / 2))
     opposite = (across.at(length), rows.y(row + height / 2))
-    return rows.drawing.rectangle(corner, opposite, fill_style(colour))
+    return rows.drawing.rectangle(corner, opposite, styles.fill(colour))
 
 
 def dots(
-    marks: Sequence[Mark], label: str, line: str = palette.BASELINE, *, effects: bool = False
+    marks: Sequence[Mark], label: str, line: str = styles.BASELINE, *, effects: bool = False
 ) -> Drawing:
     """Ratios with their intervals.
 
@@ -134,10 +127,10 @@ def dots(
     is_wide = largest > _WIDE * smallest
     ticks = decade_ticks(across) if is_wide else linear_ticks(across, at_most(8))
     rows.axes.grid_across(across, times_ticks(ticks.values), label)
-    at_one = line_style(palette.INK, 1.2) if effects else dashed(line, 1.4)
+    at_one = styles.line(styles.INK, 1.2) if effects else styles.dashed(line, 1.4)
     rows.axes.upright(across.at(1.0), at_one)
     for row, mark in enumerate(marks):
-        style = line_style(mark.colour, 2.4, "stroke-opacity: 0.6")
+        style = styles.line(mark.colour, 2.4, "stroke-opacity: 0.6")
         rows.span(across, row, mark.low, mark.high, style)
     rows.axes.spines()
     rows.names(names)
@@ -168,12 +161,12 @@ def pairs(
         for row, pair in enumerate(rows_of_pairs):
             length = float(pair[side])
             shown = _greatest([length])
-            _bar(rows, across, row + offset, shown, (_PAIR_BAR, COLOURS[role]))
+            _bar(rows, across, row + offset, shown, (_PAIR_BAR, styles.COLOURS[role]))
             rows.text(across.at(shown + end * 0.008), row + offset, numbers.show(length, axis.unit))
     rows.axes.spines()
     rows.names(titles)
     handles = [
-        Handle(shorten(name), line_style(COLOURS[role], 6.0, ""))
+        Handle(shorten(name), styles.line(styles.COLOURS[role], 6.0, ""))
         for role, name in zip(roles, names, strict=True)
     ]
     legend(rows.drawing, handles)
@@ -249,14 +242,14 @@ def _curves(axes: Axes, series: Sequence[Sequence[Mark]], scales: tuple[Scale, S
     for curve in sorted(series, key=lambda curve: order.get(curve[0].role, 1)):
         first, points = curve[0], points_of(curve, scales)
         if first.role == "other":
-            axes.drawing.path(points, line_style(palette.OTHER, 0.9, "")).set("id", first.id)
+            axes.drawing.path(points, styles.line(styles.OTHER, 0.9, "")).set("id", first.id)
             continue
         group = axes.drawing.group(id=first.id)
-        style = dashed if first.role == "baseline" else line_style
+        style = styles.dashed if first.role == "baseline" else styles.line
         axes.drawing.path(points, style(first.colour, 1.8), group)
-        outline = marker(MARKERS[first.role], _MARKER)
+        outline = styles.marker(styles.MARKERS[first.role], _MARKER)
         for at in points:
-            axes.drawing.symbol(outline, at, symbol_style(first.colour), group)
+            axes.drawing.symbol(outline, at, styles.symbol(first.colour), group)
 
 
 def apart(ticks: Sequence[float], most: int, *, logarithmic: bool) -> list[float]:
@@ -277,12 +270,15 @@ def _line_legend(drawing: Drawing, roles: Mapping[str, str]) -> None:
     """Legend of series by their names and roles; all others together."""
     named = {role: name for name, role in roles.items() if role != "other"}
     handles = []
-    for role in (role for role in COLOURS if role in named):
-        colour = COLOURS[role]
-        style = dashed(colour, 1.5) if role == "baseline" else line_style(colour, 1.5)
-        outline = marker(MARKERS[role], _LEGEND_MARKER)
+    for role in (role for role in styles.COLOURS if role in named):
+        colour = styles.COLOURS[role]
+        style = styles.dashed(colour, 1.5) if role == "baseline" else styles.line(colour, 1.5)
+        outline = styles.marker(styles.MARKERS[role], _LEGEND_MARKER)
         handles.append(Handle(shorten(named[role]), style, (outline, colour)))
     if others := sum(role == "other" for role in roles.values()):
-        style, dot = line_style(palette.OTHER, 0.9), (marker("o", _OTHERS_MARKER), palette.OTHER)
+        style, dot = (
+            styles.line(styles.OTHER, 0.9),
+            (styles.marker("o", _OTHERS_MARKER), styles.OTHER),
+        )
         handles.append(Handle(f"{others} others", style, dot))
     legend(drawing, handles)

@@ -14,7 +14,7 @@ from profiler.findings.kinds.grids import DURATION, Grid, GridPairs
 from profiler.metrics.queries import label
 from profiler.model import Variant
 from profiler.planning.problem_names import is_number
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.axes import (
     POINTS,
@@ -27,17 +27,7 @@ from profiler.render.figures.axes import (
     symbol_handle,
 )
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart, mark_of
-from profiler.render.figures.drawing import (
-    ROOM,
-    Axis,
-    Drawing,
-    Mark,
-    dashed,
-    line_style,
-    marker,
-    symbol_style,
-)
-from profiler.render.figures.palette import MARKERS
+from profiler.render.figures.drawing import ROOM, Axis, Drawing, Mark
 from profiler.render.tables.grids import short_ratio_datum
 from profiler.render.tables.rows import Column, Row, SmallTable, text_column
 from profiler.render.words.names import shorten
@@ -152,7 +142,7 @@ def slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:
 
 _WIDTH_IN, _HEIGHT_IN = 8.0, 4.2
 _SYMBOL = 4.47
-_DIAGONAL = dashed(palette.MUTED, 1.0, 4.0, 3.0)
+_DIAGONAL = styles.dashed(styles.MUTED, 1.0, 4.0, 3.0)
 
 
 def saved_figure(marks: Sequence[Mark], baseline: str) -> Drawing:
@@ -171,16 +161,18 @@ def saved_figure(marks: Sequence[Mark], baseline: str) -> Drawing:
     axes.grid_upwards(upwards, decade_ticks(upwards), f"time of {shorten(baseline, 20)} / variant")
     ends = (max(across.low, upwards.low), min(across.high, upwards.high))
     drawing.path(places(ends, ends, (across, upwards)), _DIAGONAL)
-    axes.level(upwards.at(1.0), line_style(palette.BASELINE, 1.0))
-    axes.upright(across.at(1.0), line_style(palette.BASELINE, 1.0))
+    axes.level(upwards.at(1.0), styles.line(styles.BASELINE, 1.0))
+    axes.upright(across.at(1.0), styles.line(styles.BASELINE, 1.0))
     axes.spines()
     handles = []
     # A variant's marks follow each other.
     for _, group in groupby(marks, lambda mark: mark.variant):
         of_variant = list(group)
         first, points = of_variant[0], points_of(of_variant, (across, upwards))
-        kind = MARKERS.get(first.role, "o")
-        drawing.dots(marker(kind, _SYMBOL), points, of_variant, partial(symbol_style, opacity=0.75))
+        kind = styles.MARKERS.get(first.role, "o")
+        drawing.dots(
+            styles.marker(kind, _SYMBOL), points, of_variant, partial(styles.symbol, opacity=0.75)
+        )
         handles.append(symbol_handle(shorten(first.name), first.colour, kind))
     legend(drawing, [*handles, Handle("time falls as bytes do", _DIAGONAL)])
     return drawing

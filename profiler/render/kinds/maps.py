@@ -12,22 +12,15 @@ from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import NO_DATA, PairVerdict
 from profiler.model import Cell, Problem, Verdict
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures.axes import POINTS, Axes, RowAxes, Ticks
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import (
-    ASCENT,
-    BASELINE,
-    TEXT_SIZE,
     WIDTH_IN,
     Drawing,
     Point,
-    fill_style,
     fitted,
-    line_style,
     mark_id,
-    symbol_style,
-    text_style,
     text_width_in,
     widest_in,
 )
@@ -284,12 +277,15 @@ def heat_maps(
                 tick_gap=_TICK_GAP,
             )
             _draw(axes, heat, turned=turned, left_in=left)
-            at = (place * width + 0.02) * POINTS, (top + 0.05) * POINTS + ASCENT * TEXT_SIZE
+            at = (
+                (place * width + 0.02) * POINTS,
+                (top + 0.05) * POINTS + styles.ASCENT * styles.TEXT_SIZE,
+            )
             titles.append((fitted(heat.title, width - _GAP_IN), at))
         top += _TITLE_IN + max(len(heat.rows) for heat in row) * cell_in + foot
     _legend(drawing, classes, ends)
     for title, at in titles:
-        drawing.text(title, at, text_style("start", bold=True))
+        drawing.text(title, at, styles.text("start", bold=True))
     return drawing
 
 
@@ -334,29 +330,29 @@ def _draw(axes: Axes, heat: HeatMap, *, turned: bool, left_in: float) -> None:
     for cell in heat.cells:
         size = _CELL if text_width_in(cell.text, _CELL) <= wide else _CELL - 1.5
         text = cell.text if text_width_in(cell.text, size) <= wide else "\N{MULTIPLICATION X}"
-        at = (across.at(cell.column), rows.y(cell.row) + BASELINE * size)
-        colour = palette.MUTED if cell.step is None else palette.HEAT_INK[cell.step]
-        axes.drawing.text(text, at, text_style("middle", size, colour))
+        at = (across.at(cell.column), rows.y(cell.row) + styles.TEXT_DROP * size)
+        colour = styles.MUTED if cell.step is None else styles.HEAT_INK[cell.step]
+        axes.drawing.text(text, at, styles.text("middle", size, colour))
 
 
 def _box_style(step: int | None) -> str:
     """Style of a cell: its class of colour, with an edge as the gap to its neighbours is thin."""
     if step is None:
-        return line_style(palette.GRID, 0.5, "")
-    return f"{symbol_style(palette.HEAT[step])}; stroke-width: 0.5"
+        return styles.line(styles.GRID, 0.5, "")
+    return f"{styles.symbol(styles.HEAT[step])}; stroke-width: 0.5"
 
 
 def _legend(drawing: Drawing, classes: Sequence[tuple[int, str]], ends: str) -> None:
     """Classes of colour in a row along the top, with what they stand for."""
     first, last = "less time", f"more time{ends}"
-    baseline = 0.13 * POINTS + BASELINE * _SMALL
-    drawing.text(first, (0.02 * POINTS, baseline), text_style("start", _SMALL))
+    baseline = 0.13 * POINTS + styles.TEXT_DROP * _SMALL
+    drawing.text(first, (0.02 * POINTS, baseline), styles.text("start", _SMALL))
     x = 0.02 + text_width_in(first, _SMALL) + 0.1
     width = max(widest_in([text for _, text in classes], _SMALL) + 0.12, 0.46)
     for step, text in classes:
         corner, opposite = (x * POINTS, 0.025 * POINTS), ((x + width) * POINTS, 0.235 * POINTS)
-        drawing.rectangle(corner, opposite, fill_style(palette.HEAT[step]))
+        drawing.rectangle(corner, opposite, styles.fill(styles.HEAT[step]))
         at = ((x + width / 2) * POINTS, baseline)
-        drawing.text(text, at, text_style("middle", _SMALL, palette.HEAT_INK[step]))
+        drawing.text(text, at, styles.text("middle", _SMALL, styles.HEAT_INK[step]))
         x += width
-    drawing.text(last, ((x + 0.1) * POINTS, baseline), text_style("start", _SMALL))
+    drawing.text(last, ((x + 0.1) * POINTS, baseline), styles.text("start", _SMALL))

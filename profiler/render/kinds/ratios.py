@@ -13,11 +13,10 @@ from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.model import Cell, Problem
 from profiler.planning.problem_names import varying
-from profiler.render.figures import palette, ratio_rows
+from profiler.render.figures import ratio_rows, styles
 from profiler.render.figures.axes import Handle, symbol_handle
 from profiler.render.figures.charts import Chart, make_chart, mark_of
 from profiler.render.figures.drawing import Mark
-from profiler.render.figures.palette import colour_of
 from profiler.render.figures.ratio_rows import RowText, reference_handle
 from profiler.render.kinds.maps import problems_chart
 from profiler.render.tables.heats import heat_ratio, heat_verdict
@@ -231,7 +230,7 @@ def _entries(dots: Sequence[Mark], references: Sequence[Mark]) -> tuple[Handle, 
     others = len({mark.variant for mark in dots if mark.role == "other"})
     return (
         *(symbol_handle(*entry) for entry in named(dots)),
-        *([symbol_handle(f"{others} others", palette.OTHER)] if others else []),
+        *([symbol_handle(f"{others} others", styles.OTHER)] if others else []),
         *(reference_handle(*entry) for entry in named(references)),
     )
 
@@ -277,7 +276,7 @@ def timers_chart(programs: Programs, timers: TimerComparison) -> Chart:
         marks,
         texts,
         [
-            symbol_handle(timers.title(timer), colour_of(role), kind)
+            symbol_handle(timers.title(timer), styles.colour_of(role), kind)
             for timer, (role, kind) in looks.items()
         ],
         f"time by each timer \u00f7 time by {reference}",

@@ -18,7 +18,7 @@ from profiler.findings.timelines.cells import CellTimelineFindings
 from profiler.model import Cell, SessionKind
 from profiler.planning.page_kinds import TIMELINES
 from profiler.render.console.terminal import TextTable
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures.axes import (
     Handle,
     at_most,
@@ -28,7 +28,7 @@ from profiler.render.figures.axes import (
     symbol_handle,
 )
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.figures.drawing import Drawing, fill_style
+from profiler.render.figures.drawing import Drawing
 from profiler.render.figures.ratio_rows import RowText, strip_axes, write_beside
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.timeline.picture import bars_within, joined_bars
@@ -134,7 +134,7 @@ def units_chart(findings: Findings) -> Chart | None:
     if len(cells) > MOST_CELLS:
         reading += f" {len(cells) - MOST_CELLS} more stand below."
     entries = [symbol_handle(name, phase_colour(place), "s") for place, name in enumerate(names)]
-    entries.append(symbol_handle("other", palette.OTHER, "s"))
+    entries.append(symbol_handle("other", styles.OTHER, "s"))
     figure = units(rows, entries[: len(PHASE_COLOURS) + 1])
     return make_chart("first", f"One {what} of each variant", reading, figure)
 
@@ -214,7 +214,7 @@ def units(rows: Sequence[UnitRow], entries: Sequence[Handle]) -> Drawing:
             for start, end, phase in zip(*columns, strict=True):
                 corner = (across.at(start), axes.y(place + top))
                 opposite = (across.at(end), axes.y(place + bottom))
-                axes.drawing.rectangle(corner, opposite, fill_style(phase_colour(int(phase))))
+                axes.drawing.rectangle(corner, opposite, styles.fill(phase_colour(int(phase))))
     axes.axes.spines()
     legend(axes.drawing, entries)
     return axes.drawing

@@ -13,7 +13,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
 from profiler.findings.programs import Programs
 from profiler.render.console.terminal import TextTable
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
@@ -28,16 +28,7 @@ from profiler.render.figures.axes import (
     whole_numbers,
 )
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
-from profiler.render.figures.drawing import (
-    Drawing,
-    Mark,
-    circle,
-    dashed,
-    fill_style,
-    fitted,
-    line_style,
-    text_style,
-)
+from profiler.render.figures.drawing import Drawing, Mark, fitted
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable, text_column
 from profiler.render.words import answer, numbers
@@ -216,8 +207,8 @@ def _percent(value: float) -> Datum:
 _PANELS_IN = 3.4
 """Height of all rows of panels together, as a first screen has room for."""
 _SHADE = 0.12
-_DOT = circle(1.75)
-_IDEAL = dashed(palette.MUTED, 1.5)
+_DOT = styles.circle(1.75)
+_IDEAL = styles.dashed(styles.MUTED, 1.5)
 
 
 def stairs(table: pd.DataFrame) -> Drawing:
@@ -257,10 +248,10 @@ def efficiencies(table: pd.DataFrame, x: str, x_label: str, good: float) -> Draw
         enough = float(ordered["enough"].iloc[0])
         if math.isfinite(enough):
             corner = (scales[0].at(enough), axes.top)
-            drawing.rectangle(corner, (axes.right, axes.bottom), fill_style(palette.BEST, _SHADE))
+            drawing.rectangle(corner, (axes.right, axes.bottom), styles.fill(styles.BEST, _SHADE))
             at = (corner[0] + 4, axes.bottom - 6)
-            drawing.text(f"from {enough:.4g}", at, text_style("start"))
-        axes.level(scales[1].at(100 * good), dashed(palette.MUTED, 1.4))
+            drawing.text(f"from {enough:.4g}", at, styles.text("start"))
+        axes.level(scales[1].at(100 * good), styles.dashed(styles.MUTED, 1.4))
         _draw_grids(axes, ordered, places(ordered[x], 100 * ordered["efficiency"], scales))
         axes.spines()
     _draw_legend(drawing, "ideal time \u00f7 measured time", f"{100 * good:.0f}\u202f%")
@@ -282,16 +273,16 @@ def _dressed(
 def _draw_grids(axes: Axes, rows: pd.DataFrame, points: list[tuple[float, float]]) -> None:
     looks = rows[["role", "mark"]].itertuples(index=False)
     marks = [Mark("", math.nan, role=role, variant=number) for role, number in looks]
-    axes.drawing.path(points, line_style(marks[0].colour, 1.2))
+    axes.drawing.path(points, styles.line(marks[0].colour, 1.2))
     axes.drawing.dots(_DOT, points, marks)
 
 
 def _draw_legend(drawing: Drawing, measured: str, ideal: str) -> None:
-    symbol = (circle(2.0), palette.INK)
+    symbol = (styles.circle(2.0), styles.INK)
     legend(
         drawing,
         [
-            Handle(measured, line_style(palette.INK, 1.5), symbol),
+            Handle(measured, styles.line(styles.INK, 1.5), symbol),
             Handle(ideal, _IDEAL),
         ],
     )

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from profiler.comparison.changes import CellChange
 from profiler.comparison.compare import RunComparison
 from profiler.model import Verdict
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures.axes import (
     Axes,
     Handle,
@@ -25,15 +25,7 @@ from profiler.render.figures.axes import (
     points_of,
     symbol_handle,
 )
-from profiler.render.figures.drawing import (
-    PANEL_COLUMNS,
-    Drawing,
-    Mark,
-    circle,
-    line_style,
-    marker,
-    symbol_style,
-)
+from profiler.render.figures.drawing import PANEL_COLUMNS, Drawing, Mark
 from profiler.render.html import moment
 from profiler.render.runs.rows import MACHINE_WORDS, Names, field_word, verdict_datum
 from profiler.render.tables.rows import PAGE_ONLY, Column, Datum, Row, SmallTable, text_column
@@ -195,10 +187,12 @@ def history_figure(
         _draw_panel(axes, across, marks, unit)
         axes.title("\n".join(shorten(line, _TITLE) for line in title.split("\n")))
     handles = [
-        symbol_handle("step is slower", palette.BASELINE, _SHAPES["baseline"]),
-        symbol_handle("step is faster", palette.BEST, _SHAPES["best"]),
+        symbol_handle("step is slower", styles.BASELINE, _SHAPES["baseline"]),
+        symbol_handle("step is faster", styles.BEST, _SHAPES["best"]),
     ]
-    none = Handle("no such verdict", line_style(palette.MUTED, 1.5), (circle(2.0), palette.MUTED))
+    none = Handle(
+        "no such verdict", styles.line(styles.MUTED, 1.5), (styles.circle(2.0), styles.MUTED)
+    )
     legend(drawing, [*handles, none])
     return drawing
 
@@ -222,16 +216,16 @@ def _draw_panel(axes: Axes, across: Scale, marks: Sequence[Mark], of: str | None
     scales = (across, upwards)
     points = points_of(scaled, scales)
     group = axes.drawing.group(id=marks[0].id)
-    axes.drawing.path(points, line_style(palette.MUTED, 1.3), group)
+    axes.drawing.path(points, styles.line(styles.MUTED, 1.3), group)
     for at in points:
-        axes.drawing.symbol(circle(1.75), at, symbol_style(palette.MUTED), group)
+        axes.drawing.symbol(styles.circle(1.75), at, styles.symbol(styles.MUTED), group)
     for mark in scaled:
         span = places([mark.place] * 2, [mark.low, mark.high], scales)
         if len(span) == 2:
-            axes.drawing.path(span, line_style(palette.MUTED, 1.6, "stroke-opacity: 0.6"))
+            axes.drawing.path(span, styles.line(styles.MUTED, 1.6, "stroke-opacity: 0.6"))
     for mark in scaled:
         if mark.role in _SHAPES:
             at = (across.at(mark.place), upwards.at(mark.value))
-            outline = marker(_SHAPES[mark.role], _TRIANGLE)
-            axes.drawing.symbol(outline, at, symbol_style(mark.colour))
+            outline = styles.marker(_SHAPES[mark.role], _TRIANGLE)
+            axes.drawing.symbol(outline, at, styles.symbol(mark.colour))
     axes.spines()

@@ -19,7 +19,7 @@ from profiler.comparison.steps import CodeGroup, RunStep
 from profiler.model import Verdict
 from profiler.render.console.tables import SmallTextTable, answer_lines
 from profiler.render.console.terminal import Paragraph, plain
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import Mark
@@ -143,7 +143,7 @@ def _changed(step: RunStep, names: Names) -> Chart | None:
         reading = f"Orange: slower, blue: faster, grey: neither. {reading}"
     if len(measured) > MOST_DOTS:
         reading += f" {len(measured) - MOST_DOTS} more in the table."
-    figure = figures.dots(marks, f"{quantity}, {ratio_words(step)}", palette.MUTED)
+    figure = figures.dots(marks, f"{quantity}, {ratio_words(step)}", styles.MUTED)
     return make_chart("first", "Cells that changed most", reading, figure)
 
 

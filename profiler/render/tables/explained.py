@@ -15,7 +15,7 @@ from profiler.findings.why.counters import CounterOfBoth
 from profiler.findings.why.find import find_why
 from profiler.findings.why.hot_lines import HotLine
 from profiler.findings.why.pairs import Account, PairWhy
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
@@ -28,14 +28,7 @@ from profiler.render.figures.axes import (
     places,
 )
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.figures.drawing import (
-    WIDTH_IN,
-    Drawing,
-    Point,
-    fill_style,
-    line_style,
-    text_style,
-)
+from profiler.render.figures.drawing import WIDTH_IN, Drawing, Point
 from profiler.render.tables.listings import packed_listings
 from profiler.render.tables.rows import Datum, Row, raw_or_none
 from profiler.render.words import numbers
@@ -332,12 +325,12 @@ def inside_figure(
     clock.grid_across(across, ticks, "µs since the launch began")
     clock.grid_upwards(clock_upwards, linear_ticks(clock_upwards, at_most(4)), "SM clock, GHz")
     handles = []
-    colours = (palette.INK, *palette.SERIES)
+    colours = (styles.INK, *styles.SERIES)
     shown = {"SMs with a warp": busy_pct, **lines}
     for (name, values), colour in zip(shown.items(), colours, strict=False):
         _draw(shares, _points(times_us, values, (across, upwards)), colour)
-        handles.append(Handle(name, line_style(colour, 1.8)))
-    _draw(clock, _points(times_us, clocks_ghz, (across, clock_upwards)), palette.INK)
+        handles.append(Handle(name, styles.line(colour, 1.8)))
+    _draw(clock, _points(times_us, clocks_ghz, (across, clock_upwards)), styles.INK)
     for axes in (shares, clock):
         axes.spines()
     legend(drawing, handles)
@@ -358,10 +351,10 @@ def _shade_ends(
     for name, begin, end in (("ramp", 0.0, ramp), ("tail", end_of_launch - tail, end_of_launch)):
         left, right = across.at(begin), across.at(end)
         corners = (left, axes.top), (right, axes.bottom)
-        axes.drawing.rectangle(*corners, fill_style(palette.BASELINE, _ENDS))
+        axes.drawing.rectangle(*corners, styles.fill(styles.BASELINE, _ENDS))
         if words and end - begin >= _LABELLED * end_of_launch:
             at = ((left + right) / 2, axes.top + 12)
-            axes.drawing.text(name, at, text_style("middle", colour=palette.MUTED))
+            axes.drawing.text(name, at, styles.text("middle", colour=styles.MUTED))
 
 
 def _points(times: Floats, values: Floats, scales: tuple[Scale, Scale]) -> list[list[Point]]:
@@ -375,4 +368,4 @@ def _points(times: Floats, values: Floats, scales: tuple[Scale, Scale]) -> list[
 
 def _draw(axes: Axes, parts: Sequence[list[Point]], colour: str) -> None:
     for points in parts:
-        axes.drawing.path(points, line_style(colour, 1.3, "stroke-linejoin: round"))
+        axes.drawing.path(points, styles.line(colour, 1.3, "stroke-linejoin: round"))

@@ -11,7 +11,7 @@ import pandas as pd
 
 from profiler.findings.findings import Findings
 from profiler.model import SessionStep, Span
-from profiler.render.figures import palette
+from profiler.render.figures import styles
 from profiler.render.figures.axes import (
     POINTS,
     TICK_GAP,
@@ -24,22 +24,12 @@ from profiler.render.figures.axes import (
     places,
 )
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.figures.drawing import (
-    ASCENT,
-    BASELINE,
-    TEXT_SIZE,
-    WIDTH_IN,
-    Drawing,
-    Point,
-    fill_style,
-    symbol_style,
-    text_style,
-)
+from profiler.render.figures.drawing import WIDTH_IN, Drawing, Point
 from profiler.render.timeline.picture import GPU, PictureRow
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
-PHASE_COLOURS = (palette.BEST, palette.BASELINE, *palette.SERIES)
+PHASE_COLOURS = (styles.BEST, styles.BASELINE, *styles.SERIES)
 """Colours of the first phases in their order; all others are grey."""
 PHASE_NAMES = ("best", "baseline", "series-1", "series-2", "series-3", "series-4")
 """Names of these colours among the page's variables."""
@@ -105,15 +95,15 @@ def _draw_shares(axes: Axes, shares: Shares, panels: Sequence[TimelinePanel]) ->
     title, span, values = shares
     across, upwards = axes.across(span), axes.upwards((0.0, 1.0))
     _time_axis(axes, across, span, 0)
-    at = (axes.left - TICK_GAP, axes.top + BASELINE * TEXT_SIZE)
-    axes.drawing.text("100\u202f%", at, text_style("end"))
+    at = (axes.left - TICK_GAP, axes.top + styles.TEXT_DROP * styles.TEXT_SIZE)
+    axes.drawing.text("100\u202f%", at, styles.text("end"))
     edges = np.linspace(*span, len(values) + 1)
     stairs = places(np.repeat(edges, 2)[1:-1], np.repeat(values, 2), (across, upwards))
     ends = [(axes.right, axes.bottom), (axes.left, axes.bottom)]
-    axes.drawing.area([*stairs, *ends], fill_style(palette.OTHER))
+    axes.drawing.area([*stairs, *ends], styles.fill(styles.OTHER))
     for panel in panels[-1:]:  # the last is that of the device, and so are the shares
         start, end = map(across.at, panel.window)
-        tint = fill_style(palette.BEST, _TINT)
+        tint = styles.fill(styles.BEST, _TINT)
         axes.drawing.rectangle((start, axes.top), (end, axes.bottom), tint)
     axes.spines()
     _unit_and_title(axes, span, title)
@@ -141,18 +131,18 @@ def _draw_bars(rows: RowAxes, across: Scale, panel: TimelinePanel) -> None:
         written = bool(name) and room >= _FEWEST_LETTERS
         corner = (across.at(start), rows.y(row - _BAR))
         opposite = (across.at(end), rows.y(row + _BAR))
-        style = symbol_style(phase_colour(phase), _TINT if written else 1.0)
+        style = styles.symbol(phase_colour(phase), _TINT if written else 1.0)
         rows.drawing.rectangle(corner, opposite, f"{style}; stroke-width: 0.5")
         if written:
-            at = ((corner[0] + opposite[0]) / 2, rows.y(row) + BASELINE * _BAR_TEXT)
+            at = ((corner[0] + opposite[0]) / 2, rows.y(row) + styles.TEXT_DROP * _BAR_TEXT)
             texts.append((_fitting(str(name), room), at))
     for text, at in texts:
-        rows.drawing.text(text, at, text_style("middle", _BAR_TEXT))
+        rows.drawing.text(text, at, styles.text("middle", _BAR_TEXT))
 
 
 def phase_colour(phase: int) -> str:
     """Colour of a phase by its number; those without one are grey."""
-    return PHASE_COLOURS[phase] if 0 <= phase < len(PHASE_COLOURS) else palette.OTHER
+    return PHASE_COLOURS[phase] if 0 <= phase < len(PHASE_COLOURS) else styles.OTHER
 
 
 def phase_name(phase: int) -> str:
@@ -166,11 +156,11 @@ def _fitting(name: str, room: int) -> str:
 
 def _unit_and_title(axes: Axes, window: tuple[int, int], title: str) -> None:
     _, unit = numbers.scale(max(window[1] - window[0], 1), "ns")
-    at = (axes.left - 5, axes.bottom + 3 + ASCENT * TEXT_SIZE)
-    axes.drawing.text(unit, at, text_style("end", colour=palette.MUTED))
+    at = (axes.left - 5, axes.bottom + 3 + styles.ASCENT * styles.TEXT_SIZE)
+    axes.drawing.text(unit, at, styles.text("end", colour=styles.MUTED))
     if title:
         at = (axes.left, axes.top - 4)
-        axes.drawing.text(title, at, text_style("start", 8.5, palette.MUTED))
+        axes.drawing.text(title, at, styles.text("start", 8.5, styles.MUTED))
 
 
 def _time_axis(axes: Axes, across: Scale, window: tuple[int, int], origin: int) -> None:
