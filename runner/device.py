@@ -104,31 +104,31 @@ class CpuDevice(Device):
         """Nothing is kept: all of the host's memory is alike."""
 
 
-class CacheFlush:
-    """Empties the L2 cache by reading an array larger than it, on the current stream.
+def l2_flush() -> Callable[[], None]:
+    """Function that empties the L2 cache by reading an array larger than it, on the current stream.
 
-    Before that it resets persisting lines to normal (kernels of inductor load with `evict_last`):
+    It returns before the cache is empty, and raises RuntimeError where the driver refuses. Before
+    that it resets persisting lines to normal (kernels of inductor load with `evict_last`):
     else they outlive the reading of any array. It does not write one: what is written stays in L2,
     and the kernel behind it has to write it back first. On an H100 a kernel behind it took 0.975 to
     0.997 times as long as behind ncu's own flush, which empties the caches of instructions, too,
     and read and wrote as many bytes; behind a `memset` up to 1.15 times as long, and about 9 MB of
     persisting lines were left (`benchmarks/speed/flushes.py`).
     """
+    gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
+    elements = _L2_SIZES * gpu.L2_cache_size // torch.float32.itemsize
+    array = torch.zeros(elements, dtype=torch.float32, device="cuda")
+    result = torch.zeros((), dtype=torch.float32, device="cuda")
+    driver = ctypes.CDLL("libcuda.so.1") if gpu.major >= _PERSISTING else None
 
-    def __init__(self) -> None:
-        gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
-        elements = _L2_SIZES * gpu.L2_cache_size // torch.float32.itemsize
-        self._array = torch.zeros(elements, dtype=torch.float32, device="cuda")
-        self._result = torch.zeros((), dtype=torch.float32, device="cuda")
-        self._driver = ctypes.CDLL("libcuda.so.1") if gpu.major >= _PERSISTING else None
-
-    def __call__(self) -> None:
-        """Empty the cache; returns before it is. RuntimeError where the driver refuses."""
-        if self._driver is not None:
-            error = self._driver.cuCtxResetPersistingL2Cache()
+    def flush() -> None:
+        if driver is not None:
+            error = driver.cuCtxResetPersistingL2Cache()
             if error:
                 raise RuntimeError(f"cuCtxResetPersistingL2Cache gave the error {error}")
-        _sum(self._array, dim=0, out=self._result)
+        _sum(array, dim=0, out=result)
+
+    return flush
 
 
 class CudaDevice(Device):
@@ -141,7 +141,7 @@ class CudaDevice(Device):
         self.name = torch.cuda.get_device_name()
         self._canary = torch.zeros(1, device=self.torch_device)
         self._runtime = _loaded_runtime()
-        self._flush: CacheFlush | None = None
+        self._flush: Callable[[], None] | None = None
         self._kept: torch.Tensor | None = None
         """Moves what is allocated after it."""
 
@@ -160,10 +160,10 @@ class CudaDevice(Device):
             self._canary.zero_()
         self.wait()
 
-    def cache_flush(self) -> CacheFlush:
+    def cache_flush(self) -> Callable[[], None]:
         """Flush of L2, one for all that empty it: it takes memory."""
         if self._flush is None:
-            self._flush = CacheFlush()
+            self._flush = l2_flush()
         return self._flush
 
     def move_memory(self, key: str) -> None:

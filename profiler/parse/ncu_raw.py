@@ -49,8 +49,6 @@ _BATCH_ROWS = 64
 """Rows whose cells are texts at one time: of 300 columns, what a cache of a processor holds. Enough
 to find numbers that can be read one way only, where the first row has none."""
 _SEPARATOR = b'","'
-_STYLE_ROWS = 64
-"""Enough to find numbers that can be read one way only, where the first row has none."""
 
 
 def read_raw(header: Header, scanner: Scanner, launches: Launches) -> None:

@@ -25,8 +25,6 @@ _LINE_SUMS = "-"
 """Address of a source line, whose counters are the sums of its instructions."""
 _KERNEL, _FUNCTION = "Kernel Name", "Function Name"
 _FILES = ("File Path", "File Name")
-_TITLES = frozenset({_KERNEL, _FUNCTION, *_FILES})
-"""First cells of lines that name the kernel or the file of what follows."""
 _SEPARATOR = '","'
 """Between two cells; all are quoted."""
 _QUOTES = _SEPARATOR.count('"')

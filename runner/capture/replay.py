@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from profiler.kernels.references import wide_type
 from profiler.runner.arrays import extent
 from profiler.runner.capture.distributions import draw, is_skewed, uniform
 from profiler.runner.capture.experiment_file import REGISTERED_BY
@@ -340,20 +341,14 @@ class _Made:
 def _widened(value: Any) -> Any:
     """Copies of arguments with every real and complex type in its widest."""
     if isinstance(value, torch.Tensor):
-        return value.to(_wide(value.dtype), copy=True)
+        return value.to(wide_type(value.dtype), copy=True)
     if isinstance(value, torch.dtype):
-        return _wide(value)
+        return wide_type(value)
     if isinstance(value, list):
         return [_widened(item) for item in value]
     if isinstance(value, Mapping):
         return {name: _widened(item) for name, item in value.items()}
     return value
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    if dtype.is_complex:
-        return torch.complex128
-    return torch.float64 if dtype.is_floating_point else dtype
 
 
 def _copied(value: Any) -> Any:

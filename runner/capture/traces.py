@@ -18,9 +18,14 @@ from typing import Any
 
 import torch
 
+from profiler.runner.capture.dispatched_calls import (
+    MADE_OF_OTHERS,
+    NOT_LAUNCHED,
+    call_document,
+    kind_of,
+)
 from profiler.runner.capture.experiment_file import EXPERIMENT_FILE, experiment_text
 from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, write_json
-from profiler.runner.capture.recording import MADE_OF_OTHERS, NOT_LAUNCHED, call_document, kind_of
 from profiler.runner.capture.signatures import NotReplayableError
 
 NEEDS_CAPTURE = "needs a live capture"

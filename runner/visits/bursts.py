@@ -6,6 +6,7 @@ import ctypes
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any
 
@@ -72,18 +73,16 @@ def new_mark(device: Device) -> Any:
     return mark
 
 
+@dataclass(frozen=True, kw_only=True)
 class Burst:
     """Some launches in a row that take about BURST_S."""
 
-    def __init__(
-        self, make: Callable[[], Any], *, launches: int, in_graph: bool, host_share: float
-    ) -> None:
-        self.make = make
-        """Queues the launches."""
-        self.launches = launches
-        self.in_graph = in_graph
-        self.host_share = host_share
-        """Part of the time of a launch that the host takes to make it: near 1 there are gaps."""
+    make: Callable[[], Any]
+    """Queues the launches."""
+    launches: int
+    in_graph: bool
+    host_share: float
+    """Part of the time of a launch that the host takes to make it: near 1 there are gaps."""
 
 
 def burst_of(launch: LaunchInTurn, device: Device, burst_s: float = BURST_S) -> Burst:
@@ -101,7 +100,7 @@ def burst_of(launch: LaunchInTurn, device: Device, burst_s: float = BURST_S) -> 
                 for _ in range(replays):
                     graph.replay()
 
-            return Burst(replay, launches=replays * in_graph, in_graph=True, host_share=0.0)
+            return Burst(make=replay, launches=replays * in_graph, in_graph=True, host_share=0.0)
         device.trouble()  # the error of the capture, which would be the next launch's
     launches = _rounded_up(burst_s / launch_s, 1)
 
@@ -109,7 +108,7 @@ def burst_of(launch: LaunchInTurn, device: Device, burst_s: float = BURST_S) -> 
         for _ in range(launches):
             launch()
 
-    return Burst(make, launches=launches, in_graph=False, host_share=host_share)
+    return Burst(make=make, launches=launches, in_graph=False, host_share=host_share)
 
 
 def _rounded_up(count: float, multiple: int) -> int:

@@ -176,7 +176,7 @@ def _last(bursts: Sequence[TimedBurst], readings: Sequence[Reading], seconds: fl
 _QUEUED = 2
 """Bursts that are queued behind the one that is waited for: the host may be away for one."""
 _L2_SIZES = 3
-"""Sets of inputs are as many as are together this often the size of L2 (`device.CacheFlush`)."""
+"""Sets of inputs are as many as are together this often the size of L2 (`device.l2_flush`)."""
 MOST_SETS = 256
 _L2_SIZE = "device__attribute_l2_cache_size"
 

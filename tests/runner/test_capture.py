@@ -18,7 +18,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import profiler
-from profiler.runner.capture import kernel_times, recording
+from profiler.runner.capture import dispatched_calls, kernel_times, recording
 from profiler.runner.capture.distributions import describe, draw
 from profiler.runner.capture.experiment_file import families_of, gaps_sentence, ranked_calls
 from profiler.runner.capture.folder import CapturedFolderError, read_calls
@@ -755,13 +755,13 @@ def test_steps_end_with_those_of_a_compiled_optimizer(tmp_path):
 
 def test_signatures_are_described_in_the_step_before(tmp_path, monkeypatch):
     x, n, described = torch.arange(4.0), torch.arange(4), Counter()
-    original = recording.Described
+    original = dispatched_calls.Described
 
     def counted(*args, **kwargs):
         described[step] += 1
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(recording, "Described", counted)
+    monkeypatch.setattr(dispatched_calls, "Described", counted)
     with profiler.capture(tmp_path / "c", steps=(4, 6)) as captured:
         for step in range(7):
             x.exp()

@@ -11,10 +11,10 @@ import torch
 
 from profiler.runner import device as device_module
 from profiler.runner.device import (
-    CacheFlush,
     CpuDevice,
     CudaDevice,
     DeviceMissingError,
+    l2_flush,
     open_device,
 )
 from profiler.runner.timing import (
@@ -115,7 +115,7 @@ def test_trouble_is_the_error_that_a_device_still_reports():
 
 def test_a_device_makes_one_flush_for_all_that_empty_its_caches(monkeypatch):
     made = []
-    monkeypatch.setattr(device_module, "CacheFlush", lambda: made.append(object()) or made[-1])
+    monkeypatch.setattr(device_module, "l2_flush", lambda: made.append(object()) or made[-1])
     device = object.__new__(CudaDevice)  # as on a machine with a GPU
     device._flush = None
     device.torch_device = torch.device("cuda")
@@ -141,7 +141,7 @@ def test_a_flush_resets_persisting_lines_and_reads_three_times_the_size_of_l2(
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: gpu)
     monkeypatch.setattr(ctypes, "CDLL", lambda _: driver)
     monkeypatch.setattr(device_module, "_sum", lambda array, **_: done.append(array.nbytes))
-    flush = CacheFlush()
+    flush = l2_flush()
     assert not done, "nothing is read before it is asked for"
     with pytest.raises(RuntimeError, match="error 201") if error else nullcontext():
         flush()
