@@ -22,7 +22,8 @@ from profiler.model import BuildResult, Plan, SearchPlan
 from profiler.planning.plan import judged_plan
 from profiler.planning.session_plans import NCU
 from profiler.planning.space import Space
-from profiler.run_folder.folder import RunFolder, newest_run
+from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.runs import newest_run
 from profiler.run_folder.workers import clear_arrivals, name_no_gpu_of_several
 from profiler.sessions.builds.plan_builds import build_all, build_all_stamped
 from profiler.sessions.cell_keys import keys_of

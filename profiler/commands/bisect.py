@@ -23,7 +23,8 @@ from profiler.revisions.bisection import Bisection, Change, Journal, Step, Surve
 from profiler.revisions.report import Account, bisection_lines, cause_of, skipped_line
 from profiler.revisions.repository import Commit, Repository
 from profiler.revisions.versions import FOLDER, Version, Wanted, build_programs, read_version
-from profiler.run_folder.folder import require_folder, write_json
+from profiler.run_folder.folder import write_json
+from profiler.run_folder.runs import require_folder
 from profiler.sessions.execution import build_root
 from profiler.sessions.experiment_files import file_and_name
 from profiler.sessions.progress import ProgressReporter

@@ -23,7 +23,7 @@ from profiler.errors import ExitCode, UsageError
 from profiler.history.answers import VERSION_FIELDS
 from profiler.history.store import Store
 from profiler.model import Verdict
-from profiler.run_folder.folder import recordings_here, runs
+from profiler.run_folder.runs import recordings_here, runs
 from profiler.sessions.environments import run_in_environment
 from profiler.sessions.progress import ProgressReporter
 

@@ -24,7 +24,8 @@ from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.documents import read_json
-from profiler.run_folder.folder import SUMMARY_JSON_FILE, RunFolder, recordings_here, runs
+from profiler.run_folder.folder import SUMMARY_JSON_FILE, RunFolder
+from profiler.run_folder.runs import recordings_here, runs
 
 if TYPE_CHECKING:
     from profiler.commands.compare import MeasuredRevisions

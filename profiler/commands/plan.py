@@ -23,7 +23,7 @@ from profiler.planning.plan import foreseen_plan, make_plan, plan_document
 from profiler.planning.readiness import check_ready, unchecked_note
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
-from profiler.run_folder.folder import newest_run, require_folder
+from profiler.run_folder.runs import newest_run, require_folder
 from profiler.sessions.execution import build_root
 from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.progress import ProgressReporter

@@ -29,11 +29,12 @@ from profiler.machine.console import make_console
 from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import load_spec
 from profiler.run_folder.archive import find_run, naming_archive, open_run
-from profiler.run_folder.folder import RunFolder, create_run, why_read_only
+from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.report import Report
 from profiler.run_folder.recording import write_recording
 from profiler.run_folder.redact import private_names, private_texts
+from profiler.run_folder.runs import create_run, why_read_only
 
 
 def rebuild_report(request: ReportRequest) -> ExitCode:

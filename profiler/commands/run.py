@@ -46,13 +46,8 @@ from profiler.planning.session_plans import NCU, planned_otherwise
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.archive import open_run
-from profiler.run_folder.folder import (
-    SEARCH_JOURNAL_FILE,
-    RunFolder,
-    create_run,
-    find_recording,
-    require_folder,
-)
+from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
+from profiler.run_folder.runs import create_run, find_recording, require_folder
 from profiler.run_folder.seconds import seconds_line
 from profiler.sessions.early import EarlyStart, started_early
 from profiler.sessions.execution import Budget, Execution, SecondsRecorder

@@ -28,7 +28,7 @@ from profiler.findings.gates import Bound, Gate
 from profiler.machine.requirements import Machine
 from profiler.model import Environment, Outcome, Plan
 from profiler.planning.space import Space
-from profiler.run_folder.folder import require_folder
+from profiler.run_folder.runs import require_folder
 from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 

@@ -25,13 +25,8 @@ from profiler.parse.bounded_files import (
     replacing,
     require_regular,
 )
-from profiler.run_folder.folder import (
-    ARCHIVE_SUFFIX,
-    RUN_FILE,
-    RunFolder,
-    recordings_here,
-    runs,
-)
+from profiler.run_folder.folder import ARCHIVE_SUFFIX, RUN_FILE, RunFolder
+from profiler.run_folder.runs import recordings_here, runs
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
 """What zipfile raises for an archive that is damaged, encrypted or of a method that it has not."""

@@ -22,15 +22,8 @@ from profiler.errors import ProfilerError, UsageError
 from profiler.machine.locks import open_lock_file, session_lock_file
 from profiler.model import SessionPlan
 from profiler.planning.spec import CommandWorkload
-from profiler.run_folder.folder import (
-    RUN_FILE,
-    SUMMARY_JSON_FILE,
-    RunFolder,
-    RunRecord,
-    create_run,
-    newest_run,
-    runs,
-)
+from profiler.run_folder.folder import RUN_FILE, SUMMARY_JSON_FILE, RunFolder, RunRecord
+from profiler.run_folder.runs import create_run, newest_run, runs
 from profiler.runner import protocol
 from profiler.runner.orders import ORDERS_FILE
 from profiler.sessions.attempt import reserved_attempt, start_waiting

@@ -15,15 +15,10 @@ from profiler.machine.locks import gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Plan, SessionPlan
 from profiler.planning.session_plans import timeline_session
-from profiler.run_folder.folder import (
-    RunFolder,
-    RunRecord,
-    create_run,
-    next_number,
-    resumable,
-)
+from profiler.run_folder.folder import RunFolder, RunRecord
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.redact import public_environment
+from profiler.run_folder.runs import create_run, next_number, resumable
 from profiler.run_folder.seconds import WAITS_FOR_GPU
 from profiler.sessions.agenda import (
     Confirmation,

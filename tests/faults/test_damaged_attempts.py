@@ -14,12 +14,13 @@ from profiler.findings.find import find
 from profiler.machine.requirements import Machine
 from profiler.notices import text
 from profiler.run_folder.archive import open_run
-from profiler.run_folder.folder import AttemptResult, create_run, resumable, runs
+from profiler.run_folder.folder import AttemptResult
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.recording import write_recording
+from profiler.run_folder.runs import create_run, resumable, runs
 from profiler.sessions.builds.plan_builds import build_all
 from profiler.sessions.measure import MeasureRequest, measure
 from profiler.sessions.progress import ProgressReporter

@@ -6,7 +6,7 @@ import pytest
 from test_damaged_attempts import resume
 
 from profiler.comparison.runs import find_runs
-from profiler.run_folder.folder import create_run, next_number, resumable, runs
+from profiler.run_folder.runs import create_run, next_number, resumable, runs
 
 
 @pytest.fixture

@@ -21,9 +21,10 @@ from profiler.machine import locks as lock_files
 from profiler.outside_text import MAX_MATCHED, bounded_pattern, matches
 from profiler.parse.bounded_files import replacing
 from profiler.parse.stamps import read_stamps
-from profiler.run_folder.folder import compress, resumable
+from profiler.run_folder.folder import compress
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.redact import without_names, without_names_in_errors
+from profiler.run_folder.runs import resumable
 from profiler.search.space import Parameter, constrained_space
 
 REPO = Path(__file__).parents[2]

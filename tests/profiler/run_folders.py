@@ -23,11 +23,11 @@ from profiler.run_folder.folder import (
     AttemptRecord,
     AttemptResult,
     RunRecord,
-    create_run,
     finish_attempt,
 )
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.outcomes import gather
+from profiler.run_folder.runs import create_run
 from profiler.runner import protocol
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.measuring.after_attempt import check_kernels

@@ -24,15 +24,12 @@ from profiler.run_folder.folder import (
     RunRecord,
     compress,
     compress_reports,
-    create_run,
-    find_recording,
     finish_attempt,
-    resumable,
-    runs,
     write_atomic,
     write_json,
 )
 from profiler.run_folder.recording import write_recording
+from profiler.run_folder.runs import create_run, find_recording, resumable, runs
 
 
 def everything(folder):

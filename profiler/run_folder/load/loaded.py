@@ -13,9 +13,7 @@ import pandas as pd
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.clocks import measured_visits, throttled_visits
 from profiler.analyse.range_counters import empty_range_visits
-from profiler.analyse.samples import (
-    empty_samples,
-)
+from profiler.analyse.samples import empty_samples
 from profiler.analyse.why.kernel_profiles import Launches
 from profiler.analyse.why.roofs import roofs_countable
 from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, TunedConfig, Visit
@@ -249,8 +247,7 @@ def visits_of(samples: pd.DataFrame) -> frozenset[Visit]:
     return frozenset(Visit(str(cell), int(block), int(arm)) for cell, block, arm in set(made))
 
 
-# ---- what journals say of cells, beside what was measured
-# -----------------------------------------
+# ---- what journals say of cells, beside what was measured ----------------------------------------
 
 _DESCRIBED = (
     *protocol.AMOUNTS,
@@ -288,8 +285,7 @@ def add_description(described: dict[str, Any], values: Mapping[str, Any]) -> Non
     described |= {**values, **longest}
 
 
-# ---- practical roofs of a run, from its attempts
-# --------------------------------------------------
+# ---- practical roofs of a run, from its attempts -------------------------------------------------
 
 _MOST_TRIES = 2
 """A session that was killed meanwhile measures it again; what hangs twice is left alone."""

@@ -122,8 +122,8 @@ def gather(
     """
     repeats = session_repeats(plan, attempts)
     counting = counting_attempts(attempts, repeats)
-    samples = _joined([loaded.samples for loaded in counting])
-    samples = _without_strangers(_first_of_each_visit(samples), plan)
+    samples = _first_of_each([loaded.samples for loaded in counting], "repeat", empty_samples)
+    samples = _without_strangers(samples, plan)
     cells = _cells(plan, attempts, samples)
     planned = {cell.id for cell in plan.cells}
     failed, described = failures(plan, attempts), _described(plan, attempts)
@@ -165,7 +165,7 @@ def gather(
             *throttling_notices(plan, repeats),
         ),
         attributes=attributes,
-        ranges=_first_ranges([loaded.ranges for loaded in counting]),
+        ranges=_first_of_each([loaded.ranges for loaded in counting], "path", empty_range_visits),
         timelines=joined_timelines(loaded.timelines for loaded in counting),
     )
 
@@ -180,24 +180,15 @@ _BESIDE = frozenset({SessionKind.EXPLAIN, SessionKind.IN_KERNEL})
 """Kinds of sessions whose failures cost no cell its outcome."""
 
 
-def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    filled = [frame for frame in frames if len(frame)]
-    return pd.concat(filled, ignore_index=True) if filled else empty_samples()
-
-
-def _first_of_each_visit(samples: pd.DataFrame) -> pd.DataFrame:
-    """A visit that two attempts measured counts once."""
-    visit = ["session", "cell", "block", "arm", "repeat"]
-    return samples.drop_duplicates(visit, keep="first", ignore_index=True)
-
-
-def _first_ranges(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Counters of ranges; a visit that two attempts measured counts once."""
+def _first_of_each(
+    frames: Sequence[pd.DataFrame], part: str, empty: Callable[[], pd.DataFrame]
+) -> pd.DataFrame:
+    """Rows of all frames; a part of a visit that two attempts measured counts once."""
     filled = [frame for frame in frames if len(frame)]
     if not filled:
-        return empty_range_visits()
+        return empty()
     joined = pd.concat(filled, ignore_index=True)
-    return joined.drop_duplicates(["session", "cell", "block", "arm", "path"], ignore_index=True)
+    return joined.drop_duplicates(["session", "cell", "block", "arm", part], ignore_index=True)
 
 
 def _without_strangers(samples: pd.DataFrame, plan: Plan) -> pd.DataFrame:

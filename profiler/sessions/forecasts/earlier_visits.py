@@ -27,12 +27,12 @@ from profiler.run_folder.folder import (
     Attempt,
     RunFolder,
     RunRecord,
-    newest_run,
 )
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.loaded import Loaded
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.redact import private_names, public_environment
+from profiler.run_folder.runs import newest_run
 from profiler.search.journal import SearchRecord, read_search
 from profiler.sessions.attempt import journal_visits
 from profiler.sessions.builds.libraries import stamped_variants

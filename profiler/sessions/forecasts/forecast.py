@@ -23,7 +23,8 @@ from profiler.planning.page_kinds import Question
 from profiler.planning.plan import command_values
 from profiler.planning.session_plans import ncu_cache_control
 from profiler.planning.spec import Collect, CommandWorkload, Experiment, LoadedSpec
-from profiler.run_folder.folder import AttemptRecord, RunFolder, runs
+from profiler.run_folder.folder import AttemptRecord, RunFolder
+from profiler.run_folder.runs import runs
 from profiler.run_folder.seconds import PROFILER, seconds_around_visits, session_seconds
 from profiler.sessions.attempt import JOB
 from profiler.sessions.forecasts.launch_counts import (

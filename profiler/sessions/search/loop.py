@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from profiler.errors import Interrupted
 from profiler.planning.plan import judged_plan
-from profiler.run_folder.folder import RunFolder, newest_run
+from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.runs import newest_run
 from profiler.search.journal import Evaluated, Terms
 from profiler.sessions.builds.plan_builds import build_all
 from profiler.sessions.cell_keys import keys_of

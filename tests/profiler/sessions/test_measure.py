@@ -13,7 +13,7 @@ from profiler.machine.requirements import Machine
 from profiler.model import Cell, Problem
 from profiler.planning.space import load_space
 from profiler.planning.spec import load_spec
-from profiler.run_folder.folder import runs
+from profiler.run_folder.runs import runs
 from profiler.sessions import execution
 from profiler.sessions.builds.plan_builds import build_all, build_plan
 from profiler.sessions.execution import SecondsRecorder
