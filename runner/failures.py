@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from profiler.runner.check import WrongResultError
+from profiler.runner.checks.check import WrongResultError
 from profiler.runner.protocol import HOST_ERRNOS
 from profiler.runner.seal import ImplausibleError
 

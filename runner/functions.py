@@ -20,7 +20,7 @@ import torch
 from profiler.kernels.autotuned import Row, watch_launch
 from profiler.kernels.references import Reference, WithoutNarrowTypes, nudge, wide_type
 from profiler.runner.arrays import as_tensor, is_array, leaves, memory_address
-from profiler.runner.check import WrongResultError, as_tensors
+from profiler.runner.checks.check import WrongResultError, as_tensors
 from profiler.runner.experiment import (
     FUNCTION,
     Experiment,

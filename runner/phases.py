@@ -20,14 +20,15 @@ from typing import Any
 
 import torch
 
-from profiler.runner import check, protocol
-from profiler.runner.check import WrongResultError
+from profiler.runner import protocol
+from profiler.runner.checks import check
+from profiler.runner.checks.check import WrongResultError
+from profiler.runner.checks.renewal import NotRenewableError
 from profiler.runner.device import Device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
 from profiler.runner.journal import Journal
 from profiler.runner.orders import LeavingError
 from profiler.runner.protocol import JobCell, JobVisit
-from profiler.runner.renewal import NotRenewableError
 from profiler.runner.seal import ImplausibleError, Seal
 
 _FLAGS = (

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from profiler.runner import check, timing
+from profiler.runner import timing
+from profiler.runner.checks import check
 
 _RUNNER = f"{__name__.rpartition('.')[0]}."
 

@@ -16,12 +16,12 @@ from typing import Any
 import torch
 
 from profiler.runner import protocol
-from profiler.runner.cell_checks import CellChecks
-from profiler.runner.check import Tensors
+from profiler.runner.checks.cell_checks import CellChecks
+from profiler.runner.checks.check import Tensors
+from profiler.runner.checks.kept_inputs import InputWatch, KeptInputs
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.import_path import ImportLog, import_ahead
 from profiler.runner.journal import Journal
-from profiler.runner.kept_inputs import InputWatch, KeptInputs
 from profiler.runner.orders import LeavingError, Turn
 from profiler.runner.phases import ContextLostError, PhaseFailedError, Phases, place_of
 from profiler.runner.protocol import Job, JobCell, JobVisit

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.runner import protocol
-from profiler.runner.check import Tensors
+from profiler.runner.checks.check import Tensors
 from profiler.runner.orders import LEAVE, SEARCH, SearchOrder, follow_orders, search_order
 from profiler.runner.phases import PhaseFailedError
 from profiler.runner.protocol import JobCell, JobVisit

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 
 from profiler.runner import protocol
-from profiler.runner.check import Errors, Tensors, as_tensors
+from profiler.runner.checks.check import Errors, Tensors, as_tensors
+from profiler.runner.checks.renewal import zeroed
 from profiler.runner.experiment import ExperimentError, experiment_of
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.import_path import OWN_NAME, add_folder, import_file
 from profiler.runner.protocol import JobCell, Tolerance
 from profiler.runner.referee.workload import RefereedWorkload
-from profiler.runner.renewal import zeroed
 from profiler.runner.timing import Launch
 
 Parameters = dict[str, Any]

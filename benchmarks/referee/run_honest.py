@@ -26,7 +26,7 @@ for folder in (ROOT, HERE):
 from honest.kernels import OPERATIONS  # noqa: E402
 
 from profiler.planning.python_files import public_functions  # noqa: E402
-from profiler.runner.check import WrongResultError  # noqa: E402
+from profiler.runner.checks.check import WrongResultError  # noqa: E402
 from profiler.runner.experiment import experiment_of  # noqa: E402
 from profiler.runner.failures import ForeignError  # noqa: E402
 from profiler.runner.import_path import import_file  # noqa: E402

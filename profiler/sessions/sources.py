@@ -36,7 +36,7 @@ from profiler.runner.import_path import search_folders
 from profiler.runner.protocol import file_digest
 
 _MEASURING = (
-    *("runner/*.py", "runner/visits/*.py", "runner/capture/*.py"),
+    *("runner/*.py", "runner/checks/*.py", "runner/visits/*.py", "runner/capture/*.py"),
     *("runner/cupti/*.py", "runner/cupti/*.cpp"),
     *(f"kernels/{name}.py" for name in ("autotuned", "library", "marks", "references")),
 )

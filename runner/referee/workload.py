@@ -18,15 +18,15 @@ from typing import Any
 import torch
 
 from profiler.kernels.references import Reference
-from profiler.runner import check
-from profiler.runner.check import Errors, Tensors, WrongResultError, as_tensors
+from profiler.runner.checks import check
+from profiler.runner.checks.check import Errors, Tensors, WrongResultError, as_tensors
+from profiler.runner.checks.renewal import NotRenewableError
+from profiler.runner.checks.rounding import fixed, rounding_of
 from profiler.runner.experiment import FUNCTION, Experiment
 from profiler.runner.functions import Arguments, FunctionWorkload
 from profiler.runner.protocol import Tolerance
 from profiler.runner.referee.exchange import SharedMemory, as_message, message_of, places_for
 from profiler.runner.referee.party import Party
-from profiler.runner.renewal import NotRenewableError
-from profiler.runner.rounding import fixed, rounding_of
 from profiler.runner.seal import ImplausibleError
 from profiler.runner.variant_options import VariantOptions
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import torch
 
+from profiler.runner.checks.renewal import tensors_in
 from profiler.runner.experiment import importing
 from profiler.runner.import_path import importing_from, module_spec, search_folders
 from profiler.runner.protocol import LAUNCHER, REVISION
-from profiler.runner.renewal import tensors_in
 from profiler.runner.timing import Launch
 from profiler.runner.workload import Workload, workload_of
 

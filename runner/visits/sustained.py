@@ -14,10 +14,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from profiler.runner.checks.renewal import tensors_in
 from profiler.runner.device import Device
 from profiler.runner.import_path import no_garbage_collection
 from profiler.runner.protocol import Job, JobVisit
-from profiler.runner.renewal import tensors_in
 from profiler.runner.timing import Launch, restore
 from profiler.runner.visits import ranges
 from profiler.runner.visits.base import SingleVisits

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from profiler.runner.arrays import as_tensor
-from profiler.runner.check import WrongResultError
+from profiler.runner.checks.check import WrongResultError
+from profiler.runner.checks.kept_inputs import InputSums, KeptInputs
 from profiler.runner.experiment import FUNCTION
-from profiler.runner.kept_inputs import InputSums, KeptInputs
 
 
 def test_what_was_written_is_named_and_undone_whatever_its_shape():

@@ -15,15 +15,15 @@ import psutil
 import pytest
 import torch
 
-from profiler.runner.check import WrongResultError
+from profiler.runner.checks.check import WrongResultError
+from profiler.runner.checks.renewal import NotRenewableError
+from profiler.runner.checks.rounding import rounding_of
 from profiler.runner.experiment import experiment_of
 from profiler.runner.failures import ForeignError, diagnose
 from profiler.runner.import_path import import_file
 from profiler.runner.referee.confine import landlock_version
 from profiler.runner.referee.exchange import SharedMemory, as_message, of_message, places_for
 from profiler.runner.referee.workload import RefereedWorkload
-from profiler.runner.renewal import NotRenewableError
-from profiler.runner.rounding import rounding_of
 
 FOLDER = Path(__file__).parents[2] / "benchmarks/referee"
 sys.path.append(str(FOLDER))

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.runner import check
-from profiler.runner.check import (
+from profiler.runner.checks import check
+from profiler.runner.checks.check import (
     WrongResultError,
     as_tensors,
     compare,

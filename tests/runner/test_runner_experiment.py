@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from profiler.kernels.references import nudge
-from profiler.runner.check import WrongResultError, as_tensors, compare
+from profiler.runner.checks.check import WrongResultError, as_tensors, compare
+from profiler.runner.checks.rounding import rounding_in
 from profiler.runner.experiment import Experiment, ExperimentError, importing
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.protocol import JobCell, JobVisit, Tolerance
-from profiler.runner.rounding import rounding_in
 
 CPU = torch.device("cpu")
 

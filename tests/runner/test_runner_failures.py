@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from profiler.runner.check import WrongResultError
+from profiler.runner.checks.check import WrongResultError
 from profiler.runner.failures import Failure, diagnose
 
 HERE = Path(__file__)

@@ -11,11 +11,10 @@ import pytest
 import torch
 from studies import workload_of
 
-from profiler.runner import protocol, renewal
-from profiler.runner.check import Tolerance
-from profiler.runner.device import CpuDevice
-from profiler.runner.protocol import JobCell, JobVisit
-from profiler.runner.renewal import (
+from profiler.runner import protocol
+from profiler.runner.checks import renewal
+from profiler.runner.checks.check import Tolerance
+from profiler.runner.checks.renewal import (
     NotRenewableError,
     Renewal,
     Sample,
@@ -24,6 +23,8 @@ from profiler.runner.renewal import (
     shuffled,
     zeroed,
 )
+from profiler.runner.device import CpuDevice
+from profiler.runner.protocol import JobCell, JobVisit
 from profiler.runner.seal import ImplausibleError, Seal
 
 CHEATS = Path(__file__).parent / "workloads/cheats.py"
@@ -91,7 +92,7 @@ def test_what_replaces_its_own_check_is_found():
     seal = Seal()
     original = renewal.check.compare
     renewal.check.compare = lambda *_: None
-    with pytest.raises(ImplausibleError, match=r"runner\.check\.compare"):
+    with pytest.raises(ImplausibleError, match=r"runner\.checks\.check\.compare"):
         seal.require_whole()
     assert renewal.check.compare is original
     seal.require_whole()

@@ -7,10 +7,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from attention import inputs as shared
 from attention.launch import torch_launch
 from attention.problem import flops
-from profiler.runner import check
+from profiler.runner.checks import check
+from profiler.runner.checks.renewal import Renewal
 from profiler.runner.device import CpuDevice
 from profiler.runner.protocol import Tolerance
-from profiler.runner.renewal import Renewal
 
 CPU = torch.device("cpu")
 PROBLEM = {"seq_len": 64, "batch": 2, "heads": 3, "head_dim": 64}

@@ -7,7 +7,7 @@ from studies import workload_of
 from attention_families import workload
 from flash_attention import workload as mma_workload
 from flash_attention_hopper import workload as hopper_workload
-from profiler.runner import check
+from profiler.runner.checks import check
 from profiler.runner.protocol import Tolerance
 from profiler.runner.workload import load_workload
 

@@ -12,8 +12,8 @@ from profiler.kernels.cuda_file.description import KINDS, read_description
 from profiler.kernels.cuda_file.launch import check_parameters
 from profiler.kernels.cuda_file.space import LAUNCH_HEADER, LAUNCHER, CudaFileSpace
 from profiler.kernels.cuda_file.workload import described
-from profiler.runner import check
-from profiler.runner.rounding import rounding_in
+from profiler.runner.checks import check
+from profiler.runner.checks.rounding import rounding_in
 
 HERE = Path(__file__).parent
 

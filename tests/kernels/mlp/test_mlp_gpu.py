@@ -5,7 +5,7 @@ import torch
 from mlp_cases import excess, prepared, small
 
 from mlp import workload
-from profiler.runner import check
+from profiler.runner.checks import check
 
 pytestmark = [
     pytest.mark.gpu,

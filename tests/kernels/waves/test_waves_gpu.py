@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from profiler.model import Variant
-from profiler.runner import check
+from profiler.runner.checks import check
 from profiler.sessions.builds.libraries import build_variants
 from waves import space, workload
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from profiler.runner.arrays import memory_address
-from profiler.runner.check import Tensors, WrongResultError, as_tensors
+from profiler.runner.checks.check import Tensors, WrongResultError, as_tensors
+from profiler.runner.checks.renewal import tensors_in
 from profiler.runner.protocol import JobCell
-from profiler.runner.renewal import tensors_in
 from profiler.runner.timing import Launch
 
 NamedInputs = Callable[[Any], Mapping[str, torch.Tensor]]

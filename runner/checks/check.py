@@ -54,7 +54,7 @@ _NOTHING = -1.0
 Tensors = tuple[torch.Tensor, ...]
 Allowed = Callable[[int, torch.dtype], float | torch.Tensor]
 """Absolute error, of all elements or of each, that rounding explains in an output by its number
-and type (`runner/rounding.py`)."""
+and type (`runner/checks/rounding.py`)."""
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-from profiler.runner import check
 from profiler.runner.arrays import as_tensor, is_array
-from profiler.runner.check import Allowed, Tensors
+from profiler.runner.checks import check
+from profiler.runner.checks.check import Allowed, Tensors
 from profiler.runner.device import Device
 from profiler.runner.protocol import Tolerance
 from profiler.runner.seal import ImplausibleError

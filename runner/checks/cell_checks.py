@@ -9,14 +9,15 @@ from typing import Any
 import torch
 
 from profiler.kernels.references import Reference
-from profiler.runner import check, protocol
-from profiler.runner.check import Tensors
+from profiler.runner import protocol
+from profiler.runner.checks import check
+from profiler.runner.checks.check import Tensors
+from profiler.runner.checks.kept_inputs import KeptInputs
+from profiler.runner.checks.renewal import Renewal, Sample, other_seed, require_right, require_same
+from profiler.runner.checks.rounding import Rounding, rounding_in
 from profiler.runner.device import Device
-from profiler.runner.kept_inputs import KeptInputs
 from profiler.runner.phases import PhaseFailedError, Phases, error_fields
 from profiler.runner.protocol import Job, JobCell
-from profiler.runner.renewal import Renewal, Sample, other_seed, require_right, require_same
-from profiler.runner.rounding import Rounding, rounding_in
 from profiler.runner.timing import Launch, restore
 from profiler.runner.workload import Workload
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from profiler.kernels.references import Reference
-from profiler.runner.check import (
+from profiler.runner.checks.check import (
     Allowed,
     Tensors,
     as_tensors,
