@@ -81,9 +81,9 @@ class CellNumbers:
     slow_visits: Mapping[str, SlowVisits]
     """By id of those cells of which some timing visits took far longer than the others."""
 
-    def value(self, cell: Cell, metric: str) -> Value:
+    def value(self, cell: Cell | None, metric: str) -> Value:
         """The one number of a metric in a cell; without any sample, nothing."""
-        return self.values.get((cell.id, metric), NOTHING)
+        return NOTHING if cell is None else self.values.get((cell.id, metric), NOTHING)
 
     def block_value(self, cell: Cell) -> Value:
         """The primary metric in a cell by the blocks in which every cell was measured."""
@@ -91,13 +91,11 @@ class CellNumbers:
 
     def at(self, variant: Variant, problem: Problem, metric: str) -> Value:
         """The one number of a metric for a variant and a problem, where that cell is planned."""
-        cell = self.programs.by_place.get((variant.id, problem.id))
-        return self.value(cell, metric) if cell else NOTHING
+        return self.value(self.programs.at(variant, problem), metric)
 
-    def correct_at(self, variant: Variant, problem: Problem, metric: str) -> Value:
+    def correct_at(self, variant: Variant | None, problem: Problem | None, metric: str) -> Value:
         """Number of a metric for a variant and a problem where the result is correct."""
-        cell = self.programs.correct_by_place.get((variant.id, problem.id))
-        return self.value(cell, metric) if cell else NOTHING
+        return self.value(self.programs.correct_at(variant, problem), metric)
 
     def sorted_at(self, problem: Problem, metric: str) -> list[tuple[Variant, Value]]:
         """All variants at a problem: correct ones by rank or value, then those without."""

@@ -200,19 +200,13 @@ def counter_pairs(
     return tuple(
         CounterPair(
             metric,
-            _median(findings.numbers, findings.ranking.best, problem, metric),
-            _median(findings.numbers, findings.programs.baseline, problem, metric),
+            *(
+                findings.numbers.correct_at(variant, problem, metric.name).median
+                for variant in (findings.ranking.best, findings.programs.baseline)
+            ),
         )
         for metric in metrics
     )
-
-
-def _median(
-    numbers: CellNumbers, variant: Variant | None, problem: Problem, metric: Label
-) -> float:
-    if variant is None:
-        return math.nan
-    return numbers.correct_at(variant, problem, metric.name).median
 
 
 def mean_ratio(findings: Findings, names: Sequence[str]) -> float:
@@ -380,8 +374,8 @@ def counted_operations(numbers: CellNumbers, cell: Cell) -> float:
 
 
 def _correct_cells(programs: Programs, problem: Problem) -> list[Cell]:
-    cells = (programs.by_place.get((variant.id, problem.id)) for variant in programs.variants)
-    return [cell for cell in cells if cell is not None and programs.correct(cell)]
+    cells = (programs.correct_at(variant, problem) for variant in programs.variants)
+    return [cell for cell in cells if cell is not None]
 
 
 def _ceilings(findings: Findings, cells: list[Cell]) -> Iterator[tuple[str, str, list[float]]]:

@@ -327,14 +327,14 @@ class _Finder:
     @cached_property
     def with_baseline(self) -> Mapping[str, Pair]:
         """Pair with the baseline by id of each correct cell that is not the baseline's."""
-        baseline, correct = self.programs.baseline, self.programs.correct_by_place
+        baseline = self.programs.baseline
         if baseline is None:
             return {}
         return {
             cell.id: (cell.id, other.id)
             for cell in self.programs.correct_cells.values()
             if cell.variant.id != baseline.id
-            and (other := correct.get((baseline.id, cell.problem.id))) is not None
+            and (other := self.programs.correct_at(baseline, cell.problem)) is not None
         }
 
     def _with_leaders(self, leaders: Mapping[str, Cell]) -> tuple[Pair, ...]:
@@ -356,21 +356,21 @@ class _Finder:
 
         None where one of the two has no correct result.
         """
-        programs, correct = self.programs, self.programs.correct_by_place
+        programs = self.programs
         order = {variant.id: index for index, variant in enumerate(programs.variants)}
-
-        def at(variant: Variant | None, cell: Cell) -> Cell | None:
-            return correct.get((variant.id, cell.problem.id)) if variant else None
 
         def previous(cell: Cell) -> Cell | None:
             earlier = programs.variants[: order[cell.variant.id]][::-1]
-            return next(filter(None, (at(variant, cell) for variant in earlier)), None)
+            return next(
+                filter(None, (programs.correct_at(variant, cell.problem) for variant in earlier)),
+                None,
+            )
 
         first = programs.variants[0] if programs.variants else None
         named: dict[str, Callable[[Cell], Cell | None]] = {
-            "reference": lambda cell: at(programs.baseline, cell),
+            "reference": lambda cell: programs.correct_at(programs.baseline, cell.problem),
             "best": lambda cell: self.leaders.get(cell.problem.id),
-            "first": lambda cell: at(first, cell),
+            "first": lambda cell: programs.correct_at(first, cell.problem),
             "previous": previous,
         }
         if programs.baseline is None:

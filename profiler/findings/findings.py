@@ -54,7 +54,7 @@ class Verdicts:
 
     def at(self, variant: Variant, problem: Problem) -> PairVerdict:
         """The verdict on a variant against the baseline at a problem."""
-        cell = self.numbers.programs.by_place.get((variant.id, problem.id))
+        cell = self.numbers.programs.at(variant, problem)
         return self.against_baseline.get(cell.id, NO_VERDICT) if cell else NO_VERDICT
 
     def timed(self, cell: Cell, other: Cell) -> tuple[float, float]:

@@ -78,6 +78,15 @@ class Programs:
         """Cells with a right result by (variant id, problem id)."""
         return {place: cell for place, cell in self.by_place.items() if self.correct(cell)}
 
+    def at(self, variant: Variant | None, problem: Problem | None) -> Cell | None:
+        """The cell of a variant at a problem; None where none is planned."""
+        return self.by_place.get((variant.id, problem.id)) if variant and problem else None
+
+    def correct_at(self, variant: Variant | None, problem: Problem | None) -> Cell | None:
+        """The cell of a variant at a problem, if its result is right."""
+        cell = self.at(variant, problem)
+        return cell if self.correct(cell) else None
+
     @cached_property
     def planned(self) -> Mapping[str, frozenset[str]]:
         """Ids of the problems that each variant is planned for, by variant id."""

@@ -137,7 +137,7 @@ class Ranking:
         cells = [
             (problem, cell)
             for problem in self.programs.problems
-            if (cell := self.programs.correct_by_place.get((variant.id, problem.id))) is not None
+            if (cell := self.programs.correct_at(variant, problem)) is not None
             and math.isfinite(self.values.get(cell.id, NOTHING).ratio)
         ]
         ratios = tuple((problem, self.values[cell.id]) for problem, cell in cells)
@@ -165,9 +165,9 @@ class Ranking:
             return {}
         verdicts = {}
         for problem in programs.problems:
-            places = ((variant.id, problem.id), (baseline.id, problem.id))
-            if problem.id in self.winners and all(place in programs.by_place for place in places):
-                cell = programs.correct_by_place.get(places[0])
+            both_planned = programs.at(variant, problem) and programs.at(baseline, problem)
+            if problem.id in self.winners and both_planned:
+                cell = programs.correct_at(variant, problem)
                 verdicts[problem.id] = self.against_baseline.get(cell.id if cell else "", NO_DATA)
         return verdicts
 

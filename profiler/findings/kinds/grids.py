@@ -210,14 +210,13 @@ def variant_pairs(programs: Programs) -> tuple[VariantPair, ...]:
 
 def pairs_to_judge(programs: Programs) -> tuple[CellPair, ...]:
     """Cell ids of each pair that is shown at each problem where both are correct."""
-    correct = programs.correct_by_place
     return tuple(
         (over.id, under.id)
         for pair, problem in itertools.product(
             variant_pairs(programs)[:MOST_PAIRS], programs.problems
         )
-        if (over := correct.get((pair.over.id, problem.id)))
-        and (under := correct.get((pair.under.id, problem.id)))
+        if (over := programs.correct_at(pair.over, problem))
+        and (under := programs.correct_at(pair.under, problem))
     )
 
 
@@ -253,7 +252,7 @@ def find_grid_pairs(
 def _tried(programs: Programs, grid: Grid) -> bool:
     """Whether any cell of a grid was measured, or failed: a part of a run need not have all."""
     return any(
-        programs.tried(programs.by_place.get((variant.id, problem.id)))
+        programs.tried(programs.at(variant, problem))
         for problem in grid.problems.values()
         for variant in programs.variants
     )
@@ -271,9 +270,7 @@ def _compared(
         problem = grid.problems.get((row, column))
         if problem is None:
             continue
-        over, under = (
-            programs.by_place.get((variant.id, problem.id)) for variant in (pair.over, pair.under)
-        )
+        over, under = (programs.at(variant, problem) for variant in (pair.over, pair.under))
         both = over is not None and under is not None and over.id in moved and under.id in moved
         above, below = (moved.get(cell.id if cell else "", math.nan) for cell in (under, over))
         yield GridCell(

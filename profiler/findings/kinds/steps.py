@@ -145,7 +145,7 @@ class StepFinder:
 def _pairs_of_step(step: ParameterStep, programs: Programs) -> tuple[Pair | None, ...]:
     """Cell ids (after, before) of a step of one pair, by problem; None where one is not correct."""
     cells = [
-        [programs.correct_by_place.get((variant.id, problem.id)) for variant in step.pairs[0]]
+        [programs.correct_at(variant, problem) for variant in step.pairs[0]]
         for problem in programs.problems
     ]
     return tuple((after.id, before.id) if after and before else None for before, after in cells)

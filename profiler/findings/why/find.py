@@ -9,13 +9,12 @@ from weakref import WeakKeyDictionary
 
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
-from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.findings.timelines.cells import Phase
 from profiler.findings.verdicts import SAME_PROGRAM
 from profiler.findings.why.cells import CellWhy, cell_why
 from profiler.findings.why.pairs import PairWhy
-from profiler.model import FLUSHED_PER_LAUNCH, ON_ZEROS, Cell, Problem, Variant
+from profiler.model import FLUSHED_PER_LAUNCH, ON_ZEROS, Cell, Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +133,7 @@ def _at_problem(
 def _best_at(ranking: Ranking, cells: Mapping[str, CellWhy], problem: Problem) -> Cell | None:
     """The variant to recommend where it was explained, else the winner among the rivals."""
     winner = ranking.rival_winners.get(problem.id) or ranking.winners.get(problem.id)
-    recommended = _at(ranking.programs, ranking.best, problem)
+    recommended = ranking.programs.at(ranking.best, problem)
     candidates = (recommended, winner.cell if winner else None)
     return next((cell for cell in candidates if cell is not None and cell.id in cells), None)
 
@@ -166,7 +165,7 @@ def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
             problem
             for problem in findings.programs.problems
             if any(
-                (cell := _at(findings.programs, rung.variant, problem)) and cell.id in cells
+                (cell := findings.programs.at(rung.variant, problem)) and cell.id in cells
                 for rung in findings.ladder
             )
         ),
@@ -176,8 +175,8 @@ def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
         return
     yield from _against_baseline(findings, cells, problem)
     for rung in findings.ladder:
-        cell = _at(findings.programs, rung.variant, problem)
-        before = _at(findings.programs, rung.before, problem)
+        cell = findings.programs.at(rung.variant, problem)
+        before = findings.programs.at(rung.before, problem)
         if cell and before and cell.id in cells and before.id in cells:
             yield pair_why(findings, cells, cell, before)
 
@@ -186,13 +185,9 @@ def _against_baseline(
     findings: Findings, cells: Mapping[str, CellWhy], problem: Problem
 ) -> Iterator[PairWhy]:
     best = _best_at(findings.ranking, cells, problem)
-    baseline = _at(findings.programs, findings.programs.baseline, problem)
+    baseline = findings.programs.at(findings.programs.baseline, problem)
     if best and baseline and baseline.id in cells and best.id != baseline.id:
         yield pair_why(findings, cells, best, baseline)
-
-
-def _at(programs: Programs, variant: Variant | None, problem: Problem) -> Cell | None:
-    return programs.by_place.get((variant.id, problem.id)) if variant else None
 
 
 # ---- idle time of the device ---------------------------------------------------------------------
@@ -216,15 +211,10 @@ def idle_difference(findings: Findings) -> IdleDifference | None:
 
     None without both timelines, and where the best keeps the device busier by less than BUSIER.
     """
-    row = findings.ranking.leader
+    programs, leader = findings.programs, findings.ranking.leader
     problem = findings.ranking.largest_problem
-    baseline = findings.programs.baseline
-    if row is None or problem is None or baseline is None:
-        return None
-    cell, against = (
-        findings.programs.by_place.get((variant.id, problem.id))
-        for variant in (row.variant, baseline)
-    )
+    cell = programs.at(leader.variant if leader else None, problem)
+    against = programs.at(programs.baseline, problem)
     if cell is None or against is None:
         return None
     unit, other = _unit(findings, cell), _unit(findings, against)

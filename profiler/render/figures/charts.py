@@ -300,7 +300,7 @@ def _keep(programs: Programs, variants: Sequence[Variant], most: int) -> set[str
 
 
 def _short_reason(programs: Programs, variant: Variant, problem: Problem) -> str:
-    cell = programs.by_place.get((variant.id, problem.id))
+    cell = programs.at(variant, problem)
     if cell is None:
         return "not in the plan"
     return "no value" if programs.correct(cell) else OUTCOME_WORDS[programs.status(cell).outcome]

@@ -61,8 +61,8 @@ def roofline_table(findings: Findings, problem: Problem, lines: Sequence[RoofLin
     """
     rows: list[dict[str, Any]] = []
     for variant, _ in findings.numbers.sorted_at(problem, findings.numbers.primary.name):
-        cell = findings.programs.by_place.get((variant.id, problem.id))
-        if cell is not None and findings.programs.correct(cell):
+        cell = findings.programs.correct_at(variant, problem)
+        if cell is not None:
             rows += _dots(findings, variant, cell, lines)
     return pd.DataFrame(rows)
 

@@ -114,10 +114,7 @@ def slice_marks(findings: Findings, grid: Grid, *, along: str) -> tuple[dict[str
 
 
 def _time(numbers: CellNumbers, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:
-    programs = numbers.programs
-    problem = grid.problems.get(place)
-    cell = programs.by_place.get((variant.id, problem.id)) if problem else None
-    return numbers.value(cell, DURATION).median if cell and programs.correct(cell) else float("nan")
+    return numbers.correct_at(variant, grid.problems.get(place), DURATION).median
 
 
 def slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:

@@ -172,7 +172,7 @@ def problems_chart(findings: Findings) -> Chart | None:
         (row, column): cell
         for variant, row in rows
         for column, problem in enumerate(problems)
-        if (cell := programs.by_place.get((variant.id, problem.id))) and programs.tried(cell)
+        if (cell := programs.at(variant, problem)) and programs.tried(cell)
     }
     pairs = {place: _pair(findings, cell) for place, cell in cells.items()}
     scale = scale_of(pair.ratio for pair in pairs.values())

@@ -251,9 +251,7 @@ def multiples_marks(
 
 def _value(numbers: CellNumbers, rung: Rung, problem: Problem, panel: StepPanel) -> float:
     """Sum of the metrics; NaN where one is missing."""
-    correct = numbers.programs.correct(numbers.programs.by_place.get((rung.variant.id, problem.id)))
-    values = [numbers.at(rung.variant, problem, metric.name).median for metric in panel]
-    return sum(values) if correct else math.nan
+    return sum(numbers.correct_at(rung.variant, problem, metric.name).median for metric in panel)
 
 
 def _median_column(cell_numbers: CellNumbers, problem: Problem, panel: StepPanel) -> Column[Rung]:
@@ -264,7 +262,7 @@ def _median_column(cell_numbers: CellNumbers, problem: Problem, panel: StepPanel
 
 def _median(numbers: CellNumbers, rung: Rung, problem: Problem, panel: StepPanel) -> Datum:
     value = _value(numbers, rung, problem, panel)
-    cell = numbers.programs.by_place.get((rung.variant.id, problem.id))
+    cell = numbers.programs.at(rung.variant, problem)
     return Datum.quantity(value, panel[0].unit, why_missing(numbers, cell, panel[0].name))
 
 
@@ -357,10 +355,10 @@ def counter_bars(
 
 
 def _why_nothing(programs: Programs, rung: Rung, problem: Problem) -> str:
-    cell = programs.by_place.get((rung.variant.id, problem.id))
+    cell = programs.at(rung.variant, problem)
     if cell is None or not programs.correct(cell):
         return OUTCOME_WORDS[programs.status(cell).outcome] if cell else "not in the plan"
     if rung.before is None:
         return "the first version"
-    compared = programs.correct(programs.by_place.get((rung.before.id, problem.id)))
+    compared = programs.correct(programs.at(rung.before, problem))
     return "no counter moved" if compared else "the version before has no result here"

@@ -207,8 +207,8 @@ def strip_marks(findings: Findings, problems: Sequence[Problem]) -> tuple[list[M
     references: list[Mark] = []
     for row, problem in enumerate(problems):
         for variant in programs.variants:
-            cell = programs.by_place.get((variant.id, problem.id))
-            if cell and programs.correct(cell) and heat_ratio(findings, cell)[0] > 0:
+            cell = programs.correct_at(variant, problem)
+            if cell and heat_ratio(findings, cell)[0] > 0:
                 marks = references if variant.id in programs.references else dots
                 marks.append(_mark(findings, cell, row))
     return dots, references

@@ -120,7 +120,7 @@ def metric_heats(
         (variant.id, place): quantity.of(cell)
         for variant in variants
         for place, problem in grid.problems.items()
-        if (cell := programs.by_place.get((variant.id, problem.id))) and programs.correct(cell)
+        if (cell := programs.correct_at(variant, problem))
     }
     positive = sorted(value for value in values.values() if value > 0)
     if not positive:
@@ -130,7 +130,7 @@ def metric_heats(
     def heat(variant: Variant) -> dict[str, Any]:
         def datum(row: object, column: object) -> Datum:
             problem = grid.problems.get((row, column))
-            cell = programs.by_place.get((variant.id, problem.id)) if problem else None
+            cell = programs.at(variant, problem)
             if cell is None:
                 return ABSENT
             if not programs.correct(cell):
@@ -217,7 +217,7 @@ def grid_kernels(programs: Programs, lists: KernelLists, grid: Grid) -> list[dic
     counts_by_kernels: dict[tuple[str, ...], Counter[str]] = {}
     for row, column, variant in places:
         problem = grid.problems.get((row, column))
-        cell = programs.by_place.get((variant.id, problem.id)) if problem else None
+        cell = programs.at(variant, problem)
         if cell and cell.id in lists:
             counts_by_kernels.setdefault(lists[cell.id], Counter())[variant.label] += 1
     return [

@@ -165,7 +165,7 @@ def _mean_title(count: int) -> str:
 
 
 def _heat_datum(findings: Findings, variant: Variant, problem: Problem, scale: RatioScale) -> Datum:
-    cell = findings.programs.by_place.get((variant.id, problem.id))
+    cell = findings.programs.at(variant, problem)
     metric = findings.numbers.primary
     if cell is None or not findings.programs.correct(cell):
         return lacking_datum(findings.numbers, cell)

@@ -84,7 +84,7 @@ def _plain(ratio: float) -> str:
 
 def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     programs = findings.programs
-    cell = programs.by_place.get((variant.id, problem.id))
+    cell = programs.at(variant, problem)
     if cell is None or not programs.correct(cell):
         return lacking_datum(findings.numbers, cell)
     winners = findings.ranking.rival_winners if programs.rivals else findings.ranking.winners

@@ -182,7 +182,7 @@ def close_ups_chart(findings: Findings) -> Chart | None:
         variants.append(programs.baseline)
     colours, panels = _colours(list(findings.in_kernel.values())), []
     for variant in variants:
-        cell = programs.by_place.get((variant.id, problem.id))
+        cell = programs.at(variant, problem)
         inside = findings.in_kernel.get(cell.id) if cell else None
         if inside and inside.blocks:
             block, title = inside.blocks[0], f"{variant.label}, a third into it"

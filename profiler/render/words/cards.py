@@ -547,7 +547,7 @@ def _why_no_data(programs: Programs, row: VariantRank, problems: Sequence[Proble
         (variant.label, OUTCOME_WORDS[outcome])
         for problem in problems
         for variant in (row.variant, programs.baseline)
-        if variant and (cell := programs.by_place.get((variant.id, problem.id)))
+        if variant and (cell := programs.at(variant, problem))
         if not (outcome := programs.status(cell).outcome).correct
     )
     return "".join(f" ({label} {outcome})" for (label, outcome), _ in failed.most_common(1))

@@ -102,7 +102,7 @@ def _explained_roof(
     findings: Findings, variant: Variant, problem: Problem
 ) -> tuple[str, float] | None:
     """Nearest roof of the longest kernel in the explain session, and percent of it."""
-    cell = findings.programs.by_place.get((variant.id, problem.id))
+    cell = findings.programs.at(variant, problem)
     why = find_why(findings).cells.get(cell.id) if cell else None
     if why is None or not why.kernels or not why.kernels[0].roofs:
         return None

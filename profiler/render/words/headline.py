@@ -144,7 +144,7 @@ def _inside(findings: Findings, variant: Variant) -> str:
     shares = [
         inside.operation_shares
         for compared in both
-        if problem and (cell := programs.by_place.get((compared.id, problem.id)))
+        if (cell := programs.at(compared, problem))
         if (inside := findings.in_kernel.get(cell.id))
     ]
     if len(shares) < 2 or not all(shares):
