@@ -72,6 +72,33 @@ class RunComparison:
         """The step to the newest run."""
         return self.steps[-1]
 
+    # ---- names: those that the newest run that has a cell would write ----
+
+    def variant(self, cell: str) -> str:
+        """Label of a cell's variant."""
+        return self.cells[cell].variant.label
+
+    def problem(self, cell: str) -> str:
+        """Name of a cell's problem, short."""
+        return self.cells[cell].problem.name
+
+    def variant_name(self, variant: str | None) -> str:
+        """Label of a variant by its id; empty without one."""
+        cells = self.cells.values()
+        return next((cell.variant.label for cell in cells if cell.variant.id == variant), "")
+
+    @cached_property
+    def marks(self) -> Mapping[str, int]:
+        """Number of each variant by id: how the page's script knows it."""
+        variants = dict.fromkeys(cell.variant.id for cell in self.cells.values())
+        return {variant: number for number, variant in enumerate(variants)}
+
+    def mark(self, cell: str) -> int:
+        """Number of a cell's variant."""
+        return self.marks[self.cells[cell].variant.id]
+
+    # ---- numbers ----
+
     @property
     def judged(self) -> pd.DataFrame:
         """Rows for a gate, `GATE_COLUMNS`: the cells of the last step but the control."""

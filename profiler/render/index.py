@@ -23,7 +23,6 @@ from profiler.findings.findings import Findings
 from profiler.model import Environment
 from profiler.render.html import render, templates
 from profiler.render.runs.page import headline as comparison_headline
-from profiler.render.runs.rows import Names
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.headline import headline_text
@@ -177,7 +176,7 @@ def _picture(findings: Findings) -> Markup | None:
 def page_of_comparison(comparison: RunComparison, title: str, file: str) -> IndexEntry:
     """Entry for the page of a comparison of runs."""
     reports = [run.report for run in comparison.runs]
-    sentence = comparison_headline(comparison, Names.of(comparison))
+    sentence = comparison_headline(comparison)
     return IndexEntry(
         file=file,
         title=title,

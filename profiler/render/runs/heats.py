@@ -12,12 +12,10 @@ from typing import Any
 from profiler.comparison.changes import CellChange
 from profiler.comparison.compare import RunComparison
 from profiler.comparison.grids import RunGridCell, RunGrids, VariantGrid
-from profiler.comparison.steps import RunStep
 from profiler.model import Outcome, Verdict
 from profiler.render.runs.rows import (
     MACHINE_WORDS,
     NO_VERDICT,
-    Names,
     changes_in_order,
     newer_time,
     older_time,
@@ -48,7 +46,7 @@ def direction(grids: RunGrids) -> str:
     return f"time on {newer} / time on {older}: below 1 = {newer} faster"
 
 
-def grid_parts(comparison: RunComparison, names: Names) -> dict[str, Any] | None:
+def grid_parts(comparison: RunComparison) -> dict[str, Any] | None:
     """Heat maps of each grid with all its variants; None where neither run is of page kind grid."""
     grids = comparison.grids
     if grids is None:
@@ -58,9 +56,9 @@ def grid_parts(comparison: RunComparison, names: Names) -> dict[str, Any] | None
         "label": machine_label(comparison),
         "direction": direction(grids),
         "names": grids.names,
-        "overview": _overview(grids, names),
+        "overview": _overview(grids, comparison),
         "blocks": [
-            (grid, [_heats(grids, names, scale, variant) for variant in grids.in_grid(grid)])
+            (grid, [_heats(grids, comparison, scale, variant) for variant in grids.in_grid(grid)])
             for grid in grids.grids
         ],
         "scale": scale,
@@ -68,7 +66,7 @@ def grid_parts(comparison: RunComparison, names: Names) -> dict[str, Any] | None
 
 
 def _heats(
-    grids: RunGrids, names: Names, scale: RatioScale, variant_grid: VariantGrid
+    grids: RunGrids, comparison: RunComparison, scale: RatioScale, variant_grid: VariantGrid
 ) -> dict[str, Any]:
     """The heat maps of a variant in a grid, and their table.
 
@@ -84,16 +82,16 @@ def _heats(
         cell = places.get((row, column))
         if cell is None or cell.change is None or cell.missing:
             return time(row, column)
-        return heat_datum(cell.change, names, scale, judged=True)
+        return heat_datum(cell.change, comparison, scale, judged=True)
 
-    control = names.variant_name(grids.control)
+    control = comparison.variant_name(grids.control)
     shows_verdicts = grids.control not in (None, variant.id)
     title = f"{variant.label}, time relative to {control}, with verdicts"
     return {
         "variant": variant.label,
         "time": grid_heat(f"{variant.label}, {direction(grids)}", grid, time),
         "judged": grid_heat(title, grid, judged) if shows_verdicts else None,
-        "table": _table(grids, names, variant_grid),
+        "table": _table(grids, comparison, variant_grid),
     }
 
 
@@ -117,7 +115,7 @@ def _time_datum(scale: RatioScale, cell: RunGridCell | None) -> Datum:
     return Datum(numbers.short_ratio(cell.ratio), numbers.raw(cell.ratio), title, css)
 
 
-def _table(grids: RunGrids, names: Names, variant_grid: VariantGrid) -> SmallTable:
+def _table(grids: RunGrids, comparison: RunComparison, variant_grid: VariantGrid) -> SmallTable:
     """The cells of a heat map: times, ratio, interval, verdict, reason."""
     grid, (first, second) = variant_grid.grid, grids.numbers
     older, newer = grids.names
@@ -130,7 +128,7 @@ def _table(grids: RunGrids, names: Names, variant_grid: VariantGrid) -> SmallTab
         Column("verdict", _verdict, is_text=True),
         text_column("why", _reason),
     )
-    mark = names.marks[variant_grid.variant.id]
+    mark = comparison.marks[variant_grid.variant.id]
 
     def named(cell: RunGridCell) -> Row:
         return Row(str(cell.row if grid.rows else cell.column), mark=mark)
@@ -181,7 +179,7 @@ def _causes(cell: RunGridCell) -> str:
 # ---- over all cells ------------------------------------------------------------------------------
 
 
-def _overview(grids: RunGrids, names: Names) -> SmallTable:
+def _overview(grids: RunGrids, comparison: RunComparison) -> SmallTable:
     """A row for each grid and variant: cells with both times, geometric mean, lowest, highest."""
     columns: tuple[Column[VariantGrid], ...] = (
         text_column("variant", lambda of: of.variant.label),
@@ -198,7 +196,7 @@ def _overview(grids: RunGrids, names: Names) -> SmallTable:
         "grid",
         columns,
         [variant for grid in grids.grids for variant in grids.in_grid(grid)],
-        lambda of: Row(of.grid.name, mark=names.marks[of.variant.id]),
+        lambda of: Row(of.grid.name, mark=comparison.marks[of.variant.id]),
     )
 
 
@@ -243,19 +241,21 @@ _FEWEST_OF_HEAT = 2
 """Variants and problems below which a heat map says nothing that a table does not."""
 
 
-def variant_heat(step: RunStep, names: Names) -> Heat | None:
+def variant_heat(comparison: RunComparison) -> Heat | None:
     """Ratio of every variant at every problem; without a verdict hatched."""
-    problems = {names.cells[cell].problem.id: names.cells[cell].problem for cell in step.cells}
+    step = comparison.last
+    cells = [comparison.cells[cell] for cell in step.cells]
+    problems = {cell.problem.id: cell.problem for cell in cells}
     changes = changes_in_order(step)
     by_place = {(change.cell.variant.id, change.cell.problem.id): change for change in changes}
-    variants = {change.cell.variant.id: names.variant(change.cell.id) for change in changes}
+    variants = {change.cell.variant.id: comparison.variant(change.cell.id) for change in changes}
     if len(problems) < _FEWEST_OF_HEAT or len(variants) < _FEWEST_OF_HEAT:
         return None
     scale = scale_of(change.ratio for change in changes)
 
     def datum(variant: str, problem: str) -> Datum:
         change = by_place.get((variant, problem))
-        return heat_datum(change, names, scale, judged=step.refused is None)
+        return heat_datum(change, comparison, scale, judged=step.refused is None)
 
     return Heat(
         f"{ratio_words(step)}, variants by problems",
@@ -264,7 +264,7 @@ def variant_heat(step: RunStep, names: Names) -> Heat | None:
             Row(
                 name,
                 tuple(datum(variant, problem) for problem in problems),
-                names.marks[variant],
+                comparison.marks[variant],
                 "baseline" if variant == step.control else "other",
             )
             for variant, name in variants.items()
@@ -274,14 +274,14 @@ def variant_heat(step: RunStep, names: Names) -> Heat | None:
 
 
 def heat_datum(
-    change: CellChange | None, names: Names, scale: RatioScale, *, judged: bool
+    change: CellChange | None, comparison: RunComparison, scale: RatioScale, *, judged: bool
 ) -> Datum:
     """A ratio with its verdict; where nothing is judged, the number in its colour and no symbol."""
     if change is None or numbers.is_missing(change.ratio):
         return Datum(title="not in both runs", css="none")
     text, raw, cell = numbers.short_ratio(change.ratio), numbers.raw(change.ratio), change.cell.id
     title = (
-        f"{names.variant(cell)}, {names.problem(cell)}: {_times(change)}, "
+        f"{comparison.variant(cell)}, {comparison.problem(cell)}: {_times(change)}, "
         f"{numbers.ratio(change.ratio)} {numbers.interval(change.ratio_low, change.ratio_high)}, "
         f"{verdict_datum(change).text}: {reason_words(change)}"
     )

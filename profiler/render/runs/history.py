@@ -27,7 +27,7 @@ from profiler.render.figures.axes import (
 )
 from profiler.render.figures.drawing import PANEL_COLUMNS, Drawing, Mark
 from profiler.render.html import moment
-from profiler.render.runs.rows import MACHINE_WORDS, Names, field_word, verdict_datum
+from profiler.render.runs.rows import MACHINE_WORDS, field_word, verdict_datum
 from profiler.render.tables.rows import PAGE_ONLY, Column, Datum, Row, SmallTable, text_column
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
@@ -85,9 +85,9 @@ def _blocks(comparison: RunComparison, run: int) -> str:
     return str(few) if few == many else f"{few}\u2013{many}"
 
 
-def durations_table(comparison: RunComparison, names: Names) -> SmallTable:
+def durations_table(comparison: RunComparison) -> SmallTable:
     """Cells that at least two runs measured, those whose duration moved most first."""
-    columns = [text_column("problem", names.problem)]
+    columns = [text_column("problem", comparison.problem)]
     for number in range(len(comparison.runs)):
         columns += _columns_of_run(comparison, number)
     return SmallTable.of(
@@ -95,7 +95,7 @@ def durations_table(comparison: RunComparison, names: Names) -> SmallTable:
         "variant",
         columns,
         comparison.most_moved[:MOST_ROWS],
-        lambda cell: Row(names.variant(cell), mark=names.mark(cell)),
+        lambda cell: Row(comparison.variant(cell), mark=comparison.mark(cell)),
     )
 
 
@@ -138,34 +138,34 @@ def _in_run(comparison: RunComparison, run: int, cell: str) -> tuple[Datum, Datu
     )
 
 
-def history_marks(comparison: RunComparison, names: Names) -> dict[str, list[Mark]]:
+def history_marks(comparison: RunComparison) -> dict[str, list[Mark]]:
     """Durations in ns of the most moved cells, for `history_figure`, by the title of their panel.
 
     The role of a mark is that of the verdict on the step to its run.
     """
     return {
-        f"{names.variant(cell)}\n{names.problem(cell)}": [
+        f"{comparison.variant(cell)}\n{comparison.problem(cell)}": [
             Mark(
                 "",
                 *(times.median_ns, times.low_ns, times.high_ns),
                 role=VERDICT_ROLES.get(change.verdict if change else None, "other"),
-                variant=names.mark(cell),
+                variant=comparison.mark(cell),
                 place=run,
             )
             for run, times in comparison.history[cell].items()
             for change in [_change_to(comparison, cell, run)]
         ]
-        for cell in _varied(comparison.most_moved, names)[:MOST_PANELS]
+        for cell in _varied(comparison)[:MOST_PANELS]
     }
 
 
-def _varied(cells: Sequence[str], names: Names) -> list[str]:
+def _varied(comparison: RunComparison) -> list[str]:
     """Cells with the first of each variant in front: one that moved everywhere hides no other."""
     seen: Counter[str] = Counter()
     ranked: list[tuple[int, str]] = []
-    for cell in cells:
-        ranked.append((seen[names.variant(cell)] // _PANELS_OF_VARIANT, cell))
-        seen[names.variant(cell)] += 1
+    for cell in comparison.most_moved:
+        ranked.append((seen[comparison.variant(cell)] // _PANELS_OF_VARIANT, cell))
+        seen[comparison.variant(cell)] += 1
     return [cell for _, cell in sorted(ranked, key=lambda pair: pair[0])]
 
 

@@ -34,7 +34,6 @@ from profiler.render.runs.history import (
 )
 from profiler.render.runs.rows import (
     PROGRAM_WORDS,
-    Names,
     change_table,
     field_word,
     metric_table,
@@ -49,9 +48,8 @@ MOST_COUNTERS = 300
 
 def render_comparison(comparison: RunComparison) -> str:
     """Render a comparison as HTML: the step to the newest run in full, all runs as a history."""
-    names = Names.of(comparison)
     step = comparison.last
-    first, *more = sentences(comparison, names)
+    first, *more = sentences(comparison)
     both = (comparison.runs[step.older], comparison.runs[step.newer])
     older, newer = step.numbers
     counters = step.moved_counters
@@ -67,31 +65,29 @@ def render_comparison(comparison: RunComparison) -> str:
         "machines": machine_label(comparison),
         "headline": first,
         "sentences": (*more, *grid_sentences(comparison)),
-        "cards": cards(comparison, names),
+        "cards": cards(comparison),
         "notice_rows": notice_rows(comparison.notices),
         "runs_table": runs_table(comparison),
         "ratio": ratio_words(step),
         "edited_files": step.edited_files,
         "code_apart": len(step.by_code) > 1,
-        "control": names.variant_name(step.control),
-        "only_older": [_called(cell, names) for cell in step.only_older],
-        "only_newer": [_called(cell, names) for cell in step.only_newer],
+        "control": comparison.variant_name(step.control),
+        "only_older": [_called(cell, comparison) for cell in step.only_older],
+        "only_newer": [_called(cell, comparison) for cell in step.only_newer],
         "delta": f"{100 * comparison.delta:.0f}\u202f%",
         "fewest_blocks": comparison.fewest_blocks,
         "programs": [(PROGRAM_WORDS[program], count) for program, count in step.programs.items()],
         "json": "data:application/json;base64,"
         + base64.b64encode(json.dumps(comparison_document(comparison)).encode()).decode(),
-        "table": change_table(comparison, names),
-        "grids": grid_parts(comparison, names),
+        "table": change_table(comparison),
+        "grids": grid_parts(comparison),
         # Variants by hundreds of problems could not be read: grids have heat maps of their own.
-        "heat": None if comparison.grids is not None else variant_heat(step, names),
-        "first": _changed(step, names),
-        "history": _history_chart(comparison, names),
-        "durations": durations_table(comparison, names) if len(comparison.steps) > 1 else None,
-        "facts": metric_table("Static facts before and after", step.changed_facts, step, names),
-        "counters": metric_table(
-            "Counters before and after", counters[:MOST_COUNTERS], step, names
-        ),
+        "heat": None if comparison.grids is not None else variant_heat(comparison),
+        "first": _changed(comparison),
+        "history": _history_chart(comparison),
+        "durations": durations_table(comparison) if len(comparison.steps) > 1 else None,
+        "facts": metric_table("Static facts before and after", step.changed_facts, comparison),
+        "counters": metric_table("Counters before and after", counters[:MOST_COUNTERS], comparison),
         "left_out_counters": max(0, len(counters) - MOST_COUNTERS),
         "moved_from": f"{100 * MOVED_FROM:.0f}\u202f%",
     }
@@ -108,15 +104,16 @@ def _title(comparison: RunComparison) -> str:
     return f"{names}: {comparison.runs[0].name} \u2192 {comparison.runs[-1].name}"
 
 
-def _called(cell: str, names: Names) -> str:
-    return f"{names.variant(cell)}, {names.problem(cell)}"
+def _called(cell: str, comparison: RunComparison) -> str:
+    return f"{comparison.variant(cell)}, {comparison.problem(cell)}"
 
 
 # ---- figures -------------------------------------------------------------------------------------
 
 
-def _changed(step: RunStep, names: Names) -> Chart | None:
+def _changed(comparison: RunComparison) -> Chart | None:
     """Cells that changed most with their intervals: those with a verdict first."""
+    step = comparison.last
     measured = [
         change
         for change in step.cells.values()
@@ -130,10 +127,10 @@ def _changed(step: RunStep, names: Names) -> Chart | None:
     shown = sorted(by_change[:MOST_DOTS], key=lambda change: -change.ratio)
     marks = [
         Mark(
-            _called(change.cell.id, names),
+            _called(change.cell.id, comparison),
             *(change.ratio, change.ratio_low, change.ratio_high),
             role=VERDICT_ROLES.get(change.verdict, "other"),
-            variant=names.mark(change.cell.id),
+            variant=comparison.mark(change.cell.id),
         )
         for change in shown
     ]
@@ -147,10 +144,10 @@ def _changed(step: RunStep, names: Names) -> Chart | None:
     return make_chart("first", "Cells that changed most", reading, figure)
 
 
-def _history_chart(comparison: RunComparison, names: Names) -> Chart | None:
+def _history_chart(comparison: RunComparison) -> Chart | None:
     if len(comparison.runs) <= 2:
         return None
-    panels = history_marks(comparison, names)
+    panels = history_marks(comparison)
     if not panels:
         return None
     ticks = [str(number + 1) for number in range(len(comparison.runs))]
@@ -169,20 +166,20 @@ _MOST_NAMED = 3
 _DECIDED = (Verdict.SLOWER, Verdict.FASTER)
 
 
-def sentences(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
+def sentences(comparison: RunComparison) -> tuple[Sentence, ...]:
     """Answer in a few sentences: the headline, then what it rests on."""
     step = comparison.last
     rest = () if step.refused is not None else tuple(map(_rest_sentence, step.by_code))
     return (
-        headline(comparison, names),
+        headline(comparison),
         *rest,
-        *_changed_sentence(step, names),
+        *_changed_sentence(comparison),
         *_retuned_sentence(step),
-        *_drawn_sentence(comparison, names),
+        *_drawn_sentence(comparison),
     )
 
 
-def headline(comparison: RunComparison, names: Names) -> Sentence:
+def headline(comparison: RunComparison) -> Sentence:
     """The answer in one sentence: how many cells became slower and faster, and the most of each.
 
     Cells whose code changed are counted apart from the others.
@@ -193,11 +190,11 @@ def headline(comparison: RunComparison, names: Names) -> Sentence:
         return sentence_of(refused + _mean_text(step))
     if step.mean_ratio is None:
         return sentence_of(_mean_text(step))
-    groups = (_counted(group, names) for group in step.by_code)
+    groups = (_counted(group, comparison) for group in step.by_code)
     return sentence_of(f"{'; '.join(groups)}.")
 
 
-def _counted(group: CodeGroup, names: Names) -> str:
+def _counted(group: CodeGroup, comparison: RunComparison) -> str:
     """Numbers of slower and faster cells of a group, with the cell that changed most of each."""
     counts = []
     for verdict in _DECIDED:
@@ -207,7 +204,7 @@ def _counted(group: CodeGroup, names: Names) -> str:
         if cells:
             most = cells[0]
             ratio = f"{numbers.ratio(most.ratio)} {_interval(most)}".strip()
-            count += f" (most: {strong(ratio)}, {_where(most.cell.id, names)})"
+            count += f" (most: {strong(ratio)}, {_where(most.cell.id, comparison)})"
         counts.append(count)
     return (
         f"{'of' if group.other_code is False else 'Of'} {_cells_of(group)}, {' and '.join(counts)}"
@@ -218,8 +215,8 @@ def _interval(change: CellChange) -> str:
     return numbers.interval(change.ratio_low, change.ratio_high)
 
 
-def _where(cell: str, names: Names) -> str:
-    return f"{names.variant(cell)} at {names.problem(cell)}"
+def _where(cell: str, comparison: RunComparison) -> str:
+    return f"{comparison.variant(cell)} at {comparison.problem(cell)}"
 
 
 def _cells_of(group: CodeGroup) -> str:
@@ -228,9 +225,10 @@ def _cells_of(group: CodeGroup) -> str:
     return f"{group.judged} cell{'' if group.judged == 1 else 's'}{clause[group.other_code]}"
 
 
-def _changed_sentence(step: RunStep, names: Names) -> tuple[Sentence, ...]:
+def _changed_sentence(comparison: RunComparison) -> tuple[Sentence, ...]:
     """Sentence on the variants whose code changed; empty without any."""
-    changed = [names.variant_name(variant) for variant in step.changed_variants]
+    step = comparison.last
+    changed = [comparison.variant_name(variant) for variant in step.changed_variants]
     if not changed:
         return ()
     files = ", ".join(file.name for file in step.edited_files)
@@ -284,7 +282,7 @@ def _retuned_sentence(step: RunStep) -> tuple[Sentence, ...]:
     return (sentence_of(f"The compiler's autotuner chose differently at {count}{total}."),)
 
 
-def _drawn_sentence(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
+def _drawn_sentence(comparison: RunComparison) -> tuple[Sentence, ...]:
     """Sentence on how far tuned cells differ over the runs; empty without any."""
     if comparison.drawn_spread is None:
         return ()
@@ -292,39 +290,40 @@ def _drawn_sentence(comparison: RunComparison, names: Names) -> tuple[Sentence, 
     return (
         sentence_of(
             "Each run is a draw of the autotuner: over the runs, ratios of tuned cells span "
-            f"{strong(f'up to {numbers.ratio(spread)}')} ({_where(cell, names)})."
+            f"{strong(f'up to {numbers.ratio(spread)}')} ({_where(cell, comparison)})."
         ),
     )
 
 
-def cards(comparison: RunComparison, names: Names) -> tuple[Card, ...]:
+def cards(comparison: RunComparison) -> tuple[Card, ...]:
     """Four cards: slower, faster, what it is judged by, what else changed."""
-    step = comparison.last
     return (
-        _count_card("What became slower?", step, Verdict.SLOWER, names),
-        _count_card("What became faster?", step, Verdict.FASTER, names),
-        _control_card(step, names),
-        _changes_card(comparison, step, names),
+        _count_card("What became slower?", comparison, Verdict.SLOWER),
+        _count_card("What became faster?", comparison, Verdict.FASTER),
+        _control_card(comparison),
+        _changes_card(comparison),
     )
 
 
-def _count_card(question: str, step: RunStep, verdict: Verdict, names: Names) -> Card:
-    if not step.all.judged:
+def _count_card(question: str, comparison: RunComparison, verdict: Verdict) -> Card:
+    if not comparison.last.all.judged:
         return Card(question, "not judged", "The numbers stand below, without verdicts.")
-    changes = step.all.with_verdict(verdict)
-    shown = _first_names(list(dict.fromkeys(names.variant(change.cell.id) for change in changes)))
+    changes = comparison.last.all.with_verdict(verdict)
+    shown = _first_names(
+        list(dict.fromkeys(comparison.variant(change.cell.id) for change in changes))
+    )
     noun = "cell" if len(changes) == 1 else "cells"
     return Card(question, f"{len(changes)} {noun}" if changes else "nothing shown", shown)
 
 
-def _control_card(step: RunStep, names: Names) -> Card:
+def _control_card(comparison: RunComparison) -> Card:
     """The shift of the baseline itself, which all ratios are relative to."""
-    question = "What is it judged by?"
+    question, step = "What is it judged by?", comparison.last
     if step.refused is not None:
         return Card(question, "nothing", f"{step.refused_words}: durations as they are")
     if step.control is None:
         return Card(question, "no control", "No baseline is the same program in both runs.")
-    control, shift = names.variant_name(step.control), step.control_shift
+    control, shift = comparison.variant_name(step.control), step.control_shift
     if shift is None:
         return Card(question, control, "The baseline was not measured in both runs.")
     span = f"{numbers.ratio(shift.smallest)} to {numbers.ratio(shift.largest)}"
@@ -338,9 +337,9 @@ def _control_card(step: RunStep, names: Names) -> Card:
     return Card(question, control, detail)
 
 
-def _changes_card(comparison: RunComparison, step: RunStep, names: Names) -> Card:
-    fields = list(comparison.differences)
-    changed = [names.variant_name(variant) for variant in step.changed_variants]
+def _changes_card(comparison: RunComparison) -> Card:
+    fields, step = list(comparison.differences), comparison.last
+    changed = [comparison.variant_name(variant) for variant in step.changed_variants]
     different = ", ".join(field_word(field) for field in fields) or "nothing that was recorded"
     answer = f"{len(changed)} variant{'' if len(changed) == 1 else 's'} changed"
     if step.edited_variants:
@@ -361,12 +360,11 @@ _MOST_LINES = 24
 
 def comparison_tables(comparison: RunComparison) -> RenderableType:
     """Show what differs between the runs, the cells that changed most, and the answer."""
-    names = Names.of(comparison)
     tables = [runs_table(comparison)]
     if len(comparison.steps) > 1:
-        tables.append(durations_table(comparison, names))
-    tables.append(change_table(comparison, names))
-    answer = (*sentences(comparison, names), *grid_sentences(comparison))
+        tables.append(durations_table(comparison))
+    tables.append(change_table(comparison))
+    answer = (*sentences(comparison), *grid_sentences(comparison))
     return Group(
         answer_lines([sentence for sentence in answer if sentence]),
         *map(SmallTextTable, tables),

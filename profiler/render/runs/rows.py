@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from profiler.comparison.changes import CellChange, MetricChange, Reason
 from profiler.comparison.compare import RunComparison
 from profiler.comparison.programs import Machines, Program, Retuned, TunedChoice
 from profiler.comparison.steps import RunStep
 from profiler.metrics.queries import label
-from profiler.model import FEWEST_BLOCKS, Cell, Verdict
+from profiler.model import FEWEST_BLOCKS, Verdict
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, change_datum, text_column
 from profiler.render.tuning import config_words
 from profiler.render.words import numbers
 from profiler.render.words.method import ENVIRONMENT_WORDS
 from profiler.render.words.verdicts import percent
-
-
-@dataclass(frozen=True)
-class Names:
-    """Names of cells."""
-
-    cells: Mapping[str, Cell]
-    marks: Mapping[str, int]
-    """By variant id."""
-
-    @classmethod
-    def of(cls, comparison: RunComparison) -> Names:
-        """Names as the newest run that has a cell would write them."""
-        variants = dict.fromkeys(cell.variant.id for cell in comparison.cells.values())
-        return cls(comparison.cells, {variant: number for number, variant in enumerate(variants)})
-
-    def variant(self, cell: str) -> str:
-        """Name of a cell's variant."""
-        return self.cells[cell].variant.label
-
-    def problem(self, cell: str) -> str:
-        """Name of a cell's problem, short."""
-        return self.cells[cell].problem.name
-
-    def variant_name(self, variant: str | None) -> str:
-        """Name of a variant by its id; empty without one."""
-        cells = self.cells.values()
-        return next((cell.variant.label for cell in cells if cell.variant.id == variant), "")
-
-    def mark(self, cell: str) -> int:
-        """Number of a cell's variant."""
-        return self.marks[self.cells[cell].variant.id]
 
 
 def changes_in_order(step: RunStep) -> tuple[CellChange, ...]:
@@ -58,14 +25,14 @@ def changes_in_order(step: RunStep) -> tuple[CellChange, ...]:
     return tuple(change for group in step.by_code for change in group.ranked)
 
 
-def change_table(comparison: RunComparison, names: Names) -> SmallTable:
+def change_table(comparison: RunComparison) -> SmallTable:
     """The step to the newest run: a row for each cell that both runs have."""
     step = comparison.last
     older, newer = (comparison.runs[place].name for place in (step.older, step.newer))
-    control = names.variant_name(step.control)
+    control = comparison.variant_name(step.control)
     relative = "relative to the baseline's own shift" if control else "of the durations"
     columns: tuple[Column[CellChange], ...] = (
-        text_column("problem", lambda change: names.problem(change.cell.id)),
+        text_column("problem", lambda change: comparison.problem(change.cell.id)),
         Column(f"run {step.numbers[0]}", older_time, f"Median duration in {older}", drop=1),
         Column(f"run {step.numbers[1]}", newer_time, f"Median duration in {newer}", drop=1),
         Column("ratio", lambda c: _ratio(c, control), f"{ratio_words(step)}, {relative}", drop=0),
@@ -81,7 +48,9 @@ def change_table(comparison: RunComparison, names: Names) -> SmallTable:
     def named(change: CellChange) -> Row:
         cell = change.cell.id
         role = "baseline" if change.is_control else "other"
-        return Row(names.variant(cell), mark=names.mark(cell), role=role, cell=places[cell])
+        return Row(
+            comparison.variant(cell), mark=comparison.mark(cell), role=role, cell=places[cell]
+        )
 
     caption = f"{newer} relative to {older}; ratio: {relative}"
     return SmallTable.of(caption, "variant", columns, changes, named)
@@ -115,19 +84,19 @@ def change_words(change: CellChange) -> str:
 
 
 def metric_table(
-    caption: str, changes: Sequence[MetricChange], step: RunStep, names: Names
+    caption: str, changes: Sequence[MetricChange], comparison: RunComparison
 ) -> SmallTable:
     """Metrics before and after, a row each; of those that scatter the change, too."""
     columns: list[Column[MetricChange]] = [
-        text_column("problem", lambda change: names.problem(change.cell)),
+        text_column("problem", lambda change: comparison.problem(change.cell)),
         Column("metric", _metric_name, is_text=True),
-        Column(f"run {step.numbers[0]}", lambda change: _both(change)[0]),
-        Column(f"run {step.numbers[1]}", lambda change: _both(change)[1]),
+        Column(f"run {comparison.last.numbers[0]}", lambda change: _both(change)[0]),
+        Column(f"run {comparison.last.numbers[1]}", lambda change: _both(change)[1]),
     ]
     if not all(change.is_fact for change in changes):
         columns.append(Column("change", _moved))
     return SmallTable.of(
-        caption, "variant", columns, changes, lambda change: Row(names.variant(change.cell))
+        caption, "variant", columns, changes, lambda change: Row(comparison.variant(change.cell))
     )
 
 

@@ -19,7 +19,7 @@ from profiler.errors import UsageError
 from profiler.model import Verdict
 from profiler.notices import NoticeKind
 from profiler.render.runs.page import cards, render_comparison, sentences
-from profiler.render.runs.rows import Names, change_words, changes_in_order, reason_words
+from profiler.render.runs.rows import change_words, changes_in_order, reason_words
 
 
 def verdicts(comparison):
@@ -246,13 +246,13 @@ def test_an_edited_python_kernel_is_named_with_its_diff(pair):
     assert file.name == "kernels.py"
     assert file.diff[1:] == ("-x = 1", "-place = 'RUN'", "+x = 2"), "nothing private"
     assert list(found.differences) == ["source kernels.py"]
-    answer = "".join(part.text for one in sentences(found, Names.of(found)) for part in one)
+    answer = "".join(part.text for one in sentences(found) for part in one)
     assert "The code of slow changed (edited: kernels.py)." in answer
     assert "Of 2 cells whose code changed, 2 are slower" in answer
     assert "of 10 cells whose code did not change, none is slower and 2 are faster" in answer
     first = changes_in_order(found.last)[:2]
     assert [change.cell.variant.id for change in first] == ["slow"] * 2
-    assert cards(found, Names.of(found))[-1].answer == "1 variant changed"
+    assert cards(found)[-1].answer == "1 variant changed"
     assert "-x = 1\n-place = &#39;RUN&#39;\n+x = 2" in render_comparison(found)
     # A recording has digests alone.
     (newer / "sources.json").unlink()
@@ -272,7 +272,7 @@ def test_edited_files_that_no_variant_is_known_to_use_are_said(pair):
     (notice,) = found.notices
     assert notice.kind == NoticeKind.FILES_EDITED
     assert notice.values["files"] == "workload.py"
-    assert cards(found, Names.of(found))[-1].answer == "0 variants changed, of 7 it is not known"
+    assert cards(found)[-1].answer == "0 variants changed, of 7 it is not known"
 
 
 def change_journals(run, start, tuned):
@@ -305,11 +305,11 @@ def test_what_the_autotuner_chose_otherwise_is_another_program_and_the_reason(pa
     assert not Program.RETUNED.unchanged
     assert change_words(cells["wide..large"]).startswith("autotuner: num_warps 8 \u2192 4")
     assert "autotuner" not in change_words(cells["tree..large"])
-    said = "".join(part.text for one in sentences(found, Names.of(found)) for part in one)
+    said = "".join(part.text for one in sentences(found) for part in one)
     assert "chose differently at 2 of 14 cells, 2 of the 2 slower or faster ones among them" in said
     assert "ratios of tuned cells span up to 1." in said
     assert found.drawn_spread[0] in ("wide..small", "wide..large")
-    card = cards(found, Names.of(found))[-1]
+    card = cards(found)[-1]
     assert card.answer == "0 variants changed, 2 cells tuned differently"
     (step,) = document(found)["steps"]
     (told,) = [cell["retuned"] for cell in step["cells"] if cell["id"] == "wide..large"]
@@ -375,7 +375,7 @@ def test_other_settings_makers_and_kernels_are_other_programs(pair):
             assert change_words(found.last.cells[cell]) == words
             assert (cell in found.last.retuned) == bool(words)
             assert (found.last.cells[cell].program == Program.RETUNED) == bool(words)
-    said = "".join(part.text for one in sentences(found, Names.of(found)) for part in one)
+    said = "".join(part.text for one in sentences(found) for part in one)
     assert "The compiler's autotuner chose differently at 12 of 14 cells." in said
 
 
@@ -386,7 +386,7 @@ def test_a_baseline_that_was_tuned_otherwise_at_one_problem_controls_the_other(p
     found = pair.compare(newer)
     for cell, change in found.last.cells.items():
         assert (change.reason is Reason.NO_CONTROL) == cell.endswith("large")
-    detail = cards(found, Names.of(found))[2].detail
+    detail = cards(found)[2].detail
     assert detail.endswith("at 1 of 2 problems it is another program, and controls nothing")
 
 
@@ -620,5 +620,5 @@ def test_a_run_whose_tables_are_lost_is_compared_and_nothing_is_shown(pair):
         table.write_bytes(b"")
     found = pair.compare(newer)
     assert {row.verdict for row in found.last.cells.values()} == {Verdict.NO_DATA}
-    said = "".join(part.text for one in sentences(found, Names.of(found)) for part in one)
+    said = "".join(part.text for one in sentences(found) for part in one)
     assert said.startswith("No cell was measured in both runs.")

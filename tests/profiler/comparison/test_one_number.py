@@ -19,7 +19,7 @@ from profiler.comparison.document import comparison_document
 from profiler.comparison.runs import read_runs
 from profiler.findings.gates import Gate, regressions
 from profiler.render.runs.page import comparison_tables, render_comparison
-from profiler.render.runs.rows import Names, metric_table, reason_words
+from profiler.render.runs.rows import metric_table, reason_words
 
 GATE = Gate(2)
 HALF = 0.5
@@ -151,7 +151,7 @@ def test_every_step_is_judged_once(tmp_path, monkeypatch):
 
 def test_facts_that_rounding_would_make_equal_are_shown_in_full(comparison):
     change = MetricChange("slow..large", "grid_size", 2_000_000, 2_000_001)
-    (row,) = metric_table("Facts", [change], comparison.last, Names.of(comparison)).lines
+    (row,) = metric_table("Facts", [change], comparison).lines
     assert [datum.text for datum in row.data[2:4]] == ["2000000", "2000001"]
 
 

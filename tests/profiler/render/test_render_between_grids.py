@@ -17,7 +17,6 @@ from profiler.comparison.runs import read_runs
 from profiler.model import Environment
 from profiler.render.runs.heats import grid_parts
 from profiler.render.runs.page import comparison_tables, render_comparison
-from profiler.render.runs.rows import Names
 
 SPEC = """\
 name: sums
@@ -86,7 +85,7 @@ def test_problems_and_variants_of_one_run_alone_get_no_map(older):
     ]
     (target / "plan.json").write_text(json.dumps(plan))
     comparison = compare(read_runs([older, target]))
-    ((grid, variants),) = grid_parts(comparison, Names.of(comparison))["blocks"]
+    ((grid, variants),) = grid_parts(comparison)["blocks"]
     assert [one["variant"] for one in variants] == ["eager"]
     assert grid.row_values == (1024,)
     assert grid.column_values == (128, 1024, 8192)
@@ -138,7 +137,7 @@ def test_every_variant_has_a_heat_map_whose_title_says_direction_and_machines(tr
 
 
 def test_a_cell_holds_the_ratio_in_its_colour(other_machine):
-    parts = grid_parts(other_machine, Names.of(other_machine))
+    parts = grid_parts(other_machine)
     for heats in parts["blocks"][0][1]:
         wanted, colour = (5.0, "h5") if heats["variant"] == "eager" else (0.45, "h-4")
         rows = heats["time"]["rows"]
@@ -160,7 +159,7 @@ def test_a_cell_without_a_time_is_crossed_and_says_where(tree, other_machine):
     assert "no-memory" in next(
         cell.get("class") for cell in crossed if "OUT OF MEMORY" in words(cell)
     )
-    parts = grid_parts(other_machine, Names.of(other_machine))
+    parts = grid_parts(other_machine)
     rows = [
         row
         for _, variants in parts["blocks"]
@@ -176,7 +175,7 @@ def test_a_cell_without_a_time_is_crossed_and_says_where(tree, other_machine):
 
 
 def test_the_overview_has_mean_and_ends_of_each_grid(other_machine):
-    parts = grid_parts(other_machine, Names.of(other_machine))
+    parts = grid_parts(other_machine)
     rows = {(row.name, row.data[0].text): row.data for row in parts["overview"].lines}
     assert set(rows) == {(o, v) for o in ("sum", "chain") for v in ("eager", "compile")}
     assert rows["sum", "compile"][1].text == "5 of 6"
@@ -217,7 +216,7 @@ def test_one_chip_or_two_of_a_model_are_told_apart(older):
 def test_on_one_machine_a_second_map_has_the_verdicts(older):
     same = newer_run(older, "slower", {}, {"compile": 1.5})
     found = compare(read_runs([older, same]))
-    parts = grid_parts(found, Names.of(found))
+    parts = grid_parts(found)
     eager, compiled = parts["blocks"][0][1]
     assert eager["judged"] is None, "it is the control"
     texts = [

@@ -15,7 +15,7 @@ from test_render_browser import opened
 
 from profiler.render.runs.history import MOST_PANELS, durations_table, history_marks, runs_table
 from profiler.render.runs.page import cards, comparison_tables, render_comparison, sentences
-from profiler.render.runs.rows import Names, change_table
+from profiler.render.runs.rows import change_table
 
 HOSTILE = "</td><script>alert(1)</script>"
 
@@ -64,7 +64,7 @@ def shown(comparison):
 
 
 def answer(comparison):
-    found = sentences(comparison, Names.of(comparison))
+    found = sentences(comparison)
     return " ".join("".join(part.text for part in sentence) for sentence in found)
 
 
@@ -72,7 +72,7 @@ def answer(comparison):
 
 
 def test_the_slowest_regression_comes_first(comparison):
-    lines = change_table(comparison, Names.of(comparison)).lines
+    lines = change_table(comparison).lines
     assert [row.name for row in lines[:4]] == ["slow", "slow", "fast", "fast"]
     first, second, third, fourth = (float(row.data[3].raw) for row in lines[:4])
     assert first >= second > 1 > fourth >= third
@@ -172,7 +172,7 @@ def test_the_answer_counts_and_names_the_worst(comparison):
     said = answer(comparison)
     assert said.startswith("Of 12 cells, 2 are slower (most: 1.06")
     assert re.search(r"2 are faster \(most: 0\.9.*\], fast at (small|large)\)", said)
-    question, control = (cards(comparison, Names.of(comparison))[i] for i in (0, 2))
+    question, control = (cards(comparison)[i] for i in (0, 2))
     assert (question.answer, question.detail) == ("2 cells", "slow")
     assert control.answer == "plain"
 
@@ -232,14 +232,14 @@ def test_a_history_has_all_runs_oldest_first(history):
 
 
 def test_a_history_lists_the_cells_that_moved_first(history):
-    rows = durations_table(history, Names.of(history)).lines
+    rows = durations_table(history).lines
     assert {row.name for row in rows[:6]} == {"slow", "fast", "odd"}
     assert len(rows) == 14
     assert [len(row.data) for row in rows] == [1 + 2 + 3 + 3] * 14
 
 
 def test_the_figure_is_given_each_run_and_each_verdict(history):
-    panels = history_marks(history, Names.of(history))
+    panels = history_marks(history)
     assert len(panels) <= MOST_PANELS
     slow = [mark for title, marks in panels.items() if title.startswith("slow\n") for mark in marks]
     roles = {(mark.place, mark.role) for mark in slow}
@@ -255,7 +255,7 @@ def test_a_run_without_a_cell_leaves_a_gap(pair):
     found = pair.compare(second, third)
     row = next(
         row
-        for row in durations_table(found, Names.of(found)).lines
+        for row in durations_table(found).lines
         if (row.name, row.data[0].text) == ("slow", "large")
     )
     assert [row.data[place].raw is None for place in (1, 3, 6)] == [False, True, False]
