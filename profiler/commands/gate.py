@@ -14,9 +14,9 @@ from profiler.exports.comment import CommentSite, comment_site
 
 if TYPE_CHECKING:
     from profiler.commands.compare import MeasuredRevisions
-    from profiler.findings.gate_answer import GateAnswer
     from profiler.findings.gates import Gate
     from profiler.history.trends import History
+    from profiler.render.words.gate import GateAnswer
     from profiler.revisions.repository import Repository
     from profiler.sessions.progress import ProgressReporter
 
@@ -73,7 +73,7 @@ _GITLAB_TARGET = "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"
 def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> GateAnswer:
     from profiler.commands.compare import is_slower
     from profiler.commands.run import left_out_words
-    from profiler.findings.gate_answer import GateAnswer, GateRow, find_controls
+    from profiler.render.words.gate import GateAnswer, GateRow
 
     run = measured.run
     rows = tuple(
@@ -90,7 +90,7 @@ def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> Ga
         rows=rows,
         same=measured.same,
         left_out=left_out_words(run.left_out) if run is not None and run.left_out else "",
-        controls=find_controls(rows, _history(measured, request.out)),
+        history=_history(measured, request.out),
     )
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from profiler.model import Params, Scalar, Variant
@@ -40,16 +40,9 @@ Unit = tuple[str, ...]
 """Keys that are read together; mostly a single one."""
 
 
-@dataclass(frozen=True)
-class Chip:
-    """A parameter in words, or a few parameters that are read together."""
-
-    key: str
-    """What it is a value of: `n_warps`, `B_r\u00d7B_c`."""
-    text: str
-    """The value, with as much of its key as it needs: `4 warps`, `128\u00d764`, `no buffer`."""
-    params: tuple[tuple[str, Scalar], ...]
-    """The parameters that it stands for."""
+Chip = str
+"""A parameter in words, or a few that are read together: the value with as much of its key as it
+needs, `4 warps`, `128\u00d764`, `no buffer`."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +98,10 @@ class ParameterWords:
         Where flags alone tell variants apart, the one that has all of them says so.
         """
         units = self.differing
-        chips = tuple(chip for unit in units if (chip := self._chip(unit, params)) is not None)
+        chips = tuple(filter(None, (self._text(unit, params) for unit in units)))
         flags = [unit[0] for unit in units if unit[0] in self.flags]
         if flags and set(flags) == set(self.usual) and all(params.get(key) for key in flags):
-            text = "all on" if len(flags) > 1 else self.flags[flags[0]]
-            chips = (*chips, Chip("", text, tuple((key, True) for key in flags)))
+            chips = (*chips, "all on" if len(flags) > 1 else self.flags[flags[0]])
         return chips
 
     def shared_chips(self) -> tuple[Chip, ...]:
@@ -117,28 +109,19 @@ class ParameterWords:
         if len(self.family) < 2:
             return ()
         params = self.family[0].params
-        units = [unit for unit in self.units if unit not in self.differing]
-        chips = [chip for unit in units if (chip := self._chip(unit, params)) is not None]
         return tuple(
-            replace(chip, text=f"{chip.key} {chip.text}") if len(chip.params) > 1 else chip
-            for chip in chips
+            f"{self._key_text(unit)} {text}" if len(unit) > 1 else text
+            for unit in self.units
+            if unit not in self.differing and (text := self._text(unit, params))
         )
 
     def usual_chips(self) -> tuple[Chip, ...]:
         """The flags that a variant has unless its label says that it has not."""
-        return tuple(Chip(key, self.flags[key], ((key, True),)) for key in self.usual)
+        return tuple(self.flags[key] for key in self.usual)
 
     def differing_keys(self) -> tuple[str, ...]:
         """Keys whose values are the chips of a variant, in their order: `dtype`, `B_r\u00d7B_c`."""
         return tuple(self._key_text(unit) for unit in self.differing)
-
-    def _chip(self, unit: Unit, params: Params) -> Chip | None:
-        text = self._text(unit, params)
-        return (
-            Chip(self._key_text(unit), text, tuple((key, params.get(key)) for key in unit))
-            if text
-            else None
-        )
 
     def _text(self, unit: Unit, params: Params) -> str:
         if len(unit) > 1:
@@ -275,7 +258,7 @@ class VariantName:
     @property
     def is_chips(self) -> bool:
         """Whether the label is made of the chips."""
-        return self.shortened and self.label == JOINT.join(chip.text for chip in self.chips)
+        return self.shortened and self.label == JOINT.join(self.chips)
 
 
 @dataclass(frozen=True)
@@ -382,7 +365,7 @@ class _Labels:
     def of_parameters(self) -> Mapping[str, str]:
         """By variant id, the parameters that differ: of long names that say nothing else."""
         return {
-            variant.id: JOINT.join(chip.text for chip in self.words.differing_chips(variant.params))
+            variant.id: JOINT.join(self.words.differing_chips(variant.params))
             for variant in self._long_in_family
             if self._says_parameters(variant)
         }

@@ -9,7 +9,6 @@ import pytest
 
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.exports.comment import comment_site
-from profiler.findings.gate_answer import GateAnswer, GateControls, GateRow, find_controls
 from profiler.findings.gates import Gate
 from profiler.findings.verdicts import PairVerdict
 from profiler.history.answers import answers_of_records
@@ -17,6 +16,8 @@ from profiler.history.trends import find_history
 from profiler.model import Verdict
 from profiler.render.words.gate import (
     MOST_ROWS,
+    GateAnswer,
+    GateRow,
     control_sentences,
     gate_markdown,
     gate_marker,
@@ -207,7 +208,7 @@ def answer(*rows, **changed):
         "rows": rows,
         "same": (),
         "left_out": "",
-        "controls": GateControls(),
+        "history": None,
     }
     return GateAnswer(**{**given, **changed})
 
@@ -240,7 +241,7 @@ def test_what_moved_together_is_told_from_one_kernel_and_the_machine_from_both()
     rows = [row(str(n), Verdict.SLOWER, 1.04) for n in range(3)]
 
     def sentences(*rows, history=None):
-        return list(control_sentences(answer(*rows, controls=find_controls(rows, history))))
+        return list(control_sentences(answer(*rows, history=history)))
 
     together, noise = sentences(*rows, row(floor=0.004))
     assert together.startswith("3 of 4 cells moved together, by 1.040")

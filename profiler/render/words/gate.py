@@ -1,11 +1,17 @@
-"""The comment of a gate in Markdown: what became slower against the base, and what it is."""
+"""What a gate found: two revisions cell by cell, what tells the machine from the kernel; in words.
+
+The comment is Markdown: what became slower against the base, and what it is.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from profiler.findings.gate_answer import GateAnswer, GateRow
-from profiler.history.trends import is_usual
+from profiler.findings.gates import Gate
+from profiler.findings.verdicts import PairVerdict
+from profiler.history.trends import History, by_usual, is_usual, moved_together
 from profiler.model import Verdict
 from profiler.outside_text import escaped_markdown
 from profiler.render.words import numbers
@@ -13,6 +19,65 @@ from profiler.render.words.verdict_words import word
 
 MOST_ROWS = 20
 _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR, Verdict.NO_DATA, Verdict.SAME)
+
+
+@dataclass(frozen=True)
+class GateRow:
+    """One cell at both revisions."""
+
+    variant: str
+    problem: str
+    pair: PairVerdict
+    """The newest revision against the oldest."""
+    trips: bool
+
+    @property
+    def verdict(self) -> Verdict:
+        """NO DATA where none was given."""
+        return self.pair.verdict or Verdict.NO_DATA
+
+
+@dataclass(frozen=True)
+class GateAnswer:
+    """What a gate found."""
+
+    experiment: str
+    base: str
+    head: str
+    """Commits in words."""
+    machine: str
+    gate: Gate
+    rows: tuple[GateRow, ...]
+    same: tuple[str, ...]
+    """Variants of the same sources, which were not measured."""
+    left_out: str
+    """What the budget had no time for; empty where it had."""
+    history: History | None
+    """Earlier runs of the cells on such a machine; None without any."""
+
+    @property
+    def tripped(self) -> tuple[GateRow, ...]:
+        """The rows that trip the gate."""
+        return tuple(row for row in self.rows if row.trips)
+
+    @property
+    def moved_together(self) -> Iterator[tuple[int, float]]:
+        """How many cells moved to one side, and their mean ratio, where most did."""
+        decided = (Verdict.SLOWER, Verdict.FASTER)
+        moved = [row.pair.ratio for row in self.rows if row.verdict in decided]
+        return moved_together(moved, len(self.rows))
+
+    @property
+    def noise_floor(self) -> float | None:
+        """A/A: by how much the base strays from itself in this session; None if not known."""
+        floors = (row.pair.noise_floor for row in self.rows)
+        return max(filter(math.isfinite, floors), default=None)
+
+    @property
+    def by_usual(self) -> float | None:
+        """The base's times by those that its cells had in earlier runs; None without any."""
+        times = {(row.variant, row.problem): row.pair.against_median for row in self.rows}
+        return None if self.history is None else by_usual(times, self.history)
 
 
 def headline(answer: GateAnswer) -> str:
@@ -97,22 +162,22 @@ def ratio_words(row: GateRow) -> tuple[str, str]:
 
 def control_sentences(answer: GateAnswer) -> Iterator[str]:
     """Whether kernels moved together, how noisy the session was, and how the machine is today."""
-    controls = answer.controls
-    for count, mean in controls.moved_together:
+    for count, mean in answer.moved_together:
         yield (
             f"{count} of {len(answer.rows)} cells moved together, by {numbers.ratio(mean)}: what "
             "they share is likelier than one kernel (a header, a flag, a library)."
         )
-    if controls.noise_floor is not None:
-        percent = f"{100 * controls.noise_floor:.2f}\u202f%"
+    if answer.noise_floor is not None:
+        percent = f"{100 * answer.noise_floor:.2f}\u202f%"
         yield f"A/A: the base strays from itself by {percent} in this session."
-    if controls.by_usual is None:
+    usual = answer.by_usual
+    if answer.history is None or usual is None:
         return
-    took = f"The base takes {numbers.ratio(controls.by_usual)}"
-    if is_usual(controls.by_usual):
+    took = f"The base takes {numbers.ratio(usual)}"
+    if is_usual(usual):
         yield f"{took} its usual time: the machine is as it was."
     else:
         yield (
-            f"{took} the time that it usually took (runs: {controls.earlier_runs}): machine, "
+            f"{took} the time that it usually took (runs: {len(answer.history.runs)}): machine, "
             "driver, versions or an earlier commit, and not this one, which was measured beside it."
         )

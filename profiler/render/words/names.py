@@ -39,7 +39,7 @@ def shared_words(programs: Programs) -> str:
     names = programs.names
     if not names.from_parameters or not names.shared:
         return ""
-    texts = ", ".join(chip.text for chip in names.shared)
+    texts = ", ".join(names.shared)
     every = len(names.family) == len(programs.plan.variants)
     which = "variants" if every else "compared"
     return f"All {len(names.family)} {which} have {texts}."
@@ -50,15 +50,14 @@ def usual_words(programs: Programs) -> str:
     names = programs.names
     if not names.from_parameters or not names.usual:
         return ""
-    texts = ", ".join(chip.text for chip in names.usual)
+    texts = ", ".join(names.usual)
     return f"On unless a name says \u201cno\u201d: {texts}."
 
 
 def label_keys(programs: Programs) -> str:
     """Sentence on what the parts of labels are values of; empty where labels are no parameters."""
     names = programs.names
-    usual = {chip.text for chip in names.usual}
-    keys = [key for key in names.keys if key not in usual]
+    keys = [key for key in names.keys if key not in names.usual]
     if not names.from_parameters or not keys:
         return ""
     return f"Names: {JOINT.join(keys)}."
