@@ -22,7 +22,7 @@ from profiler.notices import Severity
 from profiler.outside_text import escaped_markdown
 from profiler.planning.cell_filter import problems_called
 from profiler.render.figures.charts import Chart, bar_chart
-from profiler.render.figures.drawing import Axis
+from profiler.render.figures.drawing import scaled_label
 from profiler.render.html import moment, render
 from profiler.render.tables.main_table import CellRow, main_table
 from profiler.render.tables.rows import Column, Row, SmallTable, text_column
@@ -184,11 +184,12 @@ def _ends(cell_numbers: CellNumbers, quantity: _Quantity, cell: Cell) -> tuple[f
     return low, middle, high
 
 
-def _axis(quantity: _Quantity) -> Axis:
+def _axis(quantity: _Quantity, largest: float) -> tuple[float, str]:
+    """Divisor of the numbers on an axis, and its label."""
     metric, baseline = quantity
     if baseline is None:
-        return Axis(metric.label, metric.unit)
-    return Axis(f"{metric.label} \u00f7 that of {baseline}", "")
+        return scaled_label(metric.label, metric.unit, largest)
+    return scaled_label(f"{metric.label} \u00f7 that of {baseline}", "", largest)
 
 
 def metric_figure(
@@ -273,12 +274,12 @@ def _draw_panel(
 ) -> None:
     """Versions as points with intervals: in rows, or by another quantity upwards."""
     across = [_ends(findings.numbers, shown, cell) for cell in cells]
-    divisor, words = _axis(shown).scaled(max(middle for _, middle, _ in across))
+    divisor, words = _axis(shown, max(middle for _, middle, _ in across))
     rows: list[tuple[float, float, float]] = [(row, row, row) for row in range(len(cells))]
     up, up_divisor = rows, 1.0
     if other is not None:
         up = [_ends(findings.numbers, other, cell) for cell in cells]
-        up_divisor, up_words = _axis(other).scaled(max(middle for _, middle, _ in up))
+        up_divisor, up_words = _axis(other, max(middle for _, middle, _ in up))
         panel.set_ylabel(up_words, fontsize=8)
     for cell, across_ends, up_ends in zip(cells, across, up, strict=True):
         low, x, high = (end / divisor for end in across_ends)

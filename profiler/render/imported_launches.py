@@ -14,7 +14,7 @@ from profiler.findings.why.hot_lines import ListedKernel
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.queries import Label, labels
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.figures.drawing import Axis, Mark
+from profiler.render.figures.drawing import Mark
 from profiler.render.figures.version_figures import bars
 from profiler.render.imported import (
     MISSING,
@@ -241,7 +241,7 @@ def _time_chart(groups: LaunchGroups) -> Chart | None:
     reading = "All launches of a kernel together."
     if left_out:
         reading += f" {left_out} more take less."
-    return make_chart("first", "Time by kernel", reading, bars(marks, Axis("Time", "ns")))
+    return make_chart("first", "Time by kernel", reading, bars(marks, "Time", "ns"))
 
 
 # ---- groups --------------------------------------------------------------------------------------

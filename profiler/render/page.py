@@ -58,7 +58,6 @@ def render_page(findings: Findings) -> str:
         "sentences": answer_of(findings),
         "evidence": evidence(findings),
         "cards": cards(findings),
-        "first": view.first,
         "best_word": best_word(findings.ranking),
         **_notices(findings),
         "method": method(findings),
@@ -76,7 +75,7 @@ def render_page(findings: Findings) -> str:
         "tuned": tuned_cells(findings),
         "view": view,
         "timeline_first": TIMELINES in report.settings.page_kind.finds,
-        **view.parts,
+        **view,
         **_tables(findings),
     }
     return render("page.html", parts)

@@ -19,7 +19,7 @@ from profiler.model import Problem, Variant, slug
 from profiler.planning.problem_names import distinct, is_number, varying
 from profiler.render.figures import svg
 from profiler.render.figures import version_figures as figures
-from profiler.render.figures.drawing import Axis, Drawing, Mark
+from profiler.render.figures.drawing import Drawing, Mark
 from profiler.render.tables.rows import (
     Column,
     Datum,
@@ -71,7 +71,7 @@ def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:
         f"bars-{metric.name}",
         title,
         reading,
-        figures.bars(marks, Axis(metric.label, metric.unit), limit),
+        figures.bars(marks, metric.label, metric.unit, limit),
     )
 
 
@@ -179,7 +179,7 @@ def line_chart(findings: Findings, metric: Label) -> Chart | None:
         f"lines-{metric.name}",
         f"{metric.label} over {parameter}",
         reading,
-        figures.lines(panels, parameter, Axis(metric.label, metric.unit)),
+        figures.lines(panels, parameter, metric.label, metric.unit),
     )
 
 

@@ -10,7 +10,6 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -172,17 +171,10 @@ LOG_FROM = 5.0
 """Values that span more than this factor are drawn on a log scale."""
 
 
-@dataclass(frozen=True)
-class Axis:
-    """Label of an axis, and the unit of the values in the table."""
-
-    label: str
-    unit: str
-
-    def scaled(self, largest: float) -> tuple[float, str]:
-        """Find the divisor and the label with the unit that suits the largest value."""
-        divisor, unit = numbers.scale(largest, self.unit)
-        return divisor, f"{self.label} ({unit})" if unit else self.label
+def scaled_label(label: str, unit: str, largest: float) -> tuple[float, str]:
+    """Divisor of values that suits the largest, and the label of their axis with that unit."""
+    divisor, name = numbers.scale(largest, unit)
+    return divisor, f"{label} ({name})" if name else label
 
 
 @cache

@@ -28,10 +28,10 @@ from profiler.render.figures.axes import (
 from profiler.render.figures.drawing import (
     ROOM,
     WIDTH_IN,
-    Axis,
     Drawing,
     Mark,
     fitted,
+    scaled_label,
     spans_decades,
     text_width_in,
     widest_in,
@@ -121,35 +121,35 @@ def _ratio_axis(axes: Axes, ratios: Sequence[float], label: str) -> Scale:
     return upwards
 
 
-def multiples(panels: Sequence[tuple[Axis, Sequence[Mark]]]) -> Drawing:
-    """One panel a metric over the versions, which are the same in all panels.
+def multiples(panels: Sequence[tuple[str, str, Sequence[Mark]]]) -> Drawing:
+    """One panel a metric (label, unit, marks) over the versions, the same in all panels.
 
     The place of a mark is that of its version, its name what the axis has there.
     """
     drawing, grid = panel_axes(len(panels))
-    names = [mark.name for mark in panels[0][1]]
+    names = [mark.name for mark in panels[0][2]]
     every = math.ceil(len(names) / _MOST_TICKS)
     shown = ["" if place % every else name for place, name in enumerate(names)]
-    for axes, (axis, marks) in zip(grid, panels, strict=True):
+    for axes, (label, unit, marks) in zip(grid, panels, strict=True):
         across = axes.across((-0.5, len(names) - 0.5))
         axes.grid_across(across, Ticks(range(len(names)), shown))
-        _draw_panel(axes, across, axis, [mark for mark in marks if math.isfinite(mark.value)])
+        present = [mark for mark in marks if math.isfinite(mark.value)]
+        divisor, title = scaled_label(label, unit, max(mark.value for mark in present))
+        _draw_panel(axes, across, title, [mark.divided_by(divisor) for mark in present])
     return drawing
 
 
-def _draw_panel(axes: Axes, across: Scale, axis: Axis, marks: Sequence[Mark]) -> None:
-    divisor, title = axis.scaled(max(mark.value for mark in marks))
-    scaled = [mark.divided_by(divisor) for mark in marks]
-    values = [mark.value for mark in scaled]
+def _draw_panel(axes: Axes, across: Scale, title: str, marks: Sequence[Mark]) -> None:
+    values = [mark.value for mark in marks]
     if spans_decades(values):
         upwards = axes.upwards((min(values) / ROOM, max(values) * ROOM), logarithmic=True)
         axes.grid_upwards(upwards, decade_ticks(upwards))
     else:
         upwards = axes.upwards((0.0, max(values) * 1.12 or 1.0))
         axes.grid_upwards(upwards, linear_ticks(upwards))
-    points = points_of(scaled, (across, upwards))
+    points = points_of(marks, (across, upwards))
     axes.drawing.path(points, styles.line(styles.INK, 1.2))
-    axes.drawing.dots(_PANEL_DOT, points, scaled)
+    axes.drawing.dots(_PANEL_DOT, points, marks)
     axes.spines()
     axes.title(fitted(title, (axes.right - axes.left) / POINTS))
 

@@ -31,10 +31,10 @@ from profiler.render.figures.axes import (
 )
 from profiler.render.figures.drawing import (
     LOG_FROM,
-    Axis,
     Drawing,
     Element,
     Mark,
+    scaled_label,
     spans_decades,
     widest_in,
 )
@@ -53,7 +53,7 @@ _DOT = styles.circle(2.55)
 _MARKER, _LEGEND_MARKER, _OTHERS_MARKER = 4.5, 6.0, 1.5
 
 
-def bars(marks: Sequence[Mark], axis: Axis, limit: float = math.inf) -> Drawing:
+def bars(marks: Sequence[Mark], label: str, unit: str, limit: float = math.inf) -> Drawing:
     """One bar a row with its interval.
 
     A row without a value has no bar, only its text, which then says why. Bars longer than `limit`
@@ -68,7 +68,7 @@ def bars(marks: Sequence[Mark], axis: Axis, limit: float = math.inf) -> Drawing:
         for mark in marks
     ]
     largest = _greatest(end for mark in cut for end in (mark.value, mark.high)) or 1.0
-    divisor, label = axis.scaled(largest)
+    divisor, label = scaled_label(label, unit, largest)
     end = largest / divisor
     across = rows.axes.across((0.0, end * 1.14))
     rows.axes.grid_across(across, linear_ticks(across), label)
@@ -145,7 +145,7 @@ def dots(
 
 
 def pairs(
-    rows_of_pairs: Sequence[tuple[str, float, float]], axis: Axis, names: tuple[str, str]
+    rows_of_pairs: Sequence[tuple[str, float, float]], unit: str, names: tuple[str, str]
 ) -> Drawing:
     """Two bars a row, the best above the baseline; of each row the name and both values.
 
@@ -154,15 +154,15 @@ def pairs(
     titles = shortened([name for name, *_ in rows_of_pairs])
     rows = row_axes(titles, row_height=0.36, head=0.34)
     end = _greatest(value for _, *both in rows_of_pairs for value in both) or 1.0
-    across = rows.axes.across((0.0, max(end * 1.12, 100.0 if axis.unit == "%" else 0.0)))
-    rows.axes.grid_across(across, linear_ticks(across), axis.unit)
+    across = rows.axes.across((0.0, max(end * 1.12, 100.0 if unit == "%" else 0.0)))
+    rows.axes.grid_across(across, linear_ticks(across), unit)
     roles = ("best", "baseline")
     for offset, side, role in ((-0.2, 1, roles[0]), (0.2, 2, roles[1])):
         for row, pair in enumerate(rows_of_pairs):
             length = float(pair[side])
             shown = _greatest([length])
             _bar(rows, across, row + offset, shown, (_PAIR_BAR, styles.COLOURS[role]))
-            rows.text(across.at(shown + end * 0.008), row + offset, numbers.show(length, axis.unit))
+            rows.text(across.at(shown + end * 0.008), row + offset, numbers.show(length, unit))
     rows.axes.spines()
     rows.names(titles)
     handles = [
@@ -173,7 +173,7 @@ def pairs(
     return rows.drawing
 
 
-def lines(panels: Mapping[str, Sequence[Mark]], x_label: str, axis: Axis) -> Drawing:
+def lines(panels: Mapping[str, Sequence[Mark]], x_label: str, label: str, unit: str) -> Drawing:
     """A line for each name over a numeric parameter, the place of its marks; panels by title.
 
     Series of role `other` are drawn first, in grey.
@@ -182,7 +182,7 @@ def lines(panels: Mapping[str, Sequence[Mark]], x_label: str, axis: Axis) -> Dra
     every = [mark for marks in panels.values() for mark in marks]
     values = [mark.value for mark in every if math.isfinite(mark.value)]
     spans = spans_decades(values)
-    divisor, label = axis.scaled(median(values) if spans else max(values))
+    divisor, label = scaled_label(label, unit, median(values) if spans else max(values))
     for index, (axes, (panel, marks)) in enumerate(zip(grid, panels.items(), strict=True)):
         series = _series(marks, divisor)
         labels = outer_labels(index, len(panels), x_label, label)

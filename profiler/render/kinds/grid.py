@@ -74,7 +74,10 @@ def grid_view(findings: Findings) -> View:
         }
         for number, grid in enumerate(grids)
     ]
-    parts: dict[str, Any] = {
+    return {
+        "template": "grid.html",
+        "heading": "Every shape",
+        "first": contrasts_chart(findings) or grid_chart(findings, pairs),
         "grid_blocks": blocks,
         "grid_switch": ", ".join(_switch_keys(grids, report.settings.split)),
         "grid_scale": scale,
@@ -90,8 +93,6 @@ def grid_view(findings: Findings) -> View:
             if (lists := grid_kernels(findings.programs, kernels, grid))
         },
     }
-    first = contrasts_chart(findings) or grid_chart(findings, pairs)
-    return View("grid.html", "Every shape", parts, first=first)
 
 
 def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from profiler.render.figures.axes import (
     symbol_handle,
 )
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart, mark_of
-from profiler.render.figures.drawing import ROOM, Axis, Drawing, Mark
+from profiler.render.figures.drawing import ROOM, Drawing, Mark
 from profiler.render.tables.grids import short_ratio_datum
 from profiler.render.tables.rows import Column, Row, SmallTable, text_column
 from profiler.render.words.names import shorten
@@ -131,7 +131,7 @@ def slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:
         if left_out:
             reading += f" {left_out} smaller slices have no panel."
         metric = label(DURATION)
-        drawing = figures.lines(panels, along, Axis(metric.label, metric.unit))
+        drawing = figures.lines(panels, along, metric.label, metric.unit)
         title = f"{grid.name}: time along {along}"
         charts.append(make_chart(f"slice-{number}-{place}", title, reading, drawing))
     return tuple(charts)

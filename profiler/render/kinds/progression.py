@@ -19,7 +19,7 @@ from profiler.metrics.queries import Label, labels
 from profiler.model import Problem
 from profiler.render.figures import ladder_figures
 from profiler.render.figures.charts import Chart, make_chart, mark_of
-from profiler.render.figures.drawing import Axis, Mark
+from profiler.render.figures.drawing import Mark
 from profiler.render.kinds.versions import View, metric_parts, problem_parts
 from profiler.render.tables.main_table import BAR_STEPS
 from profiler.render.tables.rows import (
@@ -59,7 +59,10 @@ def progression_view(findings: Findings) -> View:
     ladder = findings.ladder
     problem = findings.ranking.largest_problem
     ratios, steps = _ratios(findings, ladder), _ladder(findings, ladder)
-    parts = {
+    return {
+        "template": "progression.html",
+        "heading": "From version to version",
+        "first": ratios or steps,
         "ratios": ratios,
         "ladder": steps,
         "multiples": None if problem is None else _multiples(findings, ladder, problem),
@@ -69,7 +72,6 @@ def progression_view(findings: Findings) -> View:
         **problem_parts(findings),
         **metric_parts(findings),
     }
-    return View("progression.html", "From version to version", parts, first=ratios or steps)
 
 
 def rung_name(rung: Rung) -> str:
@@ -217,7 +219,7 @@ def _multiples(findings: Findings, ladder: Sequence[Rung], problem: Problem) -> 
         return None
     reading = "Versions by their number, in the same order in every panel."
     figure = ladder_figures.multiples(
-        [(Axis(panel_name(panel), panel[0].unit), of_panel) for panel, of_panel in marks.items()]
+        [(panel_name(panel), panel[0].unit, of_panel) for panel, of_panel in marks.items()]
     )
     title = f"Counters at {problem.name}"
     columns = [_median_column(findings.numbers, problem, panel) for panel in marks]

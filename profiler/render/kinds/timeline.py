@@ -45,8 +45,12 @@ from profiler.render.words import numbers
 
 def timeline_view(findings: Findings) -> View:
     """Timelines first, then what was measured of every cell."""
-    parts = metric_parts(findings)
-    return View("timeline_page.html", "Timeline", parts, first=units_chart(findings))
+    return {
+        "template": "timeline_page.html",
+        "heading": "Timeline",
+        "first": units_chart(findings),
+        **metric_parts(findings),
+    }
 
 
 def timeline_parts(findings: Findings) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from profiler.findings.cell_numbers import CellNumbers
@@ -48,27 +47,21 @@ from profiler.render.words.comparisons import effect_excludes_one, step_name, st
 from profiler.render.words.names import shorten
 from profiler.render.words.verdicts import after_number, heat_mark, word_of
 
-
-@dataclass(frozen=True)
-class View:
-    """Variables and template of one kind of page."""
-
-    template: str
-    heading: str
-    parts: Mapping[str, Any]
-    first: Chart | None
-    """The figure of the first screen; None where nothing can be drawn."""
+View = dict[str, Any]
+"""Variables of one kind of page; among them `template` and `heading` of its own part, and `first`,
+the figure of the first screen: None where nothing can be drawn."""
 
 
 def versions_view(findings: Findings) -> View:
     """Kernel versions side by side: ratios to the baseline at every problem."""
-    parts = {
+    return {
+        "template": "versions.html",
+        "heading": f"{findings.numbers.primary.label} between versions",
+        "first": _first(findings),
         "heat": heats.heat(findings),
         **problem_parts(findings),
         **metric_parts(findings),
     }
-    heading = f"{findings.numbers.primary.label} between versions"
-    return View("versions.html", heading, parts, first=_first(findings))
 
 
 def _first(findings: Findings) -> Chart | None:
@@ -115,20 +108,20 @@ def _metric_block(findings: Findings, metric: Label) -> tuple[Label, tuple[Chart
 
 def autotune_view(findings: Findings) -> View:
     """Ratios to the best, one configuration for all, parameters, needs and the funnel."""
-    report = findings.report
-    parts: dict[str, Any] = {
+    course = course_chart(findings, "first")
+    return {
+        "template": "autotune.html",
+        "heading": "Which configuration",
+        "first": course or configurations_chart(findings),
         "heats": slowdown_heats(findings),
         "heat_legend": slowdown_legend(),
         "single_choice": single_choice_table(findings.ranking),
         "effects": parameter_effects(findings),
-        "funnel": run_funnel(report),
+        "funnel": run_funnel(findings.report),
+        "configurations": configurations_chart(findings, "configurations") if course else None,
         **problem_parts(findings),
         **metric_parts(findings),
     }
-    first = course_chart(findings, "first")
-    parts["configurations"] = configurations_chart(findings, "configurations") if first else None
-    first = first or configurations_chart(findings)
-    return View("autotune.html", "Which configuration", parts, first=first)
 
 
 # ---- effect of each parameter: variants that differ in nothing else ------------------------------
@@ -267,13 +260,15 @@ def ablation_view(findings: Findings) -> View:
         }
         for number, step_effect in enumerate(step_effects[:MOST_STEPS])
     ]
-    parts = {
+    return {
+        "template": "ablation.html",
+        "heading": "What each step changes",
+        "first": steps_chart(findings),
         "steps": effect_heat(findings, step_effects) if step_effects else None,
         "ablations": blocks,
         "left_out_steps": len(step_effects) - len(blocks),
         **metric_parts(findings),
     }
-    return View("ablation.html", "What each step changes", parts, first=steps_chart(findings))
 
 
 def _effect_chart(numbers: CellNumbers, number: int, step_effect: StepEffect) -> Chart:

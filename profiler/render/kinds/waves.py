@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import pandas as pd
 from rich.console import RenderableType
@@ -41,7 +40,10 @@ _MOST_SENTENCES = 4
 def waves_view(findings: Findings) -> View:
     """Times and tail efficiencies over waves, and what each variant needs."""
     table = wave_table(findings)
-    parts: dict[str, Any] = {
+    return {
+        "template": "waves.html",
+        "heading": "Times by waves",
+        "first": _efficiencies(table, findings.waves.needs if findings.waves else ()),
         "wave_charts": _stairs(table),
         "wave_left_out": max(0, table["name"].nunique() - MOST_PANELS),
         "wave_good": numbers.show(100 * GOOD, "%"),
@@ -50,12 +52,6 @@ def waves_view(findings: Findings) -> View:
         "wave_grids": _grid_table(table),
         **metric_parts(findings),
     }
-    return View(
-        "waves.html",
-        "Times by waves",
-        parts,
-        first=_efficiencies(table, findings.waves.needs if findings.waves else ()),
-    )
 
 
 def waves_answer(findings: Findings) -> tuple[Sentence, ...]:

@@ -17,7 +17,7 @@ from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.model import Problem
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import colours, make_chart
-from profiler.render.figures.drawing import Axis, Drawing
+from profiler.render.figures.drawing import Drawing
 from profiler.render.figures.roofline import roofline
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, change_datum, with_unit
 from profiler.render.words import numbers
@@ -92,7 +92,7 @@ def why(findings: Findings) -> dict[str, Any] | None:
 
 def _pair_bars(pairs: Sequence[CounterPair], names: tuple[str, str]) -> Drawing:
     rows = [(pair.metric.label, pair.best, pair.baseline) for pair in pairs]
-    return figures.pairs(rows, Axis("", pairs[0].metric.unit), names)
+    return figures.pairs(rows, pairs[0].metric.unit, names)
 
 
 def _most_moved(findings: Findings, problem: Problem) -> list[CounterPair]:

@@ -61,7 +61,7 @@ def test_many_steps_are_counted_in_the_answer():
     total = len(findings.parameter_steps)
     assert total > MOST_STEPS
     assert f"{total - 4} more steps stand below." in said
-    parts = ablation_view(findings).parts
+    parts = ablation_view(findings)
     assert len(parts["ablations"]) == min(total, MOST_STEPS)
     assert parts["left_out_steps"] == total - len(parts["ablations"])
 

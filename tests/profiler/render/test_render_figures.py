@@ -12,7 +12,7 @@ from profiler.metrics.queries import label
 from profiler.model import Problem
 from profiler.render.figures import charts, svg
 from profiler.render.figures import version_figures as figures
-from profiler.render.figures.drawing import Axis, Mark, text_size
+from profiler.render.figures.drawing import Mark, text_size
 from profiler.render.words.names import shorten
 
 
@@ -28,7 +28,7 @@ MARKS = (
 
 
 def draw(marks, prefix="f"):
-    figure = figures.bars(marks, Axis("Duration", "ns"))
+    figure = figures.bars(marks, "Duration", "ns")
     return parsed(svg.to_svg(figure, prefix, "Bars", "What they show"))
 
 
@@ -68,7 +68,7 @@ def draw_lines(prefix="f"):
         for x in (1024, 4096, 16384)
     ]
     panels = {"p1": [marks[0]._replace(value=math.nan), *marks[1:]], "p2": marks}
-    figure = figures.lines(panels, "columns", Axis("Duration", "ns"))
+    figure = figures.lines(panels, "columns", "Duration", "ns")
     return parsed(svg.to_svg(figure, prefix, "l", "d"))
 
 
@@ -97,7 +97,7 @@ def test_styles_are_classes_whose_rules_come_with_the_figure():
 
 
 def test_svg_is_the_same_every_time():
-    one, two = (svg.to_svg(figures.bars(MARKS, Axis("D", "ns")), "f", "l", "d") for _ in "12")
+    one, two = (svg.to_svg(figures.bars(MARKS, "D", "ns"), "f", "l", "d") for _ in "12")
     assert one == two
 
 
@@ -142,7 +142,7 @@ def test_a_far_longer_bar_is_cut_and_says_so(findings):
     assert charts._limit(values[:4]) == math.inf
     assert charts._limit([math.nan]) == math.inf
     marks = [MARKS[0], MARKS[1]._replace(value=9e6), MARKS[2]]
-    figure = figures.bars(marks, Axis("D", "ns"), 3e6)
+    figure = figures.bars(marks, "D", "ns", 3e6)
     drawing = parsed(svg.to_svg(figure, "f", "l", "d"))
     assert "\u25b8 2 ms" in texts(drawing)
     assert "1 ms" in texts(drawing)

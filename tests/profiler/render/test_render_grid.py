@@ -92,9 +92,7 @@ def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(find
     both = pair_heat(findings.programs, pairs, pairs.shown[0], pairs.grids[0], SCALE)
     assert both["title"] == "compile / eager, time: below 1 is better"
     titles = [
-        heat["title"]
-        for block in grid_view(findings).parts["grid_blocks"]
-        for _, heat in block["pairs"]
+        heat["title"] for block in grid_view(findings)["grid_blocks"] for _, heat in block["pairs"]
     ]
     assert titles
     assert not any("performance" in title for title in titles)
@@ -194,7 +192,7 @@ def test_nothing_correct_is_still_a_page(run):
 def test_ten_by_ten_has_all_cells():
     sizes = [128 << step for step in range(10)]
     findings = find(make_grid(("pointwise_chain",), sizes, ("eager", "compile"), blocks=6))
-    (block,) = grid_view(findings).parts["grid_blocks"]
+    (block,) = grid_view(findings)["grid_blocks"]
     ((_, first), *_) = block["pairs"][0][1]["rows"]
     assert len(block["pairs"][0][1]["rows"]) == len(first) == 10
     assert [metric["name"] for metric in block["metrics"]][:3] == [
@@ -223,9 +221,9 @@ def test_grids_of_which_nothing_was_measured_are_counted(run):
         cell.id for cell in run.plan.cells if cell.problem.params["operator"] != "pointwise_chain"
     }
     findings = find(unmeasured(run, gone))
-    parts = grid_view(findings).parts
+    parts = grid_view(findings)
     assert [block["grid"].name for block in parts["grid_blocks"]] == ["pointwise_chain"]
     assert parts["left_out_grids"] == len(every) - 1
     assert "more grid of the plan: nothing of it was measured" in render_page(findings)
     nothing = unmeasured(run, run.statuses.keys())
-    assert grid_view(find(nothing)).parts["left_out_grids"] == 0
+    assert grid_view(find(nothing))["left_out_grids"] == 0

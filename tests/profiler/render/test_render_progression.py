@@ -124,7 +124,7 @@ def test_small_multiples_share_their_places(climbing, ladder):
 def test_one_version_is_no_ladder():
     report = without(make_report(2, problem_list=problems()[:1]), kind="progression")
     findings = find(report)
-    assert progression_view(findings).parts["ladder"] is None
+    assert progression_view(findings)["ladder"] is None
     assert not any("ladder" in part.text for one in answer_of(findings) for part in one)
 
 
@@ -132,7 +132,7 @@ def test_one_version_is_no_ladder():
 def test_without_a_baseline_there_is_no_percentage(laddered):
     plan = dataclasses.replace(laddered.plan, baseline=None)
     findings = find(without(laddered, plan=plan))
-    parts = progression_view(findings).parts
+    parts = progression_view(findings)
     assert parts["ratios"] is None
     assert parts["ladder"] is not None
 

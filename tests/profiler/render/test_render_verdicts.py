@@ -432,7 +432,7 @@ def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report):
         assert pair.ratio == pytest.approx(effect.ratio)
         assert pair.blocks == 8
         assert not pair.final
-    (block,) = ablation_view(findings).parts["ablations"]
+    (block,) = ablation_view(findings)["ablations"]
     assert "verdict" in [column.head for column in block["chart"].table.columns]
     said = counts_datum(found.verdicts)
     assert "worst: " in said.title
