@@ -41,15 +41,9 @@ LimitKind = Literal["compute", "memory", "balanced", "latency"]
 warps wait."""
 
 
-@dataclass(frozen=True)
-class Limit:
-    """Limit of one cell."""
-
-    kind: LimitKind
-    compute_pct: float
-    memory_pct: float
-    stall: str | None
-    """What warps wait for most, as ncu spells it; None where nothing was counted."""
+Limit = tuple[LimitKind, float, float, str | None]
+"""Of a cell: its limit, throughputs of compute and of memory in percent of their peaks, and what
+warps wait for most, as ncu spells it; None where nothing was counted."""
 
 
 def limit_at(numbers: CellNumbers, variant: Variant, problem: Problem) -> Limit | None:
@@ -66,7 +60,7 @@ def limit_at(numbers: CellNumbers, variant: Variant, problem: Problem) -> Limit 
         if (cycles := numbers.correct_at(variant, problem, metric.name).median) > 0
     }
     longest = max(waits, key=waits.__getitem__, default=None)
-    return Limit(limit_kind(compute, memory), compute, memory, longest)
+    return limit_kind(compute, memory), compute, memory, longest
 
 
 def limit_kind(compute: float, memory: float) -> LimitKind:

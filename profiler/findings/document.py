@@ -259,42 +259,30 @@ class _Run(NamedTuple):
         pairs = self.findings.grid_pairs
         return None if pairs is None else [(grid, pairs) for grid in pairs.grids]
 
-    @property
-    def cells(self) -> Iterator[_CellOfRun]:
-        """Every cell of the plan."""
-        programs = self.findings.programs
-        for cell in programs.plan.cells:
-            yield _CellOfRun(self, cell, _status_document(programs.status(cell)))
+
+_CellOfRun = tuple[_Run, Cell]
 
 
-class _CellOfRun(NamedTuple):
-    run: _Run
-    cell: Cell
-    status: Document
-    """Keys of its `CellStatus`."""
+def _by_blocks(findings: Findings, cell: Cell) -> Mapping[str, _Judged] | None:
+    """The primary metric by the timing blocks, where its number is of the final; else None."""
+    primary = findings.numbers.primary.name
+    value, before = findings.numbers.value(cell, primary), findings.numbers.block_value(cell)
+    if value.source == before.source or not before.present:
+        return None
+    return {primary: (before, None)}
 
-    @property
-    def by_blocks(self) -> Mapping[str, _Judged] | None:
-        """The primary metric by the timing blocks, where its number is of the final; else None."""
-        findings, primary = self.run.findings, self.run.findings.numbers.primary.name
-        value = findings.numbers.value(self.cell, primary)
-        before = findings.numbers.block_value(self.cell)
-        if value.source == before.source or not before.present:
-            return None
-        return {primary: (before, None)}
 
-    @property
-    def timeline(self) -> Document | None:
-        """Unit, launch time and phases of its timeline; None without one."""
-        timeline = self.run.findings.timelines.by_cell.get(self.cell.id)
-        if timeline is None:
-            return None
-        return {
-            "collector": timeline.collector,
-            "unit": timeline.unit,
-            "launch_ns": timeline.launch_ns,
-            "phases": [_phase(phase) for phase in timeline.phases],
-        }
+def _timeline(findings: Findings, cell: Cell) -> Document | None:
+    """Unit, launch time and phases of the timeline of a cell; None without one."""
+    timeline = findings.timelines.by_cell.get(cell.id)
+    if timeline is None:
+        return None
+    return {
+        "collector": timeline.collector,
+        "unit": timeline.unit,
+        "launch_ns": timeline.launch_ns,
+        "phases": [_phase(phase) for phase in timeline.phases],
+    }
 
 
 def _status_document(status: CellStatus) -> Document:
@@ -314,27 +302,30 @@ class CellDocument(JsonObject, is_open=True):
     """One cell of the plan; keys of its status (`cause`, `flops`, …) stand beside these."""
 
     get = Source[_CellOfRun]()
-    id: str = get(lambda row: row.cell.id)
-    named = get.spread(NamedDocument, lambda row: row.cell.variant)
-    problem: str = get(lambda row: row.cell.problem.name)
-    variant_params: dict[str, Any] = get(lambda row: dict(row.cell.variant.params))
-    problem_params: dict[str, Any] = get(lambda row: dict(row.cell.problem.params))
-    outcome: str = get(lambda row: row.status["outcome"])
-    status = get.others(lambda row: row.status)
-    metrics = get.by_name(NumbersDocument, lambda row: row.run.numbers.get(row.cell.id, {}))
+    id: str = get(lambda row: row[1].id)
+    named = get.spread(NamedDocument, lambda row: row[1].variant)
+    problem: str = get(lambda row: row[1].problem.name)
+    variant_params: dict[str, Any] = get(lambda row: dict(row[1].variant.params))
+    problem_params: dict[str, Any] = get(lambda row: dict(row[1].problem.params))
+    outcome: str = get(lambda row: row[0].findings.programs.status(row[1]).outcome)
+    status = get.others(lambda row: _status_document(row[0].findings.programs.status(row[1])))
+    metrics = get.by_name(NumbersDocument, lambda row: row[0].numbers.get(row[1].id, {}))
     blocks: dict[str, NumbersDocument] | None = get.by_name(
-        NumbersDocument, lambda row: row.by_blocks
+        NumbersDocument, lambda row: _by_blocks(row[0].findings, row[1])
     )
     """the primary metric by the timing blocks, where the numbers are of the final"""
     slow_visits = get.nested(
-        SlowVisitsDocument, lambda row: row.run.findings.numbers.slow_visits.get(row.cell.id)
+        SlowVisitsDocument, lambda row: row[0].findings.numbers.slow_visits.get(row[1].id)
     )
     range_counters = get(
-        lambda row: row.run.ranges.get(row.cell.id, []) if row.run.ranges else ABSENT,
+        lambda row: row[0].ranges.get(row[1].id, []) if row[0].ranges else ABSENT,
         optional=True,
     )
     timeline = get(
-        lambda row: row.timeline if row.run.findings.timelines.cells else ABSENT, optional=True
+        lambda row: (
+            _timeline(row[0].findings, row[1]) if row[0].findings.timelines.cells else ABSENT
+        ),
+        optional=True,
     )
 
 
@@ -387,7 +378,7 @@ class SummaryDocument(JsonObject):
     """empty where none was tried"""
     sustained = get.rows(
         SustainedDocument,
-        lambda run: run.findings.sustained.cells if run.findings.sustained else None,
+        lambda run: run.findings.sustained or None,
         optional=True,
     )
     """cells that were measured back to back beside one launch"""
@@ -405,7 +396,9 @@ class SummaryDocument(JsonObject):
     )
     grids = get.rows(GridDocument, lambda run: run.grids, optional=True)
     waves = get.nested(WavesDocument, lambda run: run.findings.waves, optional=True)
-    cells = get.rows(CellDocument, lambda run: run.cells)
+    cells = get.rows(
+        CellDocument, lambda run: ((run, cell) for cell in run.findings.programs.plan.cells)
+    )
 
 
 def _practical_roofs(report: Report) -> Iterator[tuple[str, float | None, str | None]]:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.kinds.grids import GridPairs
-from profiler.findings.kinds.in_use import CapturedStep, SustainedFindings, find_captured_step
+from profiler.findings.kinds.in_use import CapturedStep, SustainedCell, find_captured_step
 from profiler.findings.kinds.search import SearchFindings, find_search
 from profiler.findings.kinds.steps import Rung, StepEffect
 from profiler.findings.kinds.timers import TimerComparison
@@ -87,8 +87,8 @@ class Findings:
     """Findings of a page of waves; None on other pages."""
     timers: TimerComparison | None
     """None where there are not two timers."""
-    sustained: SustainedFindings | None
-    """None where nothing was measured back to back beside another timer."""
+    sustained: tuple[SustainedCell, ...]
+    """Cells that were measured back to back beside another timer."""
     notices: tuple[Notice, ...]
     """What a reader must know before believing the numbers."""
 

@@ -83,13 +83,26 @@ class Source(Generic[S]):
     As with `dataclasses.field`, what a type checker sees is the type of the value.
     """
 
+    def __init__(self, holds: Callable[[S], object] | None = None) -> None:
+        self._holds = holds
+
+    def where(self, holds: Callable[[S], object]) -> Source[S]:
+        """Declares values of the sources that this holds of; documents of others lack the keys."""
+        return Source(holds)
+
     def __call__(self, value: Callable[[S], T], *, optional: bool = False) -> T:
         """A value."""
-        return cast(T, _Field(value, optional))
+        return cast(T, self._field(value, optional=optional))
 
     def one_of(self, value: Callable[[S], object]) -> Any:
         """One of the values of a Literal."""
-        return _Field(value)
+        return self._field(value)
+
+    def _field(self, value: Callable[[S], object], *, optional: bool = False) -> _Field:
+        holds = self._holds
+        if holds is None:
+            return _Field(value, optional)
+        return _Field(lambda whole: value(whole) if holds(whole) else ABSENT, optional=True)
 
     def nested(
         self, kind: Kind[Q], source: Callable[[S], Q | None], *, optional: bool = False

@@ -11,16 +11,8 @@ from profiler.analyse.samples import metric_columns
 from profiler.model import Cell, CellStatus, Exclusion, Outcome
 from profiler.run_folder.load.report import Report
 
-
-@dataclass(frozen=True)
-class Stage:
-    """What is left after one stage."""
-
-    name: str
-    variants: int
-    """Variants of which at least one cell is left."""
-    cells: int
-
+Stage = tuple[str, int, int]
+"""Name of a stage, variants of which at least one cell is left after it, and cells."""
 
 _LOSES: tuple[tuple[str, frozenset[Outcome]], ...] = (
     ("planned", frozenset()),
@@ -51,19 +43,17 @@ def funnel(
     same program as another ends before `distinct`: the other one was measured for both.
     """
     left = list(cells)
-    stages = []
+    stages: list[Stage] = []
     for name, lost in _LOSES:
         left = [cell for cell in left if _outcome(cell, statuses) not in lost]
-        stages.append(Stage(name, len({cell.variant.id for cell in left}), len(left)))
+        stages.append((name, len({cell.variant.id for cell in left}), len(left)))
     left_out = {
         what: sum(exclusion.count for exclusion in excluded if exclusion.stage == what)
         for what in ("variant", "cell")
     }
     if any(left_out.values()):
-        planned = stages[0]
-        possible = Stage(
-            "possible", planned.variants + left_out["variant"], planned.cells + left_out["cell"]
-        )
+        _, variants, planned = stages[0]
+        possible = ("possible", variants + left_out["variant"], planned + left_out["cell"])
         stages.insert(0, possible)
     return tuple(stages)
 

@@ -201,24 +201,16 @@ def verdict_counts(verdicts: Sequence[PairVerdict]) -> dict[str, int]:
 # ---- as JSON -------------------------------------------------------------------------------------
 
 
-class VerdictNumbersDocument(JsonObject):
-    """What a verdict rests on."""
-
-    get = Source[PairVerdict]()
-    reason: str | None = get(lambda pair: pair.reason.value)
-    margin: Number = get(lambda pair: pair.margin)
-    noise_floor: Number = get(lambda pair: pair.noise_floor)
-    session_sd: Number = get(lambda pair: pair.session_sd)
-    detectable: Number = get(lambda pair: pair.detectable)
-    blocks: int | None = get(lambda pair: pair.blocks)
-    of_the_final: bool | None = get(lambda pair: pair.final)
-
-
 class VerdictPartDocument(JsonObject):
     """A verdict with its reason and the numbers behind it; null without one."""
 
     get = Source[PairVerdict]()
     verdict: str | None = get(lambda pair: pair.verdict and pair.verdict.value)
-    numbers = get.spread(
-        VerdictNumbersDocument, lambda pair: pair if pair.verdict else None, optional=True
-    )
+    given = get.where(lambda pair: pair.verdict)
+    reason: str | None = given(lambda pair: pair.reason.value)
+    margin: Number = given(lambda pair: pair.margin)
+    noise_floor: Number = given(lambda pair: pair.noise_floor)
+    session_sd: Number = given(lambda pair: pair.session_sd)
+    detectable: Number = given(lambda pair: pair.detectable)
+    blocks: int | None = given(lambda pair: pair.blocks)
+    of_the_final: bool | None = given(lambda pair: pair.final)

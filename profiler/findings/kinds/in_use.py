@@ -104,19 +104,10 @@ class SustainedCell:
         return known and sustained in _WORDS and cold != sustained
 
 
-@dataclass(frozen=True)
-class SustainedFindings:
-    """Cells that were measured both ways."""
-
-    reference: str
-    """Collector of the cold durations."""
-    cells: tuple[SustainedCell, ...]
-
-    @property
-    def differing(self) -> tuple[SustainedCell, ...]:
-        """Cells whose verdict is another when they are used, contrary ones first."""
-        cells = [cell for cell in self.cells if cell.differs]
-        return tuple(sorted(cells, key=lambda cell: cell.verdict.verdict is Verdict.SAME))
+def differing(cells: Iterable[SustainedCell]) -> list[SustainedCell]:
+    """Cells whose verdict is another when they are used, contrary ones first."""
+    others = [cell for cell in cells if cell.differs]
+    return sorted(others, key=lambda cell: cell.verdict.verdict is Verdict.SAME)
 
 
 def find_sustained(
@@ -125,8 +116,8 @@ def find_sustained(
     against_baseline: Mapping[str, PairVerdict],
     pairs: Mapping[str, Pair],
     sources: Mapping[str, str],
-) -> SustainedFindings | None:
-    """Compare cells as they are measured both ways; None where they are not.
+) -> tuple[SustainedCell, ...]:
+    """Cells that were measured both ways, compared.
 
     `against_baseline`, `pairs`: verdict, and pair with the baseline of its problem, by cell id.
     `sources`: the cell that was measured, by id of each cell without samples of its own.
@@ -134,7 +125,7 @@ def find_sustained(
     samples = report.measured.samples
     reference = reference_collector(samples)
     if reference in (None, SUSTAINED.name) or SUSTAINED.name not in samples["collector"].unique():
-        return None
+        return ()
     times = times_of(samples, report.plan.cells, SessionKind.TIMING, collector=SUSTAINED.name)
     judge = Judge(times, report.plan.baseline, Rules(looks=1, delta=report.rules.delta))
     verdicts = judged(judge, dict.fromkeys(pairs.values(), "baseline"), sources)
@@ -150,8 +141,7 @@ def find_sustained(
         )
         for name, cell in numbers.programs.correct_cells.items()
     ]
-    both = tuple(cell for cell in measured if cell.sustained_ns > 0 and cell.cold_ns > 0)
-    return SustainedFindings(reference or "", both) if both else None
+    return tuple(cell for cell in measured if cell.sustained_ns > 0 and cell.cold_ns > 0)
 
 
 class SustainedDocument(JsonObject):

@@ -59,7 +59,7 @@ class _Explained:
     most: int = MOST_PARTS
     """Rows in each list, at most."""
 
-    def duration_ns(self, cell: Cell) -> float:
+    def duration_ns(self, cell: Cell | None) -> float:
         """Median duration of a cell by the judged timer."""
         return self.findings.numbers.value(cell, self.findings.numbers.primary.name).median
 
@@ -178,23 +178,6 @@ _Planted = Annotated[
 ]
 
 
-class ComparedDocument(JsonObject):
-    """Duration that this one is compared with, and the verdict on both."""
-
-    get = Source[_Pair]()
-    against_ns: Number = get(lambda both: rounded(both[0].duration_ns(both[1])))
-    verdict: Literal["faster", "slower", "same", "unclear", "no data"] | None = get.one_of(
-        lambda both: _word(both[0].verdict)
-    )
-    reason: str | None = get(lambda both: both[0].verdict.reason.value)
-    ratio: Number = get(lambda both: rounded(both[0].verdict.ratio))
-    """duration over that of `against`"""
-    ratio_low: Number = get(lambda both: rounded(both[0].verdict.low))
-    ratio_high: Number = get(lambda both: rounded(both[0].verdict.high))
-    blocks: int | None = get(lambda both: both[0].verdict.blocks)
-    """n of the ratio"""
-
-
 class AnswerDocument(JsonObject):
     """What was timed: medians over `blocks` blocks, and the verdict on them.
 
@@ -204,7 +187,18 @@ class AnswerDocument(JsonObject):
     get = Source[_Explained]()
     duration_ns: Number = get(lambda explained: rounded(explained.duration_ns(explained.cell)))
     """gpu__time_duration.sum, or that of the judged timer"""
-    compared = get.spread(ComparedDocument, lambda explained: explained.compared, optional=True)
+    compared = get.where(lambda explained: explained.against)
+    against_ns: Number = compared(lambda both: rounded(both.duration_ns(both.against)))
+    verdict: Literal["faster", "slower", "same", "unclear", "no data"] | None = compared.one_of(
+        lambda both: _word(both.verdict)
+    )
+    reason: str | None = compared(lambda both: both.verdict.reason.value)
+    ratio: Number = compared(lambda both: rounded(both.verdict.ratio))
+    """duration over that of `against`"""
+    ratio_low: Number = compared(lambda both: rounded(both.verdict.low))
+    ratio_high: Number = compared(lambda both: rounded(both.verdict.high))
+    blocks: int | None = compared(lambda both: both.verdict.blocks)
+    """n of the ratio"""
 
 
 def _slower_ns(account: Account) -> float:

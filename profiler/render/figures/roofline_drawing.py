@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,8 +61,8 @@ def roofline(dots: pd.DataFrame, roofs: pd.DataFrame) -> Drawing:
     labels = roofed.draw_roofs(roofs)
     axes.spines()
     roofed.draw_dots(dots)
-    for label in labels:
-        roofed.write(label)
+    for write_label in labels:
+        write_label()
     rightmost = dots.sort_values("intensity").drop_duplicates("mark", keep="last")
     roofed.name_dots(rightmost[rightmost["role"] != "other"])
     return axes.drawing
@@ -83,17 +84,6 @@ def _limits(
 
 
 @dataclass(frozen=True)
-class _Label:
-    """A label a little above a place, or below it; `at` in points, turned upwards by `degrees`."""
-
-    text: str
-    at: Point
-    anchor: str = "middle"
-    below: bool = False
-    degrees: float = 0.0
-
-
-@dataclass(frozen=True)
 class _Roofline:
     """Roofs and dots in axes that are both logarithmic."""
 
@@ -101,7 +91,7 @@ class _Roofline:
     across: Scale
     upwards: Scale
 
-    def draw_roofs(self, roofs: pd.DataFrame) -> list[_Label]:
+    def draw_roofs(self, roofs: pd.DataFrame) -> list[Callable[[], None]]:
         """Slopes of memory up to the highest roof of arithmetic, then the flat ones; their labels.
 
         Those above the figure are named at its upper edge, and slopes that are too short for a
@@ -124,10 +114,12 @@ class _Roofline:
                 labels.append(label)
         if unlabelled:
             text = f"left and above: {', '.join(unlabelled)}"
-            labels.append(_Label(text, (self.axes.right, self.axes.top), "end", below=True))
+            at = (self.axes.right, self.axes.top)
+            labels.append(partial(self._write, text, at, "end", below=True))
         if len(below):
             text = f"below: {', '.join(below['label'])}"
-            labels.append(_Label(text, (self.axes.right, self.axes.bottom), "end"))
+            at = (self.axes.right, self.axes.bottom)
+            labels.append(partial(self._write, text, at, "end"))
         return labels
 
     def _draw_roof(self, row: _Row, highest: float) -> None:
@@ -158,7 +150,7 @@ class _Roofline:
         ys = (left * rate, end * rate) if memory else (rate, rate)
         return places((left, end), ys, (self.across, self.upwards))
 
-    def _label_of(self, row: _Row, place: int, highest: float) -> _Label | None:
+    def _label_of(self, row: _Row, place: int, highest: float) -> Callable[[], None] | None:
         """Label of a roof: along its line from the lower left, each after the last, if of memory.
 
         None where the line up to `highest` is shorter than its label.
@@ -167,7 +159,7 @@ class _Roofline:
         if not row["memory"]:
             # In the middle: names of dots stand right of them.
             middle = (self.axes.left + self.axes.right) / 2
-            return _Label(row["label"], (middle, self.upwards.at(ceiling)))
+            return partial(self._write, row["label"], (middle, self.upwards.at(ceiling)))
         start = max(left, self.upwards.low / ceiling) * (right / left) ** (0.02 + 0.04 * place)
         end = min(right, highest / ceiling)
         if end <= start:
@@ -178,20 +170,27 @@ class _Roofline:
         if math.dist(first, last) < _LETTER_POINTS * len(row["label"]):
             return None
         degrees = math.degrees(math.atan2(first[1] - last[1], last[0] - first[0]))
-        return _Label(row["label"], first, "start", degrees=degrees)
+        return partial(self._write, row["label"], first, "start", degrees=degrees)
 
-    def write(self, label: _Label) -> None:
-        """Write the label of a roof."""
-        turn = math.radians(label.degrees)
-        x = label.at[0] - (_GAP if label.anchor == "end" else 0.0)
+    def _write(
+        self,
+        text: str,
+        at: Point,
+        anchor: str = "middle",
+        *,
+        below: bool = False,
+        degrees: float = 0.0,
+    ) -> None:
+        """Write the label of a roof a little above a place, or below it; turned upwards."""
+        turn = math.radians(degrees)
+        x = at[0] - (_GAP if anchor == "end" else 0.0)
         drop = styles.DESCENT * _LABEL_SIZE
         x, y = (
-            (x, label.at[1] + _GAP + styles.ASCENT * _LABEL_SIZE)
-            if label.below
-            else (x - drop * math.sin(turn), label.at[1] - _GAP - drop * math.cos(turn))
+            (x, at[1] + _GAP + styles.ASCENT * _LABEL_SIZE)
+            if below
+            else (x - drop * math.sin(turn), at[1] - _GAP - drop * math.cos(turn))
         )
-        style = styles.text(label.anchor, _LABEL_SIZE)
-        self.axes.drawing.text(label.text, (x, y), style, degrees=label.degrees)
+        self.axes.drawing.text(text, (x, y), styles.text(anchor, _LABEL_SIZE), degrees=degrees)
 
     def draw_dots(self, dots: pd.DataFrame) -> None:
         """Dots of each level, named ones on top; the levels of a variant share a thin line."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from profiler.findings.findings import Findings
-from profiler.findings.kinds.in_use import StepTime, SustainedCell, SustainedFindings
-from profiler.findings.kinds.timers import TimerComparison
+from profiler.findings.kinds.in_use import StepTime, SustainedCell, differing
+from profiler.findings.kinds.timers import TimerComparison, reference_collector
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import Problem
 from profiler.render.tables.rows import (
@@ -27,8 +27,8 @@ _MOST_NAMED = 2
 
 def sustained_table(findings: Findings) -> SmallTable | None:
     """A row for each cell that was measured both ways; None without any."""
-    found, programs = findings.sustained, findings.programs
-    if found is None or not found.cells:
+    programs = findings.programs
+    if not findings.sustained:
         return None
     columns: tuple[Column[SustainedCell], ...] = (
         text_column("variant", lambda of: of.cell.variant.label),
@@ -49,7 +49,7 @@ def sustained_table(findings: Findings) -> SmallTable | None:
         "Each cell once and back to back",
         "problem",
         columns,
-        found.cells,
+        findings.sustained,
         lambda of: Row(
             of.cell.problem.name,
             mark=programs.marks[of.cell.variant.id],
@@ -88,12 +88,11 @@ def _part(ns: float, title: str = "") -> Datum:
 
 def sustained_sentence(findings: Findings) -> Sentence:
     """Where the verdict is another when a kernel is used; else how much all slow down then."""
-    sustained = findings.sustained
-    if sustained is None:
+    if not findings.sustained:
         return ()
-    groups = _alike(sustained.differing)
+    groups = _alike(differing(findings.sustained))
     if not groups:
-        return sentence_of(_all_alike(sustained))
+        return sentence_of(_all_alike(findings))
     named = "; ".join(_difference(group) for group in groups[:_MOST_NAMED])
     more = sum(map(len, groups[_MOST_NAMED:]))
     rest = f"; {more} more cells differ as well" if more > 0 else ""
@@ -137,16 +136,18 @@ def _state(of: SustainedCell) -> str:
     return f"it {verb} {words}" if words else "its power is not known"
 
 
-def _all_alike(found: SustainedFindings) -> str:
-    shares = sorted(of.cold_share for of in found.cells)
-    judged = [of for of in found.cells if of.verdict.tested and of.cold_verdict.tested]
+def _all_alike(findings: Findings) -> str:
+    cells = findings.sustained
+    shares = sorted(of.cold_share for of in cells)
+    judged = [of for of in cells if of.verdict.tested and of.cold_verdict.tested]
     same = "Back to back no verdict changes" if judged else "Back to back"
-    limited = sum(of.is_power_limited for of in found.cells)
-    held = f"; the power limit holds {limited} of {len(found.cells)} cells" if limited else ""
+    limited = sum(of.is_power_limited for of in cells)
+    held = f"; the power limit holds {limited} of {len(cells)} cells" if limited else ""
+    reference = reference_collector(findings.report.measured.samples)
     ends = f"{numbers.ratio(1 / shares[-1])} to {numbers.ratio(1 / shares[0])}"
     return (
         f"{same}: a launch takes {ends} as long as one on an idle GPU by "
-        f"{TimerComparison.title(found.reference)}{held}."
+        f"{TimerComparison.title(reference or '')}{held}."
     )
 
 

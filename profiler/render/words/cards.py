@@ -10,7 +10,6 @@ from dataclasses import replace
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import (
     IDLE_PCT,
-    Limit,
     limit_at,
     mean_ratio,
     nearest_roof,
@@ -743,12 +742,15 @@ def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card 
     if limit is None:
         is_near = roof is not None and roof[1] >= 100 * NEAR_ROOF
         return _roof_card(findings, variant, problem) if is_near else None
-    parts = [_peaks(limit), nearest_roof_words(findings, variant, problem)]
-    if roof is not None and limit.kind == "memory" and limit.memory_pct > _FAR * roof[1]:
+    kind, compute_pct, memory_pct, stall = limit
+    busy = {"compute": compute_pct, "memory": memory_pct}
+    peaks = [f"{name} {numbers.show(value, '%')}" for name, value in busy.items() if value]
+    parts = [f"{', '.join(peaks)} of peak", nearest_roof_words(findings, variant, problem)]
+    if roof is not None and kind == "memory" and memory_pct > _FAR * roof[1]:
         parts.append("the busiest part of its memory is none of the roofs")
-    if limit.stall is not None:
-        parts.append(f"warps wait for {stall_words(limit.stall)}")
-    return Card("Why", _LIMITED[limit.kind], "; ".join(filter(None, parts)))
+    if stall is not None:
+        parts.append(f"warps wait for {stall_words(stall)}")
+    return Card("Why", _LIMITED[kind], "; ".join(filter(None, parts)))
 
 
 def _roof_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:
@@ -769,12 +771,6 @@ _LIMITED = {
     "balanced": "compute and memory",
     "latency": "limited by latency",
 }
-
-
-def _peaks(limit: Limit) -> str:
-    busy = {"compute": limit.compute_pct, "memory": limit.memory_pct}
-    parts = [f"{name} {numbers.show(value, '%')}" for name, value in busy.items() if value]
-    return f"{', '.join(parts)} of peak"
 
 
 def _traffic_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:

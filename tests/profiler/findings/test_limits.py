@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from profiler.findings.counters import Limit, limit_at, limit_kind
+from profiler.findings.counters import limit_at, limit_kind
 from profiler.metrics.queries import label
 
 
@@ -37,7 +37,7 @@ def _limit(**medians):
 def test_the_busier_side_limits(compute, memory, kind):
     assert limit_kind(compute, memory) == kind
     found = _limit(compute_throughput_pct=compute, memory_throughput_pct=memory)
-    assert found == Limit(kind, compute, memory, None)
+    assert found == (kind, compute, memory, None)
 
 
 def test_without_throughputs_nothing_is_claimed():
@@ -55,5 +55,5 @@ def test_the_stall_that_is_named_is_the_longest_wait():
         stall_selected=1.0,
         stall_not_selected=50.0,
     )
-    assert found.stall == "long_scoreboard"
-    assert _limit(**throughputs, stall_selected=1.0, stall_barrier=0.0).stall is None
+    assert found[3] == "long_scoreboard"
+    assert _limit(**throughputs, stall_selected=1.0, stall_barrier=0.0)[3] is None

@@ -64,7 +64,7 @@ def findings(report):
 
 
 def test_both_verdicts_stand_side_by_side(findings):
-    found = {of.cell.id: of for of in findings.sustained.cells}
+    found = {of.cell.id: of for of in findings.sustained}
     tree = found["tree..small"]
     assert (tree.cold_verdict.verdict, tree.verdict.verdict) == (Verdict.FASTER, Verdict.SAME)
     assert tree.differs
@@ -97,7 +97,7 @@ def test_the_page_has_a_table_and_energy_as_metrics(findings):
 
 
 def test_what_a_launch_takes_longer_is_split_into_clock_and_cycles(findings):
-    of = next(of for of in findings.sustained.cells if of.cell.id == "plain..small")
+    of = next(of for of in findings.sustained if of.cell.id == "plain..small")
     clocks = {"sm_clock_ghz": NOTHING._replace(median=1.41 * 1.05)}
     known = replace(of, values={**of.values, **clocks})
 
@@ -124,7 +124,7 @@ def test_visits_that_have_not_settled_and_gaps_are_said(report):
 
 def test_a_verdict_withheld_for_the_clock_is_given_by_the_clock_of_use(findings):
     def found(cold: Verdict, reason: Reason, sustained: Verdict) -> bool:
-        tree = next(of for of in findings.sustained.cells if of.cell.id == "tree..small")
+        tree = next(of for of in findings.sustained if of.cell.id == "tree..small")
         return replace(
             tree,
             cold_verdict=replace(tree.cold_verdict, verdict=cold, reason=reason),
