@@ -65,46 +65,18 @@ def assemble(
     the folder itself: they leave out what was measured before a kernel was edited. `reader`: has
     read attempts of the run before.
     """
-    reader = AttemptReader() if reader is None else reader
-    record, builds = run.record(), run.builds()
-    environment = record.environment
-    listing = run.list_attempts()
-    capability = environment.compute_capability
-    reader.read_ahead(listing.attempts, capability)
-    loaded_attempts = [
-        reader.load(attempt, record.keys, capability, record.timelines, record.opened)
-        for attempt in listing.attempts
-    ]
+    record, listing = run.record(), run.list_attempts()
+    attempts = _read(listing.attempts, record, AttemptReader() if reader is None else reader)
     redaction = Redaction.of_run(run.path)
-    builds = tuple(public_build(build, redaction) for build in builds)
-    results = gather(plan, builds, loaded_attempts, environment, recorded=replay)
+    builds = tuple(public_build(build, redaction) for build in run.builds())
+    results = gather(plan, builds, attempts, record.environment, recorded=replay)
     results = replace(results, statuses=public_statuses(results.statuses, redaction))
-    environment = with_attributes(environment, results.attributes)
-    unmeasured = _unmeasured_metrics(loaded)
-    samples = share_duplicates(results.samples, results.statuses)
-    samples = add_derived(samples, results.statuses, environment)
-    samples = add_build_facts(samples, _build_of(results, builds), _of_source("ptxas", unmeasured))
-    samples = add_status_facts(samples, results.statuses, _of_source("runner", unmeasured))
-    own_metrics = loaded.experiment.collect.own_metrics
-    samples = add_own(samples, own_metrics, results.statuses, environment)
-    asked = (*unmeasured, *(metric.name for metric in own_metrics))
-    results = replace(results, statuses=_name_missing(results, samples, asked))
-    ranked = {cell for cell, status in results.statuses.items() if status.outcome.correct}
-    summary = summarise(samples, cells=results.cells, baseline=plan.baseline, ranked=ranked)
+    environment = with_attributes(record.environment, results.attributes)
+    results = _with_other_metrics(results, builds, loaded, environment)
     replayed = _replay_info(record, plan) if replay else None
     search, search_notices = search_of(run, redaction)
-    page = loaded.experiment.page
     report = Report(
-        experiment=ExperimentText(
-            name=loaded.experiment.name,
-            title=loaded.experiment.title or loaded.experiment.name,
-            description=loaded.experiment.description,
-            inputs=loaded.experiment.inputs_text,
-            changes=loaded.experiment.changes,
-            spec_text=loaded.text,
-            # The spec in a run folder is a copy: what measures again is its original.
-            spec_path=record.spec_path if loaded.base == run.path else loaded.shown_path,
-        ),
+        experiment=_experiment_text(run, record, loaded),
         plan=replace(plan, cells=results.cells),
         statuses=results.statuses,
         builds=builds,
@@ -119,47 +91,105 @@ def assemble(
             seconds=session_seconds(run.seconds()),
             replay=replayed,
         ),
-        measured=Measurements(
-            samples=samples,
-            summary=summary,
-            range_counters=range_counters(
-                share_duplicates(results.ranges, results.statuses),
-                environment,
-                [cell.id for cell in results.cells],
-            ),
-            practical_roofs=measured_roofs(loaded_attempts),
-            practical_roof_faults={
-                roof: redaction.words(cause) for roof, cause in roof_faults(loaded_attempts).items()
-            },
-        ),
+        measured=_measurements(plan, results, attempts, environment, redaction),
         notices=(
             *_replay_notice(replayed),
-            *_other_timer(plan, samples),
+            *_other_timer(plan, results.samples),
             *search_notices,
             *(Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": name}) for name in listing.linked),
             *(Notice(NoticeKind.ATTEMPT_DAMAGED, {"attempt": name}) for name in listing.damaged),
             *(public_notice(notice, redaction) for notice in results.notices),
         ),
-        settings=PageSettings(
-            kind=page.kind,
-            metrics=loaded.experiment.collect.shown_metrics,
-            own_metrics=own_metrics,
-            parameters=page.parameters,
-            axes=page.axes,
-            split=page.split,
-            weights=(
-                StepWeights(page.weights, page.step_ms, page.step_note) if page.weights else None
-            ),
-        ),
+        settings=_page_settings(loaded),
         rules=Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100),
         details=Details(
             timelines=_timelines(results),
-            in_kernel=_of_correct(_stamps(loaded_attempts), results.statuses),
-            profiles=_of_correct(latest_profiles(loaded_attempts), results.statuses),
+            in_kernel=_of_correct(_stamps(attempts), results.statuses),
+            profiles=_of_correct(latest_profiles(attempts), results.statuses),
         ),
         search=search,
     )
     return safe_frames(report)
+
+
+def _read(attempts: Sequence[Attempt], record: RunRecord, reader: AttemptReader) -> list[Loaded]:
+    """Results of attempts, of the cells that count by the keys of their run."""
+    capability = record.environment.compute_capability
+    reader.read_ahead(attempts, capability)
+    return [
+        reader.load(attempt, record.keys, capability, record.timelines, record.opened)
+        for attempt in attempts
+    ]
+
+
+def _with_other_metrics(
+    results: Results,
+    builds: Sequence[BuildResult],
+    loaded: LoadedSpec,
+    environment: Environment,
+) -> Results:
+    """Results with the metrics that no session measures, and statuses that name those missing."""
+    unmeasured = _unmeasured_metrics(loaded)
+    samples = share_duplicates(results.samples, results.statuses)
+    samples = add_derived(samples, results.statuses, environment)
+    samples = add_build_facts(samples, _build_of(results, builds), _of_source("ptxas", unmeasured))
+    samples = add_status_facts(samples, results.statuses, _of_source("runner", unmeasured))
+    own_metrics = loaded.experiment.collect.own_metrics
+    samples = add_own(samples, own_metrics, results.statuses, environment)
+    asked = (*unmeasured, *(metric.name for metric in own_metrics))
+    return replace(results, samples=samples, statuses=_name_missing(results, samples, asked))
+
+
+def _experiment_text(run: RunFolder, record: RunRecord, loaded: LoadedSpec) -> ExperimentText:
+    experiment = loaded.experiment
+    return ExperimentText(
+        name=experiment.name,
+        title=experiment.title or experiment.name,
+        description=experiment.description,
+        inputs=experiment.inputs_text,
+        changes=experiment.changes,
+        spec_text=loaded.text,
+        # The spec in a run folder is a copy: what measures again is its original.
+        spec_path=record.spec_path if loaded.base == run.path else loaded.shown_path,
+    )
+
+
+def _measurements(
+    plan: Plan,
+    results: Results,
+    attempts: Sequence[Loaded],
+    environment: Environment,
+    redaction: Redaction,
+) -> Measurements:
+    ranked = {cell for cell, status in results.statuses.items() if status.outcome.correct}
+    return Measurements(
+        samples=results.samples,
+        summary=summarise(
+            results.samples, cells=results.cells, baseline=plan.baseline, ranked=ranked
+        ),
+        range_counters=range_counters(
+            share_duplicates(results.ranges, results.statuses),
+            environment,
+            [cell.id for cell in results.cells],
+        ),
+        practical_roofs=measured_roofs(attempts),
+        practical_roof_faults={
+            roof: redaction.words(cause) for roof, cause in roof_faults(attempts).items()
+        },
+    )
+
+
+def _page_settings(loaded: LoadedSpec) -> PageSettings:
+    page, collect = loaded.experiment.page, loaded.experiment.collect
+    return PageSettings(
+        kind=page.kind,
+        metrics=collect.shown_metrics,
+        own_metrics=collect.own_metrics,
+        parameters=page.parameters,
+        axes=page.axes,
+        split=page.split,
+        weights=StepWeights(page.weights, page.step_ms, page.step_note) if page.weights else None,
+    )
 
 
 def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
