@@ -28,7 +28,7 @@ _COUNTED = (SessionKind.TIMING, SessionKind.COUNTERS)
 
 @dataclass(frozen=True)
 class Planned:
-    """A session of the plan; of one that is judged in several looks, the first."""
+    """A session of the plan, or its first look where it is judged in several looks."""
 
     session: SessionPlan
 
@@ -49,10 +49,10 @@ class Confirmation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The explain session, as far as its cells are known and not explained yet."""
+    """The explain session: cells that the samples point to and that are not explained yet."""
 
-    again: bool = False
-    """Whether another one came before: mostly nothing is left for it, and no process waits."""
+    is_repeated: bool = False
+    """Whether an earlier step explains too: mostly no cell is left, and no process waits."""
 
 
 Step = Planned | LaterLooks | Confirmation | Explanation
@@ -78,17 +78,19 @@ def steps(plan: Plan, *, explains: bool = False) -> tuple[Step, ...]:
         explains_first = explains and judged.collector == NCU
         last = max(places)
         ordered[1 + last : 1 + last] = _judged(plan, judged, explains=explains_first)
-        if explains_first and _first_look_tells(plan) and plan.sessions[last] != judged:
+        if explains_first and _first_look_decides(plan) and plan.sessions[last] != judged:
             ordered.insert(last, Explanation())
     if explains:
-        ordered.append(Explanation(again=any(isinstance(step, Explanation) for step in ordered)))
+        ordered.append(
+            Explanation(is_repeated=any(isinstance(step, Explanation) for step in ordered))
+        )
     return tuple(ordered)
 
 
-def _first_look_tells(plan: Plan) -> bool:
-    """Whether what is measured after the first look hardly changes which cells the answer is about.
+def _first_look_decides(plan: Plan) -> bool:
+    """Whether sessions after the first look hardly change which cells the answer is about.
 
-    Not where the fastest of several may be another one in the end.
+    False where another of several variants may be the fastest in the end.
     """
     variants = Counter(cell.problem.id for cell in plan.cells)
     return not plan.has_final and (len(plan.looks) == 1 or max(variants.values(), default=0) <= 2)
@@ -105,7 +107,7 @@ def _judged(plan: Plan, session: SessionPlan, *, explains: bool) -> Iterator[Ste
 
 @dataclass(frozen=True, eq=False)
 class Foresight:
-    """Which sessions come, by the samples so far; those that are still open have no visits."""
+    """Upcoming sessions by the samples so far; a session that is still open has no visits."""
 
     plan: Plan
     samples: pd.DataFrame
@@ -117,7 +119,7 @@ class Foresight:
     def following(
         self, steps: Sequence[Step], *, looks_open: bool = False
     ) -> Iterator[SessionPlan]:
-        """Sessions of the steps that follow; `looks_open`: whether a look before them is.
+        """Sessions of the steps that follow; `looks_open`: whether an earlier look is undecided.
 
         Whether a second look comes is open before the first one has samples: where other sessions
         come before it, its process would hold a place for nothing more often than not, and that of
@@ -134,20 +136,20 @@ class Foresight:
                         yield look
                 case Confirmation(session):
                     yield from self._confirmation(session, is_open=looks_open)
-                case Explanation(again=False) if self.explained is not None:
-                    yield _open(self.explained) if looks_open else self.explained
+                case Explanation(is_repeated=False) if self.explained is not None:
+                    yield _without_visits(self.explained) if looks_open else self.explained
 
     def after_look(
         self, session: SessionPlan, look: int, steps: Sequence[Step]
     ) -> list[SessionPlan]:
-        """Sessions that may follow a look (from 0) and, after the last, those of the steps.
+        """Sessions that may follow a look (from 0); after the last look, sessions of the steps.
 
         By the last look the cells of the confirmation are known but for a few, which cost little.
         One that is explained in vain costs as much as a session.
         """
         if look < len(self.plan.looks) - 1:
-            return [_open(session), *self.following(steps, looks_open=True)]
-        explained = None if self.explained is None else _open(self.explained)
+            return [_without_visits(session), *self.following(steps, looks_open=True)]
+        explained = None if self.explained is None else _without_visits(self.explained)
         return list(replace(self, explained=explained).following(steps))
 
     def _has(self, session: SessionPlan) -> bool:
@@ -158,7 +160,7 @@ class Foresight:
         if len(self.plan.looks) < 2:
             return None
         if not self._has(session):
-            return _open(session) if comes_next else None
+            return _without_visits(session) if comes_next else None
         later = later_session(self.plan, session, self.samples, 1, delta=self.delta)
         return later if later.visits else None
 
@@ -171,7 +173,7 @@ class Foresight:
             yield final
 
 
-def _open(session: SessionPlan) -> SessionPlan:
+def _without_visits(session: SessionPlan) -> SessionPlan:
     """A session whose visits are not known yet."""
     return replace(session, visits=())
 
@@ -184,7 +186,7 @@ def later_session(
     *,
     delta: float = DELTA,
 ) -> SessionPlan:
-    """Timing session with the visits that a look adds; none where every question is answered.
+    """Timing session with the visits of a later look; no visits where every question is answered.
 
     `look` counts from 1, the second number of `plan.looks`; after LAST_OF_RACE it has none of the
     cells that may be the best where these are confirmed. `samples` may hold more than the blocks
@@ -246,7 +248,7 @@ def timeline_cells(plan: Plan, samples: pd.DataFrame, *, delta: float = DELTA) -
 
 
 def _finalists(plan: Plan, judge: Judge) -> set[tuple[str, str]]:
-    """Ids (problem, variant) of the contenders; of many, the fastest MOST_FINALISTS."""
+    """Ids (problem, variant) of the contenders: at most the MOST_FINALISTS fastest."""
     contenders = judge.contenders(_rivals(plan))
     medians = judge.times.groupby(["problem", "variant"])["duration_ns"].median()
     ranked = (
@@ -274,7 +276,7 @@ def _open_cells(
     open_ids = _undecided(judge, _pairs_of(plan, plan.pairs))
     if Question.BEST in plan.questions:
         without = {cell.id for cell in plan.cells if cell.problem.id in without_race}
-        open_ids |= _in_the_race(plan, judge) - without
+        open_ids |= _possible_winners(plan, judge) - without
     if Question.BASELINE in plan.questions:
         open_ids |= _outnumbered(judge, plan.cells)
     problems = {cell.problem.id for cell in plan.cells if cell.id in open_ids}
@@ -285,8 +287,8 @@ def _open_cells(
     )
 
 
-def _in_the_race(plan: Plan, judge: Judge) -> set[str]:
-    """Ids of cells that may be the best, and of winners without a verdict against the baseline."""
+def _possible_winners(plan: Plan, judge: Judge) -> set[str]:
+    """Ids of cells that may be the best, and of winners with no verdict against the baseline."""
     race = judge.contenders(_rivals(plan))
     leading = race[race["contender"]]
     several = leading.groupby("problem")["variant"].transform("size") > 1
@@ -316,8 +318,8 @@ def _outnumbered(judge: Judge, cells: Sequence[Cell]) -> set[str]:
 
 
 def _cell_ids(plan: Plan, rows: pd.DataFrame) -> set[str]:
-    wanted = set(zip(rows["problem"], rows["variant"], strict=True))
-    return {cell.id for cell in plan.cells if (cell.problem.id, cell.variant.id) in wanted}
+    pairs = set(zip(rows["problem"], rows["variant"], strict=True))
+    return {cell.id for cell in plan.cells if (cell.problem.id, cell.variant.id) in pairs}
 
 
 def _with_baselines(plan: Plan, ids: Collection[str]) -> list[Pair]:
@@ -331,18 +333,20 @@ def _with_baselines(plan: Plan, ids: Collection[str]) -> list[Pair]:
     ]
 
 
-def _pairs_of(plan: Plan, asked: Collection[tuple[str, str]]) -> list[Pair]:
-    """Pairs of cell ids of these pairs of variants, at each problem where both are planned."""
+def _pairs_of(plan: Plan, variant_pairs: Collection[tuple[str, str]]) -> list[Pair]:
+    """Pairs of cell ids at each problem where both variants of a pair are planned."""
     ids = {(cell.problem.id, cell.variant.id): cell.id for cell in plan.cells}
     problems = dict.fromkeys(cell.problem.id for cell in plan.cells)
     pairs = (
-        ((problem, first), (problem, second)) for problem in problems for first, second in asked
+        ((problem, first), (problem, second))
+        for problem in problems
+        for first, second in variant_pairs
     )
     return [(ids[first], ids[second]) for first, second in pairs if first in ids and second in ids]
 
 
 def _comparable(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    """Cells of problems that have more than one: a single cell has nothing to compare with."""
+    """Cells of problems with several cells: a single cell has nothing to compare with."""
     cells = tuple(cells)
     counts = Counter(cell.problem.id for cell in cells)
     return tuple(cell for cell in cells if counts[cell.problem.id] > 1)

@@ -39,7 +39,7 @@ _COMPILER_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "
 
 @dataclass(frozen=True)
 class SessionTemplate:
-    """What the attempts of one session have in common."""
+    """Settings that the attempts of one session share."""
 
     job: protocol.Job
     """Has every cell that an attempt may visit; `visits` and `journal` are set per attempt."""
@@ -76,7 +76,7 @@ def run_attempt(  # noqa: PLR0913 - the last three by keyword
     stays: bool = False,
     on_start: Callable[[], None] = lambda: None,
 ) -> SessionResult:
-    """Run one process that makes these visits, and save what it left if its tool was killed.
+    """Run one process that makes the visits; recover its results if its tool was killed.
 
     Writes `job.json`; the runner writes `journal.jsonl`; the tool and the console output add their
     files. `waiting`: the process, where it was started before; it may make its visits already.
@@ -111,7 +111,7 @@ def run_attempt(  # noqa: PLR0913 - the last three by keyword
 def hand_visits(
     session: SessionTemplate, visits: Sequence[Visit], waiting: Waiting, *, stays: bool = False
 ) -> None:
-    """Have a process that waits make these visits; `stays`: others may follow."""
+    """Have a waiting process make visits; `stays`: more visits may follow."""
     job = replace(_job(session, visits, waiting.folder), orders=str(waiting.orders.path))
     write_job(job, waiting.folder / JOB)
     for step in STEPS[:-1]:
@@ -122,7 +122,7 @@ def hand_visits(
 
 
 def leave(waiting: Waiting) -> None:
-    """Have a process leave by itself, as long as that does not take long; else it is ended."""
+    """Have a process exit by itself within _LEAVE_S seconds; else end it."""
     with stopped_on_leaving(waiting.process, _LEAVE_S), contextlib.suppress(OSError):
         waiting.orders.give(LEAVE)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -138,7 +138,7 @@ def start_waiting(
     inherits: int | None = None,
     preloaded: Preloaded | None = None,
 ) -> Waiting:
-    """Start a process for a session before its turn: it takes each step when that is ordered.
+    """Start a process for a session before its turn: it takes each step when ordered.
 
     `inherits`: descriptor that it keeps open to its end; `preloaded`: the process, where it runs.
     Raises OSError where it cannot start.
@@ -163,7 +163,7 @@ def start_waiting(
 
 @contextlib.contextmanager
 def reserved_attempt(run: RunFolder, session: str) -> Iterator[Orders]:
-    """Orders in the folder of an attempt whose turn comes later; it goes where the body fails.
+    """Orders file of an attempt whose turn comes later; the folder goes where the body fails.
 
     Raises OSError where the file system has no locks.
     """
@@ -177,7 +177,7 @@ def reserved_attempt(run: RunFolder, session: str) -> Iterator[Orders]:
 
 
 def write_job(job: protocol.Job, path: Path) -> None:
-    """Write a job; a process that waits may be reading the one that stands there."""
+    """Write a job in one step: a waiting process may be reading the earlier job there."""
     partial = path.with_suffix(".partial")
     with naming(path):
         protocol.write_job(job, partial)
@@ -185,7 +185,7 @@ def write_job(job: protocol.Job, path: Path) -> None:
 
 
 def recover(collector: Collector, folder: Path) -> bool:
-    """Add rows to the log of a tool that was killed before it wrote them; True where some came.
+    """Add missing rows to the log of a killed tool; True where rows were added.
 
     Also for an attempt whose orchestrator was killed together with everything else. Never raises:
     what cannot be saved is measured again.
@@ -216,20 +216,20 @@ def recover(collector: Collector, folder: Path) -> bool:
 
 
 def has_started(folder: Path) -> bool:
-    """Whether the runner of an attempt came as far as its first visit."""
+    """Whether the runner of an attempt reached its first visit."""
     records = protocol.read_journal(folder / JOURNAL)
     return any(record["event"] == protocol.SESSION_STARTED for record in records)
 
 
 def journal_visits(folder: Path) -> frozenset[Visit]:
-    """Visits that were measured to their end, by the journal of an attempt."""
+    """Visits that an attempt finished, by its journal."""
     return frozenset(
         Visit(*visit) for visit in protocol.finished_visits(protocol.read_journal(folder / JOURNAL))
     )
 
 
 def _job(session: SessionTemplate, visits: Sequence[Visit], folder: Path) -> protocol.Job:
-    """Job of one process, with the cells that it visits and those of other problems announced."""
+    """Job of one process, with its visited cells and the announced cells of other problems."""
     visited = {visit.cell for visit in visits}
     problems = {cell.problem for cell in session.job.cells if cell.id in visited}
     return replace(

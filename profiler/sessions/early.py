@@ -55,18 +55,18 @@ class EarlyStart:
         To be called by who holds the lock on the GPU. The lock lasts while anything of the process
         lives.
         """
-        taken, self.waiting = self.waiting, None
-        if taken is not None:
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
             fcntl.flock(self.lock, fcntl.LOCK_SH)
             self.held.close()
-        return taken
+        return waiting
 
     def leave(self) -> None:
-        """End the process where nobody took it; the folder of a run that did not begin goes."""
-        left, self.waiting = self.waiting, None
-        if left is not None:
+        """End the process if nobody took it, and remove the folder of a run that did not begin."""
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
             self.held.close()
-            left.end()
+            waiting.end()
             if self.begins:
                 _remove_run(self.run.path)
 
@@ -75,7 +75,7 @@ class EarlyStart:
 def started_early(
     execution: Execution, preloading: Preloading | None = None
 ) -> Iterator[EarlyStart | None]:
-    """Start the process of the session that probably comes first; None where none does.
+    """Start the process of the session that probably comes first; None without such a session.
 
     `preloading`: makes a process that is used where no tool is around the runner. On leaving what
     was started is ended, unless it was taken.
@@ -110,7 +110,7 @@ def _started(
     earlier: RunFolder | None,
     preloaded: Preloaded | None,
 ) -> EarlyStart | None:
-    """The process, or None where it cannot be started: the session will say what is wrong."""
+    """The process; None where it cannot be started: the session will say what is wrong."""
     name = execution.loaded.experiment.name
     _clear_abandoned_runs(execution.out / name)
     with suppress(OSError, UsageError), ExitStack() as unused:
@@ -133,14 +133,14 @@ def _started(
 
 
 def _remove_run(folder: Path) -> None:
-    """Take away the folder of a run that did not begin, and that of its experiment if empty."""
+    """Remove the folder of a run that did not begin, and its experiment's folder if empty."""
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):
         folder.parent.rmdir()
 
 
 def _clear_abandoned_runs(folder: Path) -> None:
-    """Take away runs that had not begun when their profiler was killed."""
+    """Remove runs that had not begun when their profiler was killed."""
     for orders in folder.glob(f"*/raw/*/{ORDERS_FILE}"):
         run = RunFolder(orders.parents[2])
         linked = any(path.is_symlink() for path in (orders, *list(orders.parents)[:3]))
@@ -153,9 +153,9 @@ _SOURCES = ("*.cu", "*.cuh", "*.h", "*.hpp", "*.inl")
 
 
 def likely_start(execution: Execution) -> tuple[SessionPlan, RunFolder | None] | None:
-    """The session that probably comes first, and the run that goes on; None: a new one begins.
+    """The session that probably comes first, and the run to resume; no run: a new one begins.
 
-    None alone where nothing seems to be missing of the newest run, or nothing can be told.
+    None where the newest run seems complete, or its state cannot be told.
     """
     first = execution.plan.sessions[0]
     name = execution.loaded.experiment.name
@@ -166,18 +166,18 @@ def likely_start(execution: Execution) -> tuple[SessionPlan, RunFolder | None] |
         return first, None
     run, record = newest
     try:
-        same = _cells_as_before(execution, run, record)
-        edited = same < len(execution.plan.cells) or _edited(execution, run, record)
+        unchanged_cells = _cells_as_before(execution, run, record)
+        edited = unchanged_cells < len(execution.plan.cells) or _edited(execution, run, record)
         session = first if edited else _unfinished(execution, run, record)
     except (OSError, ProfilerError):  # said where the builds come to it
         return None
-    if not same:
+    if not unchanged_cells:
         return first, None
     return None if session is None else (session, run)
 
 
 def _cells_as_before(execution: Execution, run: RunFolder, record: RunRecord) -> int:
-    """Number of cells with the key that they had, if all libraries are built as they were."""
+    """Number of cells with an unchanged key, if all libraries are built as before."""
     keys = keys_of(execution, run.builds())
     return sum(record.keys.get(cell) == key for cell, key in keys.items())
 
@@ -192,7 +192,7 @@ def _edited(execution: Execution, run: RunFolder, record: RunRecord) -> bool:
 
 
 def _cuda_sources(execution: Execution) -> Iterator[Path]:
-    """Sources of the libraries, and what lies beside them."""
+    """Source files of the libraries, and all files beside them."""
     recipes = (execution.space.recipe(variant.params) for variant in execution.plan.variants)
     files = {file for recipe in recipes if recipe for file in (*recipe.sources, *recipe.included)}
     yield from files
@@ -202,7 +202,7 @@ def _cuda_sources(execution: Execution) -> Iterator[Path]:
 
 
 def _unfinished(execution: Execution, run: RunFolder, record: RunRecord) -> SessionPlan | None:
-    """The first session of which visits are missing; None where the run was written up."""
+    """The first session with missing visits; None where results of the run were written."""
     loaded = execution.loaded
     as_before = run.spec_file.read_text("utf-8") == loaded.text and record.overrides == loaded.flags
     attempts = run.attempts()
@@ -230,7 +230,7 @@ def _unfinished(execution: Execution, run: RunFolder, record: RunRecord) -> Sess
 
 
 def _is_written_up(run: RunFolder, journals: Sequence[Path]) -> bool:
-    """Whether results were written after everything that was measured."""
+    """Whether results were written after the last visit was measured."""
     summary = run.path / SUMMARY_JSON_FILE
     if not summary.exists():
         return False

@@ -1,4 +1,4 @@
-"""What an execution is about to measure, where its seconds go, and how many it may take."""
+"""An execution: what it measures, its time budget, and a record of where its seconds go."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STEPS = (
 
 @dataclass
 class SecondsRecorder:
-    """Where the seconds of one execution go, by the system's monotonic clock."""
+    """Records where the seconds of one execution go, by the system's monotonic clock."""
 
     began: float = field(default_factory=time.monotonic)
     spans: list[Span] = field(default_factory=list)
@@ -40,7 +40,7 @@ class SecondsRecorder:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to a stage, whatever ends it."""
+        """Add the duration of the body to a stage, also where it raises."""
         begin = time.monotonic()
         try:
             yield
@@ -49,7 +49,7 @@ class SecondsRecorder:
 
     @contextmanager
     def step(self, step: str, *, from_s: float = 0.0) -> Iterator[None]:
-        """Take down what the orchestrator does inside, whatever ends it.
+        """Record the body as a step of the orchestrator, also where it raises.
 
         `from_s`: seconds from which on it is worth a span.
         """
@@ -62,7 +62,7 @@ class SecondsRecorder:
                 self._add(PROFILER, step, begin, end)
 
     def session(self, row: str, begin: float, records: Iterable[Record]) -> None:
-        """Take down the steps of a session that has just ended, by the stamps of its journal."""
+        """Record the steps of a session that has just ended, by the stamps of its journal."""
         stamps: dict[str, float] = {}
         last_launch: float | None = None
         for record in records:
@@ -97,7 +97,7 @@ class SecondsRecorder:
 
 @dataclass
 class Budget:
-    """Seconds from now on; the first look of what is judged is measured however long it takes."""
+    """Time budget from now on; the first look of judged sessions is measured in any case."""
 
     seconds: float
     left_out: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Budget:
     began: float = field(default_factory=time.monotonic)
 
     def allows(self, step: str) -> bool:
-        """Whether there is time to begin a step; what it is called is noted where there is none."""
+        """Whether there is time to begin a step; else the name of the step is noted."""
         if time.monotonic() - self.began < self.seconds:
             return True
         self.left_out.append(step)
@@ -114,7 +114,7 @@ class Budget:
 
 @dataclass
 class Meanwhile:
-    """Work that is done once, beside the start of the first session, in a thread of its own.
+    """Work that a thread does once, beside the start of the first session.
 
     The process waits for it at its end: Python ends a daemon thread by unwinding its stack, and a
     module in C++ that is being loaded on it then aborts the process.
@@ -123,20 +123,20 @@ class Meanwhile:
     do: Callable[[], None] | None
 
     def start(self) -> None:
-        """Begin with it, the first time that this is called."""
+        """Begin the work; later calls do nothing."""
         if self.do is not None:
             threading.Thread(target=self.do, name="meanwhile").start()
             self.do = None
 
 
 def build_root(out: Path) -> Path:
-    """Folder of the libraries of all experiments whose runs lie in a folder."""
+    """Folder of built libraries, shared by all experiments with runs in `out`."""
     return out / ".build"
 
 
 @dataclass(frozen=True)
 class Execution:
-    """What an execution is about to measure."""
+    """An experiment as planned on a machine, about to be measured."""
 
     loaded: LoadedSpec
     plan: Plan

@@ -89,15 +89,15 @@ def with_candidate(
     """
     functions = [f for f in public_functions(candidate) if only in (None, f.name)]
     if not functions:
-        what = "no function" if only is None else f"no function {only}"
+        missing_function = "no function" if only is None else f"no function {only}"
         raise SpecError(
-            f"{candidate}: has {what} that stands by itself",
+            f"{candidate}: has {missing_function} that stands by itself",
             remedy="The referee judges functions without decorators whose names begin with no "
             "underscore (docs/referee.md).",
         )
-    taken = {variant["params"]["function"] for variant in description["variants"]}
+    function_names = {variant["params"]["function"] for variant in description["variants"]}
     for function in functions:
-        if function.name in taken:
+        if function.name in function_names:
             raise SpecError(
                 f"{candidate}:{function.line}: {function.name} is a variant of {task.name}, too",
                 remedy="Give it another name.",
@@ -119,8 +119,8 @@ def with_candidate(
 
 def file_and_name(path: Path) -> tuple[Path, str | None]:
     """A file, and the name of the experiment in it where one stands behind a colon."""
-    stem, found, name = path.name.partition(".py:")
-    if not found or path.exists():
+    stem, separator, name = path.name.partition(".py:")
+    if not separator or path.exists():
         return path, None
     return path.with_name(f"{stem}.py"), name
 
@@ -138,11 +138,11 @@ def _described(path: Path, name: str | None) -> Mapping[str, Any]:
 
 
 def _describe(path: Path, name: str | None) -> Mapping[str, Any]:
-    """What the process that imports a file says of it."""
+    """Description of the experiment in a file, by a process that imports it."""
     with temporary_folder() as folder:
         out = folder / "description.json"
-        named = [] if name is None else [name]
-        ended = _run([str(_DESCRIBE), str(path), str(out), *named], folder)
+        name_arguments = [] if name is None else [name]
+        ended = _run([str(_DESCRIBE), str(path), str(out), *name_arguments], folder)
         answer = json.loads(out.read_text("utf-8")) if out.exists() else {}
         stderr_tail = read_output(folder / STDERR).strip()[-_MOST_STDERR:]
     if "error" in answer:
@@ -162,7 +162,7 @@ def _describe(path: Path, name: str | None) -> Mapping[str, Any]:
 
 
 def _run(script: Sequence[str], folder: Path) -> str:
-    """Run a script behind a guard; returns how it ended, in words; says on stderr if it is slow."""
+    """How a script ended, in words; it runs behind a guard, and stderr says if it is slow."""
     speak_at = time.monotonic() + SILENT_S
 
     def say_once() -> None:
@@ -198,7 +198,7 @@ _KEYS = ("name", "params", "note", "when", "tolerance", "env", "tags")
 
 
 def document_of(path: Path, description: Mapping[str, Any], name: str | None = None) -> Document:
-    """Experiment file of what `profiler.Experiment.description` gave of a Python file.
+    """Experiment file that a `profiler.Experiment.description` of a Python file stands for.
 
     `name`: of the experiment, where it was named because the file has several. Its text is what a
     run folder keeps; errors name lines of the Python file.
@@ -218,19 +218,19 @@ def document_of(path: Path, description: Mapping[str, Any], name: str | None = N
         **description["fields"],
     }
     text = f"# Made from the functions of {path.name}.\n{as_yaml(data)}"
-    shown = path if name is None else path.with_name(f"{path.name}:{name}")
-    return replace(read_text(shown, text), lines=_lines(description))
+    named_path = path if name is None else path.with_name(f"{path.name}:{name}")
+    return replace(read_text(named_path, text), lines=_lines(description))
 
 
 def _workload(file: str, experiment: str | None, candidate: str | None) -> Any:
-    """The section of the workload: the name of a file alone, where that is all."""
-    more = {EXPERIMENT: experiment, CANDIDATE: candidate}
-    given = {key: value for key, value in more.items() if value is not None}
-    return {"module": f"./{file}", **given} if given else f"./{file}"
+    """The section of the workload: a file name alone where no other key is set."""
+    fields = {EXPERIMENT: experiment, CANDIDATE: candidate}
+    set_fields = {key: value for key, value in fields.items() if value is not None}
+    return {"module": f"./{file}", **set_fields} if set_fields else f"./{file}"
 
 
 def _problems(problems: Any) -> dict[str, Any]:
-    """The section of problems: combinations of a mapping, or one by one."""
+    """The section of problems: a matrix of a mapping, or a list."""
     if problems is None:
         return {}
     if isinstance(problems, dict):
@@ -239,7 +239,7 @@ def _problems(problems: Any) -> dict[str, Any]:
 
 
 def _item(problem: Any) -> Any:
-    """An item of a list; its keys are parameters, and one called `name` is no name."""
+    """Item of a list of problems: all keys are parameters, also a key called `name`."""
     return {"params": problem} if isinstance(problem, dict) else problem
 
 

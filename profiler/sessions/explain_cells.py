@@ -1,4 +1,4 @@
-"""Cells of an explain session: those that the answer of a run is about, or those asked for."""
+"""Cells of an explain session: the cells that a run's answer is about, or `--explain` names."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ ncu took 0.2 to 0.4 s for each ms of a launch on H100s, and more than 3 minutes 
 
 @dataclass(frozen=True)
 class _Durations:
-    """Median duration in ns of each cell that is not passed over, by its id."""
+    """Median durations by cell id, in nanoseconds, of cells that are not passed over."""
 
     timed: Mapping[str, float]
     confirmed: Mapping[str, float]
     kernels: Mapping[str, float]
-    """Most kernels of a launch of each cell; NaN where the collector sees none."""
+    """Largest number of kernels in a launch by cell id; NaN where the collector sees none."""
 
     @property
     def measured(self) -> Mapping[str, float]:
-        """Duration of each cell: of the confirmation, else of the blocks before it."""
+        """Duration by cell id: of the confirmation, else of the earlier blocks."""
         return {**self.timed, **self.confirmed}
 
-    def ratio(self, cell: str, other: str) -> float:
-        """Duration by that of another cell, both of one session; NaN where none has both."""
+    def ratio(self, cell: str, other_cell: str) -> float:
+        """Ratio of two cells' durations in one session; NaN where no session has both."""
         for session in (self.confirmed, self.timed):
-            if cell in session and other in session:
-                return session[cell] / session[other]
+            if cell in session and other_cell in session:
+                return session[cell] / session[other_cell]
         return math.nan
 
     def fastest(self, cells: Collection[Cell]) -> Cell:
-        """The fastest of those that were confirmed, if any was: else of all."""
+        """The fastest confirmed cell; of all cells where none was confirmed."""
         confirmed = [cell for cell in cells if cell.id in self.confirmed]
         return min(confirmed or cells, key=lambda cell: self.measured[cell.id])
 
@@ -97,7 +97,7 @@ def explain_cells(
         return tuple(by_problem[longest])
     leaders = tuple(_leaders(plan, by_problem, durations, tunes=tunes))
     cell_ids: set[str] = set()
-    if _tell_of_a_leader(plan, by_problem, leaders, explained):
+    if _explain_a_leader(plan, by_problem, leaders, explained):
         cell_ids = {cell.id for cell in plan.cells if cell.id in explained}
     every_rival = frozenset(variant.id for variant in plan.rivals)
     preferred = explained_problems, {longest}
@@ -112,26 +112,29 @@ def explain_cells(
         if problem
     ]
     for problem, rivals in questions:
-        cells = _of_answer(plan, by_problem[problem], durations, rivals)
+        cells = _answer_cells(plan, by_problem[problem], durations, rivals)
         added = {cell.id for cell in cells} - cell_ids
-        told = {cell.variant.id for cell in plan.cells if cell.id in cell_ids}
+        explained_variants = {cell.variant.id for cell in plan.cells if cell.id in cell_ids}
         # Who leads is told first; that another rival is the fastest at a problem is worth less.
-        is_told = told.issuperset(cell.variant.id for cell in cells) or rivals == every_rival
+        is_explained = (
+            explained_variants.issuperset(cell.variant.id for cell in cells)
+            or rivals == every_rival
+        )
         kernels = sum(durations.kernels[cell] for cell in added)
-        if cell_ids and is_told and kernels > MOST_KERNELS_AGAIN:
+        if cell_ids and is_explained and kernels > MOST_KERNELS_AGAIN:
             continue
         if len(cell_ids | added) <= MOST_EXPLAINED:
             cell_ids |= added
     return tuple(cell for cell in plan.cells if cell.id in cell_ids)
 
 
-def _tell_of_a_leader(
+def _explain_a_leader(
     plan: Plan,
     by_problem: Mapping[str, Sequence[Cell]],
     leaders: Sequence[frozenset[str]],
     explained: Container[str],
 ) -> bool:
-    """Whether explained cells tell why a leader differs from the baseline at some problem."""
+    """Whether a leader and the baseline are both among the explained cells at some problem."""
     led = frozenset[str]().union(*leaders)
     for cells in by_problem.values():
         variant_ids = {cell.variant.id for cell in cells if cell.id in explained}
@@ -141,7 +144,7 @@ def _tell_of_a_leader(
 
 
 def _largest(values: Mapping[str, float], near: float, *preferred: Container[str]) -> str:
-    """The problem of the largest value; of those less than `near` below it the first preferred."""
+    """The problem of the largest value; among values less than `near` below, a preferred one."""
     highest = max(values.values())
     near_highest = [problem for problem, value in values.items() if value > highest - near]
     return max(near_highest, key=lambda problem: [problem in group for group in preferred])
@@ -154,7 +157,7 @@ def _furthest(
     rivals: frozenset[str],
     preferred: Sequence[Container[str]],
 ) -> str | None:
-    """The problem where the fastest of these rivals differs most from the baseline, if any does."""
+    """Problem where the fastest of the rivals differs most from the baseline; None: nowhere."""
     differences = {
         problem: difference
         for problem, cells in by_problem.items()
@@ -165,18 +168,18 @@ def _furthest(
         return None
     largest = max(differences.values())
     explained, *_ = preferred
-    told = {
+    explained_differences = {
         problem: difference
         for problem, difference in differences.items()
         if problem in explained and _has_costly_baseline(plan, by_problem[problem], durations)
     }
-    if told and max(told.values()) > (1 - _NEAR_SHARE) * largest:
-        return max(told, key=told.__getitem__)
+    if explained_differences and max(explained_differences.values()) > (1 - _NEAR_SHARE) * largest:
+        return max(explained_differences, key=explained_differences.__getitem__)
     return _largest(differences, min(_NEAR, _NEAR_SHARE * largest), *preferred)
 
 
 def _has_costly_baseline(plan: Plan, cells: Sequence[Cell], durations: _Durations) -> bool:
-    """Whether the baseline launches so many kernels that ncu takes seconds for another problem."""
+    """Whether the baseline launches more than MOST_KERNELS_AGAIN kernels: ncu takes seconds."""
     of_baseline = [cell.id for cell in cells if cell.variant.id == plan.baseline]
     return sum(durations.kernels[cell] for cell in of_baseline) > MOST_KERNELS_AGAIN
 
@@ -188,16 +191,16 @@ def _leaders(
     *,
     tunes: bool,
 ) -> Iterator[frozenset[str]]:
-    """The leader, and the leader at the problems that it was not measured at, and so on.
+    """Sets of one leader each: the leader of all problems, then of problems without it, and so on.
 
-    Each alone. The leader is the rival at most problems, and of these the one of the least
+    The leader is the rival at most problems, and of these the one of the least
     geometric mean of ratios to the baseline; where the run tunes, of the least worst slowdown.
     """
     score = max if tunes else sum
-    left = dict(by_problem)
-    while left:
+    remaining = dict(by_problem)
+    while remaining:
         logarithms: dict[str, list[float]] = {}
-        for cells in left.values():
+        for cells in remaining.values():
             relative_to = _fastest_rival(plan, cells, durations) if tunes else plan.baseline
             for variant, logarithm in _logarithms(cells, durations, relative_to).items():
                 logarithms.setdefault(variant, []).append(logarithm)
@@ -206,47 +209,50 @@ def _leaders(
             return
         leader = min(rivals, key=lambda rival: (-len(logarithms[rival]), score(logarithms[rival])))
         yield frozenset({leader})
-        left = {
+        remaining = {
             problem: cells
-            for problem, cells in left.items()
+            for problem, cells in remaining.items()
             if all(cell.variant.id != leader for cell in cells)
         }
 
 
 def _fastest_rival(plan: Plan, cells: Sequence[Cell], durations: _Durations) -> str | None:
-    """Id of the fastest variant that is no reference; None without any."""
+    """Id of the fastest variant that is no reference; None without rivals."""
     rivals = {variant.id for variant in plan.rivals}
     candidates = [cell for cell in cells if cell.variant.id in rivals]
     return durations.fastest(candidates).variant.id if candidates else None
 
 
 def many_kernels(samples: pd.DataFrame) -> frozenset[str]:
-    """Cells that launch more than MOST_KERNELS kernels, by their ids."""
+    """Ids of cells that launch more than MOST_KERNELS kernels."""
     return frozenset(cell for cell, count in _kernels(samples).items() if count > MOST_KERNELS)
 
 
 def _kernels(samples: pd.DataFrame) -> dict[str, float]:
-    """Most kernels of a launch of each cell; NaN where the collector sees none."""
+    """Largest number of kernels in a launch by cell id; NaN where the collector sees none."""
     return {str(cell): float(n) for cell, n in samples.groupby("cell")["kernels"].max().items()}
 
 
-def asked_cells(plan: Plan, asked: Sequence[str]) -> tuple[Cell, ...]:
-    """Cells that the texts name: ids and names of cells and problems, with commas, or `all`.
+def asked_cells(plan: Plan, texts: Sequence[str]) -> tuple[Cell, ...]:
+    """Cells that texts name by comma-separated ids and names of cells and problems, or `all`.
 
     Raises UsageError for a name that no cell and no problem has.
     """
-    ids = {cell for text in asked for cell in _named(plan, text)}
+    ids = {cell for text in texts for cell in _cell_ids_of_text(plan, text)}
     return tuple(cell for cell in plan.cells if cell.id in ids)
 
 
-def _named(plan: Plan, text: str) -> Iterator[str]:
-    """Ids of the cells that a text names; raises UsageError as `asked_cells`."""
+def _cell_ids_of_text(plan: Plan, text: str) -> Iterator[str]:
+    """Ids of the cells that a text names; raises UsageError like `asked_cells`."""
     name_parts = text.split(",")
     while name_parts:
         # Names of problems have commas, too: as many name_parts as are a name together.
         counts = range(len(name_parts), 0, -1)
-        named = ((count, _called(plan, ",".join(name_parts[:count]).strip())) for count in counts)
-        count, cells = next((pair for pair in named if pair[1]), (0, frozenset()))
+        cells_by_count = (
+            (count, _cell_ids_of_name(plan, ",".join(name_parts[:count]).strip()))
+            for count in counts
+        )
+        count, cells = next((pair for pair in cells_by_count if pair[1]), (0, frozenset()))
         if not cells:
             raise UsageError(
                 f"--explain: no cell and no problem is called '{name_parts[0].strip()}'.",
@@ -256,8 +262,8 @@ def _named(plan: Plan, text: str) -> Iterator[str]:
         name_parts = name_parts[count:]
 
 
-def _called(plan: Plan, name: str) -> frozenset[str]:
-    """Ids of the cell with this id, else of the cells at the problems called so; or all."""
+def _cell_ids_of_name(plan: Plan, name: str) -> frozenset[str]:
+    """Ids of the cell with an id, else of cells at the problems with that name; or of all cells."""
     if name == ALL:
         return frozenset(cell.id for cell in plan.cells)
     problems = {problem.id for problem in problems_called(plan.problems, name)}
@@ -267,7 +273,7 @@ def _called(plan: Plan, name: str) -> frozenset[str]:
 
 
 def _durations(plan: Plan, samples: pd.DataFrame) -> _Durations:
-    """Durations of the cells that were timed and have not too many kernels."""
+    """Durations of timed cells with at most MOST_KERNELS kernels."""
     many = many_kernels(samples)
 
     def medians(kind: SessionKind) -> dict[str, float]:
@@ -289,12 +295,12 @@ def _by_problem(plan: Plan, measured: Container[str]) -> dict[str, list[Cell]]:
     return by_problem
 
 
-def _of_answer(
+def _answer_cells(
     plan: Plan, cells: Sequence[Cell], durations: _Durations, rivals: frozenset[str]
 ) -> list[Cell]:
-    """The fastest of these rivals at a problem, its baseline, and its fastest other reference."""
-    others = set(plan.references) - {plan.baseline}
-    groups = (rivals, {plan.baseline}, others)
+    """At a problem: the fastest of the rivals, the baseline, and the fastest other reference."""
+    other_references = set(plan.references) - {plan.baseline}
+    groups = (rivals, {plan.baseline}, other_references)
     members = [[cell for cell in cells if cell.variant.id in group] for group in groups]
     return [durations.fastest(group) for group in members if group]
 
@@ -302,7 +308,7 @@ def _of_answer(
 def _difference(
     plan: Plan, cells: Sequence[Cell], durations: _Durations, rivals: frozenset[str]
 ) -> float:
-    """Distance of the fastest of these rivals from the baseline, as a logarithm, or 0."""
+    """Absolute log ratio of the fastest rival to the baseline; 0 where one was not measured."""
     logarithms = _logarithms(cells, durations, plan.baseline)
     return abs(min((logarithms[rival] for rival in rivals if rival in logarithms), default=0.0))
 
@@ -310,9 +316,9 @@ def _difference(
 def _logarithms(
     cells: Sequence[Cell], durations: _Durations, relative_to: str | None
 ) -> dict[str, float]:
-    """Logarithm of each variant's ratio to this one at a problem; empty where it is not there."""
-    other = next((cell.id for cell in cells if cell.variant.id == relative_to), None)
-    if other is None:
+    """Log ratios to `relative_to` at a problem, by variant id; empty where it has no cell there."""
+    reference_cell = next((cell.id for cell in cells if cell.variant.id == relative_to), None)
+    if reference_cell is None:
         return {}
-    ratios = {cell.variant.id: durations.ratio(cell.id, other) for cell in cells}
+    ratios = {cell.variant.id: durations.ratio(cell.id, reference_cell) for cell in cells}
     return {variant: math.log(ratio) for variant, ratio in ratios.items() if ratio > 0}

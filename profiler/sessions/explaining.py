@@ -1,4 +1,4 @@
-"""Explaining cells: which, in what session, and what is passed over."""
+"""Explaining cells: which cells, in what session, and which cells are passed over."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from profiler.sessions.progress import ProgressReporter
 
 
 def is_counted(collect: Collect) -> bool:
-    """Whether counters are read: ncu explains beside each collector that does."""
+    """Whether some collector reads counters: ncu explains cells beside such a collector."""
     return any(map(counts, collect.collectors))
 
 
@@ -37,11 +37,11 @@ class Explaining:
     """Explains cells of a run by what was measured of them so far."""
 
     execution: Execution
-    asked: Sequence[str] | None
-    """Cells to explain, as `--explain` names them; None: those that the answer is about."""
+    requested_cells: Sequence[str] | None
+    """Texts of `--explain`; None: the cells that the answer is about are explained."""
     measurement: Measurement
     is_unable: bool = False
-    """Whether the machine cannot."""
+    """Whether the machine cannot explain cells."""
 
     @property
     def is_wanted(self) -> bool:
@@ -56,31 +56,33 @@ class Explaining:
         return collect.explain and is_counted(collect) and is_there and alone
 
     def session(self, samples: pd.DataFrame) -> SessionPlan:
-        """Session that explains the cells that are asked for, or those that samples point to.
+        """Session that explains the requested cells, else the cells that samples point to.
 
         A command is explained with all of its parts.
         """
         plan = self.execution.plan
-        seen = self.measurement.book.cells()
-        if self.asked is None:
+        seen_cells = self.measurement.book.cells()
+        if self.requested_cells is None:
             explained = self.measurement.book.explained()
             tunes = PAGE_KINDS[self.execution.loaded.experiment.page.kind].tunes
-            timed = replace(plan, cells=seen)
-            asked = explain_cells(timed, samples, explained, tunes=tunes)
+            timed = replace(plan, cells=seen_cells)
+            cells_to_explain = explain_cells(timed, samples, explained, tunes=tunes)
             passed_over = self._long_commands()
         else:
-            cells_by_id = {cell.id: cell for cell in (*plan.cells, *seen)}
-            asked = asked_cells(replace(plan, cells=tuple(cells_by_id.values())), self.asked)
+            cells_by_id = {cell.id: cell for cell in (*plan.cells, *seen_cells)}
+            cells_to_explain = asked_cells(
+                replace(plan, cells=tuple(cells_by_id.values())), self.requested_cells
+            )
             passed_over = frozenset()
         planned = {cell.id for cell in plan.cells}
-        owners = {planned_cell(cell.id, planned) for cell in asked} - passed_over
+        owners = {planned_cell(cell.id, planned) for cell in cells_to_explain} - passed_over
         cells = [cell for cell in plan.cells if cell.id in owners]
         capability = self.execution.machine.environment.compute_capability
         names = explain_metrics(capability)
         return explain_session(self.execution.loaded.experiment, cells, names)
 
     def foreseen(self, samples: pd.DataFrame) -> SessionPlan | None:
-        """The session by the samples so far; None where nothing is explained.
+        """The explain session by the samples so far; None where no cell is explained.
 
         Before there are samples it has the visits of cells that are asked for, or none.
         """
@@ -89,16 +91,16 @@ class Explaining:
         session = self.session(samples)
         return session if session.visits or samples.empty else None
 
-    def measure(self, upcoming: Upcoming, *, again: bool) -> None:
-        """Count all that tells why, of the cells of the session that are not explained yet.
+    def measure(self, upcoming: Upcoming, *, is_repeated: bool) -> None:
+        """Collect every explaining counter of cells that are not explained yet.
 
-        `again`: where none is left, that is not said.
+        `is_repeated`: an earlier step explained cells; nothing is printed where none is left.
         """
         if self.is_unable:
             return
         book = self.measurement.book
         session = self.session(book.samples())
-        if not session.visits or (again and not book.missing(session, book.attempts())):
+        if not session.visits or (is_repeated and not book.missing(session, book.attempts())):
             return
         try:
             with book.execution.seconds.stage(session.name):
@@ -107,16 +109,16 @@ class Explaining:
             self.is_unable = True
             self.measurement.reporter.warn(f"Not explained: {problem.message}")
 
-    def say_not_explained(self, reporter: ProgressReporter) -> None:
-        """Print what is not explained: cells for which it takes too long, or all that was asked."""
+    def report_unexplained(self, reporter: ProgressReporter) -> None:
+        """Print cells that are not explained: explaining takes too long, or is impossible."""
         if not self.is_wanted:
-            if self.asked is not None:
+            if self.requested_cells is not None:
                 reporter.warn(
                     "Nothing is explained: that needs ncu on this machine, counters (not --timer) "
                     "and collect.replay_mode: kernel."
                 )
             return
-        if self.asked is not None or self.is_unable:
+        if self.requested_cells is not None or self.is_unable:
             return
         if many := many_kernels(self.measurement.book.samples()):
             reporter.say(
@@ -130,6 +132,6 @@ class Explaining:
             )
 
     def _long_commands(self) -> frozenset[str]:
-        """Planned cells of commands of which ncu profiles more launches than are explained."""
+        """Ids of cells of external commands in which ncu profiles too many launches."""
         launches = self.measurement.book.launches()
         return frozenset(cell for cell, count in launches.items() if count > MOST_KERNELS)

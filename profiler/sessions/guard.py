@@ -59,7 +59,7 @@ def main() -> int:
         # Shared, because sessions of one run overlap; another run waits until all have gone.
         fcntl.flock(descriptor, fcntl.LOCK_SH if options.shared else fcntl.LOCK_EX)
     descriptors = (*lock, *(() if options.keep is None else (options.keep,)))
-    if _told_to_stop():  # killed while we waited: another run measures what is missing
+    if _has_stop_request():  # killed while we waited: another run measures what is missing
         return CANNOT_START
     try:
         child = subprocess.Popen(options.command, stdin=subprocess.DEVNULL, pass_fds=descriptors)
@@ -76,7 +76,7 @@ def main() -> int:
     stopper.start()
     if options.journal is not None:
         sweeper = threading.Thread(
-            target=_end_what_is_left, args=(options.journal, options.linger), daemon=True
+            target=_end_remaining_processes, args=(options.journal, options.linger), daemon=True
         )
         sweeper.start()
     code = child.wait()
@@ -92,7 +92,7 @@ def main() -> int:
 
 
 def _import_psutil() -> None:
-    """Import it while the command starts, which it would keep waiting for a third of this start."""
+    """Import psutil while the command starts: before, it would delay the start by a third."""
     global psutil  # noqa: PLW0603 - all that needs it comes after
     import psutil  # noqa: PLC0415
 
@@ -112,13 +112,13 @@ def _options() -> argparse.Namespace:
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of processes whose parent dies, so that they are still found below us."""
+    """Become the parent of orphaned descendants, so that they are still found below the guard."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _told_to_stop() -> bool:
-    """Whether stdin is closed already."""
+def _has_stop_request() -> bool:
+    """Whether stdin is closed: the request to stop."""
     stdin = select.poll()
     stdin.register(0, select.POLLHUP)
     return bool(stdin.poll(0))
@@ -144,43 +144,51 @@ def _stop_when_told(
     _kill(_descendants())
 
 
-def _end_what_is_left(journal: Path, linger: float) -> None:
+def _end_remaining_processes(journal: Path, linger: float) -> None:
     """Wait for the end of the runner; then, after some seconds, end what it has started."""
     while (pid := _runner_pid(journal)) is None:
         time.sleep(_POLL_S)  # a short session ends soon after, and its command line with it
-    words: list[str] = []
+    command_line: list[str] = []
     with contextlib.suppress(psutil.Error):  # it may be gone already
         runner = psutil.Process(pid)
-        words = runner.cmdline()
+        command_line = runner.cmdline()
         while runner.is_running() and runner.status() != psutil.STATUS_ZOMBIE:
             time.sleep(_LOOK_S)
     time.sleep(linger)
-    _kill([process for process in _descendants() if _is_left(process, pid, words)])
+    _kill(
+        [
+            process
+            for process in _descendants()
+            if _was_started_by_runner(process, pid, command_line)
+        ]
+    )
 
 
-def _is_left(process: psutil.Process, runner: int, words: list[str]) -> bool:
-    """Whether the runner started a process: it has its mark, or is a copy of it that was forked."""
+def _was_started_by_runner(process: psutil.Process, runner: int, command_line: list[str]) -> bool:
+    """Whether the runner started a process: it has the runner's mark, or is a forked copy."""
     try:
         mark = process.environ().get(RUNNER_VARIABLE)
-        forked = bool(words) and process.cmdline() == words
+        forked = bool(command_line) and process.cmdline() == command_line
         return process.pid != runner and (mark == str(runner) or forked)
     except psutil.Error:
         return False
 
 
 def _end_runner(child: subprocess.Popen[bytes], journal: Path | None, grace: float) -> bool:
-    """Whether the command ends in time, after its runner was killed: its tool writes what it has.
+    """Whether the command ends within the grace period after its runner was killed.
+
+    The tool of a killed runner writes the rows that it has.
 
     Before a runner has begun there is nothing to write: what is innermost is killed until all have
     gone, because a shell goes on to its next command.
     """
     until = time.monotonic() + grace
-    while (left := until - time.monotonic()) > 0:
+    while (remaining_s := until - time.monotonic()) > 0:
         has_begun = journal is None or _has_begun(journal)
         _kill(_targets(journal))
         if has_begun:
-            return _gone(child, left)
-        if _gone(child, min(left, _LOOK_S)):
+            return _gone(child, remaining_s)
+        if _gone(child, min(remaining_s, _LOOK_S)):
             return True
     return False
 
@@ -198,7 +206,7 @@ def _targets(journal: Path | None) -> list[psutil.Process]:
 
 
 def _innermost(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Processes, of the given ones, without a child among them."""
+    """Processes without a child among the given ones."""
     parents = set()
     for process in processes:
         with contextlib.suppress(psutil.Error):
@@ -234,7 +242,7 @@ def _kill(processes: list[psutil.Process]) -> None:
 
 
 def _end(processes: list[psutil.Process]) -> None:
-    """Kill and wait: the lock is held until nothing is left, and SIGKILL takes its time.
+    """Kill processes and wait: the lock is held until all are gone, and SIGKILL takes its time.
 
     Not for ever: a process that hangs in the driver outlives even that.
     """
@@ -243,7 +251,7 @@ def _end(processes: list[psutil.Process]) -> None:
 
 
 def _gone(child: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether the child ends in time; only the main thread may wait for it, so this one looks."""
+    """Whether the child ends in time; polled, because only the main thread may wait for it."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if child.returncode is not None:

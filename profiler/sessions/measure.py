@@ -73,7 +73,7 @@ class MeasureRequest(Execution):
 def measure(
     request: MeasureRequest, builds: Sequence[BuildResult], reporter: ProgressReporter
 ) -> RunFolder:
-    """Measure what was built; returns the run folder, which is whole also when this raises."""
+    """Measure a built plan; returns the run folder, which is complete also when this raises."""
     keys = keys_of(request, builds)
     with gpu_held(request.machine, request.seconds, reporter.say) as lock_file:
         # Only here, because whoever held the lock may have measured what is missing.
@@ -93,7 +93,7 @@ def measure(
 def gpu_held(
     machine: Machine, seconds: SecondsRecorder, say: Callable[[str], None]
 ) -> Iterator[Path]:
-    """Hold the lock on a machine's GPU; what waiting for it takes is a step of its own."""
+    """Hold the lock on a machine's GPU; the wait for it is recorded as a step."""
     uuid = machine.environment.gpu_uuid
     with ExitStack() as held:
         with seconds.step(WAITS_FOR_GPU, from_s=_SHORT_WAIT_S):
@@ -111,12 +111,12 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
     reporter: ProgressReporter,
     stamped: Mapping[str, str] | None = None,
 ) -> None:
-    """Measure what is missing of a plan in a run folder, while the lock on the GPU is held.
+    """Measure the missing visits of a plan in a run folder, while the lock on the GPU is held.
 
     `stamped`: libraries with stamps by variant id; None: they are built.
     """
     record = begin(run, request, builds, keys)
-    _say_edited(run, record, reporter)
+    _report_edited_files(run, record, reporter)
     book = AttemptBook(
         request,
         run=run,
@@ -139,7 +139,7 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
     with _deletion_named(run), measurement:
         if request.early is not None and request.early.run == run:
             measurement.adopt(request.early.take())
-        measurement.save_what_was_left()
+        measurement.recover_attempts()
         explaining = Explaining(request, request.explain, measurement)
         makes = _Steps(request, measurement, explaining)
         agenda = steps(request.plan, explains=explaining.is_wanted)
@@ -147,14 +147,14 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
             if makes.has_time_for(step):
                 with _record_updated(measurement, record):
                     makes.make(step, agenda[place:])
-        explaining.say_not_explained(reporter)
+        explaining.report_unexplained(reporter)
         if request.timeline:
             with _record_updated(measurement, record):
                 makes.timeline()
 
 
 def decide_steps(request: MeasureRequest, measurement: Measurement) -> None:
-    """Go through all that is measured, but for what explains cells.
+    """Take all steps of a plan except those that explain cells.
 
     For a measurement that makes nothing: it learns what would be missing.
     """
@@ -173,7 +173,7 @@ def begin(
     builds: Sequence[BuildResult],
     keys: Mapping[str, str],
 ) -> RunRecord:
-    """Write down what is measured, before it is; gives the record of the run."""
+    """Write the files that describe a run, before it is measured; returns the run's record."""
     run.note_machine(request.machine.environment, request.plan.seed, request.loaded.base)
     run.write_spec(request.loaded.text)
     run.write_plan(request.plan)
@@ -208,7 +208,7 @@ def _deletion_named(run: RunFolder) -> Iterator[None]:
 
 @contextmanager
 def _record_updated(measurement: Measurement, record: RunRecord) -> Iterator[None]:
-    """Write down how long the stages took so far and what was opened, whatever ends the body."""
+    """After the body, record the seconds of stages and the opened files, also where it raises."""
     try:
         yield
     finally:
@@ -219,12 +219,12 @@ def _record_updated(measurement: Measurement, record: RunRecord) -> Iterator[Non
             book.run.write_seconds(measurement.took, seconds.spans)
 
 
-def _say_edited(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -> None:
-    """Name the files on whose account earlier sessions do not count any more."""
+def _report_edited_files(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -> None:
+    """Print the edited files that make earlier sessions count no more."""
     attempts = run.attempts()
     parted = {name for attempt in attempts for name in attempt.record.parted}
-    whole = {name: digest for name, digest in record.opened.items() if name not in parted}
-    edited = edited_files(attempts, whole)
+    whole_files = {name: digest for name, digest in record.opened.items() if name not in parted}
+    edited = edited_files(attempts, whole_files)
     if edited:
         reporter.say(
             f"Edited since they were read: {', '.join(sorted(edited))}. "
@@ -241,7 +241,7 @@ class _Steps:
     explaining: Explaining
 
     def make(self, step: Step, following: Sequence[Step]) -> None:
-        """Measure what is missing of a step; `following` says which processes may wait."""
+        """Measure the missing visits of a step; processes of `following` steps may wait."""
         match step:
             case Planned(session):
                 title = _look_title(self.request.plan, session, 0)
@@ -252,11 +252,11 @@ class _Steps:
                     self._later_looks(session, following)
             case Confirmation(session):
                 self._confirmation(session, following)
-            case Explanation(again):
-                self.explaining.measure(self._upcoming(following), again=again)
+            case Explanation(is_repeated):
+                self.explaining.measure(self._upcoming(following), is_repeated=is_repeated)
 
     def has_time_for(self, step: Step) -> bool:
-        """Whether a step is begun: not where the budget is spent, but for the first look."""
+        """Whether a step begins: the budget is not spent, or it is the first look."""
         budget = self.request.budget
         if budget is None or (
             isinstance(step, Planned) and is_judged(self.request.plan, step.session)
@@ -265,7 +265,7 @@ class _Steps:
         return budget.allows(_step_words(step))
 
     def timeline(self) -> None:
-        """Record timelines of those that may be the best, unless the experiment records all."""
+        """Record timelines of possible winners, unless the experiment records every cell."""
         plan, experiment = self.request.plan, self.request.loaded.experiment
         if any(session.collector == NSYS for session in plan.sessions):
             return
@@ -275,7 +275,7 @@ class _Steps:
             self.measurement.measure(session, f"{session.name}, timeline of the finalists")
 
     def _later_looks(self, session: SessionPlan, following: Sequence[Step]) -> None:
-        """Measure what the first look of a timing session leaves open."""
+        """Measure the cells whose question the first look of a timing session leaves open."""
         plan = self.request.plan
         for look in range(1, len(plan.looks)):
             samples = self.measurement.book.samples()
@@ -287,7 +287,7 @@ class _Steps:
                 self.measurement.measure(later, _look_title(plan, session, look), upcoming)
 
     def _confirmation(self, session: SessionPlan, following: Sequence[Step]) -> None:
-        """Measure those that may be the best again."""
+        """Measure the possible winners again."""
         samples = self.measurement.book.samples()
         final = final_session(self.request.plan, session, samples, delta=self._delta)
         with self._stage(final.name):
@@ -339,11 +339,11 @@ def _run_folder(
     request: MeasureRequest, keys: Mapping[str, str], reporter: ProgressReporter
 ) -> RunFolder:
     name = request.loaded.experiment.name
-    say_anew = partial(_say_anew, keys, reporter)
+    report_outdated_run = partial(_report_outdated_run, keys, reporter)
     resumed = (
         None
         if request.fresh
-        else resumable(request.out, name, keys, on_odd=reporter.warn, on_other=say_anew)
+        else resumable(request.out, name, keys, on_odd=reporter.warn, on_other=report_outdated_run)
     )
     early = request.early
     if early is not None and early.begins and resumed is None:
@@ -357,17 +357,17 @@ def _run_folder(
 def resumed_or_new(
     request: MeasureRequest, earlier: RunFolder | None, reporter: ProgressReporter
 ) -> RunFolder:
-    """The earlier run to go on with, where there is one; else a new one."""
+    """The earlier run to resume, else a new run."""
     if earlier is None:
         return create_run(request.out, request.loaded.experiment.name, request.created)
     reporter.say(f"Resuming {earlier.path} (--fresh starts a new run).")
     return earlier
 
 
-def _say_anew(
+def _report_outdated_run(
     keys: Mapping[str, str], reporter: ProgressReporter, run: RunFolder, record: RunRecord
 ) -> None:
-    """Print that an earlier run has cells of this one, of which none counts any more."""
+    """Print how many cells of this run an earlier run has whose results count no more."""
     if count := len(record.keys.keys() & keys.keys()):
         reporter.say(
             f"A new run: {run.path} has {count} of these cells, but measured with other settings, "
@@ -396,7 +396,7 @@ def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) ->
 def timeline_settings(
     request: MeasureRequest, earlier: RunRecord | None
 ) -> dict[str, Mapping[str, Any]]:
-    """Settings of timelines by collector; the earlier ones where this run makes none."""
+    """Settings of timelines by collector; the earlier settings where this run makes none."""
     today = TimelineTools(request.loaded.experiment, request.machine).all_settings()
     if request.machine.nsys is None:
         del today[NSYS]
@@ -404,7 +404,7 @@ def timeline_settings(
 
 
 def with_stages(record: RunRecord, seconds: SecondsRecorder) -> RunRecord:
-    """Add the seconds of this execution to those of earlier ones."""
+    """Record with the seconds of this execution added to those of earlier executions."""
     names = dict.fromkeys([*record.stages, *seconds.stages])
     stages = {n: record.stages.get(n, 0.0) + seconds.stages.get(n, 0.0) for n in names}
     return replace(record, stages=stages)

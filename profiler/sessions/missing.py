@@ -1,4 +1,4 @@
-"""What is missing of a plan in a run folder, found out without measuring anything.
+"""Missing visits of a plan in a run folder, found without measuring.
 
 The same code decides as when it is measured: a measurement that stops where it would start.
 """
@@ -43,7 +43,7 @@ def is_measured(  # noqa: PLR0913 - all but two by keyword
     stamped: Mapping[str, str],
     reader: AttemptReader,
 ) -> bool:
-    """Whether a run folder has every visit of a plan but those that explain cells.
+    """Whether a run folder has every visit of a plan except those of explain sessions.
 
     `reader`: has read attempts of the run before, or none yet.
     """
@@ -63,10 +63,10 @@ def cells_to_explain(
     keys: Mapping[str, str],
     reporter: ProgressReporter,
 ) -> tuple[str, ...]:
-    """Ids of the cells that are to be explained by what was measured, and are not yet."""
+    """Ids of the cells that the measured samples point to and that are not explained yet."""
     with _dry(run, request, builds, keys, {}, AttemptReader()) as measurement:
         explaining = Explaining(request, request.explain, measurement)
-        explaining.say_not_explained(reporter)
+        explaining.report_unexplained(reporter)
         if not explaining.is_wanted:
             return ()
         book = measurement.book

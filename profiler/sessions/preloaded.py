@@ -1,4 +1,4 @@
-"""A process of the runner that imports torch before it is known what it will measure.
+"""A process of the runner that imports torch before the experiment is known.
 
 Importing torch takes 2 to 5 s, more than all that a run does until its first session begins. Where
 no tool is around the runner (CUPTI, the timers), its process needs nothing of the experiment first.
@@ -32,38 +32,38 @@ _JOURNAL = "journal.jsonl"
 
 @dataclass(frozen=True)
 class Preloaded:
-    """A process that imports torch, and waits for a job then."""
+    """A process that imports torch, and then waits for a job."""
 
     gpu_uuid: str | None
     lock: int
     """Descriptor of this GPU's session lock, not locked; the process keeps it open as well."""
     held: contextlib.ExitStack
-    """Closes it here."""
+    """Closes the descriptor in this process."""
     orders: Orders
     process: subprocess.Popen[bytes]
-    """Its guard."""
+    """The guard of the process."""
     began: float = field(default_factory=time.monotonic)
-    """When it was started, by the system's monotonic clock."""
+    """Start time, by the system's monotonic clock."""
 
     @property
     def lives(self) -> bool:
-        """Whether it can still be given a job."""
+        """Whether the process can still be given a job."""
         return self.process.poll() is None
 
     def end(self) -> None:
-        """End it."""
+        """End the process."""
         with stopped_on_leaving(self.process, _GRACE_S):
             self.held.close()
 
     def hand(self, job: Path) -> subprocess.Popen[bytes]:
-        """Have it do a job, and give its process; what it prints goes to files beside the job."""
+        """Give the process a job; returns the process. Its output goes to files beside the job."""
         self.orders.give(PREPARE, str(job.absolute()))
         self.orders.let_go()
         return self.process
 
 
 class Preloading:
-    """The start of such a process, on a thread: it waits for the answer which GPU is used."""
+    """Starts a preloaded process on a thread, which waits for the answer which GPU is used."""
 
     def __init__(self, start: Callable[[], Preloaded | None]) -> None:
         with_thread = ThreadPoolExecutor(1, "preloading")
@@ -72,7 +72,7 @@ class Preloading:
         self._is_taken = False
 
     def take(self, gpu_uuid: str | None) -> Preloaded | None:
-        """The process, to be ended by the caller; None where there is none for this GPU. Once."""
+        """The process, once, to be ended by the caller; None where none fits this GPU."""
         preloaded = None if self._is_taken else self._started.result()
         self._is_taken = True
         if preloaded is None or (preloaded.gpu_uuid == gpu_uuid and preloaded.lives):
@@ -81,7 +81,7 @@ class Preloading:
         return None
 
     def end(self) -> None:
-        """End the process where nobody took it."""
+        """End the process if nobody took it."""
         preloaded = None if self._is_taken else self._started.result()
         self._is_taken = True
         if preloaded is not None:
@@ -90,7 +90,7 @@ class Preloading:
 
 @contextlib.contextmanager
 def preloading(inquiry: Inquiry, *, even_without_gpu: bool) -> Iterator[Preloading]:
-    """A process of the runner that loads while the body goes on; it is ended unless it was taken.
+    """A process of the runner that loads while the body runs; it is ended unless taken.
 
     `even_without_gpu`: whether it starts also where no GPU is found.
     """

@@ -1,4 +1,4 @@
-"""Running one session as a child process on this machine, and ending it whatever happens."""
+"""Runs one session as a child process on this machine, and ends it in any case."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class EndCause(StrEnum):
 
 @dataclass(frozen=True)
 class FailingCell:
-    """Cell and phase that a journal names at its end: started, and neither finished nor failed."""
+    """Cell and phase that a journal started last and neither finished nor failed."""
 
     cell: str
     phase: str
@@ -91,7 +91,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     until: str = protocol.SESSION_FINISHED,
     tail: JournalTail | None = None,
 ) -> SessionResult:
-    """Run a command to its end and return how it ended; none of its processes is left.
+    """Run a command until all of its processes are gone; returns how it ended.
 
     `stays`: but where its journal says that the session is over, or has another event (`until`), it
     is left to the caller. `tail`: of the journal, where its beginning was read before.
@@ -113,7 +113,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     def follow() -> None:
         nonlocal is_over
         for record in tail.read() if tail is not None else ():
-            watchdog.saw(record)
+            watchdog.observe(record)
             on_record(record)
             is_over = is_over or record.get("event") == until
 
@@ -152,7 +152,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
 
 
 def cap_output(folder: Path) -> None:
-    """Leave out the middle of what a session has printed where that is too much, and say so there.
+    """Cut the middle out of a session's too long output, with a note in its place.
 
     What is printed between the look and the cut is lost with it.
     """
@@ -172,7 +172,7 @@ def cap_output(folder: Path) -> None:
 
 
 def failing_cell(records: Iterable[Record]) -> FailingCell | None:
-    """Cell and phase started last and neither finished nor failed; None where there is none."""
+    """Cell and phase started last and neither finished nor failed; None without such a phase."""
     open_step: FailingCell | None = None
     for record in records:
         event = record.get("event")
@@ -189,7 +189,7 @@ def failing_cell(records: Iterable[Record]) -> FailingCell | None:
 
 
 def cause_of(returncode: int, records: tuple[Record, ...] | None, *, timed_out: bool) -> EndCause:
-    """Why a process ended, by its exit code and the records of its journal (None: it has none)."""
+    """Cause of a process's end, by its exit code and journal records (None: no journal)."""
     said_so = any(record.get("event") == protocol.SESSION_FINISHED for record in records or ())
     if timed_out:  # after the last visit it is the tool that hangs, and no cell
         return EndCause.DIED if said_so else EndCause.TIMED_OUT
@@ -209,7 +209,7 @@ def start(  # noqa: PLR0913 - all but the command by keyword
     lock_file: Path | None,
     inherits: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a command behind its guard, in a process group of its own, and return the guard.
+    """The guard of a command, both started in a new process group.
 
     It ends when its stdin is closed. `inherits`: a descriptor that it and the command keep open.
     """
@@ -245,7 +245,7 @@ def guarded(  # noqa: PLR0913 - all but two by keyword
     shared: bool = False,
     inherits: int | None = None,
 ) -> list[str]:
-    """Command line of a command behind its guard; `lock` is a descriptor that it inherits.
+    """Command line of a guard and its command; `lock`: a descriptor that the guard inherits.
 
     `shared`: it is locked together with others of the same run, not alone. `inherits`: another that
     the command keeps open.
@@ -264,7 +264,7 @@ def guarded(  # noqa: PLR0913 - all but two by keyword
 def stopped_on_leaving(
     process: subprocess.Popen[Any], grace_s: float, unless: Callable[[], bool] = lambda: False
 ) -> Iterator[None]:
-    """End a guard, and all that is left of its process group, whatever ends the body.
+    """After the body, end a guard and its process group, also where the body raises.
 
     `unless`: says, where the body ends well, that the process is left alone.
     """
@@ -291,7 +291,7 @@ def _wait(
     watchdog: Watchdog,
     poll_s: float,
 ) -> bool:
-    """Wait for the process; True when it was silent for too long and still lives.
+    """Wait for a process; True where it was silent for too long and still runs.
 
     `look` is called meanwhile, and says whether it need not be waited for any longer.
     """
@@ -307,7 +307,7 @@ def _wait(
 
 
 def stop(process: subprocess.Popen[Any], grace_s: float) -> None:
-    """Tell the guard to end what it guards; where even that hangs, kill the group.
+    """Have a guard end its processes; where the guard hangs, kill its group.
 
     So does a second Ctrl-C: what the tool has not printed then comes from its report.
     """
@@ -321,22 +321,22 @@ def stop(process: subprocess.Popen[Any], grace_s: float) -> None:
 
 
 def kill_group(group: int) -> None:
-    """Kill whatever is left of a process group, and wait until it is gone.
+    """Kill a process group, and wait until it is gone.
 
     Not for ever: a process that hangs in the driver outlives even SIGKILL.
     """
     deadline = time.monotonic() + _GONE_S
-    while (left := members(group)) and time.monotonic() < deadline:
+    while (survivors := members(group)) and time.monotonic() < deadline:
         import psutil  # noqa: PLC0415 - hardly ever is anything left
 
-        for process in left:
+        for process in survivors:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         time.sleep(_POLL_S)
 
 
 def members(group: int) -> list[psutil.Process]:
-    """Living processes of a process group (not zombies: those only wait to be counted).
+    """Living processes of a process group, without zombies, which only wait to be reaped.
 
     Where there is no such group any more, which is nearly always, those of the host are not gone
     through.

@@ -41,7 +41,7 @@ _POLL_S = 0.005
 
 @dataclass(frozen=True)
 class Program:
-    """An external command, and how its visits are measured."""
+    """An external command with the tool and limits of its visits."""
 
     workload: CommandWorkload
     base: Path
@@ -56,7 +56,7 @@ class Program:
 
     @property
     def can_wait(self) -> bool:
-        """Whether its visits can wait for their turn: where a visit runs the program once."""
+        """Whether visits can wait for their turn: where a visit runs the program once."""
         return isinstance(self.tool, Ncu) and self.tool.replay_mode != APPLICATION_REPLAY
 
     def command(
@@ -97,7 +97,7 @@ class Program:
         return LaunchFilter(kernel=kernel, skip=skip or None, count=count, ranges=ranges)
 
     def check_command(self, cell: Cell) -> Command | None:
-        """Command that tells whether the results of a cell are right; None where there is none.
+        """Command that checks the results of a cell; None without a check.
 
         Raises SpecError as `command` does.
         """
@@ -110,7 +110,7 @@ class Program:
     def failure(
         self, folder: Path, end: SessionResult, *, measured: bool, may_match: bool
     ) -> tuple[Outcome, str] | None:
-        """Outcome and cause of a visit that went wrong, None where it went well.
+        """Outcome and cause of a failed visit; None where it succeeded.
 
         Raises EnvironmentUnusable where the tool's messages say that the machine or the filter is
         at fault; `may_match`: the filter lets kernels of other visits through, or may do so.
@@ -137,22 +137,22 @@ class Program:
         printed = tail(read_text(folder / STDERR) or read_text(folder / STDOUT), lines=3)
         who = self.tool.name if tool_was_killed(end) else "the command"
         how = f"{who} {ending(end.returncode, under_tool=True)}"
-        return self._ended_wrong(end), f"{how}: {printed}" if printed else how
+        return self._failure_outcome(end), f"{how}: {printed}" if printed else how
 
-    def _ended_wrong(self, end: SessionResult) -> Outcome:
-        """Outcome of a command that did not succeed; an exit code says so where one is named."""
+    def _failure_outcome(self, end: SessionResult) -> Outcome:
+        """Outcome of a failed command: a wrong result where the spec names a success code."""
         signalled = signal_of(end.returncode, under_tool=True) is not None
-        named = self.workload.exit_code is not None
-        return Outcome.WRONG_RESULT if named and not signalled else Outcome.CRASHED
+        has_success_code = self.workload.exit_code is not None
+        return Outcome.WRONG_RESULT if has_success_code and not signalled else Outcome.CRASHED
 
 
 def _holder(folder: Path) -> tuple[str, ...]:
-    """Command line that runs what follows it when its orders in `folder` have come."""
+    """Command line of the holder, which runs the appended program once `folder` has orders."""
     return (sys.executable, "-I", "-S", str(HOLDER), str(folder.absolute()))
 
 
 def start_waiting_visit(program: Program, name: str, command: Command, orders: Orders) -> Waiting:
-    """Start the process of a visit before its turn; `command` is one of a program that is held.
+    """Start the process of a visit before its turn; `command` has a held program.
 
     Raises OSError where it cannot start.
     """
@@ -167,7 +167,7 @@ def start_waiting_visit(program: Program, name: str, command: Command, orders: O
 
 
 def go(waiting: Waiting) -> None:
-    """Have a program that waits begin; it inherits the lock on its orders."""
+    """Have a waiting program begin; it inherits the lock on its orders."""
     waiting.orders.give(VISIT)
     waiting.orders.let_go()
 
@@ -181,7 +181,7 @@ def run_visit(  # noqa: PLR0913 - the last three by keyword
     on_start: Callable[[], None] = lambda: None,
     on_end: Callable[[], None] = lambda: None,
 ) -> SessionResult:
-    """Run the process of one visit; its time limit is that of a visit, from its turn on.
+    """Run the process of one visit; its time limit counts from its turn on.
 
     `waiting`: the process, where it was started before; its program may be running already.
     `on_start` is called when its turn has come, `on_end` when such a program has ended.
@@ -206,20 +206,20 @@ def run_visit(  # noqa: PLR0913 - the last three by keyword
 
 
 def ended_before_its_turn(folder: Path, end: SessionResult) -> bool:
-    """Whether a process that waited has ended before its program began.
+    """Whether a waiting process has ended before its program began.
 
-    Nothing is known where somebody deleted the folder, and nothing gained where it stood still.
+    False where somebody deleted the folder, or where the process hung.
     """
     return folder.exists() and end.cause is not EndCause.TIMED_OUT and not has_started(folder)
 
 
 def tool_was_killed(end: SessionResult) -> bool:
-    """Whether a signal ended the tool itself; that of a program is its exit code."""
+    """Whether a signal ended the tool itself; a program's signal arrives as its exit code."""
     return end.cause is EndCause.DIED and end.returncode < 0
 
 
 def _by_exit_code(program: Program, end: SessionResult) -> SessionResult:
-    """The end of a visit, by the exit code that the workload names for success."""
+    """Result of a visit, judged by the exit code that the workload names for success."""
     if end.cause not in (EndCause.FINISHED, EndCause.DIED):
         return end
     succeeded = end.returncode == program.workload.success
@@ -229,7 +229,7 @@ def _by_exit_code(program: Program, end: SessionResult) -> SessionResult:
 def run_check(
     program: Program, command: Command, folder: Path
 ) -> tuple[SessionResult, tuple[Outcome, str] | None]:
-    """Run the check of a command: how it ended, and outcome and cause where it did not pass."""
+    """Result of a command's check, and outcome and cause where the check failed."""
     end = _run(program, command, folder)
     if end.cause is EndCause.FINISHED:
         return end, None
@@ -267,29 +267,29 @@ _START_TIME = 19
 
 @dataclass
 class ProgramEnd:
-    """Looks for the end of a program and of all that it started."""
+    """Detects the end of a program and of its descendants."""
 
     folder: Path
     """The folder of the visit."""
     guard: int
     """Process id of the guard of its tool."""
     on_end: Callable[[], None]
-    """Called once, when the end is seen."""
+    """Called once, when the end is detected."""
     _started: Record | None = None
     """The record that the holder wrote when it became the program; None before that."""
     _seen: bool = field(default=False, init=False)
 
     def look(self) -> None:
-        """See whether it has come; to be called every few milliseconds."""
+        """Call `on_end` if the program has ended; to be called every few milliseconds."""
         if not self._seen and self._has_come():
             self._seen = True
             self.on_end()
 
     def _has_come(self) -> bool:
-        """Whether only its tool is left: the cheapest question comes first.
+        """Whether only the program's tool still runs: the cheapest test comes first.
 
-        Where the tool has gone as well, as one that was killed, nothing is gained by going on
-        before its guard has, and the visit may have to be made again first.
+        False where the tool has gone as well, being killed: nothing is gained by going on before
+        its guard has, and the visit may have to be made again first.
         """
         if self._started is None:
             self._started = next(protocol.read_journal(self.folder / JOURNAL_FILE), None)
@@ -302,7 +302,7 @@ class ProgramEnd:
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process is there, and not only its exit code."""
+    """Whether a process exists and is no zombie."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
@@ -310,9 +310,10 @@ def _lives(pid: int) -> bool:
 
 
 def _start_times_below(guard: int) -> list[int]:
-    """When each living process below another started, in ticks of the system's clock.
+    """Start times of living descendants of a process, in ticks of the system's clock.
 
-    Those of a tool started before its program: a holder waits for a tick before it becomes that.
+    A tool's own processes start before its program: the holder waits a tick before it becomes
+    the program.
     """
     try:
         below = psutil.Process(guard).children(recursive=True)
@@ -322,7 +323,7 @@ def _start_times_below(guard: int) -> list[int]:
 
 
 def _start_time(pid: int) -> int:
-    """When a process started, in ticks; 0 for one that is gone."""
+    """Start time of a process, in ticks; 0 where the process is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

@@ -19,7 +19,7 @@ from profiler.sessions.watchdog import Record
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from profiler.sessions.forecasts.rest import Rest
+    from profiler.sessions.forecasts.rest import RestForecast
 
 LINE_EVERY_S = 5.0
 """Between two lines of one session where no terminal shows a live one."""
@@ -33,7 +33,7 @@ _MOST_CAUSE = 160
 
 @dataclass
 class ProgressReporter:
-    """Prints the progress of a run to stderr; holds the console for its results as well."""
+    """Prints the progress of a run to stderr; also holds the console for results."""
 
     results: Console
     progress: Console
@@ -69,7 +69,7 @@ class ProgressReporter:
 
 @dataclass
 class FailureLines:
-    """Prints a line for each of the first causes, and in the end how many more cells failed."""
+    """Prints a line for each of the first causes of failures, and counts further failed cells."""
 
     reporter: ProgressReporter
     _failed: int = 0
@@ -78,7 +78,7 @@ class FailureLines:
     _causes: set[str] = field(default_factory=set)
 
     def say(self, head: str, cause: str) -> None:
-        """Print what has failed, with the first line of its cause; nothing of a cause again."""
+        """Print a failure with the first line of its cause; a known cause is counted only."""
         if cause in self._causes and not self.reporter.verbose:
             self._alike += 1
             return
@@ -92,7 +92,7 @@ class FailureLines:
         self.reporter.say(f"{head}{first_line}".rstrip())
 
     def end(self, title: str) -> None:
-        """Print how many had no line."""
+        """Print the number of failures without a line."""
         if self._failed > _MOST_FAILURES and not self.reporter.verbose:
             more = self._failed - _MOST_FAILURES
             self.reporter.say(f"{title}: {more} more failed; the results tell why")
@@ -102,15 +102,15 @@ class FailureLines:
 
 @dataclass
 class VisitProgress:
-    """Counts the visits of a session by its journal; prints how far it is, and what has failed."""
+    """Counts the visits of a session by its journal; prints progress and failures."""
 
     reporter: ProgressReporter
     title: str
     cells: Mapping[str, Cell]
     remaining: dict[str, int]
     """Cell id → visits still to come."""
-    rest: Rest | None = None
-    """Forecasts what is left; None where nothing is forecast."""
+    rest_forecast: RestForecast | None = None
+    """Forecasts the rest of the session; None without a forecast."""
     durations_ns: dict[str, float] = field(default_factory=dict)
     """Durations by cell id, as far as they are known."""
     clock: Callable[[], float] = time.monotonic
@@ -143,7 +143,7 @@ class VisitProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the live line away; elsewhere print how far it came."""
+        """Remove the live line; without a terminal, print the final progress."""
         if self._bar is not None:
             self._bar.stop()
         elif self._done:
@@ -151,8 +151,8 @@ class VisitProgress:
         self._failures.end(self.title)
 
     def record(self, record: Record) -> None:
-        """Take one record of the runner's journal."""
-        self._costs.saw(record)
+        """Update progress by one record of the runner's journal."""
+        self._costs.observe(record)
         cell, event, phase = record.get("cell"), record.get("event"), record.get("phase")
         if not isinstance(cell, str) or cell not in self.remaining:
             return
@@ -166,7 +166,7 @@ class VisitProgress:
             self.failed(cell, cause, with_problem=phase in protocol.PROBLEM_PHASES)
 
     def failed(self, cell: str, cause: str, *, with_problem: bool = False) -> None:
-        """Print that a cell failed, or all of its problem; its remaining visits will not come."""
+        """Print that a cell, or each cell of its problem, failed; drop its remaining visits."""
         if cell not in self.remaining:
             return
         self._done += self.remaining[cell]
@@ -189,7 +189,7 @@ class VisitProgress:
         self._show(cell)
 
     def _show(self, cell: str) -> None:
-        """Show how far the session is, after a visit of a cell."""
+        """Show the progress of the session after a visit of a cell."""
         if self._bar is not None:
             self._bar.update(self._bar.tasks[0].id, completed=self._done)
         if self.clock() < self._line_at or self._done == self._total:
@@ -207,14 +207,14 @@ class VisitProgress:
         return f"{self.title}: {self._done}/{self._total} visits, {cells}"
 
     def _state(self, cell: str) -> Iterator[str]:
-        """Rate, time left, and the fastest at the problem of a cell, as far as they are known."""
+        """Known ones of: rate, remaining time, and the fastest variant at the cell's problem."""
         since_first_s = self.clock() - self._first_at
         rate = (self._visits - 1) / since_first_s if self._visits > 1 and since_first_s > 0 else 0.0
         if rate:
             yield f"{rate:.1f}/s"
-        left = self._seconds_left(rate)
-        if left is not None:
-            yield f"about {duration_words(left)} left"
+        remaining_s = self._seconds_left(rate)
+        if remaining_s is not None:
+            yield f"about {duration_words(remaining_s)} left"
         problem = self.cells[cell].problem
         durations = {
             id_: duration
@@ -226,12 +226,12 @@ class VisitProgress:
             yield f"lowest so far {self._name(fastest)}: {_time(durations[fastest])}"
 
     def _seconds_left(self, rate: float) -> float | None:
-        """Seconds to the last visit, as forecast or else at this rate; None where nothing tells."""
-        if self.rest is None:
+        """Seconds to the last visit: by the forecast, else by the rate; None without both."""
+        if self.rest_forecast is None:
             return sum(self.remaining.values()) / rate if rate else None
         if not self._costs.costs.made:
             return None
-        return self.rest.seconds(self.remaining, self._costs.costs)
+        return self.rest_forecast.seconds(self.remaining, self._costs.costs)
 
     def _name(self, cell: str) -> str:
         return f"{self.cells[cell].variant.name} {self.cells[cell].problem.name}"
@@ -242,7 +242,7 @@ def _time(duration_ns: float) -> str:
 
 
 def _live_line(console: Console) -> Progress:
-    """A line of a terminal that shows a task as it gets on."""
+    """A live line of a terminal that shows the progress of a task."""
     from rich.progress import (  # noqa: PLC0415 - only for terminals
         BarColumn,
         MofNCompleteColumn,

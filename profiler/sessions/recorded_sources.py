@@ -1,4 +1,4 @@
-"""What a run keeps of its sources: digests of files and variants, and the text for a diff."""
+"""Sources that a run keeps: digests of files and variants, and the text for a diff."""
 
 from __future__ import annotations
 
@@ -35,33 +35,35 @@ def recorded_sources(
     """
     workload = experiment.workload
     if isinstance(workload, CommandWorkload):
-        return _of_programs(workload, experiment, base, cells)
+        return _program_sources(workload, experiment, base, cells)
     files = own_files(workload, base, cells)
     texts = _texts(files)
     variants = {}
     if isinstance(workload, ModuleWorkload):
         file = Path(workload.target(base))
-        text = next((texts.get(name) for name, own in files.items() if own == file), None)
+        text = next((texts.get(name) for name, path in files.items() if path == file), None)
         variants = _function_digests(file, text, cells)
     return Sources(_digests(files), variants), texts
 
 
-def _of_programs(
+def _program_sources(
     workload: CommandWorkload, experiment: Experiment, base: Path, cells: Sequence[Cell]
 ) -> tuple[Sources, dict[str, str]]:
-    """Sources of an external command, whose variants are made of programs and what they need."""
+    """Sources of an external command, whose variants are made of programs and dependencies."""
     of_variant: dict[str, set[Path]] = {}
     for cell in cells:
         files = {file.resolve() for file in source_files(experiment, base, cell)}
         of_variant.setdefault(cell.variant.id, set()).update(files)
-    named = by_name(set().union(*of_variant.values()), workload.folder(base))
-    digests = _digests(named)
+    files_by_name = by_name(set().union(*of_variant.values()), workload.folder(base))
+    digests = _digests(files_by_name)
     parts = {
-        variant: sorted(f"{name} {digests[name]}" for name, file in named.items() if file in files)
+        variant: sorted(
+            f"{name} {digests[name]}" for name, file in files_by_name.items() if file in files
+        )
         for variant, files in of_variant.items()
     }
     variants = {variant: hash_text("\n".join(lines)) for variant, lines in parts.items()}
-    return Sources(digests, variants), _texts(named)
+    return Sources(digests, variants), _texts(files_by_name)
 
 
 def _digests(files: Mapping[str, Path]) -> dict[str, str]:
@@ -73,7 +75,7 @@ def _texts(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def _text(file: Path) -> str | None:
-    """Text of a source file; None of a program, or of a file that is not there."""
+    """Text of a source file; None for a program or a missing file."""
     try:
         if file.stat().st_size > _MOST_TEXT:
             return None
@@ -84,7 +86,7 @@ def _text(file: Path) -> str | None:
 
 
 def _function_digests(file: Path, text: str | None, cells: Sequence[Cell]) -> dict[str, str]:
-    """Digest of each variant of a Python experiment; none of any other workload."""
+    """Digest by variant id of a Python experiment; empty for any other workload."""
     try:
         tree = ast.parse(text or "")
     except (SyntaxError, ValueError):  # the runner will say so

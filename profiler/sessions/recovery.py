@@ -37,7 +37,7 @@ _STALLS = 2
 
 @dataclass(frozen=True)
 class CellFailure:
-    """Why a cell will not be measured any further."""
+    """Outcome and cause of a cell that will not be measured any further."""
 
     cell: str
     outcome: Outcome
@@ -50,28 +50,28 @@ def chunk(visits: Sequence[Visit], problem_of: Mapping[str, str], limit: int) ->
     A problem that is too large by itself is cut between blocks, since visits of one block are
     compared with each other; a block is never cut.
     """
-    taken: list[Visit] = []
+    first_visits: list[Visit] = []
     by_problem = groupby(visits, key=lambda visit: problem_of[visit.cell])
     for group in (list(group) for _, group in by_problem):
-        if len(taken) + len(group) <= limit:
-            taken += group
+        if len(first_visits) + len(group) <= limit:
+            first_visits += group
             continue
-        return tuple(taken) if taken else _first_blocks(group, limit)
-    return tuple(taken)
+        return tuple(first_visits) if first_visits else _first_blocks(group, limit)
+    return tuple(first_visits)
 
 
 def _first_blocks(visits: Sequence[Visit], limit: int) -> tuple[Visit, ...]:
-    taken: list[Visit] = []
+    first_visits: list[Visit] = []
     for group in (list(group) for _, group in groupby(visits, key=lambda visit: visit.block)):
-        if taken and len(taken) + len(group) > limit:
+        if first_visits and len(first_visits) + len(group) > limit:
             break
-        taken += group
-    return tuple(taken)
+        first_visits += group
+    return tuple(first_visits)
 
 
 @dataclass(kw_only=True)
 class Recovery:
-    """Visits left by attempts, until each has results or its cell has failed."""
+    """Tracks missing visits over attempts, until each has results or its cell has failed."""
 
     session: str
     problem_of: Mapping[str, str]
@@ -89,29 +89,29 @@ class Recovery:
     stalls: int = 0
 
     def learn(
-        self, folder: Path, result: SessionResult, got: Set[Visit]
+        self, folder: Path, result: SessionResult, measured: Set[Visit]
     ) -> tuple[CellFailure | None, tuple[str, ...]]:
-        """Take an attempt that has ended, and the visits that it has results of (`got`).
+        """Failure that ended an attempt's process, and ids of the cells that fail by it.
 
-        What the end of its process is blamed on, and the cells that fail by it: of a step of a
-        whole problem all of its cells. Failures that the runner survived are in the journal.
+        `measured`: visits with results in the attempt. A step of a whole problem fails all of its
+        cells. Failures that the runner survived are in the journal.
 
         Raises EnvironmentUnusable where the tool's messages say that the machine is at fault, or
         where two attempts in a row bring nothing new; Interrupted where the session was ended from
         outside.
         """
         records = tuple(protocol.read_journal(folder / JOURNAL))
-        wanted = set(self.missing)
-        finished = journal_visits(folder) & wanted
-        got &= wanted
-        self._refuse_what_no_attempt_can_mend(folder, result, records, got, finished - got)
+        missing = set(self.missing)
+        finished = journal_visits(folder) & missing
+        measured &= missing
+        self._raise_unrecoverable_fault(folder, result, records, measured, finished - measured)
         progress_before = len(self.failures) + len(self.measured) + sum(self.strikes.values())
-        self.measured |= got
+        self.measured |= measured
         self._fail(_failed(records))
-        blamed, hit = self._blame(folder, result)
-        self._fail(hit)
+        blamed, affected = self._blame(folder, result)
+        self._fail(affected)
         if result.cause is EndCause.FINISHED:
-            self._fail(_unseen(finished, got, self.failures))
+            self._fail(_unseen(finished, measured, self.failures))
         progress = (
             len(self.failures) + len(self.measured) + sum(self.strikes.values()) > progress_before
         )
@@ -121,9 +121,9 @@ class Recovery:
             for visit in self.missing
             if visit not in self.measured and visit.cell not in self.failures
         )
-        return blamed, tuple(failure.cell for failure in hit)
+        return blamed, tuple(failure.cell for failure in affected)
 
-    def _refuse_what_no_attempt_can_mend(
+    def _raise_unrecoverable_fault(
         self,
         folder: Path,
         result: SessionResult,
@@ -145,9 +145,9 @@ class Recovery:
     def _blame(
         self, folder: Path, result: SessionResult
     ) -> tuple[CellFailure | None, Sequence[CellFailure]]:
-        """Failure of the cell that was running when the process ended before its time.
+        """Failure of the cell that was running when the process ended early; None without one.
 
-        And those of all cells that fail by it: where the step was one of their whole problem.
+        And the failures of all cells that fail by it: of a whole problem where its step failed.
         """
         failing = result.failing_cell
         if failing is None or result.cause is EndCause.FINISHED or failing.cell in self.failures:
@@ -165,7 +165,7 @@ class Recovery:
         if failing.phase not in protocol.PROBLEM_PHASES:
             return failure, (failure,)
         problem = self.problem_of[failing.cell]
-        siblings = (cell for cell, other in self.problem_of.items() if other == problem)
+        siblings = (cell for cell, problem_id in self.problem_of.items() if problem_id == problem)
         return failure, [replace(failure, cell=cell) for cell in siblings]
 
     def _fail(self, failures: Iterable[CellFailure]) -> None:
@@ -181,13 +181,13 @@ class Recovery:
             how = "was silent for too long"
         raise EnvironmentUnusable(
             f"Session {self.session} made no progress in {_STALLS} attempts in a row "
-            f"(the last one {how}).\n{last_words(folder)}".rstrip(),
+            f"(the last one {how}).\n{output_tail(folder)}".rstrip(),
             remedy=f"See the whole output in {folder}.",
         )
 
 
 def _failed(records: Iterable[Record]) -> list[CellFailure]:
-    """Failures that the runner recorded itself, by cell, whether or not it survived them."""
+    """Failures that the runner recorded itself, whether or not it survived them."""
     return [
         CellFailure(str(record["cell"]), Outcome(record["outcome"]), str(record.get("cause", "")))
         for record in records
@@ -198,21 +198,21 @@ def _failed(records: Iterable[Record]) -> list[CellFailure]:
 def _unseen(
     finished: Set[Visit], got: Set[Visit], failures: Mapping[str, CellFailure]
 ) -> list[CellFailure]:
-    """Failures of cells that the runner finished and of which the tool has no result.
+    """Failures of cells that the runner finished and that the tool has no result of.
 
     A cell of which only some visits were seen is visited again.
     """
-    seen = {visit.cell for visit in got}
+    seen_cells = {visit.cell for visit in got}
     return [
         CellFailure(cell, Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
-        for cell in sorted({visit.cell for visit in finished} - seen - failures.keys())
+        for cell in sorted({visit.cell for visit in finished} - seen_cells - failures.keys())
     ]
 
 
 def fault_of_no_cell(
     collector: Collector, folder: Path, result: SessionResult, records: Sequence[Record]
 ) -> ProfilerError | None:
-    """Error of the machine, of the workload as a whole, or an end from outside; None elsewhere."""
+    """Error of the machine or the whole workload, or an interruption; None for a cell's fault."""
     error = session_failed(result, records) or fault_of_host(folder, result)
     error = error or collector.diagnose(folder, result.returncode)
     if error is None and result.cause is EndCause.DIED:
@@ -237,7 +237,7 @@ def ended_from_outside(folder: Path, result: SessionResult) -> ProfilerError | N
     None where the attempt before ended there, too: a variant may signal its own process.
     """
     outside = (protocol.EXIT_INTERRUPTED, protocol.EXIT_TERMINATED, -signal.SIGINT, -signal.SIGTERM)
-    if result.returncode not in outside or _ended_there_before(folder, result.failing_cell):
+    if result.returncode not in outside or _ended_in_same_phase(folder, result.failing_cell):
         return None
     return Interrupted(
         f"The session was ended from outside ({ending(result.returncode)}); what was measured is "
@@ -246,8 +246,8 @@ def ended_from_outside(folder: Path, result: SessionResult) -> ProfilerError | N
     )
 
 
-def _ended_there_before(folder: Path, failing: FailingCell | None) -> bool:
-    """Whether the attempt before this one ended in the same phase of the same cell."""
+def _ended_in_same_phase(folder: Path, failing: FailingCell | None) -> bool:
+    """Whether the attempt before ended in the same phase of the same cell."""
     session, _, number = folder.name.rpartition(".")
     if failing is None or not number.isdecimal():
         return False
@@ -259,14 +259,14 @@ def _ended_there_before(folder: Path, failing: FailingCell | None) -> bool:
 def fault_of_host(
     folder: Path, result: SessionResult, *, by_runner: bool = True
 ) -> EnvironmentUnusable | None:
-    """Error of a host that did not let a session write, open or allocate what it needs, or None.
+    """Error of a host that kept a session from writing, opening files or allocating; or None.
 
     Where a session dies while nothing can be written beside it, nobody knows what of: a tool cannot
     write its report, a library that was written by halves kills who loads it.
     """
     if result.cause is not EndCause.DIED:
         return None
-    cause = _why_nothing_is_written(folder)
+    cause = _write_obstacle(folder)
     if cause is None and by_runner and result.returncode == protocol.EXIT_HOST_FAULT:
         cause = _last_line(read_text(folder / STDERR)) or "its runner left"
     if cause is None:
@@ -278,8 +278,8 @@ def fault_of_host(
     )
 
 
-def _why_nothing_is_written(folder: Path) -> str | None:
-    """Why nothing can be written into a folder; None where something can."""
+def _write_obstacle(folder: Path) -> str | None:
+    """Why a folder cannot be written to; None where it can."""
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             file.write(bytes(_LEAST_ROOM))
@@ -291,7 +291,7 @@ def _why_nothing_is_written(folder: Path) -> str | None:
 
 
 def may_be_innocent(result: SessionResult, collector: Collector) -> bool:
-    """Whether something else than the cell may have ended the process.
+    """Whether a cause other than the cell may have ended the process.
 
     Either the tool died, which hands on its target's end as a code (/usr/local/cuda/bin/ncu is a
     shell script, which says 128 + signal where its ncu was killed); or SIGKILL came, which no
@@ -304,7 +304,7 @@ def may_be_innocent(result: SessionResult, collector: Collector) -> bool:
 
 
 def fault_of_end(collector: Collector, folder: Path, result: SessionResult) -> tuple[Outcome, str]:
-    """Outcome and cause of what was running when a process ended before its time."""
+    """Outcome and cause of the phase that was running when a process ended early."""
     if result.cause is EndCause.TIMED_OUT:
         return Outcome.TIMED_OUT, "made no progress within the time limit"
     fault = collector.cell_fault(folder)
@@ -319,7 +319,7 @@ def fault_of_end(collector: Collector, folder: Path, result: SessionResult) -> t
 
 
 def _last_line(stderr: str) -> str:
-    """Last line of stderr; where Python printed a fatal error, that line."""
+    """Last line of stderr; the line of Python's fatal error where there is one."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith("Fatal Python error")]
     return fatal[-1] if fatal else lines[-1] if lines else ""
@@ -358,7 +358,7 @@ def ending(returncode: int, *, under_tool: bool = False) -> str:
     return f"was killed by {signum.name}"
 
 
-def last_words(folder: Path) -> str:
+def output_tail(folder: Path) -> str:
     """Last lines of what an attempt printed: the tool's messages and stderr, else stdout."""
     texts = {name: tail(_messages(read_text(folder / name))) for name in (LOG, STDERR, STDOUT)}
     if texts[LOG] or texts[STDERR]:

@@ -1,4 +1,4 @@
-"""The files behind a cell, whose change could change a number."""
+"""Source files of a cell: files whose change could change a number."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ what captured experiments are launched by."""
 
 
 def hash_files(files: Iterable[Path]) -> str:
-    """Hash of the names (without folders) and contents of some files, in whatever order."""
+    """Hash of the names (without folders) and contents of files, in any order."""
     digest = hashlib.sha256()
     for name, content in sorted((file.name, _hash_file(file)) for file in set(files)):
         digest.update(name.encode() + b"\0")
@@ -74,12 +74,12 @@ def source_hashes(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> 
         return dict.fromkeys((cell.id for cell in cells), hash_files(shared))
     file, tree = parted
     parts = measured_sources(tree, {function_name(cell) for cell in cells})
-    others = hash_files(shared - {file})
-    return {cell.id: others + hash_text(parts[function_name(cell)]) for cell in cells}
+    shared_hash = hash_files(shared - {file})
+    return {cell.id: shared_hash + hash_text(parts[function_name(cell)]) for cell in cells}
 
 
 def parted_files(experiment: Experiment, base: Path) -> dict[str, str]:
-    """Digest of each file of which cells have parts, by the name that journals have for it."""
+    """Digest of each file whose parts belong to cells, by its name in journals."""
     parted = parted_file(experiment.workload, base)
     if parted is None:
         return {}
@@ -92,7 +92,7 @@ def parted_files(experiment: Experiment, base: Path) -> dict[str, str]:
 
 
 def parted_file(workload: Workload, base: Path) -> tuple[Path, ast.Module] | None:
-    """File of a Python experiment of whose functions cells have parts; None of other workloads."""
+    """File and syntax tree of a Python experiment with functions; None for other workloads."""
     entry = _entry(workload, base) if isinstance(workload, ModuleWorkload) else None
     if entry is None:
         return None
@@ -116,7 +116,7 @@ def hash_text(text: str) -> str:
 
 
 def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, ...]:
-    """Source files of a workload (with its imports from its folder) and the runner; or the program.
+    """Source files of a workload with its local imports and the runner, or of a program.
 
     `base` is the folder of the spec. CUDA sources are not among them: they are in the hash of each
     variant's machine code.
@@ -126,7 +126,7 @@ def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, 
         values, folder = command_values(cell), workload.folder(base)
         commands = (workload.arguments(values), workload.check_arguments(values))
         programs = [file for argv in commands if argv for file in _program_files(argv, folder)]
-        return (*programs, *_depended_on(workload, base))
+        return (*programs, *_dependency_files(workload, base))
     measuring = (*_MEASURING, "runner/referee/*.py") if _has_candidate(workload) else _MEASURING
     package = Path(profiler.__file__).parent
     of_runner = {file.resolve() for files in measuring for file in package.glob(files)}
@@ -148,18 +148,20 @@ def own_files(
         names = {cell.variant.params.get("source", workload.source) for cell in cells}
         return by_name({base / str(name) for name in names if name is not None}, base)
     entries = (_entry(workload, base), _candidate_entry(workload, base))
-    named = [by_name(_with_imports(entry), entry.root) for entry in entries if entry is not None]
-    return {name: file for files in reversed(named) for name, file in files.items()}
+    files_by_entry = [
+        by_name(_with_imports(entry), entry.root) for entry in entries if entry is not None
+    ]
+    return {name: file for files in reversed(files_by_entry) for name, file in files.items()}
 
 
 def by_name(files: Iterable[Path], root: Path) -> dict[str, Path]:
-    """Files by their path from a folder; one that lies elsewhere by its name alone."""
+    """Files by their path relative to a folder; a file outside of it by its name alone."""
     base = root.resolve()
-    named = {
+    files_by_name = {
         (path.relative_to(base).as_posix() if path.is_relative_to(base) else path.name): path
         for path in (file.resolve() for file in files)
     }
-    return dict(sorted(named.items()))
+    return dict(sorted(files_by_name.items()))
 
 
 _LIBRARY_VARIABLES = re.compile(
@@ -181,20 +183,20 @@ def variables_now(experiment: Experiment, base: Path) -> dict[str, str]:
     if not isinstance(workload, CommandWorkload):
         for file in _workload_files(workload, base):
             with contextlib.suppress(OSError):  # the runner will say so
-                named = _NAMED_VARIABLE.findall(file.read_bytes())
-                names.update(name.decode() for name in named)
+                found_names = _NAMED_VARIABLE.findall(file.read_bytes())
+                names.update(name.decode() for name in found_names)
     return {name: os.environ[name] for name in sorted(names & os.environ.keys())}
 
 
 def imported_hash(source: str, file: Path) -> str:
-    """Hash of the files beside `file` that a part of its source imports; empty without any."""
+    """Hash of the files beside `file` that a part of its source imports; empty without imports."""
     folders = search_folders(file)
     package = file.parent.relative_to(folders[-1]).parts
     files = {
-        found
+        imported
         for name in _names_in(ast.parse(source), package)
         for first in _files_of(name, folders)
-        for found in _with_imports(_Entry(first, folders, None))
+        for imported in _with_imports(_Entry(first, folders, None))
     }
     return hash_files(files - {file}) if files - {file} else ""
 
@@ -207,14 +209,14 @@ def watched_folders(experiment: Experiment, base: Path) -> dict[str, Path]:
     folders = {"spec": base.resolve()}
     entry = _entry(workload, base)
     if entry is not None:
-        own = entry.file.resolve().parent
-        if not own.is_relative_to(folders["spec"]):
-            folders["workload"] = own
+        workload_folder = entry.file.resolve().parent
+        if not workload_folder.is_relative_to(folders["spec"]):
+            folders["workload"] = workload_folder
     return folders
 
 
 def digests_now(names: Iterable[str], folders: Mapping[str, Path]) -> dict[str, str]:
-    """Digest of what opened files hold now, by the names that journals have for them."""
+    """Digest today of opened files, by their names in journals."""
     parts = {name: name.partition(":") for name in names}
     return {
         name: file_digest(folders[label] / inside)
@@ -224,14 +226,14 @@ def digests_now(names: Iterable[str], folders: Mapping[str, Path]) -> dict[str, 
 
 
 def opened_now(loaded: LoadedSpec, attempts: Iterable[Attempt]) -> dict[str, str]:
-    """Digest today of every file that sessions opened, by the name that their journals have."""
+    """Digest today of every file that sessions opened, by its name in journals."""
     journals = (protocol.read_journal(attempt.journal) for attempt in attempts)
     names = {name for records in journals for name in protocol.opened_files(records)}
     return digests_now(names, watched_folders(loaded.experiment, loaded.base))
 
 
 def edited_files(attempts: Iterable[Attempt], opened: Mapping[str, str]) -> set[str]:
-    """Files that attempts opened with another content than `opened` has, without their label."""
+    """Files whose content differs between attempts and `opened`, without their label."""
     return {
         name.partition(":")[2]
         for attempt in attempts
@@ -244,7 +246,7 @@ def edited_files(attempts: Iterable[Attempt], opened: Mapping[str, str]) -> set[
 
 
 def _program_files(argv: Sequence[str], folder: Path) -> tuple[Path, ...]:
-    """The program, and programs among its arguments: the script of an interpreter, say.
+    """The program, and programs among its arguments, such as the script of an interpreter.
 
     Other files are left out: an output that is written again each time would make every key new.
     """
@@ -258,13 +260,13 @@ def _program_files(argv: Sequence[str], folder: Path) -> tuple[Path, ...]:
 
 
 def _library_folders() -> tuple[Path, ...]:
-    """Folders of LD_LIBRARY_PATH, which the program inherits."""
+    """Folders of LD_LIBRARY_PATH, which programs inherit."""
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     return tuple(Path(folder) for folder in folders if folder)
 
 
-def _depended_on(workload: CommandWorkload, base: Path) -> Iterator[Path]:
-    """Files that `depends` names, in folders too; raises SpecError where one is not there."""
+def _dependency_files(workload: CommandWorkload, base: Path) -> Iterator[Path]:
+    """Files and files in folders that `depends` names; SpecError where one is missing."""
     for name in workload.depends:
         path = base / name
         if not path.exists():
@@ -290,7 +292,7 @@ def _is_program(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class _Entry:
-    """The file of a workload, and where what it imports is looked for."""
+    """The file of a workload, and the folders where its imports are looked up."""
 
     file: Path
     folders: tuple[Path, ...]
@@ -304,7 +306,7 @@ class _Entry:
 
 
 def _entry(workload: ModuleWorkload | CudaWorkload, base: Path) -> _Entry | None:
-    """The file of a workload; None where the runner will find none."""
+    """The file of a workload; None where the runner would not find it."""
     target = workload.target(base)
     if isinstance(workload, ModuleWorkload) and is_file_name(workload.module):
         file = Path(target)
@@ -317,7 +319,7 @@ def _entry(workload: ModuleWorkload | CudaWorkload, base: Path) -> _Entry | None
 
 
 def _candidate_entry(workload: ModuleWorkload | CudaWorkload, base: Path) -> _Entry | None:
-    """The file of a candidate beside a workload; None where there is none."""
+    """The file of a candidate beside a workload; None without a candidate."""
     if not isinstance(workload, ModuleWorkload) or workload.candidate is None:
         return None
     file = (base / workload.candidate).resolve()
@@ -330,7 +332,7 @@ def _workload_files(workload: ModuleWorkload | CudaWorkload, base: Path) -> tupl
 
 
 def _with_imports(entry: _Entry) -> tuple[Path, ...]:
-    """The file of a workload and what it imports from its folders, directly or not."""
+    """The file of a workload and all files that it imports from its folders, transitively."""
     files = {entry.file: None}
     names: set[str] = set()
     waiting = [entry.file]
@@ -347,7 +349,7 @@ def _with_imports(entry: _Entry) -> tuple[Path, ...]:
 
 
 def _is_imported(entry: _Entry) -> bool:
-    """Whether the file of a workload is imported by one that it imports, or by itself."""
+    """Whether the file of a workload is imported by a file that it imports, or by itself."""
     return any(
         entry.file in _files_of(name, entry.folders)
         for file in _with_imports(entry)
@@ -380,7 +382,7 @@ def _names_in(tree: ast.Module, package: tuple[str, ...]) -> Iterator[str]:
 
 
 def _files_of(name: str, folders: Iterable[Path]) -> Iterator[Path]:
-    """Files in some folders that an import of a dotted name runs: packages above it, too."""
+    """Files in folders that an import of a dotted name runs, parent packages included."""
     parts = name.split(".")
     for folder, depth in itertools.product(folders, range(1, len(parts) + 1)):
         path = folder.joinpath(*parts[:depth])

@@ -1,4 +1,4 @@
-"""What the attempts of a session have in common, made of spec, plan and machine; their tools.
+"""Settings shared by the attempts of a session, made of spec, plan and machine; their tools.
 
 Also before anything is built: a process that waits needs no libraries.
 """
@@ -44,7 +44,7 @@ class TimelineTools:
 
     @property
     def tools(self) -> Tools:
-        """Tools that the collectors of the run are made with, those without a timeline too."""
+        """Tools for the collectors of the run, also for collectors without a timeline."""
         collect = self.experiment.collect
         return Tools(
             ncu=self.machine.ncu,
@@ -63,24 +63,24 @@ class TimelineTools:
 
     @property
     def capture(self) -> str:
-        """Capture setting of nsys: that of the spec, `program` where there are no visits.
+        """Capture setting of nsys: as in the spec, `program` where there are no visits.
 
-        So it is for an external command; and without CUDA, nobody can tell nsys when to begin.
+        An external command has no visits; and without CUDA nothing can tell nsys when to begin.
         """
-        asked = self.experiment.collect.timeline.capture
+        requested_capture = self.experiment.collect.timeline.capture
         command = isinstance(self.experiment.workload, CommandWorkload)
         blind = command or self.machine.device == "cpu"
-        if asked == protocol.CAPTURE_VISITS and blind:
+        if requested_capture == protocol.CAPTURE_VISITS and blind:
             return protocol.CAPTURE_PROGRAM
-        return asked
+        return requested_capture
 
     @property
     def one_visit_a_process(self) -> bool:
-        """Whether a recording ends with the first range of a name, whichever visit opened it."""
+        """Whether a recording ends with the first range of a name: one visit a process."""
         return self.capture not in (protocol.CAPTURE_PROGRAM, protocol.CAPTURE_VISITS)
 
     def settings(self, collector: str) -> Mapping[str, Any]:
-        """Everything that could change a timeline and is no part of a cell's key."""
+        """Settings that could change a timeline and are no part of a cell's key."""
         if COLLECTORS[collector].report_file is not None:
             tool = self.machine.environment.nsys
             return {"launches": self.launches, "capture": self.capture, "nsys": tool}
@@ -92,10 +92,10 @@ class TimelineTools:
 
     @property
     def stored_capture(self) -> str:
-        """Capture setting of the cleaned files: of visits only these, however nsys was started."""
-        asked = self.experiment.collect.timeline.capture
+        """Capture setting of the cleaned files: visits only, however nsys was started."""
+        requested_capture = self.experiment.collect.timeline.capture
         command = isinstance(self.experiment.workload, CommandWorkload)
-        return asked if not command else self.capture
+        return requested_capture if not command else self.capture
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Templates:
     """Lock file that is held while anything of a session lives (`gpu_lock`)."""
 
     def session(self, session: SessionPlan, checked: Set[str] = frozenset()) -> SessionTemplate:
-        """What a session's attempts are made from; what is `checked` is not compared once more."""
+        """Template of a session's attempts; `checked` cells are not compared once more."""
         return SessionTemplate(
             job=self._job(session, checked),
             collector=self.collector(session),
@@ -182,7 +182,7 @@ class Templates:
         return Limits(step_s=self.execution.loaded.experiment.collect.time_limit_s)
 
     def metrics(self, session: SessionPlan) -> tuple[str, ...]:
-        """Names by which the tool is asked for the metrics of a session."""
+        """Names of a session's metrics in its tool."""
         return ncu_names(session.metrics, self._capability)
 
     @property

@@ -1,4 +1,4 @@
-"""Writes the cleaned timeline files of an attempt from what nsys or torch.profiler recorded.
+"""Writes the cleaned timeline files of an attempt from a recording of nsys or torch.profiler.
 
 A recording of nsys holds the whole environment of the profiled process, a trace of torch.profiler
 paths of the machine. They stay in a folder of their own, and only what names nobody is written
@@ -48,7 +48,7 @@ beside this folder.
 
 
 def prepare_private(folder: Path) -> None:
-    """Make the folder for the tool's own files of an attempt, with a note why they are private."""
+    """Folder for the tool's own files of an attempt, with a note why they are private."""
     private = folder / PRIVATE_FOLDER
     private.mkdir(mode=0o700, exist_ok=True)
     with naming(private / README_FILE):
@@ -89,15 +89,15 @@ def keep_report(nsys: Nsys, folder: Path, facts: TimelineFacts) -> None:
     try:
         timeline = read_nsys(folder / EXPORT)
         if timeline.unread:
-            raise ParseError(", ".join(f"{n} {what}" for what, n in timeline.unread.items()))
+            raise ParseError(", ".join(f"{n} {kind}" for kind, n in timeline.unread.items()))
     except ParseError as error:
         raise _unreadable("nsys", error) from error
     completed = replace(facts, tool=timeline.nsys, schema=timeline.schema)
-    write_timeline(folder, _wanted(timeline, facts.capture), completed)
+    write_timeline(folder, _kept_part(timeline, facts.capture), completed)
 
 
 def _refuse_importer(nsys: Nsys, folder: Path) -> None:
-    """Raise with the library that the importer lacks, where that is why there is no report."""
+    """Raise EnvironmentUnusable where the importer of nsys lacks a library, and so no report is."""
     output = "\n".join(read_text(folder / name) for name in (STDOUT, STDERR))
     reported = diagnose(output)
     if (folder / RAW).exists() or reported is not None:
@@ -113,8 +113,8 @@ def _unreadable(tool: str, error: ParseError) -> EnvironmentUnusable:
     )
 
 
-def _wanted(timeline: Timeline, capture: str) -> Timeline:
-    """The part of a timeline inside visits; all of it where more was asked for."""
+def _kept_part(timeline: Timeline, capture: str) -> Timeline:
+    """The part of a timeline inside visits; the whole timeline where `capture` asks for more."""
     if capture != protocol.CAPTURE_VISITS:
         return timeline
     return inside(timeline, visits(timeline.ranges))
@@ -141,7 +141,7 @@ def keep_traces(folder: Path, facts: TimelineFacts) -> None:
         raise _unreadable("torch.profiler", error) from error
     started = next((r for r in records if r.get("event") == protocol.SESSION_STARTED), {})
     completed = replace(facts, tool=started.get("torch"), schema=timeline.schema)
-    write_timeline(folder, _wanted(timeline, facts.capture), completed)
+    write_timeline(folder, _kept_part(timeline, facts.capture), completed)
 
 
 def _finished_traces(records: tuple[Mapping[str, Any], ...]) -> Iterator[str]:

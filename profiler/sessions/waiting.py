@@ -28,17 +28,17 @@ from profiler.sessions.process import kill_group
 from profiler.sessions.watchdog import Record
 
 MOST_WAITING = 2
-"""Each holds the memory of Python with torch, about 1 GB."""
+"""Most waiting sessions: each holds the memory of Python with torch, about 1 GB."""
 
 _CORES_FOR_TWO = 4
-"""Three processes that import torch at once take longer each where there are fewer."""
+"""Cores for two waiting sessions: with fewer, three processes slow each other's torch import."""
 
 _GONE_S = 10.0
-"""For a session that is not wanted any more; it has nothing to keep."""
+"""Most seconds for the end of a session that is not needed any more and has nothing to keep."""
 
 
 class Orders:
-    """Orders to one process, in a file that is held locked as long as more may come."""
+    """Orders to one process, in a file that stays locked as long as more orders may come."""
 
     def __init__(self, path: Path) -> None:
         """Make the file; raises OSError where its file system has no locks."""
@@ -54,13 +54,13 @@ class Orders:
             raise
 
     def give(self, order: str, argument: Any = None) -> None:
-        """Give an order, unless nothing is to come any more."""
+        """Write an order, unless the file was closed."""
         if self._descriptor is not None:
             os.write(self._descriptor, line_of(order, argument))
             self._given.add(order)
 
     def let_through(self, step: str, argument: Any = None) -> None:
-        """Order a step of a session, once."""
+        """Order a step of a session; a repeated order does nothing."""
         if step not in self._given:
             self.give(step, argument)
 
@@ -69,7 +69,7 @@ class Orders:
         return order in self._given
 
     def let_go(self) -> None:
-        """Give no more orders: who waits for one leaves."""
+        """Close the file: a process that waits for an order exits."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             # Not by closing alone: a process that is being started may have a copy for a moment.
@@ -77,47 +77,47 @@ class Orders:
             os.close(descriptor)
 
     def clear(self) -> None:
-        """Let go, and take the file away."""
+        """Close the file and remove it."""
         self.let_go()
         self.path.unlink(missing_ok=True)
 
 
 @dataclass(eq=False)
 class Waiting:
-    """A session that waits."""
+    """A process that waits for the turn of its session."""
 
     session: str
     """Name of the session, or of the one visit of an external command (`Expected.name`)."""
     folder: Path
-    """Folder of the attempt that it becomes when its turn has come."""
+    """Folder of its attempt."""
     process: subprocess.Popen[bytes]
-    """Its guard."""
+    """The guard of the process."""
     orders: Orders
     began: float = field(default_factory=time.monotonic)
-    """When it was started, by the system's monotonic clock."""
+    """Start time, by the system's monotonic clock."""
     visits: tuple[Visit, ...] | None = None
-    """Visits that it makes while the session before still ends; None: it waits."""
+    """Visits that the process makes while the session before still ends; None: it waits."""
     sampling: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     """Samples the clocks of the GPU until it is closed, where it makes visits."""
 
     @property
     def lives(self) -> bool:
-        """Whether it can still go on."""
+        """Whether the process still runs."""
         return self.process.poll() is None
 
     @property
     def may_have_context(self) -> bool:
-        """Whether it was let through to the device."""
+        """Whether the process was let through to the device."""
         return self.orders.has_given(DEVICE)
 
     def dismiss(self) -> None:
-        """Tell it to end, and do not wait for that."""
+        """Have the process end, without waiting for its end."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         self.orders.let_go()
 
     def end(self) -> None:
-        """End it, and take away its folder, which holds no results that are wanted."""
+        """End the process, and remove its folder, which holds no results that are needed."""
         self.sampling.close()
         self.dismiss()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -128,9 +128,9 @@ class Waiting:
 
 
 def is_locked(file: Path, against: int = fcntl.LOCK_SH) -> bool:
-    """Whether somebody's lock on a file keeps one of this kind away (`fcntl.LOCK_SH`, `LOCK_EX`).
+    """Whether another lock on a file excludes a lock of kind `against` (LOCK_SH or LOCK_EX).
 
-    A file that is not there has none.
+    False where the file does not exist.
     """
     with contextlib.suppress(FileNotFoundError), file.open("r+b") as stream:
         try:
@@ -141,7 +141,7 @@ def is_locked(file: Path, against: int = fcntl.LOCK_SH) -> bool:
 
 
 def clear_abandoned(raw: Path) -> None:
-    """Take away what sessions left that waited when the orchestrator was killed."""
+    """Remove files of sessions that waited when the orchestrator was killed."""
     for orders in raw.glob(f"*/{ORDERS_FILE}"):
         folder = orders.parent
         if folder.is_symlink() or is_locked(orders):
@@ -153,21 +153,21 @@ def clear_abandoned(raw: Path) -> None:
 
 
 def places() -> int:
-    """How many sessions may wait on this machine."""
+    """Number of sessions that may wait on this machine."""
     cores = len(os.sched_getaffinity(0))
     return MOST_WAITING if cores >= _CORES_FOR_TWO else min(1, cores - 1)
 
 
 class Expected(Protocol):
-    """What a process may wait for: a session, or one visit of an external command."""
+    """The turn that a process waits for: a session, or one visit of an external command."""
 
     @property
     def name(self) -> str:
-        """What tells it from the others."""
+        """Unique name in a run."""
 
     @property
     def visits(self) -> Sequence[Visit]:
-        """Its visits; none where they are not known yet."""
+        """Visits of the turn; empty where they are not known yet."""
 
 
 E = TypeVar("E", bound=Expected)
@@ -201,21 +201,21 @@ class WaitingRoom(Generic[E]):
             waiting.end()
 
     def adopt(self, waiting: Waiting) -> None:
-        """Have a process among those that wait, which was started before there was a room."""
+        """Add a waiting process that was started before the room existed."""
         self._waiting[waiting.session] = waiting
 
     def expect(self, sessions: Sequence[E]) -> None:
-        """Have processes wait for the first of these sessions, and none for others.
+        """Have processes wait for the first of the sessions, and for no other session.
 
-        One that makes visits already stays.
+        A process that makes visits already stays.
         """
         expected = {session.name: session for session in sessions[: self.places]}
         self._ready = {name for name, session in expected.items() if session.visits}
-        others = {n: w for n, w in self._waiting.items() if n not in expected}
-        self._dismiss(waiting for waiting in others.values() if waiting.visits is None)
+        unexpected = {n: w for n, w in self._waiting.items() if n not in expected}
+        self._dismiss(waiting for waiting in unexpected.values() if waiting.visits is None)
         earlier, self._waiting = (
             self._waiting,
-            {name: waiting for name, waiting in others.items() if waiting.visits is not None},
+            {name: waiting for name, waiting in unexpected.items() if waiting.visits is not None},
         )
         for name, session in expected.items():
             waiting = earlier.get(name) or self._started(session)
@@ -234,11 +234,11 @@ class WaitingRoom(Generic[E]):
         return waiting
 
     def take(self, session: str) -> Waiting | None:
-        """The process that waits for a session, to be let through; None where it is to be started.
+        """The waiting process of a session, to be let through; None where it must be started.
 
-        It may make visits already. No other has a context when this returns.
+        It may make visits already. No other process has a context when this returns.
         """
-        for name in [name for name, other in self._waiting.items() if name != session]:
+        for name in [name for name, waiting_session in self._waiting.items() if name != session]:
             if self._waiting[name].may_have_context:
                 self._waiting.pop(name).end()
         waiting = self._waiting.pop(session, None)
@@ -248,16 +248,16 @@ class WaitingRoom(Generic[E]):
         return None
 
     def discard(self, waiting: Waiting) -> None:
-        """End a process that waited and did not come to its first visit, and say so."""
+        """End a waiting process that did not reach its first visit, and print so."""
         self.say(f"{waiting.session}: what waited for its turn has ended; another is started.")
         waiting.end()
 
-    def saw(self, record: Record, *, again: str | None = None) -> Waiting | None:
-        """Take a record of the session that measures; gives the process that comes next.
+    def observe(self, record: Record, *, repeated_session: str | None = None) -> Waiting | None:
+        """Handle a record of the measuring session; returns the process that comes next.
 
-        After its last launch that one is let through to the device. None where none waits, or its
-        visits are not known. `again`: name of the session, where more visits are left than this
-        attempt makes.
+        After the last launch the next process is let through to the device. None where none
+        waits, or its visits are not known. `repeated_session`: name of the measuring session,
+        where it has more visits left than this attempt makes.
         """
         event = record.get("event")
         if event == protocol.SESSION_STARTED and not self.import_is_safe:
@@ -268,7 +268,7 @@ class WaitingRoom(Generic[E]):
                 waiting.orders.let_through(MODULES, self._modules)
         elif event == protocol.SESSION_FINISHED and self._waiting and self.begun is None:
             name, waiting = next(iter(self._waiting.items()))
-            if name in self._ready and again in (None, name) and self.import_is_safe:
+            if name in self._ready and repeated_session in (None, name) and self.import_is_safe:
                 waiting.orders.let_through(MODULES)
                 waiting.orders.let_through(DEVICE)
                 return waiting
@@ -276,7 +276,7 @@ class WaitingRoom(Generic[E]):
 
     @property
     def begun(self) -> Waiting | None:
-        """The process that makes visits before its turn, if there is one."""
+        """The process that makes visits before its turn; None without one."""
         return next((w for w in self._waiting.values() if w.visits is not None), None)
 
     def end_begun(self) -> None:
@@ -286,7 +286,7 @@ class WaitingRoom(Generic[E]):
             self._waiting.pop(begun.session).end()
 
     def _imported(self, *, context_at_import: bool) -> None:
-        """Let the others import the workload where that creates no context; else end them."""
+        """Let waiting processes import the workload if that creates no context; else end them."""
         if context_at_import:
             if self._waiting:
                 self.say(

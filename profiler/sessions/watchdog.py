@@ -1,4 +1,4 @@
-"""Follows a journal while it is written, and detects when it stops growing."""
+"""Reads a journal while it is written, and detects when it stops growing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Record = Mapping[str, Any]
 
 
 class JournalTail:
-    """Reads what was appended to a journal since the last time; a half-written line waits."""
+    """Reads new records of a journal; a half-written line waits."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -21,7 +21,7 @@ class JournalTail:
         self._rest = b""
 
     def read(self) -> list[Record]:
-        """Whole records that are new, in order."""
+        """New complete records, in order."""
         try:
             with self._path.open("rb") as stream:
                 stream.seek(self._offset)
@@ -36,7 +36,7 @@ class JournalTail:
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a session may be silent, in seconds."""
+    """Longest silences of a session, in seconds."""
 
     step_s: float
     """Between two records of a journal while cells are worked on; without a journal: in all."""
@@ -61,8 +61,8 @@ class Watchdog:
     def _startup(self) -> float:
         return max(self._limits.startup_s, self._limits.step_s)
 
-    def saw(self, record: Record) -> None:
-        """Restart the time limit: a record was written."""
+    def observe(self, record: Record) -> None:
+        """Restart the time limit, because a record was written."""
         self._last = self._clock()
         over = record.get("event") == protocol.SESSION_FINISHED
         self._limit = self._startup() if over else self._limits.step_s

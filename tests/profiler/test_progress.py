@@ -10,7 +10,7 @@ from profiler.errors import UsageError
 from profiler.machine.console import make_console
 from profiler.model import Cell, Problem, Variant
 from profiler.runner import protocol
-from profiler.sessions.forecasts.rest import Rest
+from profiler.sessions.forecasts.rest import RestForecast
 from profiler.sessions.forecasts.session_costs import TypicalVisit
 from profiler.sessions.progress import ProgressReporter, VisitProgress
 
@@ -96,8 +96,8 @@ def test_a_session_has_a_line_at_its_end(reporter):
 
 def test_a_line_comes_every_five_seconds_however_many_cells_there_are(reporter):
     records = [STARTED, *[started("a..p"), visited("a..p")] * 500]
-    rest = Rest(CELLS.values(), visit=TypicalVisit(overhead_s=0.02, launches=1))
-    lines = follow(reporter(), records, {"a..p": 500, "b..p": 100}, step=0.0625, rest=rest)
+    rest = RestForecast(CELLS.values(), visit=TypicalVisit(overhead_s=0.02, launches=1))
+    lines = follow(reporter(), records, {"a..p": 500, "b..p": 100}, step=0.0625, rest_forecast=rest)
     assert len(lines) == 12 + 1  # of 62.6 s
     assert lines[0] == "timing: 40/600 visits, 0/2 cells, 8.0/s, about 70 s left"
     assert lines[-1] == "timing: 500/600 visits, 1/2 cells in 63 s"

@@ -1,1 +1,1 @@
-"""Compiles what a plan launches: nvcc through ninja, and what its libraries have in common."""
+"""Compiles what a plan launches: nvcc through ninja, and settings shared by its libraries."""

@@ -78,14 +78,14 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
     Raises UsageError for an architecture that this nvcc cannot build, and EnvironmentUnusable
     where nvcc or ninja is missing.
     """
-    wanted = {variant.id: recipes[variant.id] for variant in variants}
-    if all(recipe is None for recipe in wanted.values()):
+    recipe_by_variant = {variant.id: recipes[variant.id] for variant in variants}
+    if all(recipe is None for recipe in recipe_by_variant.values()):
         return tuple(BuildResult(variant.id, ok=True) for variant in variants)
     compiler = find_compiler()
     check_arch(arch, compiler.path)
     folder = build_root.resolve() / arch
     with _obstacles_named(), _locked(folder / ".lock", on_wait) as lock:
-        builds = {id_: _plan(recipe, arch, compiler) for id_, recipe in wanted.items()}
+        builds = {id_: _plan(recipe, arch, compiler) for id_, recipe in recipe_by_variant.items()}
 
         def start_ninja(build_file: Path, on_end: OnEnd) -> NinjaResult:
             return run_ninja(
@@ -110,23 +110,23 @@ def build_stamped(
     build: Callable[[Sequence[Variant], Mapping[str, Recipe | None]], Sequence[BuildResult]],
     warn: Callable[[str], None],
 ) -> dict[str, str]:
-    """Libraries with stamps inside their kernels, by variant id: of those that include the header.
+    """Libraries with in-kernel stamps by variant id, for variants that include the header.
 
     They are programs of their own: no other session launches them, and nothing of them enters a
     cell's key or the facts of its build. `builds`: of the same variants without stamps; `build`
     makes libraries of recipes. What cannot be built is warned of: it has no timeline then.
     """
     marked = stamped_variants(builds)
-    wanted = [variant for variant in variants if variant.id in marked]
-    if not wanted:
+    marked_variants = [variant for variant in variants if variant.id in marked]
+    if not marked_variants:
         warn("No in-kernel timeline: no kernel of these variants includes profiler/timeline.cuh.")
         return {}
     stamped: dict[str, Recipe | None] = {}
-    for variant in wanted:
+    for variant in marked_variants:
         recipe = recipes[variant.id]
         stamped[variant.id] = None if recipe is None else with_stamps(recipe)
-    results = build(wanted, stamped)
-    names = {variant.id: variant.name for variant in wanted}
+    results = build(marked_variants, stamped)
+    names = {variant.id: variant.name for variant in marked_variants}
     for result in results:
         if not result.ok:
             last = result.error.strip().splitlines()[-1:] or ["no words of the compiler"]
@@ -135,7 +135,7 @@ def build_stamped(
 
 
 def is_as_built(build: BuildResult, recipe: Recipe | None, arch: str, built_at: float) -> bool:
-    """Whether a recipe would give what was built before, by the same nvcc; starts nothing.
+    """Whether a recipe and the same nvcc would repeat an earlier build; starts nothing.
 
     `built_at`: when, in seconds since the epoch, for what did not compile. False where it cannot be
     told: the library is gone, say.
@@ -157,7 +157,7 @@ def is_as_built(build: BuildResult, recipe: Recipe | None, arch: str, built_at: 
 
 
 def stamped_variants(builds: Iterable[BuildResult]) -> set[str]:
-    """Ids of the variants of which a library with stamps is made."""
+    """Ids of the variants that get a library with stamps."""
     return {
         build.variant
         for build in builds
@@ -173,7 +173,7 @@ _Build = Library | str | None
 
 @dataclass(frozen=True)
 class _Stored:
-    """What `facts.json` keeps of a library."""
+    """Content of a library's `facts.json`."""
 
     version: int = 0
     code_hash: str | None = None
@@ -185,7 +185,7 @@ class _Stored:
 
 
 def _stored(folder: Path) -> _Stored | None:
-    """What is kept of the library in a folder; None where that is gone or damaged."""
+    """Stored facts of the library in a folder; None where they are gone or damaged."""
     try:
         return read_dataclass(folder / FACTS_FILE, _Stored)
     except (UsageError, ParseError):
@@ -193,13 +193,13 @@ def _stored(folder: Path) -> _Stored | None:
 
 
 def _are_same(hashes: Mapping[str, str], hash_of: Callable[[Path], str]) -> bool:
-    """Whether files have these hashes, by path; raises OSError where one cannot be read."""
+    """Whether files still have their hashes, by path; OSError where a file cannot be read."""
     return all(hash_of(Path(name)) == digest for name, digest in hashes.items())
 
 
 @contextmanager
 def _locked(path: Path, on_wait: Callable[[str], None]) -> Iterator[int]:
-    """Wait for a lock and hold it; gives its descriptor, for child processes that must hold it too.
+    """Hold a lock, after waiting for it; yields its descriptor, which child processes inherit.
 
     Compilers live a few seconds longer than a profiler that is killed, and the next one must not
     write the same objects beside them. The lock is free when the last of them has gone.
@@ -209,8 +209,8 @@ def _locked(path: Path, on_wait: Callable[[str], None]) -> Iterator[int]:
         while (descriptor := take_lock(path, held)) is None:
             if time.monotonic() > speak_at:
                 holder = holder_of(path)
-                named = "" if holder is None else f" (process {holder})"
-                on_wait(f"Waiting for another build in {path.parent}{named} …")
+                holder_text = "" if holder is None else f" (process {holder})"
+                on_wait(f"Waiting for another build in {path.parent}{holder_text} …")
                 speak_at = math.inf
             raise_if_signalled()
             time.sleep(_POLL_S)
@@ -257,7 +257,7 @@ def _build_libraries(
     folder: Path,
     start_ninja: Callable[[Path, OnEnd], NinjaResult],
 ) -> dict[str, BuildResult]:
-    """Results of all libraries, of no variant yet: from the cache where it is valid, or built."""
+    """Build results of all libraries, without variants: from a valid cache entry, else built."""
     hash_once = cache(content_hash)
     results: dict[str, BuildResult] = {}
     for digest, library in libraries.items():
@@ -290,22 +290,22 @@ def _built_now(
     start_ninja: Callable[[Path, OnEnd], NinjaResult],
     hash_once: Callable[[Path], str],
 ) -> dict[str, BuildResult]:
-    """Results of libraries that are built now, each read while others are still compiled."""
+    """Results of freshly built libraries, each read while other libraries still compile."""
     by_path = {str(library.library): library for library in libraries}
-    made: dict[str, Future[BuildResult]] = {}
+    pending_results: dict[str, Future[BuildResult]] = {}
     with ThreadPoolExecutor(1) as reader:
 
-        def read_if_made(path: str) -> None:
+        def read_if_built(path: str) -> None:
             library = by_path.get(path)
-            if library is not None and path not in made and _is_made(library, folder):
-                made[path] = reader.submit(_new_result, library, folder, hash_once)
+            if library is not None and path not in pending_results and _is_built(library, folder):
+                pending_results[path] = reader.submit(_new_result, library, folder, hash_once)
 
-        ninja_result = start_ninja(_write_ninja(libraries, folder), read_if_made)
+        ninja_result = start_ninja(_write_ninja(libraries, folder), read_if_built)
         for path in by_path:  # also where ninja did not name what it made
-            read_if_made(path)
+            read_if_built(path)
     return {
-        library.recipe_hash: made[path].result()
-        if path in made
+        library.recipe_hash: pending_results[path].result()
+        if path in pending_results
         else BuildResult(
             "",
             ok=False,
@@ -317,8 +317,8 @@ def _built_now(
     }
 
 
-def _is_made(library: Library, folder: Path) -> bool:
-    """Whether everything that is built of a library is there."""
+def _is_built(library: Library, folder: Path) -> bool:
+    """Whether all outputs of a library exist."""
     return all((folder / output).exists() for output in _outputs(library))
 
 
@@ -328,14 +328,14 @@ def _write_ninja(libraries: Sequence[Library], folder: Path) -> Path:
 
 
 def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
-    """Remove outputs that would pass for those of this build if it stopped half-way."""
+    """Remove outputs of earlier builds that would pass for this one's if it stopped half-way."""
     for library in libraries:
         (folder / library.library).unlink(missing_ok=True)
         (folder / library.link_log).unlink(missing_ok=True)
         stored = _stored(folder / library.recipe_hash)
-        made = {} if stored is None else stored.made
+        hashes = {} if stored is None else stored.made
         for compilation in library.compilations:
-            if not _is_as_made(folder / compilation.object, made):
+            if not _is_unchanged(folder / compilation.object, hashes):
                 (folder / compilation.object).unlink(missing_ok=True)
             if not (folder / compilation.object).exists():
                 (folder / compilation.log).unlink(missing_ok=True)
@@ -347,7 +347,7 @@ def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
 def _still_valid(
     library: Library, folder: Path, hash_once: Callable[[Path], str]
 ) -> _Stored | None:
-    """What is kept of a library whose sources and headers are still the same; else None."""
+    """Stored facts of a library with unchanged sources and headers; else None."""
     stored = _stored(folder / library.recipe_hash)
     if stored is None or stored.version != FACTS_VERSION:
         return None
@@ -359,7 +359,7 @@ def _still_valid(
 
 
 def _new_result(library: Library, folder: Path, hash_once: Callable[[Path], str]) -> BuildResult:
-    """Result of a library that was made; what is kept of it is written beside it."""
+    """Result of a freshly built library; writes `facts.json` beside it."""
     launched, code = _identity(
         [folder / compilation.object for compilation in library.compilations]
     )
@@ -381,10 +381,10 @@ def _new_result(library: Library, folder: Path, hash_once: Callable[[Path], str]
 
 
 def _identity(objects: Sequence[Path]) -> tuple[tuple[str, ...], str | None]:
-    """Symbols of the only kernels that are launched, where some are, and the hash of what counts.
+    """Symbols of launched kernels, where only some are launched, and the hash of their code.
 
-    Nothing of what cannot be read: the library is good all the same, it only cannot be compared
-    with others.
+    No symbols and no hash where objects cannot be read: the library works all the same, it only
+    cannot be compared with other libraries.
     """
     try:
         kernels = launched_kernels(objects[0]) if len(objects) == 1 else ()
@@ -399,20 +399,20 @@ def _digests(library: Library, folder: Path) -> dict[str, str]:
 
 
 def _outputs(library: Library) -> tuple[str, ...]:
-    """Objects and library, by their names in the folder of the ninja file."""
+    """Names of objects and library, relative to the folder of the ninja file."""
     return (*(str(c.object) for c in library.compilations), str(library.library))
 
 
-def _is_as_made(file: Path, made: Mapping[str, str]) -> bool:
-    """Whether an object is what the compiler wrote, as far as that is known.
+def _is_unchanged(file: Path, hashes: Mapping[str, str]) -> bool:
+    """Whether an object is what the compiler wrote: by its stored hash, else by its magic.
 
     ninja goes by time stamps: it would link one that was cut off or replaced.
     """
     if not file.exists():
         return True
-    known = made.get(str(file.relative_to(file.parents[1])))
-    if known is not None:
-        return content_hash(file) == known
+    expected_hash = hashes.get(str(file.relative_to(file.parents[1])))
+    if expected_hash is not None:
+        return content_hash(file) == expected_hash
     with file.open("rb") as stream:
         return stream.read(len(_ELF)) == _ELF
 
@@ -437,7 +437,7 @@ def _write_facts(stored: _Stored, folder: Path) -> None:
 
 
 def _error(library: Library, folder: Path, ninja_result: NinjaResult) -> str:
-    """First error of the compiler's output and what follows, without the paths of this build.
+    """Compiler output from its first error on, without the paths of this build.
 
     Where it printed nothing, or was ended, how it ended.
     """
@@ -473,7 +473,7 @@ def _result(variant: str, build: _Build, built: Mapping[str, BuildResult]) -> Bu
 def _mark_duplicates(
     results: Iterable[BuildResult], launch_params: Mapping[str, Params]
 ) -> Iterator[BuildResult]:
-    """Results, each pointing at the first one that is the same program."""
+    """Results, each with the first variant that has the same program as `duplicate_of`."""
     first: dict[str, str] = {}
     for result in results:
         if result.code_hash is None:
@@ -486,7 +486,7 @@ def _mark_duplicates(
 
 
 def _program(code: str, at_launch: Params) -> str:
-    """Identity of a program: its machine code and what it is launched with."""
+    """Identity of a program: its machine code and launch parameters."""
     if not at_launch:
         return code
     text = json.dumps([code, dict(at_launch)], sort_keys=True)

@@ -37,7 +37,7 @@ OnEnd = Callable[[str], None]
 
 @dataclass
 class NinjaResult:
-    """What ninja left, beside the files that it made."""
+    """How a run of ninja ended."""
 
     time_limit_s: float
     failed: dict[str, str] = field(default_factory=dict)
@@ -48,11 +48,11 @@ class NinjaResult:
     """Command lines that were ended after the time limit."""
 
     def ended(self, outputs: Sequence[str]) -> bool:
-        """Whether a command that makes one of these was ended after the time limit."""
+        """Whether a command for one of the outputs was ended at the time limit."""
         return any(output in command for output in outputs for command in self.overdue)
 
     def ending(self, outputs: Sequence[str]) -> str:
-        """How the commands of some outputs ended: for where they printed nothing."""
+        """How the commands of some outputs ended, as error text where they printed nothing."""
         if self.ended(outputs):
             return (
                 f"nvcc did not end within {self.time_limit_s:g} s and was ended "
@@ -75,7 +75,7 @@ def run_ninja(  # noqa: PLR0913 - all but the first by keyword
     on_end: OnEnd,
     lock: int,
 ) -> NinjaResult:
-    """Build everything that can be built; no command of ninja's lives longer than the limit.
+    """Build every output that can be built; no command of ninja's outlives the time limit.
 
     `lock` is the descriptor of a locked file: it stays locked while a compiler lives.
     """
@@ -116,7 +116,7 @@ def _read_line(line: str, result: NinjaResult, on_progress: Progress | None, on_
 
 @contextmanager
 def _limited(guard: int, result: NinjaResult) -> Iterator[None]:
-    """End commands of ninja that live longer than the limit, while the body runs."""
+    """While the body runs, end commands of ninja that outlive the time limit."""
     over = threading.Event()
     watcher = threading.Thread(target=_end_overdue, args=(guard, result, over), daemon=True)
     watcher.start()

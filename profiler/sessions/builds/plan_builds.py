@@ -33,7 +33,7 @@ _ABSENT = object()
 def launch_params(
     variants: Sequence[Variant], recipe: Callable[[Params], Recipe | None]
 ) -> dict[str, Params]:
-    """Parameters by variant id whose other values in the plan give the same recipe.
+    """Parameters that act at launch only, by variant id: no value of the plan changes the recipe.
 
     Found by trying: a parameter acts at compile time where some value that it has elsewhere in the
     plan gives another recipe. Combinations that the workload refuses say nothing.
@@ -44,14 +44,14 @@ def launch_params(
         variant.id: {
             name: value
             for name, value in variant.params.items()
-            if not _compiled(variant.params, name, values[name], tried)
+            if not _acts_on_recipe(variant.params, name, values[name], tried)
         }
         for variant in variants
     }
 
 
 def _remembered(recipe: Callable[[Params], Recipe | None]) -> Callable[[Params], object]:
-    """Recipe of parameters, made once for equal ones; `_ABSENT` where the workload refuses them."""
+    """Cached `recipe`; it gives `_ABSENT` where the workload refuses the parameters."""
     recipes: dict[frozenset[tuple[str, str]], object] = {}
 
     def tried(params: Params) -> object:
@@ -83,17 +83,17 @@ def _values(variants: Iterable[Variant]) -> Mapping[str, list[Any]]:
     }
 
 
-def _compiled(
-    params: Params, name: str, values: Iterable[object], tried: Callable[[Params], object]
+def _acts_on_recipe(
+    params: Params, name: str, values: Iterable[object], recipe_of: Callable[[Params], object]
 ) -> bool:
-    """Whether another value of one parameter gives another recipe."""
-    unchanged = tried(params)
-    others = (tried(_changed(params, name, value)) for value in values)
-    return any(other != unchanged for other in others if other is not _ABSENT)
+    """Whether some value of a parameter changes the recipe of a variant."""
+    unchanged = recipe_of(params)
+    recipes = (recipe_of(_changed(params, name, value)) for value in values)
+    return any(recipe != unchanged for recipe in recipes if recipe is not _ABSENT)
 
 
 def _changed(params: Params, name: str, value: object) -> Params:
-    """Parameters with another value of one, or without it where that is `_ABSENT`."""
+    """Parameters with one value replaced, or removed where `value` is `_ABSENT`."""
     changed: dict[str, Any] = {key: param for key, param in params.items() if key != name}
     if value is not _ABSENT:
         changed[name] = value
@@ -101,7 +101,7 @@ def _changed(params: Params, name: str, value: object) -> Params:
 
 
 def without_effect(variants: Sequence[Variant], builds: Sequence[BuildResult]) -> tuple[str, ...]:
-    """A sentence for each parameter whose values all give the same program.
+    """Sentences on parameters whose values all give the same program.
 
     Judged are variants that differ in it alone, have its machine code read, and were built.
     """
@@ -122,8 +122,8 @@ def _program_counts(
     """Numbers of distinct programs among variants that differ in one parameter alone."""
     groups: dict[frozenset[tuple[str, str]], list[str]] = {}
     for variant in variants:
-        others = {key: value for key, value in variant.params.items() if key != name}
-        groups.setdefault(_by_text(others), []).append(programs[variant.id])
+        other_params = {key: value for key, value in variant.params.items() if key != name}
+        groups.setdefault(_by_text(other_params), []).append(programs[variant.id])
     yield from (len(set(group)) for group in groups.values() if len(group) > 1)
 
 
@@ -150,7 +150,7 @@ def build_all(execution: Execution, reporter: ProgressReporter) -> tuple[BuildRe
 def build_all_stamped(
     execution: Execution, builds: Sequence[BuildResult], reporter: ProgressReporter
 ) -> dict[str, str]:
-    """Libraries with stamps by variant id; none where no session of the plan wants them."""
+    """Libraries with stamps by variant id; empty where no session of the plan needs them."""
     if all(session.kind is not SessionKind.IN_KERNEL for session in execution.plan.sessions):
         return {}
     experiment = execution.loaded.experiment
@@ -193,14 +193,18 @@ _RANGE_PROFILERS: dict[tuple[str | None, Path], BuildResult] = {}
 
 
 def built_range_profiler(arch: str | None, build_root: Path) -> BuildResult:
-    """The library that reads counters, built for one architecture; None: there is no GPU.
+    """Library that reads counters, built for an architecture; `arch` is None without a GPU.
 
     In a folder of its own, so that no build of variants waits for it. Looked up once in a process:
     asking nvcc what it is takes 40 ms.
     """
-    known = _RANGE_PROFILERS.get((arch, build_root))
-    if known is not None and known.library is not None and Path(known.library).exists():
-        return known
+    earlier_build = _RANGE_PROFILERS.get((arch, build_root))
+    if (
+        earlier_build is not None
+        and earlier_build.library is not None
+        and Path(earlier_build.library).exists()
+    ):
+        return earlier_build
     library = Variant(id="range_profiler", name="range profiler", params={})
     flags = cupti.header_flags(find_compiler().path)
     (built,) = build_variants(
@@ -242,7 +246,7 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
 def as_built(
     execution: Execution, builds: Sequence[BuildResult], built_at: float
 ) -> tuple[BuildResult, ...]:
-    """Builds of an earlier run that building again would repeat; starts nothing.
+    """Builds of an earlier run that a build today would repeat; starts nothing.
 
     `built_at`: when they were made, in seconds since the epoch.
     """
@@ -258,10 +262,10 @@ def as_built(
 
 
 def _at_launch(variants: Sequence[Variant], space: Space) -> dict[str, Params]:
-    """Parameters that act at launch, by variant id: as the space says, or found by trying."""
-    named = {variant.id: space.at_launch(variant.params) for variant in variants}
-    from_space = {id_: params for id_, params in named.items() if params is not None}
-    all_from_space = len(from_space) == len(named)
+    """Parameters that act at launch, by variant id: from the space, else found by trying."""
+    declared_params = {variant.id: space.at_launch(variant.params) for variant in variants}
+    from_space = {id_: params for id_, params in declared_params.items() if params is not None}
+    all_from_space = len(from_space) == len(declared_params)
     at_launch = from_space if all_from_space else launch_params(variants, space.recipe)
     # Variables act there, too.
     env_of = {variant.id: variant.env for variant in variants}
@@ -289,8 +293,8 @@ def _build_line(builds: Sequence[BuildResult]) -> str:
     built = [build for build in builds if build.command]
     failed = sum(not build.ok for build in builds)
     cached = sum(build.cached for build in built)
-    same = sum(build.duplicate_of is not None for build in builds)
+    duplicates = sum(build.duplicate_of is not None for build in builds)
     return (
         f"Built {len(built)} variants ({cached} from the cache, {failed} failed, "
-        f"{same} with the machine code of another)."
+        f"{duplicates} with the machine code of another)."
     )

@@ -1,1 +1,1 @@
-"""What a run will take: of a plan before it starts, and of the rest while it goes on."""
+"""Forecasts of durations: of a plan before a run, and of the rest of a session during it."""

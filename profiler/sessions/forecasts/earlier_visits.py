@@ -47,7 +47,7 @@ from profiler.sessions.templates import TimelineTools
 
 
 def likely_machine(experiment: Experiment, run: RunFolder, first_gpu: Gpu | None) -> Machine:
-    """The machine here; that of an earlier run where this one has no GPU to measure on.
+    """The local machine; the machine of an earlier run where the local one has no GPU to use.
 
     `first_gpu`: the one here that CUDA uses first, if any. Where there is no ncu, it is the one of
     the run.
@@ -85,7 +85,7 @@ def _numbered_gpu(index: int) -> Gpu | None:
 
 
 def _ncu_here() -> str | None:
-    """Version of the ncu that a run would use; None where there is none."""
+    """Version of the ncu that a run would use; None without ncu."""
     try:
         return ncu_version(find_ncu())
     except EnvironmentUnusable:
@@ -93,7 +93,7 @@ def _ncu_here() -> str | None:
 
 
 def _with_uuid(environment: Environment, run: RunFolder) -> Environment:
-    """The environment of a run with the UUID of its GPU itself, where the run folder has it."""
+    """Environment of a run with its GPU's real UUID, where the run folder has it."""
     uuids = {public: uuid for uuid, public in private_names(run.path)}
     uuid = environment.gpu_uuid
     return environment if uuid is None else replace(environment, gpu_uuid=uuids.get(uuid, uuid))
@@ -110,7 +110,7 @@ _MACHINE_WORDS = {
 
 
 def earlier_visits(execution: Execution) -> EarlierVisits:
-    """What the newest run holds of a plan, and of its search; `execution.machine`: a likely one.
+    """Visits of a plan, and state of its search, in the newest run; the machine is a likely one.
 
     Nothing of a run that cannot be read, which is said.
     """
@@ -138,7 +138,7 @@ def earlier_visits(execution: Execution) -> EarlierVisits:
 
 
 def _builds(execution: Execution, run: RunFolder) -> tuple[BuildResult, ...]:
-    """Builds of a run that are those of today."""
+    """Builds of a run that a build today would repeat."""
     builds = run.builds()
     if not builds:
         return ()
@@ -148,7 +148,7 @@ def _builds(execution: Execution, run: RunFolder) -> tuple[BuildResult, ...]:
 def _search(
     execution: Execution, run: RunFolder, builds: Sequence[BuildResult]
 ) -> EarlierSearch | None:
-    """The search of a run, as another execution would go on with it; None where none is asked."""
+    """The search of a run, as another execution would resume it; None without a search."""
     plan = execution.plan.search
     if plan is None:
         return None
@@ -160,7 +160,7 @@ def _search(
 
 
 def _is_spent(record: SearchRecord, plan: SearchPlan) -> bool:
-    """Whether a search has nothing left of the budget of today."""
+    """Whether a search has used up today's budget."""
     if len(record.proposed) >= len(plan.variants):
         return True
     if plan.evaluations is not None:
@@ -171,7 +171,7 @@ def _is_spent(record: SearchRecord, plan: SearchPlan) -> bool:
 
 @dataclass(frozen=True)
 class _Reading:
-    """A run, read with the keys of today."""
+    """A run, read with today's cell keys."""
 
     execution: Execution
     run: RunFolder
@@ -183,7 +183,7 @@ class _Reading:
     attempts: Sequence[Loaded]
 
     def of_session(self, session: SessionPlan) -> SessionVisits:
-        """Visits of a session that are measured, and those that a run would not make."""
+        """Visits of a session that are measured, and visits that a run would leave out."""
         plan, visits = self.execution.plan, frozenset(session.visits)
         missing = missing_visits(
             plan,
@@ -200,7 +200,7 @@ class _Reading:
         )
 
     def _why_again(self, session: SessionPlan, missing: Collection[Visit]) -> str:
-        """Words for what was changed since visits that are to be made again; empty: nothing."""
+        """Changes that make a run repeat visits, in words; empty where no visit is repeated."""
         outdated = [
             loaded.attempt
             for loaded in self.attempts
@@ -212,10 +212,10 @@ class _Reading:
         return "; ".join(self._changes(outdated)) or self._other_change
 
     def _changes(self, outdated: Iterable[Attempt]) -> Iterator[str]:
-        """Changes since some attempts that can be named."""
+        """Named changes since the outdated attempts."""
         edited = sorted(map(safe, edited_files(outdated, self.opened)))
         if edited:
-            yield f"{_listed(edited)} edited since"
+            yield f"{_first_names(edited)} edited since"
         planned = {variant.id for variant in self.execution.plan.variants}
         unknown = {build.variant for build in self.run.builds()}
         unknown -= {build.variant for build in self.builds}
@@ -224,9 +224,9 @@ class _Reading:
         machine = self.execution.machine.environment
         experiment = self.execution.loaded.experiment
         today = measuring_machine(public_environment(machine, self.record.seed), experiment)
-        others = _other_parts(today, measuring_machine(self.record.environment, experiment))
-        if others:
-            yield f"measured with another {_listed(others)}"
+        changed_parts = _other_parts(today, measuring_machine(self.record.environment, experiment))
+        if changed_parts:
+            yield f"measured with another {_first_names(changed_parts)}"
         if self._settings_changed():
             yield "settings changed since"
 
@@ -241,7 +241,7 @@ class _Reading:
 
     @property
     def _other_change(self) -> str:
-        """Words for what is left where nothing else was changed."""
+        """Words for a change that none of the named ones explains."""
         if isinstance(self.execution.loaded.experiment.workload, CommandWorkload):
             return "the program or a file that it depends on was edited since"
         return "the workload, the profiler or settings of timelines changed since"
@@ -250,37 +250,39 @@ class _Reading:
 def _read(
     execution: Execution, run: RunFolder, record: RunRecord, builds: Sequence[BuildResult]
 ) -> _Reading:
-    """Read the attempts of a run, but those that explain cells, of which no plan has visits."""
+    """Read the attempts of a run, except those of explain sessions, which no plan has."""
     loaded, machine = execution.loaded, execution.machine
     attempts = [a for a in run.attempts() if a.record.kind != SessionKind.EXPLAIN]
     opened = opened_now(loaded, attempts)
     keys = keys_of(execution, builds)
     settings = TimelineTools(loaded.experiment, machine).all_settings()
     reader, capability = AttemptReader(), machine.environment.compute_capability
-    read = [reader.load(attempt, keys, capability, settings, opened) for attempt in attempts]
-    return _Reading(execution, run, record, builds, opened, read)
+    loaded_attempts = [
+        reader.load(attempt, keys, capability, settings, opened) for attempt in attempts
+    ]
+    return _Reading(execution, run, record, builds, opened, loaded_attempts)
 
 
 def _outdated_visits(loaded: Loaded) -> frozenset[Visit]:
-    """Visits that an attempt made and that count no more."""
+    """Visits of an attempt whose results count no more."""
     attempt = loaded.attempt
     if attempt.record.visit is None:
-        made = journal_visits(attempt.folder)
+        visits = journal_visits(attempt.folder)
     elif attempt.result is not None and not attempt.result.failed:
-        made = frozenset({Visit(**attempt.record.visit)})
+        visits = frozenset({Visit(**attempt.record.visit)})
     else:
-        made = frozenset()
-    return frozenset(visit for visit in made if visit.cell not in loaded.current)
+        visits = frozenset()
+    return frozenset(visit for visit in visits if visit.cell not in loaded.current)
 
 
 def _other_parts(today: Mapping[str, str | None], then: Mapping[str, str | None]) -> list[str]:
-    """Parts of a machine that are others than they were, in words."""
+    """Changed parts of a machine, in words."""
     fields = (field for field, value in today.items() if value != then[field])
     return list(dict.fromkeys(_MACHINE_WORDS.get(field, field) for field in fields))
 
 
-def _listed(words: Sequence[str]) -> str:
-    """The first of some words, and how many more there are."""
-    shown = ", ".join(words[:_MOST_NAMED])
-    more = len(words) - _MOST_NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
+def _first_names(names: Sequence[str]) -> str:
+    """The first names of a list, and the number of further ones."""
+    listed = ", ".join(names[:_MOST_NAMED])
+    more = len(names) - _MOST_NAMED
+    return f"{listed} and {more} more" if more > 0 else listed

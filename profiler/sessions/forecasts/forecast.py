@@ -1,4 +1,4 @@
-"""Forecast of a plan: rough time, what is there already, first command."""
+"""Forecast of a plan: rough time, visits measured already, first command."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from profiler.sessions.forecasts.launch_counts import (
     after_first_look,
     first_launch_seconds,
 )
-from profiler.sessions.forecasts.rest import Rest
+from profiler.sessions.forecasts.rest import RestForecast
 from profiler.sessions.forecasts.session_costs import (
     PastSession,
     SessionCosts,
@@ -84,11 +84,11 @@ class Forecast:
     measured: int
     """Visits that the newest run of this experiment holds, and that count today."""
     seconds: float
-    """For the rest, roughly: as an earlier run took on such a GPU, else on one like an H200."""
+    """Rough seconds of the missing visits, by an earlier run on such a GPU, else for an H200."""
     by_earlier_run: bool = False
-    """Whether it goes by what an earlier run took."""
+    """Whether the forecast is by durations of an earlier run."""
     visits_s: float = 0.0
-    """Seconds of the visits among them, without what comes before the first."""
+    """Seconds of the visits alone, without those before the first visit."""
     left_out: int = 0
     """Visits that are not made: their cells failed, or are the same program as others."""
     why_again: str = ""
@@ -102,7 +102,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class SessionVisits:
-    """What a run holds of the visits of a session."""
+    """Visits of a session that a run holds or leaves out."""
 
     measured: frozenset[Visit] = frozenset()
     left_out: frozenset[Visit] = frozenset()
@@ -127,13 +127,13 @@ class RunForecast:
 
     @property
     def seconds(self) -> float:
-        """Seconds of its sessions, of later looks and of explaining."""
+        """Seconds of the planned sessions, of later looks and of explaining."""
         return sum(session.seconds for session in self.sessions) + self.further_s + self.explain_s
 
 
 @dataclass(frozen=True)
 class EarlierSearch:
-    """The search of a run, as another execution goes on with it."""
+    """State of a run's search, as another execution would resume it."""
 
     evaluations: int = 0
     finalists: tuple[str, ...] | None = None
@@ -144,7 +144,7 @@ class EarlierSearch:
 
 @dataclass(frozen=True)
 class EarlierVisits:
-    """What the newest run holds of a plan."""
+    """Visits of a plan in the newest run."""
 
     plan: Plan
     """With sessions: after a search that has ended those of its finalists."""
@@ -169,7 +169,7 @@ def forecast(
         earlier_runs = runs(out, plan.experiment)
         newest = earlier_runs[-1] if earlier_runs else None
         return tuple(
-            _of_program(session, held.get(session.name, NO_VISITS), newest)
+            _program_forecast(session, held.get(session.name, NO_VISITS), newest)
             for session in plan.sessions
         )
     same_gpu = newest_run(out, plan.experiment, gpu)
@@ -179,7 +179,7 @@ def forecast(
 def run_forecast(
     loaded: LoadedSpec, held: EarlierVisits, out: Path, gpu: str | None = None
 ) -> RunForecast:
-    """Forecast of a whole run on a GPU, as `forecast` has it of its sessions."""
+    """Forecast of a whole run on a GPU; sessions as in `forecast`."""
     plan, experiment = held.plan, loaded.experiment
     sessions = list(forecast(plan, experiment, out, gpu, held.sessions))
     first = next((place for place, session in enumerate(sessions) if session.left), None)
@@ -196,7 +196,7 @@ def run_forecast(
 def explain_seconds(
     plan: Plan, experiment: Experiment, out: Path, gpu: str | None = None
 ) -> tuple[int, float]:
-    """About how many cells are explained where nothing is so far, and seconds that takes."""
+    """Rough number of cells to explain in a new run, and seconds for them."""
     collect = experiment.collect
     if not (collect.explain and any(map(counts, collect.collectors))):
         return 0, 0.0
@@ -208,17 +208,17 @@ def explain_seconds(
         cells = min(MOST_EXPLAINED, sum(sorted(problems.values())[-2:]), (2 + has_reference) * 2)
     same_gpu = newest_run(out, plan.experiment, gpu)
     earlier = () if same_gpu is None else costs_of_run(same_gpu, plan.problem_of)
-    taken = [costs for record, costs in earlier if record.kind == SessionKind.EXPLAIN]
-    explained = {cell for costs in taken for cell in (*costs.visits, *costs.first_visits)}
+    explain_costs = [costs for record, costs in earlier if record.kind == SessionKind.EXPLAIN]
+    explained = {cell for costs in explain_costs for cell in (*costs.visits, *costs.first_visits)}
     if not explained:
         return cells, NEXT_S + PAGES_S + cells * EXPLAINED_S
-    return len(explained), NEXT_S + PAGES_S + sum(costs.seconds for costs in taken)
+    return len(explained), NEXT_S + PAGES_S + sum(costs.seconds for costs in explain_costs)
 
 
 def further_seconds(
     parts: Sequence[ExpectedLaunches], first_look: Forecast, until_visits_s: float = NEXT_S
 ) -> float:
-    """Seconds of later looks and the confirmation by their launches, which cost what others do.
+    """Seconds of later looks and the confirmation, by launches as long as in the first look.
 
     0 where the first look has nothing left to go by.
     """
@@ -231,25 +231,25 @@ def further_seconds(
 def _sessions(
     plan: Plan, collect: Collect, held: Mapping[str, SessionVisits], same_gpu: RunFolder | None
 ) -> Iterator[Forecast]:
-    """Forecasts of sessions one after another: what the first has checked the next does not."""
+    """Forecasts of sessions in order: a cell that one session checks is not checked again."""
     problem_of, env_of = plan.problem_of, plan.env_of
     costs = costs_of_run(same_gpu, problem_of) if same_gpu is not None else []
     around_s = START_S if same_gpu is None else around_visits(same_gpu)
     checked: set[str] = set()
     for before, session in zip((None, *plan.sessions), plan.sessions, strict=False):
         held_visits = held.get(session.name, NO_VISITS)
-        made = held_visits.measured | held_visits.left_out
-        missing_visits = [visit for visit in session.visits if visit not in made]
+        settled_visits = held_visits.measured | held_visits.left_out
+        missing_visits = [visit for visit in session.visits if visit not in settled_visits]
         missing = Counter(visit.cell for visit in missing_visits)
         checked |= {visit.cell for visit in held_visits.measured}
         past, _ = past_of_run(costs, session, collect)
-        rest = rest_of(session, plan.cells, collect, past, checked)
+        rest_forecast = rest_of(session, plan.cells, collect, past, checked)
         before_s = visits_s = 0.0
-        if missing and rest.has_earlier:
+        if missing and rest_forecast.has_earlier:
             before_s = around_s * _processes(session, missing_visits, env_of) + _roofs_s(
                 session, costs
             )
-            visits_s = rest.seconds(missing, SessionCosts())
+            visits_s = rest_forecast.seconds(missing, SessionCosts())
         elif missing:
             before_s = _until_visits(session, before) * _processes(session, missing_visits, env_of)
             visits_s = missing.total() * visit_seconds(session, collect.sustained_s)
@@ -260,7 +260,7 @@ def _sessions(
             len(session.visits),
             len(held_visits.measured),
             before_s + visits_s,
-            by_earlier_run=rest.has_earlier,
+            by_earlier_run=rest_forecast.has_earlier,
             visits_s=visits_s,
             left_out=len(held_visits.left_out),
             why_again=held_visits.why_again,
@@ -271,7 +271,7 @@ def _sessions(
 def _processes(
     session: SessionPlan, visits: Iterable[Visit], env_of: Mapping[str, Mapping[str, str]]
 ) -> int:
-    """Number of processes that make some visits, as far as the plan tells."""
+    """Number of processes that some visits take, by the plan."""
     by_block = session.recompiles
     return len(
         {(by_block and visit.block, tuple(env_of.get(visit.cell, {}).items())) for visit in visits}
@@ -279,7 +279,7 @@ def _processes(
 
 
 def _until_visits(session: SessionPlan, before: SessionPlan | None) -> float:
-    """Seconds until the first visit of a session, where no run has told; `before`: that before."""
+    """Seconds before a session's first visit without an earlier run; `before`: session before."""
     if before is None or before.collector != session.collector:
         return START_S
     if shares_process(session):
@@ -291,18 +291,20 @@ def _roofs_s(session: SessionPlan, costs: Iterable[tuple[AttemptRecord, SessionC
     return sum(cost.roofs_s for record, cost in costs if record.session == session.name)
 
 
-def _of_program(session: SessionPlan, held: SessionVisits, newest: RunFolder | None) -> Forecast:
-    """Forecast of a session of an external command, by the visits of a run, whatever was edited."""
-    made = _visits_of_programs(session, newest) if newest is not None else {}
-    rest = len(session.visits) - len(held.measured) - len(held.left_out)
-    visit_s = statistics.median(made.values()) if made else PROGRAM_S
+def _program_forecast(
+    session: SessionPlan, held: SessionVisits, newest: RunFolder | None
+) -> Forecast:
+    """Forecast of an external command's session by a run's visits, outdated ones too."""
+    seconds_by_visit = _visits_of_programs(session, newest) if newest is not None else {}
+    remaining_visits = len(session.visits) - len(held.measured) - len(held.left_out)
+    visit_s = statistics.median(seconds_by_visit.values()) if seconds_by_visit else PROGRAM_S
     return Forecast(
         session.name,
         len(session.visits),
         len(held.measured),
-        rest * visit_s,
-        by_earlier_run=bool(made),
-        visits_s=rest * visit_s,
+        remaining_visits * visit_s,
+        by_earlier_run=bool(seconds_by_visit),
+        visits_s=remaining_visits * visit_s,
         left_out=len(held.left_out),
         why_again=held.why_again,
     )
@@ -314,9 +316,9 @@ def rest_of(
     collect: Collect,
     past: Sequence[PastSession],
     checked: Set[str],
-) -> Rest:
-    """Forecasts the rest of a session; `checked`: cells that its run has checked."""
-    return Rest(
+) -> RestForecast:
+    """Forecast of the rest of a session; `checked`: cells that its run has checked."""
+    return RestForecast(
         cells,
         visit=typical_visit(session.collector, session.kind, session.metrics, collect),
         past=past,
@@ -327,7 +329,7 @@ def rest_of(
 
 
 def around_visits(run: RunFolder) -> float:
-    """Seconds per session of a run in which none measured: its starts overlap with others.
+    """Seconds per session of a run in which no session measured: starts overlap with sessions.
 
     START_S where the run does not say.
     """
@@ -341,7 +343,7 @@ def around_visits(run: RunFolder) -> float:
 def newest_run(
     out: Path, experiment: str, gpu: str | None, besides: Path | None = None
 ) -> RunFolder | None:
-    """The newest run of an experiment on such a GPU, besides one; None where there is none."""
+    """The newest run of an experiment on a GPU model, except `besides`; None without a run."""
     for run in reversed(runs(out, experiment)):
         with suppress(UsageError):
             if run.path != besides and run.record().environment.gpu == gpu:
@@ -350,8 +352,8 @@ def newest_run(
 
 
 def _visits_of_programs(session: SessionPlan, run: RunFolder) -> dict[Visit, float]:
-    """Seconds of each visit of an external command that a run holds."""
-    made = {
+    """Seconds by visit of an external command, for the visits that a run holds."""
+    seconds_by_visit = {
         Visit(**attempt.record.visit): attempt.result.seconds
         for attempt in run.attempts()
         if attempt.record.session == session.name
@@ -359,7 +361,7 @@ def _visits_of_programs(session: SessionPlan, run: RunFolder) -> dict[Visit, flo
         and attempt.result is not None
         and not attempt.result.failed
     }
-    return {visit: made[visit] for visit in session.visits if visit in made}
+    return {visit: seconds_by_visit[visit] for visit in session.visits if visit in seconds_by_visit}
 
 
 def visit_seconds(session: SessionPlan, longest_s: float = math.inf) -> float:
@@ -377,7 +379,7 @@ def visit_seconds(session: SessionPlan, longest_s: float = math.inf) -> float:
 
 
 def first_command(plan: Plan, experiment: Experiment) -> str:
-    """The command line of the first session, with RUN for the folder that is not there yet.
+    """Command line of the first session, with RUN for the run folder that does not exist yet.
 
     Of an external command, what ncu starts for the first cell.
     """

@@ -1,4 +1,4 @@
-"""Launches of a plan: how many the looks and finals have, and what first ones take beyond others.
+"""Launches of a plan: their number in looks and confirmation, and extra seconds of first launches.
 
 A launch is a visit: one run of one cell in one block. What first ones take is told by the source of
 a workload, which is not run.
@@ -60,21 +60,21 @@ class _Field:
 
     @property
     def alone(self) -> bool:
-        """Whether there is nothing to compare: such a problem has no later looks."""
+        """Whether the problem has a single cell: nothing to compare, so no later looks."""
         return self.rivals + self.references < 2
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether it has a final."""
+        """Whether the problem has a confirmation."""
         return self.rivals > 0 and self.rivals + self.references >= FEWEST_TO_CONFIRM
 
     def visits(self, rivals: int, references: int) -> int:
-        """Visits of one block with so many cells; the baseline is in it twice."""
+        """Visits of one block with so many cells; the block has the baseline twice."""
         return rivals + references + int(self.baseline)
 
 
 def launches_note(plan: Plan) -> str:
-    """Assumption behind the expected launches; empty where there is one look."""
+    """Assumption behind the expected launches; empty with one look."""
     if len(plan.looks) < 2:
         return ""
     later = len(plan.looks) > 1 + LAST_OF_RACE and plan.has_final
@@ -83,17 +83,19 @@ def launches_note(plan: Plan) -> str:
 
 
 def launch_counts(plan: Plan) -> tuple[ExpectedLaunches, ...]:
-    """Launches of each part of a plan, and of all together last."""
+    """Launches of each part of a plan; last the sum of all parts."""
     timing = [session for session in plan.sessions if session.kind is SessionKind.TIMING]
     first = sum(len(session.visits) for session in timing)
     recorded = _visits_of(plan, SessionKind.TIMELINE)
     stamped = _visits_of(plan, SessionKind.IN_KERNEL)
-    others = sum(len(session.visits) for session in plan.sessions) - first - recorded - stamped
+    counter_visits = (
+        sum(len(session.visits) for session in plan.sessions) - first - recorded - stamped
+    )
     blocks = f"{plan.looks[0]} blocks" if plan.looks else "all blocks"
     parts = [ExpectedLaunches(f"first look, {blocks} of every cell", first, first)]
     parts += after_first_look(plan)
-    if others:
-        parts.append(ExpectedLaunches("counters", others, others))
+    if counter_visits:
+        parts.append(ExpectedLaunches("counters", counter_visits, counter_visits))
     if recorded:
         parts.append(ExpectedLaunches("timelines, each of several in a row", recorded, recorded))
     if stamped:
@@ -105,7 +107,7 @@ def launch_counts(plan: Plan) -> tuple[ExpectedLaunches, ...]:
 
 
 def after_first_look(plan: Plan) -> list[ExpectedLaunches]:
-    """Launches of the later looks and of the confirmation; none where nothing is judged."""
+    """Launches of the later looks and of the confirmation; empty where no session is judged."""
     timing = [session for session in plan.sessions if session.kind is SessionKind.TIMING]
     if not any(is_judged(plan, session) for session in timing):
         return []
@@ -121,7 +123,8 @@ def _later_looks(plan: Plan) -> Iterator[ExpectedLaunches]:
     for look, (before, after) in enumerate(itertools.pairwise(plan.looks), start=1):
         share = GO_ON_LAST if look > LAST_OF_RACE and plan.has_final else GO_ON
         expected = sum(
-            field.visits(_some(field.rivals, share), int(field.baseline)) for field in fields
+            field.visits(_expected_cells(field.rivals, share), int(field.baseline))
+            for field in fields
         )
         most = sum(field.visits(field.rivals, field.references) for field in fields)
         added = after - before
@@ -136,27 +139,27 @@ def _finals(plan: Plan) -> Iterator[ExpectedLaunches]:
     expected = most = 0
     for field in fields:
         finalists = min(field.rivals, MOST_FINALISTS)
-        expected += field.visits(min(_some(field.rivals), finalists), field.references)
+        expected += field.visits(min(_expected_cells(field.rivals), finalists), field.references)
         most += field.visits(finalists, field.references)
     if most:
         title = f"confirmation, {plan.final_blocks} blocks of the finalists and references"
         yield ExpectedLaunches(title, expected * plan.final_blocks, most * plan.final_blocks)
 
 
-def _some(cells: int, share: float = GO_ON) -> int:
+def _expected_cells(cells: int, share: float = GO_ON) -> int:
     return math.ceil(share * cells)
 
 
 def _fields(plan: Plan) -> list[_Field]:
     """Numbers of rivals and references of each problem with more than one cell."""
-    named = {*plan.references, plan.baseline}
+    reference_ids = {*plan.references, plan.baseline}
     variants: dict[str, list[str]] = {}
     for cell in plan.cells:
         variants.setdefault(cell.problem.id, []).append(cell.variant.id)
     fields = [
         _Field(
-            rivals=sum(variant not in named for variant in ids),
-            references=sum(variant in named for variant in ids),
+            rivals=sum(variant not in reference_ids for variant in ids),
+            references=sum(variant in reference_ids for variant in ids),
             baseline=plan.baseline in ids,
         )
         for ids in variants.values()
@@ -175,7 +178,7 @@ _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def first_launch_seconds(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> float:
-    """Seconds in which first launches of these cells import libraries and compile by torch.
+    """Seconds in which first launches of cells import libraries and compile by torch.
 
     Of a Python experiment by what its functions say; 0 of other workloads, and of one that is not
     there, which the run will say. `base`: folder of the spec.
@@ -197,7 +200,7 @@ def first_launch_seconds(experiment: Experiment, base: Path, cells: Sequence[Cel
 
 
 def _compiles(tree: ast.Module) -> bool:
-    """Whether `torch.compile` stands there."""
+    """Whether a source uses `torch.compile`."""
     return any(
         isinstance(node, ast.Attribute)
         and node.attr == "compile"
@@ -208,7 +211,7 @@ def _compiles(tree: ast.Module) -> bool:
 
 
 def _imported_late(tree: ast.Module) -> Iterator[str]:
-    """Packages that functions import."""
+    """Packages that functions of a source import."""
     for node in ast.walk(tree):
         if isinstance(node, _FUNCTIONS):
             yield from _imports(ast.walk(node))

@@ -1,4 +1,4 @@
-"""What the rest of a session will take: its visits, and what its problems take beside them."""
+"""Forecast of the rest of a session: seconds of its visits and of its problems' set-ups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TELLING_S = 5e-4
 
 
 class LaunchTimes:
-    """Seconds of a launch by cell, from sessions with warm-ups of so many launches."""
+    """Seconds of a launch by cell, from sessions with `warmups` launches in a warm-up."""
 
     def __init__(
         self, sessions: Iterable[SessionCosts], problem_of: Mapping[str, str], warmups: int
@@ -37,20 +37,20 @@ class LaunchTimes:
         declared = {cell: self._declared(cell) for cell in self._seconds}
         ratios = [self._seconds[cell] / s for cell, s in declared.items() if s >= _TELLING_S]
         self.slowness = statistics.median(ratios) if ratios else 1.0
-        """How many times as long as declared work suggests this GPU takes."""
+        """Median ratio of a launch's duration on this GPU to the duration by its declared work."""
         rests = (self._seconds[cell] - self.slowness * s for cell, s in declared.items())
         self._common_s = max(min(rests, default=0.0), 0.0)
-        """Least of what launches take beyond their declared work."""
+        """Least seconds that a launch takes beyond its declared work."""
 
     def _declared(self, cell: str) -> float:
         return launch_seconds(self.work(self._problem_of[cell]))
 
     def work(self, problem: str) -> DeclaredWork:
-        """FLOPs and bytes that are declared of a launch at a problem; 0 where none are."""
+        """Declared FLOPs and bytes of a launch at a problem; 0 where none are declared."""
         return self._work.get(problem, DeclaredWork(0.0, 0.0))
 
     def of(self, cell: str) -> float:
-        """Seconds of a launch of a cell; 0 where nothing tells."""
+        """Seconds of a launch of a cell; 0 where neither a warm-up nor declared work is known."""
         if cell in self._seconds:
             return self._seconds[cell]
         return self._common_s + self.slowness * self._declared(cell)
@@ -65,8 +65,8 @@ _LEAST_OVERHEAD = 0.2
 """Share of a visit that is overhead at least, however long a launch seems to take."""
 
 
-class Rest:
-    """Forecasts what is left of a session.
+class RestForecast:
+    """Forecasts the rest of a session.
 
     A visit takes an overhead, which grows with the number of kernels, and its launches their own
     time. Overheads go by the same cell in the most similar session, else by the variant at other
@@ -100,7 +100,7 @@ class Rest:
         self._first_set_ups: list[float] = []
         """Seconds of earlier problems that were the first of a process."""
         self._set_ups: dict[tuple[str, bool], list[float]] = defaultdict(list)
-        """Seconds per cell of the others, by problem and whether cells were checked there."""
+        """Seconds per cell of later problems, by problem and whether cells were checked there."""
         for session in self._past:
             for problem, set_up in session.costs.set_ups.items():
                 if set_up.is_first:
@@ -111,27 +111,33 @@ class Rest:
 
     @property
     def has_earlier(self) -> bool:
-        """Whether an earlier session under the same tool has told what visits take."""
+        """Whether an earlier session under the same tool has overheads of visits."""
         return bool(self._overheads)
 
-    def seconds(self, remaining: Mapping[str, int], now: SessionCosts) -> float:
-        """Seconds until the last of the `remaining` visits by cell, in the order of problems.
+    def seconds(self, remaining: Mapping[str, int], current_costs: SessionCosts) -> float:
+        """Seconds of the `remaining` visits by cell, in the order of problems.
 
-        Typical ones where neither this session nor an earlier one has told.
+        By typical visits where neither this session nor an earlier one has some.
         """
         if not any(remaining.values()):
             return 0.0
-        launches = self._launch_times(now)
-        return self._visits_s(remaining, now, launches) + self._set_ups_s(remaining, now, launches)
+        launches = self._launch_times(current_costs)
+        return self._visits_s(remaining, current_costs, launches) + self._set_ups_s(
+            remaining, current_costs, launches
+        )
 
-    def _launch_times(self, now: SessionCosts | None = None) -> LaunchTimes:
+    def _launch_times(self, current_costs: SessionCosts | None = None) -> LaunchTimes:
         sessions = [session.costs for session in self._past]
-        return LaunchTimes([*sessions, now] if now else sessions, self._problem_of, self._warmups)
+        return LaunchTimes(
+            [*sessions, current_costs] if current_costs else sessions,
+            self._problem_of,
+            self._warmups,
+        )
 
     # ---- visits ----
 
     def _earlier_overheads(self) -> dict[str, float]:
-        """Overheads by cell, each of the most similar session under the tool that has it."""
+        """Overheads by cell, each from the most similar session under the tool with that cell."""
         launches = self._launch_times()
         overheads: dict[str, float] = {}
         for session in self._past:
@@ -142,7 +148,7 @@ class Rest:
     def _overheads_of(
         self, costs: SessionCosts, visit: TypicalVisit, launches: LaunchTimes
     ) -> dict[str, float]:
-        """Overheads by cell: how many times the typical one of the session."""
+        """Overheads by cell, as multiples of the session's typical overhead."""
         return {
             cell: _overhead(statistics.median(seconds), visit, launches.of(cell))
             for cell, seconds in costs.typical_visits.items()
@@ -150,64 +156,78 @@ class Rest:
         }
 
     def _visits_s(
-        self, remaining: Mapping[str, int], now: SessionCosts, launches: LaunchTimes
+        self, remaining: Mapping[str, int], current_costs: SessionCosts, launches: LaunchTimes
     ) -> float:
-        seen = now.typical_visits
-        new = [cell for cell, visits in remaining.items() if visits and cell not in seen]
-        overheads = self._expected_overheads(new, now, launches)
+        seconds_by_cell = current_costs.typical_visits
+        new = [cell for cell, visits in remaining.items() if visits and cell not in seconds_by_cell]
+        overheads = self._expected_overheads(new, current_costs, launches)
         visit_s = {
             cell: overheads[cell] * self._visit.overhead_s
             + self._visit.launches * launches.of(cell)
             for cell in new
-        } | {cell: statistics.median(seconds) for cell, seconds in seen.items()}
+        } | {cell: statistics.median(seconds) for cell, seconds in seconds_by_cell.items()}
         return sum(visits * visit_s[cell] for cell, visits in remaining.items() if visits)
 
     def _expected_overheads(
-        self, cells: Iterable[str], now: SessionCosts, launches: LaunchTimes
+        self, cells: Iterable[str], current_costs: SessionCosts, launches: LaunchTimes
     ) -> dict[str, float]:
-        """Overheads of cells that this session has not visited yet."""
-        seen, earlier = self._overheads_of(now, self._visit, launches), self._overheads
-        ratios = [seen[cell] / earlier[cell] for cell in seen if earlier.get(cell)]
+        """Expected overheads by cell, for cells that this session has not visited yet."""
+        current_overheads, earlier_overheads = (
+            self._overheads_of(current_costs, self._visit, launches),
+            self._overheads,
+        )
+        ratios = [
+            current_overheads[cell] / earlier_overheads[cell]
+            for cell in current_overheads
+            if earlier_overheads.get(cell)
+        ]
         ratio = statistics.median(ratios) if ratios else 1.0
-        known = {cell: ratio * overhead for cell, overhead in earlier.items()} | seen
+        known_overheads = {
+            cell: ratio * overhead for cell, overhead in earlier_overheads.items()
+        } | current_overheads
         by_variant: dict[str, list[float]] = defaultdict(list)
-        for cell, overhead in known.items():
+        for cell, overhead in known_overheads.items():
             by_variant[self._variant_of[cell]].append(overhead)
         means = {variant: statistics.fmean(values) for variant, values in by_variant.items()}
         typical = statistics.fmean(means.values()) if means else 1.0
-        return {cell: known.get(cell, means.get(self._variant_of[cell], typical)) for cell in cells}
+        return {
+            cell: known_overheads.get(cell, means.get(self._variant_of[cell], typical))
+            for cell in cells
+        }
 
     # ---- what problems take beside their visits ----
 
     def _set_ups_s(
-        self, remaining: Mapping[str, int], now: SessionCosts, launches: LaunchTimes
+        self, remaining: Mapping[str, int], current_costs: SessionCosts, launches: LaunchTimes
     ) -> float:
-        """Seconds of the problems that this session has not come to yet."""
+        """Seconds of set-ups of the problems that this session has not reached yet."""
         to_come: dict[str, list[str]] = defaultdict(list)
         for cell, visits in remaining.items():
-            if visits and self._problem_of[cell] not in now.set_ups:
+            if visits and self._problem_of[cell] not in current_costs.set_ups:
                 to_come[self._problem_of[cell]].append(cell)
-        share, excess_s = self._against_expected(now, launches)
+        share, excess_s = self._against_expected(current_costs, launches)
         seconds = {
             problem: share * self._expected_set_up(problem, len(cells), unchecked, launches)
             + excess_s
             for problem, cells in to_come.items()
             for unchecked in [sum(cell not in self._checked for cell in cells)]
         }
-        if seconds and not now.made and self._first_set_ups:
+        if seconds and not current_costs.made and self._first_set_ups:
             first = next(iter(seconds))
             seconds[first] = max(seconds[first], statistics.median(self._first_set_ups))
         return sum(seconds.values())
 
-    def _against_expected(self, now: SessionCosts, launches: LaunchTimes) -> tuple[float, float]:
-        """Share of what is expected that problems take now, and seconds that they take beyond it.
+    def _against_expected(
+        self, current_costs: SessionCosts, launches: LaunchTimes
+    ) -> tuple[float, float]:
+        """Ratio of this session's set-ups to the expected ones, at most 1, and excess seconds each.
 
-        What takes less than expected takes the same share of it at every problem; what takes more
-        does so by as many seconds, because few cells may share what was shared by many.
+        Shorter set-ups are shorter by the same ratio at every problem; longer ones are longer by
+        as many seconds, because few cells may share a cost that many cells shared before.
         """
         pairs: list[tuple[float, float]] = []
         excess_s = 0.0
-        for problem, set_up in now.set_ups.items():
+        for problem, set_up in current_costs.set_ups.items():
             counts = len(set_up.cells), len(set_up.checked)
             expected_s = self._expected_set_up(problem, *counts, launches)
             if not set_up.is_first:
@@ -226,7 +246,7 @@ class Rest:
     def _expected_set_up(
         self, problem: str, cells: int, unchecked: int, launches: LaunchTimes
     ) -> float:
-        """Seconds of so many cells at a problem by earlier sessions there, else typical ones."""
+        """Seconds of a set-up of so many cells: by earlier ones at the problem, else typical."""
         if earlier := self._set_ups.get((problem, unchecked > 0)):
             return cells * statistics.median(earlier)
         work = launches.work(problem)
@@ -234,6 +254,6 @@ class Rest:
 
 
 def _overhead(seconds: float, visit: TypicalVisit, launch_s: float) -> float:
-    """Overhead of a visit that took so long, in typical overheads of its session."""
+    """Overhead of a visit, as a multiple of the typical overhead of its session."""
     overhead_s = max(seconds - visit.launches * launch_s, _LEAST_OVERHEAD * seconds)
     return overhead_s / visit.overhead_s

@@ -1,4 +1,4 @@
-"""What the visits and set-ups of sessions took, by their journals, and what they typically take."""
+"""Seconds of visits and set-ups: measured ones of sessions, by their journals, and typical ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ONCE_S = 1.0
 
 @dataclass
 class SetUp:
-    """What the cells of a problem took beside their visits: before them, and after them."""
+    """Seconds of a problem's cells beside their visits: before the visits, and after them."""
 
     is_first: bool
     """Whether the problem was the first of a process, which loads and compiles for all."""
@@ -37,12 +37,12 @@ class SetUp:
     checked: set[str] = field(default_factory=set)
     """Cells that were compared with their reference."""
     checks_s: float = 0.0
-    """Seconds of that, among the others."""
+    """Seconds of these comparisons, part of `seconds`."""
 
 
 @dataclass(frozen=True)
 class DeclaredWork:
-    """What a workload declares of one launch at a problem; 0 where it declares nothing."""
+    """Declared FLOPs and bytes of one launch at a problem; 0 where nothing is declared."""
 
     flops: float
     bytes: float
@@ -50,7 +50,7 @@ class DeclaredWork:
 
 @dataclass
 class SessionCosts:
-    """Seconds of a session, which goes on or is over."""
+    """Seconds of a session, running or finished."""
 
     began: float = 0.0
     """When its newest process began, in seconds since the epoch."""
@@ -70,14 +70,14 @@ class SessionCosts:
 
     @property
     def typical_visits(self) -> Mapping[str, Sequence[float]]:
-        """Visits by cell; of first ones alone, what their tool cannot have taken.
+        """Seconds of visits by cell; without later visits, first ones less `_ONCE_S` of the tool.
 
-        A shorter first visit says nothing of the others.
+        A first visit shorter than that says nothing of later visits.
         """
         return self.visits or {
-            cell: [seconds - _ONCE_S for seconds in taken]
-            for cell, taken in self.first_visits.items()
-            if min(taken) > _ONCE_S
+            cell: [seconds - _ONCE_S for seconds in first_seconds]
+            for cell, first_seconds in self.first_visits.items()
+            if min(first_seconds) > _ONCE_S
         }
 
     @property
@@ -112,8 +112,8 @@ class CostReader:
         self._first_problem: str | None = None
         """The first problem of this process."""
 
-    def saw(self, record: Record) -> None:
-        """Take one record."""
+    def observe(self, record: Record) -> None:
+        """Add the time since the record before to the costs."""
         at = record.get("time")
         if not isinstance(at, int | float):
             return
@@ -166,7 +166,7 @@ class CostReader:
 
 
 def _amount(value: object) -> float:
-    """An amount of work; 0 where it is none that can be reckoned with."""
+    """An amount of work as a number of at least 0; 0 where it is not finite or no number."""
     if not isinstance(value, int | float) or not math.isfinite(value):
         return 0.0
     return max(float(value), 0.0)
@@ -177,10 +177,10 @@ def _is_end(record: Record) -> bool:
 
 
 def read_costs(records: Iterable[Record], problem_of: Mapping[str, str]) -> SessionCosts:
-    """Costs of one session by its journal."""
+    """Costs of one session, from its journal."""
     reader = CostReader(problem_of)
     for record in records:
-        reader.saw(record)
+        reader.observe(record)
     return reader.costs
 
 
@@ -197,18 +197,18 @@ _REFERENCE_FLOPS_PER_S = 2e13
 
 @dataclass(frozen=True)
 class TypicalVisit:
-    """What a visit of a session takes: its overhead, and each launch its own time."""
+    """Typical duration of a visit: its overhead, and a number of launches."""
 
     overhead_s: float
-    """For a kernel that takes no time itself."""
+    """Seconds of a visit whose kernel takes no time."""
     launches: float
-    """How many times the time of a launch comes on top."""
+    """Number of launches whose duration adds to the overhead."""
 
 
 def typical_visit(
     collector: str, kind: str, metrics: Sequence[str], collect: Collect
 ) -> TypicalVisit:
-    """What a visit takes in a session of a kind under a collector."""
+    """Typical visit in a session of a kind under a collector."""
     tool = COLLECTORS[collector]
     if kind in (SessionKind.COUNTERS, SessionKind.EXPLAIN):
         return TypicalVisit(ncu_launch_seconds(metrics), kernel_runs(metrics))
@@ -223,12 +223,12 @@ def typical_visit(
 
 
 def launch_seconds(work: DeclaredWork) -> float:
-    """What a launch takes that declares this work."""
+    """Seconds of a launch with declared work, by typical rates."""
     return work.flops / _FLOPS_PER_S + work.bytes / _BYTES_PER_S
 
 
 def set_up_seconds(work: DeclaredWork, cells: int, checks: int) -> float:
-    """Seconds beside its visits of a problem at which a launch declares this work.
+    """Seconds of a set-up at a problem whose launches declare `work`.
 
     `checks`: comparisons of its cells with a reference, which is made once for all of them.
     """
@@ -240,12 +240,12 @@ def set_up_seconds(work: DeclaredWork, cells: int, checks: int) -> float:
 
 @dataclass(frozen=True)
 class PastSession:
-    """A session that is over, by which others are forecast."""
+    """A finished session, by which later sessions are forecast."""
 
     costs: SessionCosts
     visit: TypicalVisit
     same_tool: bool
-    """Whether its tool is that of the session that is forecast, and both explain or neither."""
+    """Whether both sessions have the same tool, and both explain or neither does."""
     likeness: int
     """1 for the same metrics, and 1 for the same name of the session."""
 
@@ -253,7 +253,7 @@ class PastSession:
 def past_of_run(
     sessions: Iterable[tuple[AttemptRecord, SessionCosts]], session: SessionPlan, collect: Collect
 ) -> tuple[list[PastSession], frozenset[str]]:
-    """The sessions of a run, oldest first, for the forecast of one; cells that they have checked.
+    """Sessions of a run, oldest first, to forecast another session; ids of the cells they checked.
 
     `sessions`: with the records of their attempts.
     """
@@ -292,7 +292,7 @@ def costs_of_sessions(
 def oldest_first(
     costs: Iterable[tuple[AttemptRecord, SessionCosts]],
 ) -> list[tuple[AttemptRecord, SessionCosts]]:
-    """Costs of the sessions under a tool, in the order in which these began."""
+    """Costs of the sessions under a tool, in the order of their starts."""
     # The check of an external command is under none.
     of_tools = (item for item in costs if item[0].collector in COLLECTORS)
     return sorted(of_tools, key=lambda item: item[1].began)

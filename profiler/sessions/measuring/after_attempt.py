@@ -1,4 +1,4 @@
-"""What is kept and decided of an attempt right after it: pages of its report, and its kernels.
+"""Right after an attempt: pages of its report are kept, and its kernels checked.
 
 ncu prints the counters of an explain session itself; its rules and the source pages only from the
 report, which is too large to keep in a recording: they are printed right after it, or on resume.
@@ -69,7 +69,7 @@ def keep_pages(ncu: Ncu, folder: Path) -> None:
 
 
 def _launches(folder: Path) -> int:
-    """Launches in the report of an attempt, by the rows that ncu printed; 0 where none are seen."""
+    """Number of launches in the report of an attempt, by the rows that ncu printed."""
     log, packed = folder / LOG, folder / f"{LOG}.gz"
     try:
         rows = log.read_bytes() if log.exists() else gzip.decompress(packed.read_bytes())
@@ -79,7 +79,7 @@ def _launches(folder: Path) -> int:
 
 
 def _parts(name: str, page: Command, launches: int) -> list[Command]:
-    """Commands that print a page one after the other: a source page by shares of its launches."""
+    """Commands that print a page in order; a source page is split by launches."""
     cores = len(os.sched_getaffinity(0))
     count = min(_MOST_PARTS, cores // _CORES_PER_PART, launches)
     if name in (RULES, SERIES) or count < 2:
@@ -89,7 +89,7 @@ def _parts(name: str, page: Command, launches: int) -> list[Command]:
 
 
 def _keep_page(folder: Path, name: str, parts: Sequence[Ran | EnvironmentUnusable]) -> None:
-    """Write a page of its parts, unless one of them was not printed."""
+    """Write a page from its parts, unless a part was not printed."""
     ended = [part for part in parts if not isinstance(part, EnvironmentUnusable)]
     printed = [part.stdout for part in ended if part.returncode == 0]
     content = _KEEP[name]("".join(printed)) if len(printed) == len(parts) else ""
@@ -113,7 +113,7 @@ def _rules(printed: str) -> str:
         return text.getvalue()
 
 
-def _whole(printed: str) -> str:
+def _unchanged_page(printed: str) -> str:
     return printed if '"Kernel Name"' in printed else ""
 
 
@@ -122,11 +122,11 @@ def _with_lines(printed: str) -> str:
     return printed if _LINE_COLUMN in printed else ""
 
 
-_KEEP = {RULES: _rules, SASS: _whole, SOURCE: _with_lines, SERIES: samples_of_page}
+_KEEP = {RULES: _rules, SASS: _unchanged_page, SOURCE: _with_lines, SERIES: samples_of_page}
 
 
 def check_kernels(loaded: Loaded, plan: Plan, space: Space) -> KernelCheck:
-    """Checks of the kernels of an attempt by the space, added to the earlier ones.
+    """Check of an attempt's kernels by the space, merged with earlier checks.
 
     Cells that are not planned today, or whose key has changed, stay undecided: nothing is known of
     their parameters. Raises SpecError where the space's own function fails.
@@ -135,7 +135,7 @@ def check_kernels(loaded: Loaded, plan: Plan, space: Space) -> KernelCheck:
     open_cells = set(loaded.attempt.record.keys) if earlier is None else set(earlier.undecided)
     planned = {cell.id: cell for cell in plan.cells if cell.id in loaded.current & open_cells}
     kernels = {cell: lists for cell, lists in loaded.kernels().items() if cell in planned}
-    fell_back = _fell_back(planned, kernels, space)
+    fell_back = _fallback_reasons(planned, kernels, space)
     # What was said right after the attempt is lost: its CSV may have been damaged as well since.
     late = KERNELS_FILE in loaded.attempt.damaged
     no_kernel = set() if late else loaded.finished_without_kernel() & planned.keys()
@@ -148,12 +148,12 @@ def check_kernels(loaded: Loaded, plan: Plan, space: Space) -> KernelCheck:
     )
 
 
-def _fell_back(
+def _fallback_reasons(
     planned: Mapping[str, Cell],
     kernels: Mapping[str, tuple[tuple[str, ...], ...]],
     space: Space,
 ) -> dict[str, str]:
-    """First reason why the kernels of a cell are not its variant's, by cell id."""
+    """First reason by cell id why its kernels are not those of its variant."""
     reasons: dict[str, str] = {}
     for cell, lists in kernels.items():
         variant, problem = planned[cell].variant.params, planned[cell].problem.params

@@ -44,7 +44,7 @@ from profiler.sessions.waiting import Waiting, clear_abandoned
 
 @dataclass
 class AttemptBook:
-    """Reads the attempts of a run, each once, and writes those that are made."""
+    """Reads the attempts of a run, each once, and writes new ones."""
 
     execution: Execution
     run: RunFolder
@@ -88,7 +88,7 @@ class AttemptBook:
     # ---- what there is ----
 
     def attempts(self) -> list[Loaded]:
-        """Every attempt of the run so far; each is read once, and again after its end."""
+        """Every attempt of the run so far; an attempt is read again after its end."""
         on_disk = self._attempts_on_disk()
         self.reader.read_ahead(on_disk, self.execution.machine.environment.compute_capability)
         attempts = [self._ended.get(attempt.folder) or self.load(attempt) for attempt in on_disk]
@@ -97,7 +97,7 @@ class AttemptBook:
         return attempts
 
     def opened_meanwhile(self) -> dict[str, str]:
-        """Digest by name of each file that sessions of this execution opened, the last of each."""
+        """Last digest by name of each file that sessions of this execution opened."""
         on_disk = self._attempts_on_disk()
         attempts = (attempt for attempt in on_disk if attempt.folder not in self.earlier)
         journals = filter(None, map(self._records, attempts))
@@ -111,8 +111,8 @@ class AttemptBook:
         return loaded.records if loaded else tuple(protocol.read_journal(attempt.journal))
 
     def _attempts_on_disk(self) -> tuple[Attempt, ...]:
-        known = {folder: loaded.attempt for folder, loaded in self._ended.items()}
-        return self.run.attempts(known)
+        ended_attempts = {folder: loaded.attempt for folder, loaded in self._ended.items()}
+        return self.run.attempts(ended_attempts)
 
     def load(self, attempt: Attempt) -> Loaded:
         """Read an attempt, once."""
@@ -123,7 +123,7 @@ class AttemptBook:
         return self.reader.load(attempt, self.keys, capability, settings, opened)
 
     def measured(self, folder: Path) -> Set[Visit]:
-        """Visits that an attempt has results of."""
+        """Visits with results in an attempt."""
         return self.load(self.run.attempt(folder)).visits
 
     def missing(
@@ -132,7 +132,7 @@ class AttemptBook:
         earlier: Sequence[Loaded],
         throttled: Set[Visit] = frozenset(),
     ) -> tuple[Visit, ...]:
-        """Visits still to make, including a repeat of those that were `throttled`."""
+        """Visits still to make, including repeats of `throttled` ones."""
         return missing_visits(
             self.plan,
             session,
@@ -144,7 +144,7 @@ class AttemptBook:
         )
 
     def roofs(self, session: SessionPlan, earlier: Sequence[Loaded]) -> tuple[str, ...]:
-        """Practical roofs that a session is to measure: those that no earlier attempt has.
+        """Practical roofs for a session to measure: roofs that no earlier attempt has.
 
         None where nothing is explained: they are part of the why, and take some seconds.
         """
@@ -153,23 +153,23 @@ class AttemptBook:
         return missing_roofs(session.metrics, earlier)
 
     def samples(self) -> pd.DataFrame:
-        """Samples so far of cells that did not fail."""
+        """Samples so far, without those of failed cells."""
         results = self._results()
         failed = {cell for cell, status in results.statuses.items() if status.outcome.failed}
         return results.samples[~results.samples["cell"].isin(failed)]
 
     def cells(self) -> tuple[Cell, ...]:
-        """Cells of the plan; of an external command its parts, as far as they were seen."""
+        """Cells of the plan; the parts seen so far of an external command."""
         if not isinstance(self.execution.loaded.experiment.workload, CommandWorkload):
             return self.plan.cells
         return self._results().cells
 
     def explained(self) -> frozenset[str]:
-        """Ids of the cells that were explained; of an external command those of its parts."""
+        """Ids of the explained cells; of an external command the ids of its parts."""
         return frozenset(cell for loaded in self.attempts() for cell in loaded.profiles or ())
 
     def launches(self) -> dict[str, int]:
-        """Most launches that ncu profiled in a visit of an external command, by planned cell."""
+        """Most profiled launches in a visit of an external command, by planned cell."""
         launches: dict[str, int] = {}
         for loaded in self.attempts():
             visit, counted = loaded.attempt.record.visit, loaded.attempt.record.counted
@@ -178,9 +178,9 @@ class AttemptBook:
         return launches
 
     def _results(self) -> Results:
-        """Results so far: gathered again only where an attempt has come, or its end."""
+        """Results so far: gathered again only after an attempt began or ended."""
         attempts = self.attempts()
-        if self._gathered is None or not _are_same(self._gathered[0], attempts):
+        if self._gathered is None or not _are_same_attempts(self._gathered[0], attempts):
             results = gather(self.plan, self.builds, attempts, self.execution.machine.environment)
             self._gathered = attempts, results
         return self._gathered[1]
@@ -190,7 +190,7 @@ class AttemptBook:
     def begin(
         self, session: SessionPlan, record: AttemptRecord, waiting: Waiting | None = None
     ) -> Path:
-        """Folder of a new attempt, with its record; that of a process that waited is there."""
+        """Folder of an attempt with its record: a new folder, or that of the waiting process."""
         if waiting is not None:
             self.run.begin_attempt(waiting.folder, record)
             return waiting.folder
@@ -200,7 +200,7 @@ class AttemptBook:
         return folder
 
     def record(self, session: SessionPlan, visits: Sequence[Visit]) -> AttemptRecord:
-        """Record of an attempt that is to make these visits, as it is written down."""
+        """Record of a new attempt that will make visits."""
         recorded = session.kind is SessionKind.TIMELINE
         return AttemptRecord(
             settings=self.templates.timelines.settings(session.collector) if recorded else {},
@@ -215,7 +215,7 @@ class AttemptBook:
 
     @contextmanager
     def clocks(self, folder: Path, waiting: Waiting | None = None) -> Iterator[None]:
-        """Sample the GPU's clocks into the folder of an attempt while it runs; see who uses it.
+        """While the body runs, sample the GPU's clocks and processes for an attempt.
 
         A process that waited may have opened the GPU already, so that the first look has no meaning
         any more: the one before the first session of the row stands for it. The first session has
@@ -239,7 +239,7 @@ class AttemptBook:
             self._gpu_processes[folder] = processes.others()
 
     def keep_files(self, session: SessionPlan, folder: Path, result: SessionResult) -> None:
-        """Keep what a later reader needs of the tool's own files."""
+        """Keep the tool's files that later readers need."""
         if session.kind is SessionKind.TIMELINE:
             ended_well = result.cause is EndCause.FINISHED
             timelines = self.templates.timelines
@@ -249,12 +249,12 @@ class AttemptBook:
                 keep_pages(self.templates.ncu(), folder)
 
     def finish(self, folder: Path, result: AttemptResult) -> None:
-        """Write how an attempt ended; its reports are packed beside what follows."""
+        """Write how an attempt ended; its reports are packed in a thread."""
         finish_attempt(folder, replace(result, gpu_processes=self._gpu_processes[folder]))
         self._packing.submit(compress_reports, folder)
 
     def written(self, folder: Path) -> None:
-        """Hand on the folder of an attempt that is complete."""
+        """Call `on_attempt` with the folder of a complete attempt."""
         self._ended.pop(folder, None)
         if self.on_attempt is not None:
             self.on_attempt(folder)
@@ -267,7 +267,7 @@ class AttemptBook:
 
     # ---- what a killed profiler left ----
 
-    def save_what_was_left(self) -> None:
+    def recover_attempts(self) -> None:
         """Recover results of tools that were killed together with an earlier profiler."""
         clear_abandoned(self.run.path / "raw")
         for attempt in self.run.attempts():
@@ -286,14 +286,14 @@ class AttemptBook:
             if attempt.result is None and attempt.record.kind == SessionKind.EXPLAIN:
                 keep_pages(self.templates.ncu(), attempt.folder)
 
-    def check_kernels_of_what_was_left(self) -> None:
+    def check_recovered_kernels(self) -> None:
         """Check the kernels of attempts whose profiler was stopped before it did."""
         for attempt in self.run.attempts():
             if attempt.record.visit is None:
                 self.check_kernels(attempt)
 
     def _save_timeline(self, attempt: Attempt) -> None:
-        """Clean what a session left, if this machine still has its tool."""
+        """Write the cleaned timeline of an interrupted session, if this machine has its tool."""
         collector = attempt.record.collector
         if needed([collector], Need.NSYS) and self.execution.machine.nsys is None:
             return
@@ -303,12 +303,12 @@ class AttemptBook:
 
 
 def _has_ended(loaded: Loaded) -> bool:
-    """Whether nothing more comes of an attempt; what could not be read may be mended."""
+    """Whether an attempt is complete; one with unreadable files may be mended and read again."""
     return loaded.attempt.result is not None and not loaded.unreadable
 
 
-def _are_same(earlier: Sequence[Loaded], now: Sequence[Loaded]) -> bool:
-    return len(earlier) == len(now) and all(map(operator.is_, earlier, now))
+def _are_same_attempts(earlier: Sequence[Loaded], current: Sequence[Loaded]) -> bool:
+    return len(earlier) == len(current) and all(map(operator.is_, earlier, current))
 
 
 def missing_visits(  # noqa: PLR0913 - all but the first three by keyword
@@ -321,7 +321,7 @@ def missing_visits(  # noqa: PLR0913 - all but the first three by keyword
     time_limit_s: float,
     throttled: Set[Visit],
 ) -> tuple[Visit, ...]:
-    """Visits still to make, including a repeat of those that were `throttled`.
+    """Visits still to make, including repeats of `throttled` ones.
 
     `stamped`: ids of the variants that have a library with stamps; `time_limit_s`: of a visit.
     """
@@ -343,6 +343,6 @@ def missing_visits(  # noqa: PLR0913 - all but the first three by keyword
 
 
 def measured_visits(session: SessionPlan, earlier: Sequence[Loaded]) -> set[Visit]:
-    """Visits that attempts of a session have results of."""
+    """Visits with results in the attempts of a session."""
     of_session = (a for a in earlier if a.attempt.record.session == session.name)
     return set[Visit]().union(*(loaded.visits for loaded in of_session))

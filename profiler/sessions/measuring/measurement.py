@@ -20,7 +20,7 @@ from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Executions
 from profiler.sessions.execution import Meanwhile
 from profiler.sessions.forecasts.forecast import newest_run, rest_of
-from profiler.sessions.forecasts.rest import Rest
+from profiler.sessions.forecasts.rest import RestForecast
 from profiler.sessions.forecasts.session_costs import (
     SessionCosts,
     costs_of_run,
@@ -63,19 +63,19 @@ class Measurement:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the processes that wait for sessions which do not come, and finish what is packed."""
+        """End the processes whose sessions do not come, and wait for packing to finish."""
         self._sessions.close()
         self.book.close()
 
     def adopt(self, waiting: Waiting | None) -> None:
-        """Make a session in a process of the runner that waits already, if there is one."""
+        """Let a session use a runner process that waits already, if there is one."""
         if waiting is not None and isinstance(self._sessions, RunnerSessions):
             self._sessions.room.adopt(waiting)
 
-    def save_what_was_left(self) -> None:
+    def recover_attempts(self) -> None:
         """Complete the attempts of a profiler that was killed, as far as it can be done."""
-        self.book.save_what_was_left()
-        self.book.check_kernels_of_what_was_left()
+        self.book.recover_attempts()
+        self.book.check_recovered_kernels()
 
     def measure(self, session: SessionPlan, title: str = "", upcoming: Upcoming = tuple) -> None:
         """Make the missing visits of a session; `title` is its name on the console.
@@ -113,14 +113,16 @@ class Measurement:
             title,
             cells,
             dict(counts),
-            rest=self._rest(session, earlier),
+            rest_forecast=self._rest_forecast(session, earlier),
             durations_ns=median_durations(earlier),
         )
         with progress:
             self._sessions.run(work, progress)
 
-    def _rest(self, session: SessionPlan, earlier: Sequence[Loaded]) -> Rest | None:
-        """Forecasts a session by those of this run, and by the newest other one on such a GPU."""
+    def _rest_forecast(
+        self, session: SessionPlan, earlier: Sequence[Loaded]
+    ) -> RestForecast | None:
+        """Forecast of a session by this run's sessions, and by the newest other run's."""
         if isinstance(self.book.execution.loaded.experiment.workload, CommandWorkload):
             return None
         collect = self.book.execution.loaded.experiment.collect
@@ -129,7 +131,7 @@ class Measurement:
         return rest_of(session, self.book.plan.cells, collect, [*elsewhere, *past], checked)
 
     def _costs_here(self, earlier: Sequence[Loaded]) -> list[tuple[AttemptRecord, SessionCosts]]:
-        """Costs of the sessions of this run so far; each is read once, for its journal is whole."""
+        """Costs of the sessions of this run so far; complete journals are read once."""
         for loaded in earlier:
             if loaded.attempt.folder not in self._costs:
                 costs = read_costs(loaded.records, self.book.plan.problem_of)
@@ -140,7 +142,7 @@ class Measurement:
 
     @cached_property
     def _costs_elsewhere(self) -> list[tuple[AttemptRecord, SessionCosts]]:
-        """Costs of the sessions of the newest other run on such a GPU; none where there is none."""
+        """Costs of the sessions of the newest other run on this GPU model; empty without one."""
         out, gpu = self.book.run.path.parent.parent, self.book.execution.machine.environment.gpu
         run = newest_run(out, self.book.plan.experiment, gpu, besides=self.book.run.path)
         problem_of = self.book.plan.problem_of
@@ -149,7 +151,7 @@ class Measurement:
     def _expected(
         self, session: SessionPlan, upcoming: Upcoming, earlier: Sequence[Loaded]
     ) -> list[SessionPlan]:
-        """Sessions whose processes may wait while one measures, in the order of their turns.
+        """Sessions whose processes may wait while `session` measures, in their order.
 
         Only where ncu measures, and for ncu: it times a kernel alone on the GPU, while to a timer
         the start of another process is a disturbance.

@@ -56,19 +56,19 @@ class ProgramTurn:
 
     @property
     def name(self) -> str:
-        """Name of the visit, which no other of a run has."""
+        """Name of the visit, unique in a run."""
         arm = f", arm {self.visit.arm}" if self.visit.arm else ""
         return f"{self.session.name}, {self.visit.cell}, block {self.visit.block}{arm}"
 
     @property
     def visits(self) -> tuple[Visit, ...]:
-        """The visit: it is known from the start."""
+        """The visit alone: known from the start."""
         return (self.visit,)
 
 
 @dataclass
 class Turns:
-    """Turns of a session, and of those that follow it, of cells that have not failed."""
+    """Turns of a session and of the sessions after it, for cells that have not failed."""
 
     coming: tuple[ProgramTurn, ...]
     """Turns that have not been taken."""
@@ -78,26 +78,26 @@ class Turns:
     """Ids of cells that were visited well."""
 
     def of_session(self, session: SessionPlan) -> Iterator[ProgramTurn]:
-        """Take the turns of a session, one after the other."""
-        while (turn := next(self._left(), None)) is not None and turn.session == session:
+        """Turns of a session, taken one after the other."""
+        while (turn := next(self._remaining_turns(), None)) is not None and turn.session == session:
             self.coming = self.coming[self.coming.index(turn) + 1 :]
             yield turn
 
     def ahead(self) -> tuple[ProgramTurn, ...]:
-        """The next ones, of whatever session: the first of them may have begun."""
-        return tuple(islice(self._left(), _AHEAD))
+        """The next turns of all sessions; the first may have begun."""
+        return tuple(islice(self._remaining_turns(), _AHEAD))
 
     def may_go_on(self, turn: ProgramTurn) -> bool:
-        """Whether the next program may run when the one whose turn it is has ended.
+        """Whether the next program may run right after the program of `turn`.
 
         How it ended is known when its tool has ended, too. The next visit of the same cell waits
         for that, unless the cell was measured before.
         """
-        comes_next = next(self._left(), None)
+        comes_next = next(self._remaining_turns(), None)
         same_cell = comes_next is not None and comes_next.visit.cell == turn.visit.cell
         return not same_cell or turn.visit.cell in self.measured
 
-    def _left(self) -> Iterator[ProgramTurn]:
+    def _remaining_turns(self) -> Iterator[ProgramTurn]:
         return (turn for turn in self.coming if turn.visit.cell not in self.failed)
 
 
@@ -110,7 +110,7 @@ def turns_of(visits: Iterable[tuple[SessionPlan, Iterable[Visit]]]) -> Turns:
 
 @dataclass
 class ProgramSessions:
-    """Makes the visits of one session after another, while the tool of the next visit starts."""
+    """Makes visits of sessions in order, while the tool of the next visit starts."""
 
     book: AttemptBook
     workload: CommandWorkload
@@ -127,7 +127,7 @@ class ProgramSessions:
         )
 
     def close(self) -> None:
-        """End the processes that wait for visits which do not come."""
+        """End the processes whose visits do not come."""
         self._room.__exit__()
 
     def run(self, work: Work, progress: VisitProgress) -> None:
@@ -143,22 +143,22 @@ class ProgramSessions:
         for cell, (outcome, cause) in failed.items():
             turns.failed.add(cell)
             progress.failed(cell, f"{outcome}: {cause}")
-        made = defaultdict(list)
+        attempts_by_cell = defaultdict(list)
         for loaded in work.earlier:
             if loaded.attempt.record.visit is not None:
-                made[loaded.attempt.record.visit["cell"]].append(loaded)
+                attempts_by_cell[loaded.attempt.record.visit["cell"]].append(loaded)
         for turn in turns.of_session(work.session):
             # The filter may fit other cells, where none has been measured so far.
-            others = visited - turns.failed - {turn.visit.cell}
+            other_cells = visited - turns.failed - {turn.visit.cell}
             end, failure, loaded = self._make_turn(
-                turn, turns, may_match=has_samples or bool(others)
+                turn, turns, may_match=has_samples or bool(other_cells)
             )
             has_samples = has_samples or bool(loaded.visits)
-            made[turn.visit.cell].append(loaded)
+            attempts_by_cell[turn.visit.cell].append(loaded)
             if failure is None:
                 is_first = not turns.measured
                 turns.measured.add(turn.visit.cell)
-                progress.durations_ns |= median_durations(made[turn.visit.cell])
+                progress.durations_ns |= median_durations(attempts_by_cell[turn.visit.cell])
                 progress.visited(turn.visit.cell)
                 if is_first:
                     self._forecast(len(work.missing), end.seconds, loaded.launches)
@@ -167,14 +167,14 @@ class ProgramSessions:
                 progress.failed(turn.visit.cell, f"{failure[0]}: {failure[1]}")
 
     def _forecast(self, visits: int, seconds: float, launches: int) -> None:
-        """Print what the rest of a session takes, by its first visit."""
+        """Print the forecast of the rest of a session, by its first visit."""
         for line in visit_lines(self.workload, visits, seconds, launches):
             self.reporter.say(line)
 
     def _make_turn(
         self, turn: ProgramTurn, turns: Turns, *, may_match: bool
     ) -> tuple[SessionResult, tuple[Outcome, str] | None, Loaded]:
-        """Make one visit, while the processes of those that follow wait.
+        """Make one visit, while the processes of later visits wait.
 
         How its process ended, outcome and cause where it went wrong, and its results.
         """
@@ -207,7 +207,7 @@ class ProgramSessions:
     def _run_turn(
         self, program: Program, turn: ProgramTurn, turns: Turns, waiting: Waiting | None = None
     ) -> tuple[Path, SessionResult]:
-        """Run the process of a visit; its folder, and how it ended."""
+        """Run the process of a visit; returns its folder and how it ended."""
         record = self._program_record(program, turn)
         folder = self.book.begin(turn.session, record, waiting)
         command = self._program_command(program, turn, record, folder)
@@ -233,11 +233,11 @@ class ProgramSessions:
         return folder, end
 
     def _let_next_begin(self, turns: Turns, record: Record) -> None:
-        """Let the next program go, and start the tool of the one after it.
+        """Let the next program run, and start the tool of the program after it.
 
         `record`: of the end of the program before, whose tool still writes.
         """
-        waiting = self._room.saw(record)
+        waiting = self._room.observe(record)
         if waiting is None:
             return
         with ExitStack() as sampling:
@@ -258,7 +258,7 @@ class ProgramSessions:
             return start_waiting_visit(program, turn.name, command, orders)
 
     def _program(self, session: SessionPlan) -> Program:
-        """The external command as a session measures it."""
+        """The external command with the tool and limits of a session."""
         return Program(
             self.workload,
             base=self.book.execution.loaded.base,
@@ -278,15 +278,15 @@ class ProgramSessions:
         *,
         held: bool = False,
     ) -> Command:
-        """The command of a visit; `held`: of a program that waits for its turn."""
+        """Command of a visit; `held`: its program waits for its turn."""
         cell = next(cell for cell in self.book.plan.cells if cell.id == turn.visit.cell)
         return program.command(cell, folder, record.parts, counted=record.counted, held=held)
 
     def _program_record(self, program: Program, turn: ProgramTurn) -> AttemptRecord:
         """Record of a visit; the first of a cell counts the launches of its parts."""
         session, visit = turn.session, turn.visit
-        asked = program.workload.parts
-        parts = asked.reading() if asked is not None else None
+        workload_parts = program.workload.parts
+        parts = workload_parts.reading() if workload_parts is not None else None
         if parts is not None and session.kind is SessionKind.EXPLAIN:
             parts = replace(parts, take=1)  # one launch tells why
         first = session.name == self.book.plan.sessions[0].name and visit.block == visit.arm == 0
@@ -297,7 +297,7 @@ class ProgramSessions:
     def _run_checks(
         self, program: Program, cells: Sequence[Cell]
     ) -> dict[str, tuple[Outcome, str]]:
-        """Run the check of each cell that none has passed; outcome and cause of those that fail.
+        """Outcome and cause by cell whose check fails; a check that has passed is not run again.
 
         Cells whose checks are the same command share one.
         """
@@ -354,21 +354,21 @@ _LONG_VISIT_S = 20.0
 def visit_lines(
     workload: CommandWorkload, visits: int, seconds: float, launches: int
 ) -> Iterator[str]:
-    """Lines on what the rest of a session takes where one of its visits took so long."""
-    rest = (visits - 1) * seconds
-    if rest < _SHORT_REST_S:
+    """Lines on the seconds of a session's remaining visits, by the duration of one visit."""
+    remaining_s = (visits - 1) * seconds
+    if remaining_s < _SHORT_REST_S:
         return
     profiled = f" for {launches} profiled launches" if launches else ""
     yield (
         f"The first visit took {duration_words(seconds)}{profiled}: "
-        f"{visits - 1} more take about {duration_words(rest)}."
+        f"{visits - 1} more take about {duration_words(remaining_s)}."
     )
     if seconds >= _LONG_VISIT_S:
         yield f"To shorten visits, limit {_limits(workload)}."
 
 
 def _limits(workload: CommandWorkload) -> str:
-    """What a spec can limit to make its visits shorter, each with its key."""
+    """Settings of a spec, with their keys, that would make its visits shorter."""
     if workload.parts is None:
         launches = "the launches (workload.launch_count, workload.kernel)"
     else:

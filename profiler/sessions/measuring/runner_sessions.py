@@ -68,7 +68,7 @@ class Work:
         return {cell for attempt in self.earlier for cell in attempt.checked}
 
     def record(self, record: Record) -> None:
-        """Take a record of the journal: what it tells of the visits that follow."""
+        """Update failed cells, checked cells and roofs by a record of the journal."""
         event = record.get("event")
         if event == protocol.FAILED:
             self.failed.add(str(record["cell"]))
@@ -77,14 +77,14 @@ class Work:
         elif event == protocol.ROOF_STARTED:
             self.roofs.add(str(record["roof"]))
 
-    def wanted(self, visits: Iterable[Visit]) -> tuple[Visit, ...]:
-        """Visits without those of cells that have failed."""
+    def without_failed(self, visits: Iterable[Visit]) -> tuple[Visit, ...]:
+        """Visits of cells that have not failed."""
         return tuple(visit for visit in visits if visit.cell not in self.failed)
 
 
 @dataclass
 class RunnerSessions:
-    """Makes the visits of one session after another, while processes of later ones wait."""
+    """Makes visits of sessions in order, while processes of later sessions wait."""
 
     book: AttemptBook
     say: Callable[[str], None]
@@ -97,18 +97,18 @@ class RunnerSessions:
         self.room = WaitingRoom(self._start_waiting, self.say)
 
     def close(self) -> None:
-        """End the processes that wait for sessions which do not come."""
+        """End the processes whose sessions do not come."""
         if self.standing is not None:  # what is read and drawn need not wait for its end
             _, standing = self.standing
             threading.Thread(target=leave, args=(standing,), name="ends the runner").start()
         self.room.__exit__()
 
     def run(self, work: Work, progress: VisitProgress) -> None:
-        """Make the missing visits of a session, in as many processes as that takes."""
+        """Make the missing visits of a session, in one process or several."""
         _RunnerSession(self, work, progress).run()
 
     def take(self, session: SessionPlan) -> Waiting | None:
-        """The process that goes on with a session, or waits for it; it may make visits already."""
+        """The waiting process of a session, or one that goes on with it; it may measure already."""
         before, self.standing = self.standing, None
         if before is not None:
             collector, standing = before
@@ -119,43 +119,47 @@ class RunnerSessions:
         return self.room.take(session.name)
 
     def started(self, following: Sequence[SessionPlan]) -> None:
-        """A session has started: have processes wait for those that follow."""
+        """Have processes wait for the following sessions, once a session has started."""
         self.room.expect(following)
         self.meanwhile.start()
 
-    def saw(self, record: Record, work: Work, left: Callable[[], Sequence[Visit]]) -> None:
-        """Take a record of a session; after its last launch the next process begins.
+    def observe(
+        self, record: Record, work: Work, find_remaining: Callable[[], Sequence[Visit]]
+    ) -> None:
+        """Handle a record of a session; after its last launch the next process begins.
 
-        `left`: gives the visits of the session that are left for another process.
+        `find_remaining`: gives the visits of the session that are left for another process.
         """
-        rest = left() if record.get("event") == protocol.SESSION_FINISHED else ()
-        comes_next = self.room.saw(record, again=work.session.name if rest else None)
+        remaining = find_remaining() if record.get("event") == protocol.SESSION_FINISHED else ()
+        comes_next = self.room.observe(
+            record, repeated_session=work.session.name if remaining else None
+        )
         if comes_next is not None:
-            self._begin(comes_next, work, rest)
+            self._begin(comes_next, work, remaining)
 
-    def _begin(self, waiting: Waiting, work: Work, rest: Sequence[Visit]) -> None:
-        """Have the next process make the visits that are foreseen of it.
+    def _begin(self, waiting: Waiting, work: Work, remaining: Sequence[Visit]) -> None:
+        """Have the next process make its foreseen visits.
 
-        `rest`: what is left of the session that ends.
+        `remaining`: visits that the ending session has left.
         """
         upcoming = [session for session in work.expected if session.visits]
         if waiting.session == work.session.name:
             session = work.session
         else:
             session = next(later for later in upcoming if later.name == waiting.session)
-            rest = self.book.missing(session, work.earlier)
+            remaining = self.book.missing(session, work.earlier)
         problem_of = self.book.plan.problem_of
-        visits = chunk(work.wanted(rest), problem_of, _most_visits(session))
+        visits = chunk(work.without_failed(remaining), problem_of, _most_visits(session))
         if not visits:
             return
         is_another = session.name != work.session.name
         template = self.book.templates.session(session, work.checked | work.checked_now)
-        wanted = self.book.roofs(session, work.earlier)
-        roofs = tuple(roof for roof in wanted if roof not in work.roofs)
+        needed_roofs = self.book.roofs(session, work.earlier)
+        roofs = tuple(roof for roof in needed_roofs if roof not in work.roofs)
         template = replace(
             template,
             job=replace(template.job, practical_roofs=roofs),
-            announced=one_of_each_problem(rest, problem_of) if is_another else frozenset(),
+            announced=one_of_each_problem(remaining, problem_of) if is_another else frozenset(),
         )
         with ExitStack() as sampling:
             sampling.enter_context(self.book.clocks(waiting.folder, waiting))
@@ -163,7 +167,7 @@ class RunnerSessions:
             waiting.visits, waiting.sampling = visits, sampling.pop_all()
 
     def start_now(self, session: SessionPlan) -> Waiting | None:
-        """Start a process in its turn that can go on with others; None where it cannot be held."""
+        """Start a process that can go on with later sessions; None where it cannot wait."""
         try:
             return self._start_waiting(session)
         except OSError:  # a file system without locks, or what the session will say
@@ -184,7 +188,7 @@ class _RunnerSession:
     work: Work
     progress: VisitProgress
     _template: SessionTemplate = field(init=False)
-    _handed: set[Visit] = field(default_factory=set)
+    _handed_visits: set[Visit] = field(default_factory=set)
     """Visits that a process was told to make."""
 
     def __post_init__(self) -> None:
@@ -199,7 +203,7 @@ class _RunnerSession:
         return self.row.book
 
     def run(self) -> None:
-        """Make them, one process after another, until all have results or their cells failed."""
+        """Make visits, one process after another, until each has results or its cell failed."""
         session, has_samples = self.work.session, self.work.has_samples
         for visits in self._batches():
             recovery = Recovery(
@@ -217,7 +221,7 @@ class _RunnerSession:
             has_samples = has_samples or bool(recovery.measured)
 
     def _batches(self) -> Sequence[Sequence[Visit]]:
-        """Visits that a process may make together."""
+        """Groups of visits that one process may make together."""
         recorded = COLLECTORS[self.work.session.collector].report_file is not None
         if recorded and self.book.templates.timelines.one_visit_a_process:
             return [(visit,) for visit in self.work.missing]
@@ -229,7 +233,7 @@ class _RunnerSession:
         return [*batches.values()]
 
     def _attempt(self, visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
-        """Have a process make these visits, or those with which one has begun already."""
+        """Have a process make the visits, or finish the visits that one has begun already."""
         waiting = self.row.take(self.work.session)
         begun = None if waiting is None else waiting.visits
         folder, result = self._run(visits if begun is None else begun, waiting)
@@ -241,13 +245,13 @@ class _RunnerSession:
     def _run(
         self, visits: Sequence[Visit], waiting: Waiting | None = None
     ) -> tuple[Path, SessionResult]:
-        """Have one process make its visits; its folder, and how it ended."""
+        """Have one process make its visits; returns its folder and how it ended."""
         book, session = self.book, self.work.session
         roofs = book.roofs(session, book.attempts())
         template = replace(
             self._template,
             job=replace(self._template.job, practical_roofs=roofs),
-            announced=frozenset() if self._handed else self._problems(),
+            announced=frozenset() if self._handed_visits else self._problems(),
             compiled=self._compiled(visits),
             variables={**self._template.variables, **self._env(visits)},
         )
@@ -257,15 +261,17 @@ class _RunnerSession:
         set_first = ("env", *(f"{name}={text}" for name, text in self._env(visits).items()))
         argv = (*(set_first if len(set_first) > 1 else ()), *self._template.command(folder).argv)
         book.run.write_command(folder, shlex.join(argv))
-        self._handed.update(visits)
-        again = (session,) if self._left() and overlaps(session) and not goes_on else ()
-        following = [*again, *self.work.expected]
+        self._handed_visits.update(visits)
+        same_session = (
+            (session,) if self._remaining_visits() and overlaps(session) and not goes_on else ()
+        )
+        following = [*same_session, *self.work.expected]
 
         def on_record(record: Record) -> None:
             self.progress.record(record)
             self.work.record(record)
             if not (goes_on and record.get("event") == protocol.SESSION_FINISHED):
-                self.row.saw(record, self.work, self._left)
+                self.row.observe(record, self.work, self._remaining_visits)
 
         began = time.monotonic() if waiting is None else waiting.began
         with book.clocks(folder, waiting):
@@ -287,11 +293,11 @@ class _RunnerSession:
         return folder, result
 
     def _env(self, visits: Sequence[Visit]) -> Mapping[str, str]:
-        """Variables of the process that makes these visits."""
+        """Environment variables of the process that makes the visits."""
         return self.book.plan.env_of[visits[0].cell]
 
     def _compiled(self, visits: Sequence[Visit]) -> Path | None:
-        """Folder for what these visits compile.
+        """Folder for the compiler caches of the visits.
 
         Of a block its own where each compiles anew; of an environment its own, because compilers
         read variables, too.
@@ -305,19 +311,21 @@ class _RunnerSession:
         return folder
 
     def _problems(self) -> Set[str]:
-        """One cell of each problem that is visited; none where it would be seen in a recording."""
+        """One cell of each visited problem; empty where a recording would show their launches."""
         if self.work.session.kind in {SessionKind.TIMELINE, SessionKind.IN_KERNEL}:
             return frozenset()
         return one_of_each_problem(self.work.missing, self.book.plan.problem_of)
 
-    def _left(self) -> tuple[Visit, ...]:
-        """Visits that no process was told to make, without those of cells that have failed."""
-        return self.work.wanted(v for v in self.work.missing if v not in self._handed)
+    def _remaining_visits(self) -> tuple[Visit, ...]:
+        """Visits that no process was given, of cells that have not failed."""
+        return self.work.without_failed(
+            v for v in self.work.missing if v not in self._handed_visits
+        )
 
     def _ended(
         self, folder: Path, result: SessionResult, blamed: CellFailure | None, hit: Sequence[str]
     ) -> None:
-        """Write down how an attempt ended, what is to blame, and the cells that fail (`hit`)."""
+        """Write how an attempt ended, its cause of failure, and the cells that fail (`hit`)."""
         fault = ("", "") if blamed is None else (blamed.outcome.value, blamed.cause)
         failed = dict.fromkeys(hit, fault)
         self.work.failed.update(failed)
@@ -329,7 +337,7 @@ class _RunnerSession:
 
 
 def one_of_each_problem(visits: Iterable[Visit], problem_of: Mapping[str, str]) -> Set[str]:
-    """Cells that visits are of, one of each problem."""
+    """Ids of visited cells, one of each problem."""
     return frozenset({problem_of[visit.cell]: visit.cell for visit in visits}.values())
 
 

@@ -97,7 +97,7 @@ def test_cells_are_explained_before_the_confirmation_and_again_at_the_end(plan, 
     *planned_first, looks, explanation, confirmation, last = steps(plan, explains=True)
     assert [step.session for step in planned_first] == [timing, counters]
     assert (looks, confirmation) == (LaterLooks(timing), Confirmation(timing))
-    assert (explanation, last) == (Explanation(), Explanation(again=True))
+    assert (explanation, last) == (Explanation(), Explanation(is_repeated=True))
     without = planned(tmp_path, final_blocks=0)
     looks = LaterLooks(without.sessions[0])
     assert steps(without, explains=True)[2:] == (looks, Explanation())
@@ -109,7 +109,7 @@ def test_without_a_confirmation_cells_are_explained_before_the_last_counters(tmp
     single = replace(plan, looks=plan.looks[:1])
     two = replace(plan, cells=plan.cells[:2])
     timing, counters = plan.sessions
-    last = (LaterLooks(timing), Explanation(again=True))
+    last = (LaterLooks(timing), Explanation(is_repeated=True))
     for settled in (single, two):
         assert steps(settled, explains=True) == (
             *(Planned(timing), Explanation(), Planned(counters)),

@@ -116,7 +116,7 @@ def errors(records, session, *, before=(), cells=CELLS, collect=COLLECT, from_vi
     began, ended = records[0]["time"], done[-1]["time"]
     first = len(done) / 10 if from_visit is None else from_visit
     for record in records:
-        reader.saw(record)
+        reader.observe(record)
         if is_visit(record):
             left[record["cell"]] -= 1
             made += 1

@@ -78,7 +78,7 @@ def test_what_is_not_expected_any_more_is_ended_and_its_folder_goes(bench):
 def test_nobody_imports_the_workload_before_a_session_did_without_a_context(bench):
     bench.room.expect([planned("a")])
     assert bench.steps("a") == []
-    bench.room.saw(CLEAN)
+    bench.room.observe(CLEAN)
     assert bench.steps("a") == ["import"]
     bench.room.expect([planned("a"), planned("b")])
     assert bench.steps("b") == ["import"]
@@ -86,9 +86,9 @@ def test_nobody_imports_the_workload_before_a_session_did_without_a_context(benc
 
 def test_modules_of_the_first_launches_are_told_to_whoever_waits_then_or_later(bench):
     bench.room.expect([planned("a")])
-    bench.room.saw(CLEAN)
-    bench.room.saw({"event": protocol.IMPORTED, "modules": ["package", "package.part"]})
-    bench.room.saw({"event": protocol.IMPORTED, "modules": ["of a later process"]})
+    bench.room.observe(CLEAN)
+    bench.room.observe({"event": protocol.IMPORTED, "modules": ["package", "package.part"]})
+    bench.room.observe({"event": protocol.IMPORTED, "modules": ["of a later process"]})
     bench.room.expect([planned("a"), planned("b")])
     for name in ("a", "b"):
         assert bench.given(name) == {"import": None, "modules": ["package", "package.part"]}
@@ -96,7 +96,7 @@ def test_modules_of_the_first_launches_are_told_to_whoever_waits_then_or_later(b
 
 def test_a_workload_that_creates_a_context_at_import_runs_without_overlap(bench):
     bench.room.expect([planned("a")])
-    bench.room.saw(DIRTY)
+    bench.room.observe(DIRTY)
     assert bench.room.take("a") is None
     assert "creates a CUDA context" in bench.said[0]
     bench.room.expect([planned("b")])
@@ -105,25 +105,25 @@ def test_a_workload_that_creates_a_context_at_import_runs_without_overlap(bench)
 
 def test_after_the_last_launch_only_the_next_session_may_open_the_device(bench):
     bench.room.expect([planned("a"), planned("b")])
-    bench.room.saw(CLEAN)
-    bench.room.saw(FINISHED, again="z")  # visits of another session are left
+    bench.room.observe(CLEAN)
+    bench.room.observe(FINISHED, repeated_session="z")  # visits of another session are left
     assert bench.steps("a") == ["import"]
-    bench.room.saw(FINISHED)
+    bench.room.observe(FINISHED)
     assert bench.steps("a") == ["import", "modules", "device"]
     assert bench.steps("b") == ["import"]
 
 
 def test_a_session_whose_visits_are_open_waits_without_the_device(bench):
     bench.room.expect([planned("a", visits=0)])
-    bench.room.saw(CLEAN)
-    bench.room.saw(FINISHED)
+    bench.room.observe(CLEAN)
+    bench.room.observe(FINISHED)
     assert bench.steps("a") == ["import"]
 
 
 def test_whoever_has_a_context_is_gone_before_another_session_begins(bench):
     bench.room.expect([planned("a"), planned("b")])
-    bench.room.saw(CLEAN)
-    bench.room.saw(FINISHED)
+    bench.room.observe(CLEAN)
+    bench.room.observe(FINISHED)
     taken = bench.room.take("b")
     assert taken is bench.started["b"]
     assert not bench.started["a"].lives

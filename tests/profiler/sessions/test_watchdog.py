@@ -61,11 +61,11 @@ def test_start_and_end_have_a_longer_limit(clock):
     assert not watchdog.expired()
     clock.now = 100.1
     assert watchdog.expired()
-    watchdog.saw({"event": "session_started"})
+    watchdog.observe({"event": "session_started"})
     assert not watchdog.expired()
     clock.now += 10.1
     assert watchdog.expired()
-    watchdog.saw({"event": "session_finished"})
+    watchdog.observe({"event": "session_finished"})
     clock.now += 99
     assert not watchdog.expired()
 
@@ -73,7 +73,7 @@ def test_start_and_end_have_a_longer_limit(clock):
 def test_each_record_starts_the_time_anew(clock):
     watchdog = Watchdog(LIMITS, clock, has_journal=True)
     for _ in range(5):
-        watchdog.saw({"event": "finished"})
+        watchdog.observe({"event": "finished"})
         clock.now += 9
         assert not watchdog.expired()
 
