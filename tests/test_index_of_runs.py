@@ -99,8 +99,8 @@ def write(out):
     return html.fromstring((out / "index.html").read_text()), said
 
 
-def entries_of(out, on_odd=lambda _: None):
-    return read_entries(out, run_states(out), on_odd)
+def entries_of(out, warn=lambda _: None):
+    return read_entries(out, run_states(out), warn)
 
 
 def test_runs_stand_by_experiment_newest_first_with_answer_gpu_and_commit(tmp_path):

@@ -1,4 +1,4 @@
-"""What keeps a run short: what takes long begins before it is needed.
+"""Keeps a run short: slow steps begin before they are needed.
 
 Imports nothing that takes long: the machine is asked before anything else of a run is there. What
 takes long to import is imported while something else is waited for, and nothing looks for garbage
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def run_ahead(request: RunRequest) -> ExitCode:
-    """Run an experiment; what takes long begins before what runs it is imported."""
+    """Run an experiment; slow steps begin before the module that runs it is imported."""
     with begun_ahead(request) as begun:
         from profiler.commands.run import run_command
 
@@ -39,7 +39,7 @@ def run_ahead(request: RunRequest) -> ExitCode:
 
 @contextmanager
 def begun_ahead(request: RunRequest) -> Iterator[RunRequest]:
-    """A request whose machine is asked, and torch imported, while the body imports what runs it."""
+    """A request; while the body imports the command, the machine is asked and torch imported."""
     inquiry = None
     if request.replay is None and request.workers is None:
         inquiry = inquire(request.spec.parent)
@@ -49,7 +49,7 @@ def begun_ahead(request: RunRequest) -> Iterator[RunRequest]:
 
 @contextmanager
 def _torch_ahead(request: RunRequest, inquiry: Inquiry | None) -> Iterator[Preloading | None]:
-    """A process of the runner that imports torch while the body goes on.
+    """A process of the runner that imports torch while the body runs.
 
     None of a run under ncu, and without an inquiry.
     """
@@ -66,7 +66,7 @@ def _torch_ahead(request: RunRequest, inquiry: Inquiry | None) -> Iterator[Prelo
 
 
 def _build_range_profiler(inquiry: Inquiry, out: Path) -> None:
-    """Build what reads counters, which takes 2 s the first time; the run then finds it built.
+    """Build the library that reads counters, 2 s the first time; the run then finds it built.
 
     What is wrong is said where it is needed.
     """
@@ -101,7 +101,7 @@ _PAGE = ("profiler.render.page",)
 
 @contextmanager
 def measuring_imported(earlier: RunFolder | None = None) -> Iterator[Future[AttemptReader]]:
-    """Import what measures, pandas among it, while the body does what needs none of it.
+    """While the body runs, import the measuring modules and pandas, which the body does not need.
 
     Gives the reader of attempts to come, which has read those of the run `earlier`. What cannot be
     imported is an error where it is needed, and not here.
@@ -123,7 +123,7 @@ def _reader_of(earlier: RunFolder | None) -> AttemptReader:
 
 
 def import_ahead(*, page: bool) -> None:
-    """Import what finds and prints results and, where a page is written, compile its templates.
+    """Import the modules that find and print results, and compile a page's templates.
 
     While the first session starts, which takes seconds too. What cannot be imported is an error
     where it is needed, and not here.
@@ -142,7 +142,7 @@ def import_ahead(*, page: bool) -> None:
 
 
 def _import(names: Iterable[str]) -> None:
-    """Import modules until one cannot be, or a signal asks the command to end, which waits here."""
+    """Import modules until one fails, or a signal asks the command to end, which waits here."""
     with suppress(ImportError):
         for name in names:
             if was_signalled():
@@ -156,7 +156,7 @@ RARELY = 100_000
 
 @contextmanager
 def kept_from_collector() -> Iterator[None]:
-    """Keep all that there is now from the collector of garbage until the body ends.
+    """Keep all existing objects from the garbage collector until the body ends.
 
     The journals and samples of a run are millions of objects that stay. Going through them each
     time that new objects have come takes a seventh of the time of a large page.

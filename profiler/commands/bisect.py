@@ -37,7 +37,7 @@ DURATION = "duration_ns"
 
 
 def bisect_command(request: BisectRequest) -> ExitCode:
-    """Bisect, print what was found, and write it; SOME_CELLS_FAILED where it stays open."""
+    """Bisect, print and write the steps; SOME_CELLS_FAILED where a question stays open."""
     from profiler.commands.bisect_axes import AXES, bisect_axis, environments_of
 
     if request.revisions in AXES or environments_of(request.revisions) is not None:
@@ -52,7 +52,7 @@ def bisect_command(request: BisectRequest) -> ExitCode:
 
 
 def _commit_sessions(request: BisectRequest, reporter: ProgressReporter) -> CommitSessions:
-    """Sessions of a bisection as it is asked for; raises UsageError for what does not exist."""
+    """Sessions of a requested bisection; raises UsageError for unknown commits or files."""
     good, dots, bad = request.revisions.partition("..")
     if not (good and dots and bad):
         raise UsageError(
@@ -67,8 +67,8 @@ def _commit_sessions(request: BisectRequest, reporter: ProgressReporter) -> Comm
     settings = (request.spec.name, request.cell, request.metric, request.commits)
     commits = tuple(commit.hash for commit in history)
     content = file.read_bytes() if file.is_file() else b""
-    asked = repr((*settings, request.overrides, commits, content))
-    digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    identity = repr((*settings, request.overrides, commits, content))
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
     name = f"bisect-{history[0].short}-{history[-1].short}-{digest}"
     folder = request.out.resolve() / FOLDER / name
     journal = Journal(folder / "journal.jsonl")
@@ -76,9 +76,9 @@ def _commit_sessions(request: BisectRequest, reporter: ProgressReporter) -> Comm
 
 
 def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
-    """Measure until the steps are found; what an earlier process measured is not again.
+    """The bisection as JSON-ready data, and whether sessions or blocks were too few to decide.
 
-    Returns what was found as JSON-ready data, and whether sessions or blocks were too few to tell.
+    Measures until the steps are found; sessions of an earlier process are not measured again.
     """
     request, history = sessions.request, sessions.history
     if len(history) < 2:
@@ -100,15 +100,15 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
         )
     accounts = {step.after: _account(sessions, step) for step in bisection.steps}
     reasons = {place: sessions.why_skipped(place) for place in bisection.skipped}
-    what = (cell, request.metric)
-    lines = list(bisection_lines(bisection, history, what, accounts, reasons))
+    followed = (cell, request.metric)
+    lines = list(bisection_lines(bisection, history, followed, accounts, reasons))
     document = {
         "schema_version": SCHEMA_VERSION,
         "range": request.revisions,
         "cell": cell,
         "metric": request.metric,
         "sessions": bisection.sessions,
-        "whole": _finite(asdict(bisection.whole)),
+        "whole": _without_nan(asdict(bisection.whole)),
         "steps": [_step_document(history, step, accounts[step.after]) for step in bisection.steps],
         "skipped": [
             {"commit": history[place].hash, "reason": reason} for place, reason in reasons.items()
@@ -125,13 +125,13 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
 
 
 def _followed_cell(sessions: CommitSessions) -> str | None:
-    """Id of the cell to follow: the only one, else the one that changed most."""
-    chosen = partial(_chosen_cell, sessions)
-    answer = sessions.journal.answer(("cell", sessions.request.cell), chosen)
+    """Id of the cell to follow: the only cell, else the cell that changed most."""
+    choose_cell = partial(_choose_cell, sessions)
+    answer = sessions.journal.answer(("cell", sessions.request.cell), choose_cell)
     return None if answer is None else str(answer)
 
 
-def _chosen_cell(sessions: CommitSessions) -> str | None:
+def _choose_cell(sessions: CommitSessions) -> str | None:
     ends = [sessions.version(0), sessions.version(len(sessions.history) - 1)]
     common = [cell for cell in ends[1].cells if cell.id in {c.id for c in ends[0].cells}]
     if len(common) == 1:
@@ -175,7 +175,7 @@ def _step_document(history: Sequence[Commit], step: Step, account: Account) -> d
         "commit": history[step.after].hash,
         "parent": history[step.before].hash,
         "state": step.state.value,
-        **_finite(asdict(step.change)),
+        **_without_nan(asdict(step.change)),
         **asdict(account),
     }
 
@@ -185,7 +185,7 @@ def _step_document(history: Sequence[Commit], step: Step, account: Account) -> d
 
 @dataclass(eq=False)
 class CommitSessions:
-    """Builds and measures commits of a history by their places in it; the journal keeps answers."""
+    """Builds and measures commits by their places in a history; the journal keeps answers."""
 
     request: BisectRequest
     reporter: ProgressReporter
@@ -196,20 +196,22 @@ class CommitSessions:
     _versions: dict[int, Version] = field(default_factory=dict)
 
     def follow(self, cell: str) -> None:
-        """Look at one cell alone from now on."""
+        """Measure one cell alone from now on."""
         self.only = f"cell={cell}"
         self._versions.clear()
 
     def version(self, place: int) -> Version:
-        """The experiment as a commit has it."""
+        """The experiment at a commit."""
         if place not in self._versions:
-            wanted = Wanted(self.request.spec, self.request.overrides, self.only)
+            selection = Wanted(self.request.spec, self.request.overrides, self.only)
             commit = self.history[place]
-            self._versions[place] = read_version(self.repository, commit, wanted, self.request.out)
+            self._versions[place] = read_version(
+                self.repository, commit, selection, self.request.out
+            )
         return self._versions[place]
 
     def prepare(self, places: Sequence[int]) -> list[str | None]:
-        """Program of each commit, None where it cannot be built; builds those that are missing."""
+        """Program of each commit, None where it cannot be built; builds missing programs."""
         missing = [place for place in places if self._question(place) not in self.journal]
         programs: dict[int, tuple[str | None, str]] = {}
         versions: dict[int, Version] = {}
@@ -230,12 +232,12 @@ class CommitSessions:
         return [self.program(place) for place in places]
 
     def program(self, place: int) -> str | None:
-        """Program of a commit that was prepared; None where it cannot be built."""
+        """Program of a prepared commit; None where it cannot be built."""
         name: str | None = self.journal.answer(self._question(place), list)[0]
         return name
 
     def last_record(self, before: int, after: int) -> dict[str, Any]:
-        """Record of the last session of two commits alone; empty where there was none."""
+        """Record of the last session of two commits alone; empty without such a session."""
         hashes = (self.history[before].hash, self.history[after].hash)
         answer: dict[str, Any] = {}
         attempt = 0
@@ -256,7 +258,7 @@ class CommitSessions:
         return str(self.journal.answer(("failed", self.history[place].hash), str))
 
     def measure(self, places: Sequence[int], attempt: int) -> Survey:
-        """One session of commits; that of an earlier process is not made again."""
+        """Survey of one session of commits; a session of an earlier process is not repeated."""
         question = ("survey", *(self.history[place].hash for place in places), attempt)
         record = self.journal.answer(question, partial(self._survey, places, attempt))
         return Survey(
@@ -266,7 +268,7 @@ class CommitSessions:
         )
 
     def _survey(self, places: Sequence[int], attempt: int) -> dict[str, Any]:
-        """One session, as the journal keeps it."""
+        """Record of one session for the journal."""
         names = ", ".join(self.history[place].short for place in places)
         self.reporter.say(f"Session of {len(places)} commits: {names}")
         versions = [self.version(place) for place in places]
@@ -287,19 +289,19 @@ class CommitSessions:
             self._note_failure(places[number], findings, in_order[number])
         if failed:
             none = asdict(Change(Verdict.NO_DATA))
-            return {"steps": [], "whole": _finite(none), "failed": failed}
+            return {"steps": [], "whole": _without_nan(none), "failed": failed}
         pairs = [*pairwise(in_order), (in_order[0], in_order[-1])]
         changes = [self.change(findings, new, old) for old, new in pairs if old and new]
         return {
-            "steps": [_finite(asdict(change)) for change in changes[:-1]],
-            "whole": _finite(asdict(changes[-1])),
+            "steps": [_without_nan(asdict(change)) for change in changes[:-1]],
+            "whole": _without_nan(asdict(changes[-1])),
             "failed": [],
             "page": None if measured.run.page is None else str(measured.run.page),
-            "why": _why(findings) if pair and findings.report.details.profiles else [],
+            "why": _why_lines(findings) if pair and findings.report.details.profiles else [],
         }
 
     def _note_failure(self, place: int, findings: Findings, cell: Cell | None) -> None:
-        """Keep why a commit gave no right result; raises where nobody knows."""
+        """Record why a commit has no right result; raises EnvironmentUnusable without a reason."""
         if cell is None:
             reason = "its cell was not planned"
         else:
@@ -316,26 +318,26 @@ class CommitSessions:
     def measured(
         self, versions: Sequence[Version], *, explained: bool, attempt: int = 0
     ) -> MeasuredRevisions:
-        """Measure versions; once more, with twice the blocks, where there was an attempt before."""
+        """Measured versions; twice the blocks where `attempt` is not the first."""
         if attempt:
             blocks = 2 * max(versions[-1].loaded.experiment.collect.blocks)
             versions = [_with_blocks(version, blocks) for version in versions]
         unseen = not explained
         flags = {"fresh": attempt > 0, "live": True, "no_explain": unseen, "no_report": unseen}
-        asked = run_request(self.request, **flags)
-        return measure_versions(asked, self.repository, versions, self.reporter)
+        to_run = run_request(self.request, **flags)
+        return measure_versions(to_run, self.repository, versions, self.reporter)
 
     def change(self, findings: Findings, new: Cell, old: Cell) -> Change:
-        """The metric in one cell against another."""
+        """Change of the metric from one cell to another."""
         if self.request.metric != DURATION:
             return self._metric_change(findings, new, old)
         pair = pair_verdict(findings, new, old)
         return Change(pair.verdict or Verdict.NO_DATA, pair.ratio, pair.low, pair.high)
 
     def _metric_change(self, findings: Findings, new: Cell, old: Cell) -> Change:
-        """Medians differ where they do by more than the margin, and their intervals do not meet.
+        """Change of medians: they differ beyond the margin where their intervals do not meet.
 
-        More is called SLOWER.
+        A higher value is called SLOWER.
         """
         names = [label.name for label in findings.numbers.metrics]
         if self.request.metric not in names:
@@ -355,15 +357,15 @@ class CommitSessions:
 
 
 def _with_blocks(version: Version, blocks: int) -> Version:
-    """A version whose session has so many blocks."""
+    """A version whose session has `blocks` blocks."""
     loaded = version.loaded
     collect = loaded.experiment.collect.model_copy(update={"blocks": (blocks,)})
     experiment = loaded.experiment.model_copy(update={"collect": collect})
     return replace(version, loaded=replace(loaded, experiment=experiment))
 
 
-def _why(findings: Findings) -> list[str]:
-    """Why the later of a pair takes as long as it does, as its page says it first."""
+def _why_lines(findings: Findings) -> list[str]:
+    """Sentences of the page's first answer on why the later of a pair takes as long as it does."""
     from profiler.render.words.cards import first_answer
     from profiler.render.words.sentences import spoken
 
@@ -376,8 +378,8 @@ def _change(record: dict[str, Any]) -> Change:
     return Change(Verdict(record["verdict"]), *(math.nan if n is None else n for n in numbers))
 
 
-def _finite(record: dict[str, Any]) -> dict[str, Any]:
-    """A record with None where a number is not known, as JSON has it."""
+def _without_nan(record: dict[str, Any]) -> dict[str, Any]:
+    """A record for JSON: None in place of NaN and infinities."""
     return {
         key: None if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in record.items()

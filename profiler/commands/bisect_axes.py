@@ -36,18 +36,18 @@ _TO = " \N{RIGHTWARDS ARROW} "
 def environments_of(text: str) -> dict[str, Path] | None:
     """Interpreters by name of `NAME=PYTHON,…`; None where it is no such list."""
     parts = [_ENVIRONMENT.fullmatch(part.strip()) for part in text.split(",")]
-    named = {match[1]: Path(match[2]) for match in parts if match is not None}
-    return named if named and len(named) == len(parts) else None
+    python_by_name = {match[1]: Path(match[2]) for match in parts if match is not None}
+    return python_by_name if python_by_name and len(python_by_name) == len(parts) else None
 
 
 def bisect_axis(request: BisectRequest) -> ExitCode:
-    """Print which steps along an axis moved which cells; SOME_CELLS_FAILED where it stays open."""
+    """Print which steps along an axis moved cells; SOME_CELLS_FAILED where it stays open."""
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     environments = environments_of(request.revisions)
     runs = (
-        _recorded(request)
+        _newest_runs(request)
         if environments is None
-        else {name: _measured(name, at, request, reporter) for name, at in environments.items()}
+        else {name: _measured_run(name, at, request, reporter) for name, at in environments.items()}
     )
     if len(runs) < 2:
         raise UsageError(
@@ -67,27 +67,34 @@ def bisect_axis(request: BisectRequest) -> ExitCode:
     return ExitCode.SOME_CELLS_FAILED if is_open else ExitCode.COMPLETE
 
 
-def _recorded(request: BisectRequest) -> dict[str, Path]:
-    """Newest run of each value of an axis, on the kind of machine of the newest run."""
+def _newest_runs(request: BisectRequest) -> dict[str, Path]:
+    """Newest run by value of an axis, on the newest run's kind of machine."""
     axis = request.revisions
-    known = Store.beside(request.out).runs(experiment_name(str(request.spec)))
+    recorded_runs = Store.beside(request.out).runs(experiment_name(str(request.spec)))
     recordings = recordings_here()
     newest: dict[str, Path] = {}
-    for run in known:
+    for run in recorded_runs:
         value = run.card if axis == "card" else run.versions.get(axis, "")
         path = request.out / run.run if run.source == "run" else recordings.get(Path(run.run).stem)
-        if value and path is not None and path.exists() and run.machine == known[-1].machine:
+        if (
+            value
+            and path is not None
+            and path.exists()
+            and run.machine == recorded_runs[-1].machine
+        ):
             newest[value] = path
     return dict(sorted(newest.items(), key=lambda item: _numbers(item[0])))
 
 
 def _numbers(version: str) -> tuple[list[int], str]:
-    """A version as it is ordered: 2.9 before 2.11."""
+    """Sort key of a version: 2.9 before 2.11."""
     return [int(digits) for digits in re.findall(r"\d+", version)], version
 
 
-def _measured(name: str, python: Path, request: BisectRequest, reporter: ProgressReporter) -> Path:
-    """Run of the experiment in an environment, which goes on where it was interrupted."""
+def _measured_run(
+    name: str, python: Path, request: BisectRequest, reporter: ProgressReporter
+) -> Path:
+    """Run of the experiment in an environment; an interrupted run is resumed."""
     out = request.out.resolve() / ".environments" / name
     arguments = [str(request.spec), "--no-report", "--out", str(out)]
     arguments += [] if request.cell is None else ["--only", request.cell]
@@ -99,7 +106,7 @@ def _measured(name: str, python: Path, request: BisectRequest, reporter: Progres
 
 
 def _lines(comparison: RunComparison, step: RunStep, values: Sequence[str]) -> Iterator[str]:
-    """What moved from one value of the axis to the next, and what else differs between them."""
+    """Lines on cells that moved between neighbouring values, and on other differences."""
     older, newer = step.older, step.newer
     ends = f"{values[older]}{_TO}{values[newer]}"
     if step.refused is not None:

@@ -24,14 +24,14 @@ _STEPS = re.compile(r"(\d{1,9}):(\d{1,9})")
 
 
 def capture(request: CaptureRequest) -> ExitCode:
-    """Become the program, which is captured while it runs; without `-o`, rank a trace."""
+    """Replace this process by the captured program; without `-o`, rank a trace."""
     if request.out is None:
         return _rank(request)
     return _become(request, request.out)
 
 
 def _rank(request: CaptureRequest) -> ExitCode:
-    """Print what takes most time in a trace, and what of it a live capture records."""
+    """Print the slowest operators of a trace, and which of them a live capture records."""
     trace = Path(request.program[0])
     if len(request.program) > 1 or not trace.is_file() or trace.suffix == ".py":
         raise UsageError(
@@ -54,16 +54,16 @@ def _rank(request: CaptureRequest) -> ExitCode:
 def _become(request: CaptureRequest, out: Path) -> NoReturn:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists and is not empty.", remedy="Name another folder with -o.")
-    own = ["--out", str(out)]
+    options = ["--out", str(out)]
     if len(request.program) == 1 and request.program[0].endswith(_TRACES):
         python, program = [sys.executable], list[str]()
-        own += ["--trace", request.program[0]]
+        options += ["--trace", request.program[0]]
     else:
         first, end = _steps(request.steps)
         python, program = _python_and_program(request.program)
-        own += ["--first", str(first), "--end", str(end)]
-        own += ["--values"] if request.values else []
-    command = [*python, str(_MAIN), *own, "--", *program]
+        options += ["--first", str(first), "--end", str(end)]
+        options += ["--values"] if request.values else []
+    command = [*python, str(_MAIN), *options, "--", *program]
     os.execvp(command[0], command)  # noqa: S606 - no shell: what the user gave, word by word
 
 
@@ -77,36 +77,36 @@ def _steps(text: str) -> tuple[int, int]:
     return first, end
 
 
-def _python_and_program(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def _python_and_program(command_line: Sequence[str]) -> tuple[list[str], list[str]]:
     """Python with its flags, and the file or module with its arguments."""
-    word, rest = words[0], list(words[1:])
-    if not _PYTHON.fullmatch(Path(word).name):
-        if word.endswith(".py"):
-            return [sys.executable], [_existing(word), *rest]
-        return _of_script(word, rest)
+    program, arguments = command_line[0], list(command_line[1:])
+    if not _PYTHON.fullmatch(Path(program).name):
+        if program.endswith(".py"):
+            return [sys.executable], [_existing(program), *arguments]
+        return _of_script(program, arguments)
     flags: list[str] = []
-    while rest and rest[0].startswith("-") and rest[0] != "-m":
-        taken = 2 if rest[0] in _WITH_VALUE else 1
-        flags, rest = [*flags, *rest[:taken]], rest[taken:]
-    if "-c" in flags or not rest or rest == ["-m"]:
+    while arguments and arguments[0].startswith("-") and arguments[0] != "-m":
+        word_count = 2 if arguments[0] in _WITH_VALUE else 1
+        flags, arguments = [*flags, *arguments[:word_count]], arguments[word_count:]
+    if "-c" in flags or not arguments or arguments == ["-m"]:
         raise UsageError(
             "capture runs a file or a module of Python.", remedy="As in: -- python train.py"
         )
-    if rest[0] != "-m":
-        _existing(rest[0])
-    return [word, *flags], rest
+    if arguments[0] != "-m":
+        _existing(arguments[0])
+    return [program, *flags], arguments
 
 
 def _existing(program: str) -> str:
-    """A file that is there; else nothing is begun, and no folder is left behind."""
+    """An existing file; else UsageError, before anything begins or a folder is made."""
     if not Path(program).exists():
         raise UsageError(f"There is no file {program}.", remedy="As in: -- python train.py")
     return program
 
 
-def _of_script(word: str, rest: list[str]) -> tuple[list[str], list[str]]:
-    """The Python of a command that pip installed, and its file."""
-    file = shutil.which(word)
+def _of_script(program: str, arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The Python of a command that pip installed, and the command's file."""
+    file = shutil.which(program)
     line = b""
     if file is not None:
         with Path(file).open("rb") as stream:
@@ -114,6 +114,6 @@ def _of_script(word: str, rest: list[str]) -> tuple[list[str], list[str]]:
     python = line.removeprefix(b"#!").decode(errors="replace").split()
     if not line.startswith(b"#!") or not python or "python" not in python[-1]:
         raise UsageError(
-            f"{word} is no program of Python.", remedy="As in: -- python train.py ARGUMENTS"
+            f"{program} is no program of Python.", remedy="As in: -- python train.py ARGUMENTS"
         )
-    return python, [str(file), *rest]
+    return python, [str(file), *arguments]

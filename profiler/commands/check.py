@@ -21,7 +21,7 @@ _SPECS = (".py", ".yaml", ".yml")
 
 
 def check(request: CheckRequest) -> ExitCode:
-    """Print what a run says first, or as JSON what a program needs of it.
+    """Print a run's first answer, or as JSON the facts that a program needs.
 
     An error stands in the JSON, too, before it ends the command.
     """
@@ -45,7 +45,7 @@ def _write(request: CheckRequest, checked: Checked) -> None:
 
 
 def checked_by(request: CheckRequest) -> Checked:
-    """What a run says, after it was measured where an experiment is given."""
+    """Answer of a run, measured first where an experiment is given."""
     gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
     is_spec = request.target.suffix in _SPECS or ".py:" in request.target.name
     if request.referee is not None and not is_spec:
@@ -53,7 +53,7 @@ def checked_by(request: CheckRequest) -> Checked:
             "The referee judges while it measures: a run has no candidate.",
             remedy="Name the Python file of the experiment (docs/referee.md).",
         )
-    checked = _measured(request) if is_spec else _read(request)
+    checked = _measured_answer(request) if is_spec else _read_answer(request)
     if gate is None or checked.findings is None:
         return checked
     from profiler.commands.run import gated_exit_code
@@ -68,14 +68,14 @@ def _reporter(request: CheckRequest) -> ProgressReporter:
     return ProgressReporter.for_terminal(color=request.color, quiet=True)
 
 
-def _measured(request: CheckRequest) -> Checked:
-    """Run the experiment, or what is missing of it."""
+def _measured_answer(request: CheckRequest) -> Checked:
+    """Answer of an experiment, after its missing visits are measured."""
     to_run = run_request(request, spec=request.target, baseline=request.against, quiet=True)
     with begun_ahead(to_run) as begun:
         from profiler.commands.run import left_out_words, written_run
 
         run = written_run(begun, _reporter(request))
-    return _said(
+    return _answer_of(
         run.exit_code,
         run.findings,
         page=None if run.page is None else str(run.page),
@@ -83,8 +83,8 @@ def _measured(request: CheckRequest) -> Checked:
     )
 
 
-def _read(request: CheckRequest) -> Checked:
-    """Read a run that was measured before; nothing is written."""
+def _read_answer(request: CheckRequest) -> Checked:
+    """Answer of a run that was measured before; nothing is written."""
     from profiler.commands.report import read_run
     from profiler.findings.find import find
     from profiler.run_folder.archive import find_run, open_run
@@ -92,14 +92,14 @@ def _read(request: CheckRequest) -> Checked:
     run = open_run(find_run(str(request.target), request.out))
     report = read_run(run, baseline=request.against, only=request.only)
     page = run.path / PAGE_FILE
-    return _said(
+    return _answer_of(
         report.exit_code,
         find(report),
         page=str(page) if run.archive is None and page.exists() else None,
     )
 
 
-def _said(
+def _answer_of(
     exit_code: ExitCode, findings: Findings, *, page: str | None, left_out: str = ""
 ) -> Checked:
     from profiler.findings.brief import Checked

@@ -75,9 +75,9 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     return _exit_code(comparison, gate, request.color)
 
 
-def experiment_of(named: Sequence[str]) -> Path | None:
-    """The experiment that stands behind revisions; None where all are runs."""
-    last = Path(named[-1])
+def experiment_of(texts: Sequence[str]) -> Path | None:
+    """The experiment after the revisions of an argument list; None where all are runs."""
+    last = Path(texts[-1])
     suffix = last.name.partition(":")[0].rpartition(".")[2]
     file = last.with_name(last.name.partition(":")[0])
     return last if suffix in ("py", "yaml", "yml") and file.is_file() else None
@@ -93,7 +93,7 @@ def _write_page(comparison: RunComparison, request: CompareRequest, console: Con
 
 
 def _exit_code(comparison: RunComparison, gate: Gate | None, color: str) -> ExitCode:
-    """GATE_TRIPPED where a cell trips the gate; stderr names it, or what could not be judged."""
+    """GATE_TRIPPED where a cell trips the gate; stderr names the cell, or cells not judged."""
     from profiler.findings.gates import not_judged, regressions, tripped_message
 
     if gate is None:
@@ -138,7 +138,7 @@ class MeasuredRevisions:
     """The oldest first."""
     run: WrittenRun | None
     """None where no variant differs: nothing is measured then."""
-    same: tuple[str, ...]
+    unchanged: tuple[str, ...]
     """Names of the variants that are made of the same sources, which were not measured."""
     comparisons: tuple[RevisionComparison, ...]
 
@@ -154,13 +154,13 @@ def _compare_revisions(request: CompareRequest, spec: Path) -> ExitCode:
     from profiler.commands.run import print_results
 
     gate = None if request.fail_on is None else parse_gate(request.fail_on)
-    asked = run_request(request, spec=spec, out=request.reports, json_target=request.json_target)
+    to_run = run_request(request, spec=spec, out=request.reports, json_target=request.json_target)
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
-    measured = measure_revisions(asked, revisions, reporter)
+    measured = measure_revisions(to_run, revisions, reporter)
     if measured.run is None:
         reporter.results.print("No variant differs between these revisions: nothing was measured.")
         return ExitCode.COMPLETE
-    print_results(measured.run, asked, reporter)
+    print_results(measured.run, to_run, reporter)
     lines = [_comparison_line(comparison) for comparison in measured.comparisons]
     if len(lines) > 1 and request.json_target != "-":
         for line in lines:
@@ -176,12 +176,12 @@ def _comparison_line(comparison: RevisionComparison) -> str:
     verdict = comparison.verdict
     word = "-" if verdict.verdict is None else verdict.verdict.value.upper()
     ratio = f"{verdict.ratio:.3f} [{verdict.low:.3f}, {verdict.high:.3f}]"
-    known = math.isfinite(verdict.ratio)
-    return f"{comparison.variant}, {comparison.problem}: {word}{f' {ratio}' if known else ''}"
+    is_known = math.isfinite(verdict.ratio)
+    return f"{comparison.variant}, {comparison.problem}: {word}{f' {ratio}' if is_known else ''}"
 
 
 def is_slower(verdict: PairVerdict, gate: Gate) -> bool:
-    """Whether a verdict trips a gate, as cells of a run do: with the near end of its interval."""
+    """Whether a verdict trips a gate, by the near end of its interval, as cells of a run do."""
     return verdict.verdict is Verdict.SLOWER and verdict.low > gate.limit
 
 
@@ -192,16 +192,16 @@ def measure_revisions(
     *,
     with_baseline: bool = False,
 ) -> MeasuredRevisions:
-    """Measure an experiment as two or more revisions have it, interleaved in one session.
+    """Two or more revisions of an experiment, measured interleaved in one session.
 
-    `with_baseline`: also where its sources are the same, beside others that differ. Raises
+    `with_baseline`: also measure an unchanged baseline, beside changed variants. Raises
     UsageError for a revision that does not exist, SpecError for an experiment that is wrong at one
     of them, and what `written_run` raises.
     """
     repository = Repository.of(request.spec)
     commits = tuple(repository.commit(revision) for revision in revisions)
-    wanted = Wanted(request.spec, request.overrides, request.only)
-    versions = [read_version(repository, commit, wanted, request.out) for commit in commits]
+    selection = Wanted(request.spec, request.overrides, request.only)
+    versions = [read_version(repository, commit, selection, request.out) for commit in commits]
     return measure_versions(request, repository, versions, reporter, with_baseline=with_baseline)
 
 
@@ -213,13 +213,13 @@ def measure_versions(
     *,
     with_baseline: bool = False,
 ) -> MeasuredRevisions:
-    """Measure versions of an experiment that were read; see `measure_revisions`."""
+    """Versions of an experiment, measured like `measure_revisions`."""
     from profiler.commands.run import written_run
 
     commits = tuple(version.commit for version in versions)
-    same = same_sources(versions)
+    unchanged = same_sources(versions)
     shared = shared_variants(versions)
-    changed = [name for name in shared if name not in same]
+    changed = [name for name in shared if name not in unchanged]
     if not shared:
         raise UsageError(
             f"{commits[0].short} and {commits[-1].short} have no variant in common",
@@ -228,15 +228,15 @@ def measure_versions(
     baseline = versions[0].baseline
     also = with_baseline and bool(changed)
     variants = [name for name in shared if name in changed or (also and name == baseline.name)]
-    same = tuple(name for name in same if name not in variants)
-    if same:
-        reporter.say(f"Not measured, the same sources at these revisions: {', '.join(same)}.")
+    unchanged = tuple(name for name in unchanged if name not in variants)
+    if unchanged:
+        reporter.say(f"Not measured, the same sources at these revisions: {', '.join(unchanged)}.")
     experiment = versions[-1].loaded.experiment.name
     if not variants:
-        return MeasuredRevisions(experiment, None, {}, commits, None, same, ())
+        return MeasuredRevisions(experiment, None, {}, commits, None, unchanged, ())
     changes = source_changes(repository, versions)
     spec = write_experiment(versions, variants, request.out, changes)
-    asked = replace(
+    to_run = replace(
         request,
         spec=spec,
         # They were laid over the experiment of each revision, and stand in the new one.
@@ -245,35 +245,35 @@ def measure_versions(
         baseline=None,
         blocks=None,
     )
-    run = written_run(asked, reporter)
+    run = written_run(to_run, reporter)
     cells = {
         (cell.variant.name, cell.problem.id): cell for cell in run.findings.programs.plan.cells
     }
     several = len(variants) > 1
     base_cells, comparisons = {}, []
-    for own in versions[0].cells:
-        names = [version_name(own.variant.name, at, several=several) for at in commits]
-        old, new = (cells.get((name, own.problem.id)) for name in (names[0], names[-1]))
+    for base_cell in versions[0].cells:
+        names = [version_name(base_cell.variant.name, at, several=several) for at in commits]
+        old, new = (cells.get((name, base_cell.problem.id)) for name in (names[0], names[-1]))
         if old is None or new is None:
             continue
-        base_cells[old.id] = own
-        if own.variant.name in changed:
+        base_cells[old.id] = base_cell
+        if base_cell.variant.name in changed:
             verdict = pair_verdict(run.findings, new, old)
-            named = own.variant.name, new.problem.name
-            comparisons.append(RevisionComparison(*named, old, new, verdict))
+            names_in_report = base_cell.variant.name, new.problem.name
+            comparisons.append(RevisionComparison(*names_in_report, old, new, verdict))
     return MeasuredRevisions(
         experiment=experiment,
         baseline=baseline.id if baseline.name in variants else None,
         base_cells=base_cells,
         commits=commits,
         run=run,
-        same=same,
+        unchanged=unchanged,
         comparisons=tuple(comparisons),
     )
 
 
 def pair_verdict(findings: Findings, new: Cell, old: Cell) -> PairVerdict:
-    """Verdict on a cell against the one of its problem that stands before it, or the baseline's."""
+    """Verdict on a cell against an older cell of its problem, or against the baseline's."""
     from profiler.findings.verdicts import NO_DATA, SAME_PROGRAM
 
     programs = findings.programs

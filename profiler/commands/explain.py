@@ -46,7 +46,7 @@ _OF_FILES = frozenset(
 
 
 def explain(request: ExplainRequest) -> ExitCode:
-    """Print the why of the pair that the answer is about, or of the cells that are named."""
+    """Print the explanation of the answer's pair, or of the cells that the request names."""
     findings = find(read_run(open_run(find_run(str(request.run), request.reports))))
     print_notices([n for n in findings.notices if n.kind in _OF_FILES], color="auto")
     idle = idle_difference(findings)
@@ -76,9 +76,9 @@ def _idle_text(findings: Findings, idle: IdleDifference) -> str:
 
 
 def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, PairWhy | None]:
-    """The explained cell that a request names, and its pair with the one it is compared with.
+    """The explained cell that a request names, and its pair with the cell to compare with.
 
-    Raises UsageError where nothing was explained, or not what is named.
+    Raises UsageError where no cell was explained, or a named one was not.
     """
     if not find_why(findings).cells:
         raise UsageError(f"{request.run}: nothing was explained in this run.", remedy=_REMEDY)
@@ -89,20 +89,28 @@ def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, P
     variant = _full_name(findings.programs, request.variant)
     against = _full_name(findings.programs, request.against)
     place = _place(findings, request.problem, {variant, against} - {None})
-    cell = _named(findings, place, variant) if variant else _default(findings, place, against)
-    other = _named(findings, place, against) if against else _other(findings.programs, place, cell)
-    if other is None:
+    cell = (
+        _named_cell(findings, place, variant)
+        if variant
+        else _default_cell(findings, place, against)
+    )
+    other_cell = (
+        _named_cell(findings, place, against)
+        if against
+        else _explained_baseline(findings.programs, place, cell)
+    )
+    if other_cell is None:
         return cell, None
-    if other.id == cell.id:
+    if other_cell.id == cell.id:
         raise UsageError(
             f"'{cell.variant.name}' would be compared with itself.",
             remedy="Name two variants that were explained, or leave --against out.",
         )
-    return cell, pair_why(findings, find_why(findings).cells, cell, other)
+    return cell, pair_why(findings, find_why(findings).cells, cell, other_cell)
 
 
 def _full_name(programs: Programs, name: str | None) -> str | None:
-    """Full name of the variant that is meant: by itself, by its label or by its id.
+    """Full name of a variant, given by its name, label or id.
 
     Raises UsageError where no variant has it, not even one with the machine code of another.
     """
@@ -130,17 +138,17 @@ def _problem(place: _Place) -> Problem:
     return next(iter(place.values())).problem
 
 
-def _explained(findings: Findings, place: _Place) -> list[Cell]:
-    """Cells of a place that were explained themselves."""
+def _explained_cells(findings: Findings, place: _Place) -> list[Cell]:
+    """Cells of a place with an explanation of their own."""
     explained = find_why(findings).cells
     return [cell for cell in place.values() if cell.id in explained]
 
 
-def _named(findings: Findings, place: _Place, name: str) -> Cell:
+def _named_cell(findings: Findings, place: _Place, name: str) -> Cell:
     """The cell of a variant; UsageError where it was not explained."""
     if name in place:
         return place[name]
-    explained = ", ".join(cell.variant.name for cell in _explained(findings, place))
+    explained = ", ".join(cell.variant.name for cell in _explained_cells(findings, place))
     raise UsageError(
         f"'{name}' was not explained at {_problem(place).name}; these are: {explained}.",
         remedy=_REMEDY,
@@ -148,9 +156,9 @@ def _named(findings: Findings, place: _Place, name: str) -> Cell:
 
 
 def _place(findings: Findings, problem: str | None, names: Set[str | None]) -> _Place:
-    """The problem that is named, else the first that has every variant that is named.
+    """Place of the named problem, else the first place with every named variant.
 
-    First is that of the answer, then the one that takes longest.
+    The answer's problem comes first, then the problem that takes longest.
     """
     places = sorted(_places(findings), key=partial(_order, findings))
     if problem is not None:
@@ -163,7 +171,7 @@ def _place(findings: Findings, problem: str | None, names: Set[str | None]) -> _
 
 
 def _not_explained(problem: str, places: Sequence[_Place], called: Sequence[Problem]) -> str:
-    """Sentence on a problem without explained cells; `called`: those that the name means."""
+    """Sentence on a problem without explained cells; `called`: the problems of its name."""
     names = [_problem(place).name for place in places]
     hint = f"; at these: {', '.join(names)}" if called else did_you_mean(problem, names)
     return _sentence(f"No cell of problem '{problem}' was explained{hint}")
@@ -177,30 +185,30 @@ def _order(findings: Findings, place: _Place) -> tuple[bool, float]:
 
 
 def _places(findings: Findings) -> Iterator[_Place]:
-    """Problems with explained cells, in the order of the plan."""
+    """Places with explained cells, in the order of the plan."""
     explained = find_why(findings).cells
     places: dict[str, _Place] = {problem.id: {} for problem in findings.programs.problems}
     for cell in findings.programs.plan.cells:
         if findings.programs.source(cell) in explained:
             places[cell.problem.id][cell.variant.name] = cell
-    return (place for place in places.values() if _explained(findings, place))
+    return (place for place in places.values() if _explained_cells(findings, place))
 
 
-def _default(findings: Findings, place: _Place, against: str | None) -> Cell:
-    """The variant to recommend where it was explained, else the fastest that is no reference.
+def _default_cell(findings: Findings, place: _Place, against: str | None) -> Cell:
+    """Cell of the recommended variant if explained, else of the fastest that is no reference.
 
-    Without any of these the fastest; never the one that it is compared with, if there is another.
+    Without such variants the fastest cell; the one to compare with only where it is alone.
     """
     primary = findings.numbers.primary.name
-    cells = _explained(findings, place)
-    others = [cell for cell in cells if cell.variant.name != against]
-    rivals = [cell for cell in others if cell.variant.id not in findings.programs.references]
+    cells = _explained_cells(findings, place)
+    other_cells = [cell for cell in cells if cell.variant.name != against]
+    rivals = [cell for cell in other_cells if cell.variant.id not in findings.programs.references]
     best = [cell for cell in rivals if cell.variant == findings.ranking.best]
-    candidates = best or rivals or others or cells
+    candidates = best or rivals or other_cells or cells
     return min(candidates, key=lambda cell: findings.numbers.value(cell, primary).median)
 
 
-def _other(programs: Programs, place: _Place, cell: Cell) -> Cell | None:
+def _explained_baseline(programs: Programs, place: _Place, cell: Cell) -> Cell | None:
     """The baseline where it was explained; None without one."""
     baseline: Variant | None = programs.baseline
     if baseline is None or baseline == cell.variant:

@@ -1,4 +1,4 @@
-"""What others take: `export` in formats of other programs, and `figures` of matplotlib."""
+"""Files for other programs: `export` in their formats, and `figures` of matplotlib."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ USUAL_METRICS = ("duration_ns", "cycles", "l2_hit_pct", "registers")
 
 
 def write_figures(request: FiguresRequest) -> ExitCode:
-    """Write a file for each metric; raises UsageError for a metric or problem that is not there."""
+    """Write a file for each metric; raises UsageError for an unknown metric or problem."""
     from profiler.render.excerpts import metric_figure  # brings matplotlib, which no export needs
 
     findings = find(read_run(open_run(find_run(str(request.run_folder), request.reports))))
@@ -64,18 +64,18 @@ def export(request: ExportRequest) -> ExitCode:
         return write(request)
     if request.problem is not None:
         raise UsageError("--problem: only with --format t4.")
-    report, run = _read(request)
+    report, run = _read_report(request)
     findings = find(report)
     measured = answers_of_findings(findings, run)
     parts = _FORMATS[request.format](measured, findings)
     _write_text(request.out, "".join(parts))
     count = len({answer.cell for answer in measured.answers})
-    _say(request.out, f"{request.out}: {count} cells")
+    _print_line(request.out, f"{request.out}: {count} cells")
     return ExitCode.COMPLETE
 
 
-def _read(request: ExportRequest) -> tuple[Report, RunFolder]:
-    """The report of the run that is asked for, and its folder."""
+def _read_report(request: ExportRequest) -> tuple[Report, RunFolder]:
+    """The report of the requested run, and its folder."""
     run = open_run(find_run(str(request.source), request.reports))
     return read_run(run), run
 
@@ -108,22 +108,24 @@ def _write_space(request: ExportRequest) -> ExitCode:
     problem = TuningProblem(loaded.experiment.name, space, derived_conditions(space))
     _write_json(request.out, t1_document(problem))
     left_out = len(variants) - len(tuned)
-    _say(
+    _print_line(
         request.out,
         f"{request.out}: {len(space)} configurations of {len(space.parameters)} parameters",
     )
     if left_out:
-        _say(request.out, f"Left out: {left_out} variants with other parameters.")
+        _print_line(request.out, f"Left out: {left_out} variants with other parameters.")
     return ExitCode.COMPLETE
 
 
 def _write_results(request: ExportRequest) -> ExitCode:
-    """Write what a run measured at a problem as a T4 file."""
-    report, _ = _read(request)
+    """Write a run's results at a problem as a T4 file."""
+    report, _ = _read_report(request)
     results = tuning_results(report, request.problem)
     _write_json(request.out, t4_document(results))
     failed = sum(result.invalidity != CORRECT for result in results)
-    _say(request.out, f"{request.out}: {len(results)} configurations, {failed} of them failed")
+    _print_line(
+        request.out, f"{request.out}: {len(results)} configurations, {failed} of them failed"
+    )
     return ExitCode.COMPLETE
 
 
@@ -158,7 +160,7 @@ def _write_text(target: Path, text: str) -> None:
         ) from error
 
 
-def _say(target: Path, text: str) -> None:
+def _print_line(target: Path, text: str) -> None:
     """Print a line; to stderr where the target is stdout."""
     console = make_console("auto", stderr=str(target) == "-")
     console.print(text, markup=False, soft_wrap=True)
@@ -181,7 +183,7 @@ MOST_NAMED = 20
 
 
 def tuning_results(report: Report, problem: str | None) -> tuple[RecordedResult, ...]:
-    """What was measured of the tuned variants at the problem that a text means; None: the only one.
+    """Results of the tuned variants at the problem that a text names; None: the only problem.
 
     Cells that were not measured have no record. Raises UsageError where the run has no such
     problem, several and no name is given, or nothing was measured.
@@ -189,7 +191,7 @@ def tuning_results(report: Report, problem: str | None) -> tuple[RecordedResult,
     cells = report.plan.cells
     problems = report.plan.problems
     called = problems if problem is None else problems_called(problems, problem)
-    names = "; ".join(other.name for other in (called or problems)[:MOST_NAMED])
+    names = "; ".join(candidate.name for candidate in (called or problems)[:MOST_NAMED])
     if len(called) > 1:
         raise UsageError(
             f"A T4 file holds one problem, and there are {len(called)} of them: {names}.",

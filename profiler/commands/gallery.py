@@ -41,14 +41,14 @@ class _Comparison(SpecModel):
 
 
 class _NotMade(SpecModel):
-    """A page that the recordings are not enough for."""
+    """A page that the recordings do not suffice for."""
 
     reason: str
     commands: tuple[str, ...] = ()
 
 
 class _Contents(SpecModel):
-    """What `gallery.yaml` may say."""
+    """Content of `gallery.yaml`."""
 
     comparisons: dict[_PageName, _Comparison] = Field(default_factory=dict)
     """Name of the page → what it compares."""
@@ -75,20 +75,20 @@ def make_gallery(request: GalleryRequest) -> ExitCode:
 
 
 def _refuse_taken_names(folder: Path, contents: _Contents) -> None:
-    """Raise UsageError where two pages of a gallery would have one name."""
+    """Raise UsageError where two pages of a gallery would share a name."""
     recordings = recordings_in(folder)
     index = INDEX_FILE.partition(".")[0]
     for name in (*contents.comparisons, *recordings):
         if name == index or (name in contents.comparisons and name in recordings):
-            other = "the index" if name == index else f"the recording {name}"
+            owner = "the index" if name == index else f"the recording {name}"
             raise UsageError(
-                f"{folder}: a page cannot be called {name!r} as {other} is",
+                f"{folder}: a page cannot be called {name!r} as {owner} is",
                 remedy=f"Give it another name ({CONTENTS_FILE}, or that of the recording).",
             )
 
 
 def read_contents(file: Path) -> _Contents:
-    """Content of `gallery.yaml`; empty where there is none, or nothing in it."""
+    """Content of `gallery.yaml`; empty where the file is missing or empty."""
     if not file.exists() or (file.is_file() and not file.stat().st_size):
         return _Contents()
     try:
@@ -102,7 +102,7 @@ def read_contents(file: Path) -> _Contents:
 def _submit_pages(
     request: GalleryRequest, contents: _Contents, pool: ProcessPoolExecutor
 ) -> Iterator[Future[IndexEntry]]:
-    """Start the making of each page; raises UsageError where there is no recording."""
+    """Submit the making of each page; raises UsageError without recordings."""
     recordings = recordings_in(request.recordings)
     if not recordings:
         raise UsageError(f"{request.recordings}: no recordings in it")
@@ -116,7 +116,7 @@ def _submit_pages(
 
 
 def _own_target(page: Path) -> Path:
-    """The path of a page; raises UsageError where a file lies there that is none of ours."""
+    """The path of a page; raises UsageError where a file of another program lies there."""
     if (page.exists() or page.is_symlink()) and not is_own_page(page):
         raise UsageError(
             f"{page}: is no page of this program, and is not replaced",

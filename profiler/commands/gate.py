@@ -49,7 +49,7 @@ def gate(request: GateRequest) -> ExitCode:
 
 
 def _base(repository: Repository, request: GateRequest, environment: Mapping[str, str]) -> str:
-    """Commit to measure against; raises UsageError where there is none but HEAD itself."""
+    """Commit to measure against; raises UsageError where only HEAD itself is found."""
     if request.base is not None:
         return repository.commit(request.base).hash
     targets = [environment.get(name) for name in ("GITHUB_BASE_REF", _GITLAB_TARGET)]
@@ -88,14 +88,14 @@ def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> Ga
         machine=(environment and (environment.gpu or environment.cpu)) or "no machine",
         gate=gate,
         rows=rows,
-        same=measured.same,
+        same=measured.unchanged,
         left_out=left_out_words(run.left_out) if run is not None and run.left_out else "",
         history=_history(measured, request.out),
     )
 
 
 def _history(measured: MeasuredRevisions, out: Path) -> History | None:
-    """Earlier runs of the experiment on such a machine, but those of the commit that is judged.
+    """History of the experiment on this kind of machine, without runs of the judged commit.
 
     None where there are none to read. The base becomes a run of the history: it is what the branch
     has. The head does not: nobody knows yet whether it will be.
@@ -122,7 +122,7 @@ def _history(measured: MeasuredRevisions, out: Path) -> History | None:
 
 
 def _print(answer: GateAnswer, text: str, request: GateRequest, reporter: ProgressReporter) -> None:
-    """Print the answer, or the Markdown where that goes to stdout."""
+    """Print the answer; the Markdown instead where it goes to stdout."""
     if request.markdown_target is not None:
         write_for_flag("--markdown", request.markdown_target, (text,))
     if request.markdown_target == "-":
@@ -134,7 +134,7 @@ def _print(answer: GateAnswer, text: str, request: GateRequest, reporter: Progre
 
 
 def _comment(site: CommentSite, answer: GateAnswer, text: str, reporter: ProgressReporter) -> None:
-    """Put the comment; one that cannot be put changes nothing of what was measured."""
+    """Post the comment; a failure to post only prints a warning."""
     from profiler.render.words.gate import gate_marker
 
     try:

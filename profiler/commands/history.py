@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def show_history(request: HistoryRequest) -> ExitCode:
-    """Fill the store where that is asked for; print changes and the newest run's control."""
+    """Fill the store on request; print changes and the newest run's control."""
     from profiler.render.words.history import history_lines
 
     store = Store.beside(request.reports)
@@ -61,7 +61,7 @@ def show_history(request: HistoryRequest) -> ExitCode:
 
 
 def _list(store: Store, color: str) -> ExitCode:
-    """Print how many runs there are of each experiment."""
+    """Print the number of runs by experiment."""
     counts: dict[str, int] = {}
     for run in store.runs():
         counts[run.experiment] = counts.get(run.experiment, 0) + 1
@@ -71,13 +71,13 @@ def _list(store: Store, color: str) -> ExitCode:
 
 
 def _history(store: Store, request: HistoryRequest) -> History:
-    """The history that is asked for; raises UsageError where there are no runs of it."""
+    """The requested history; raises UsageError without runs."""
     name = experiment_name(str(request.experiment))
     recorded = store.runs(name)
     if not recorded:
-        known = ", ".join(sorted({run.experiment for run in store.runs()})) or "none"
+        experiments = ", ".join(sorted({run.experiment for run in store.runs()})) or "none"
         raise UsageError(
-            f"{name}: no runs of it in {store.path}; there are: {known}",
+            f"{name}: no runs of it in {store.path}; there are: {experiments}",
             remedy="`--rebuild` reads the run folders and recordings here again.",
         )
     metric = request.metric or recorded[-1].metric
@@ -88,7 +88,7 @@ def _history(store: Store, request: HistoryRequest) -> History:
 
 
 def experiment_name(text: str) -> str:
-    """Name of an experiment that is named by its file, or by itself."""
+    """Name of an experiment, given by its file or its name."""
     if not Path(text.partition(":")[0]).is_file():
         return text
     from profiler.sessions.experiment_files import load_experiment
@@ -129,7 +129,7 @@ def _document(history: History) -> dict[str, Any]:
 
 
 def _recordings(request: HistoryRequest) -> tuple[Path, ...]:
-    """Recordings in the folder here that a new store begins with: each takes seconds to read."""
+    """Recordings in the local folder that a new store begins with: each takes seconds to read."""
     recordings = recordings_here()
     if request.rebuild:
         return tuple(recordings.values())
@@ -137,8 +137,8 @@ def _recordings(request: HistoryRequest) -> tuple[Path, ...]:
     return (recordings[name],) if name in recordings else ()
 
 
-def rebuild(out: Path, on_odd: Callable[[str], None], recordings: Sequence[Path] = ()) -> None:
-    """Make the store anew from run folders and recordings; what was imported is kept."""
+def rebuild(out: Path, warn: Callable[[str], None], recordings: Sequence[Path] = ()) -> None:
+    """Rebuild the store from run folders and recordings; imported runs are kept."""
     store = Store.beside(out)
     fresh = Store(store.path.with_name(f".{STORE_FILE}.new"))
     out.mkdir(parents=True, exist_ok=True)
@@ -146,14 +146,14 @@ def rebuild(out: Path, on_odd: Callable[[str], None], recordings: Sequence[Path]
     try:
         imported = [old for old in store.answers() if old.source != "run"]
     except ProfilerError as error:
-        on_odd(f"What was imported is lost: {error}")
+        warn(f"What was imported is lost: {error}")
         imported = []
-    fresh.add([*imported, *_found_again(out, on_odd, recordings)])
+    fresh.add([*imported, *_reread_runs(out, warn, recordings)])
     fresh.path.replace(store.path)
 
 
-def _found_again(
-    out: Path, on_odd: Callable[[str], None], recordings: Sequence[Path]
+def _reread_runs(
+    out: Path, warn: Callable[[str], None], recordings: Sequence[Path]
 ) -> Iterator[HistoryRun]:
     for path in (*(run.path for run in runs(out)), *recordings):
         try:
@@ -162,7 +162,7 @@ def _found_again(
             elif (path / SUMMARY_JSON_FILE).exists():
                 yield answers_of_folder(RunFolder(path), read_json(path / SUMMARY_JSON_FILE), out)
         except ProfilerError as error:
-            on_odd(f"left out: {error}")
+            warn(f"left out: {error}")
 
 
 def _warner(color: str) -> Callable[[str], None]:
@@ -174,24 +174,24 @@ def _warner(color: str) -> Callable[[str], None]:
 
 
 def keep_answers(
-    out: Path, folder: Path, summary: Mapping[str, Any], on_odd: Callable[[str], None]
+    out: Path, folder: Path, summary: Mapping[str, Any], warn: Callable[[str], None]
 ) -> None:
-    """Add a run that was just written to the store; a store that cannot be written costs no run."""
+    """Add a new run to the store; a store that cannot be written only gives a warning."""
     try:
         Store.beside(out).add([answers_of_folder(RunFolder(folder), summary, out)])
     except (OSError, ProfilerError) as error:
-        on_odd(f"The history of the runs was not written: {error}")
+        warn(f"The history of the runs was not written: {error}")
 
 
 def answers_of_folder(run: RunFolder, summary: Mapping[str, Any], out: Path) -> HistoryRun:
     """A run under `out` with its answers, from the content of its summary.json."""
     path = run.path.resolve()
-    named = path.relative_to(out.resolve()) if path.is_relative_to(out.resolve()) else path.name
-    return answers_of_summary(summary, str(named), "run", collector_of(run.plan()))
+    run_name = path.relative_to(out.resolve()) if path.is_relative_to(out.resolve()) else path.name
+    return answers_of_summary(summary, str(run_name), "run", collector_of(run.plan()))
 
 
 def answers_of_base(measured: MeasuredRevisions, out: Path) -> HistoryRun:
-    """The oldest of several revisions that were measured in one session, as a run with its answers.
+    """The oldest revision of a session as a run of its own, with its answers.
 
     It is a run of the experiment; without a baseline where the experiment's own was not
     among what was measured.
@@ -200,9 +200,9 @@ def answers_of_base(measured: MeasuredRevisions, out: Path) -> HistoryRun:
         raise UsageError("nothing was measured")
     session = answers_of_folder(RunFolder(measured.run.folder), measured.run.document, out)
     answers = (
-        answer._replace(cell=own.id, variant=own.variant.name)
+        answer._replace(cell=base_cell.id, variant=base_cell.variant.name)
         for answer in session.answers
-        if (own := measured.base_cells.get(answer.cell)) is not None
+        if (base_cell := measured.base_cells.get(answer.cell)) is not None
     )
     return replace(
         session,
@@ -226,7 +226,7 @@ def read_answers(path: Path) -> Sequence[HistoryRun]:
 
 
 def answers_of_findings(findings: Findings, run: RunFolder) -> HistoryRun:
-    """Answers of a run or a recording that was read."""
+    """A run or recording with its answers, from its findings."""
     source = "recording" if run.is_recording() else "run"
     document = report_document(findings)
     return answers_of_summary(document, run.named.name, source, collector_of(run.plan()))

@@ -47,17 +47,17 @@ def _names(request: ImportRequest) -> list[str]:
 
 
 def _console(request: ImportRequest) -> Console:
-    """Console for what is said about the files: stderr where stdout is for JSON."""
+    """Console for messages about the files: stderr where stdout is for JSON."""
     return make_console(request.color, stderr=request.json_target == "-")
 
 
-def import_files(asked: ImportRequest) -> ExitCode:
+def import_files(unexpanded: ImportRequest) -> ExitCode:
     """Read files of any format of `profiler.importers`; write tables and a page, or JSON."""
-    files, passed_over = _files_named(asked.files)
-    request, stages = replace(asked, files=files), Stages(asked.color)
+    files, passed_over = _files_named(unexpanded.files)
+    request, stages = replace(unexpanded, files=files), Stages(unexpanded.color)
     with stages.stage(f"Reading {', '.join(_names(request))}"):
         if request.compare:
-            imported, notices, pair = _compared(request)
+            imported, notices, pair = _compared_launches(request)
         else:
             imported, notices = read_files(files, request.limit_bytes)
             pair = None
@@ -74,25 +74,25 @@ def import_files(asked: ImportRequest) -> ExitCode:
     if isinstance(imported, ImportedLaunches):
         _show_launches(imported, request, stages, pair)
     else:
-        shown = _other_page(imported)
-        _print(shown, request, imported.notices)
+        page = _other_page(imported)
+        _print(page, request, imported.notices)
         with stages.stage("Writing the page"):
-            _write_page(shown, request, imported.notices)
+            _write_page(page, request, imported.notices)
     return ExitCode.COMPLETE
 
 
 def _files_named(paths: Sequence[Path]) -> tuple[list[Path], list[Notice]]:
-    """Files, those of a folder that can be imported, and those of a pattern in quotes.
+    """Files to import of paths, folders and quoted patterns, and notices on unreadable files.
 
-    And what is said of the others in a folder. Raises UsageError for one without any.
+    Raises UsageError for a folder without a file that can be imported.
     """
     files: list[Path] = []
     notices: list[Notice] = []
     for path in paths:
         if path.is_dir():
-            known, others = _files_of(path)
-            files += known
-            notices += others
+            importable, unread_notices = _files_of(path)
+            files += importable
+            notices += unread_notices
         elif not path.exists() and glob.has_magic(str(path)):
             files += sorted(map(Path, glob.glob(str(path)))) or [path]  # noqa: PTH207 - of text
         else:
@@ -102,27 +102,31 @@ def _files_named(paths: Sequence[Path]) -> tuple[list[Path], list[Notice]]:
 
 def _files_of(folder: Path) -> tuple[list[Path], list[Notice]]:
     files = list(files_in(folder))
-    known = [path for path, is_known in files if is_known]
-    if not known:
+    importable = [path for path, is_known in files if is_known]
+    if not importable:
         raise UsageError(
             f"{folder}: no file in this folder can be imported",
             remedy="docs/import.md lists those that can.",
         )
-    others = [path.name for path, is_known in files if not is_known]
-    named = ", ".join(others[:_NAMED]) + (", …" if len(others) > _NAMED else "")
-    what = f"{len(others)} files of no format that is read ({named})"
-    notice = Notice(NoticeKind.IMPORT_NOT_READ, {"file": folder.name or str(folder), "what": what})
-    return known, [notice] if others else []
+    unread_names = [path.name for path, is_known in files if not is_known]
+    first_names = ", ".join(unread_names[:_NAMED]) + (", …" if len(unread_names) > _NAMED else "")
+    unread_text = f"{len(unread_names)} files of no format that is read ({first_names})"
+    notice = Notice(
+        NoticeKind.IMPORT_NOT_READ, {"file": folder.name or str(folder), "what": unread_text}
+    )
+    return importable, [notice] if unread_names else []
 
 
-def _compared(request: ImportRequest) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
-    """Launches of two files, what is said of them, and what they differ by.
+def _compared_launches(request: ImportRequest) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
+    """Launches of two files, notices on them, and the account of their difference.
 
-    Raises UsageError where they are no such files.
+    Raises UsageError where the files are not two with launches of ncu.
     """
-    read = [read_files([file], request.limit_bytes) for file in request.files]
-    sides = [side for side, _ in read if isinstance(side, ImportedLaunches) and len(side.launches)]
-    if len(read) != 2 or len(sides) != 2:
+    files_read = [read_files([file], request.limit_bytes) for file in request.files]
+    sides = [
+        side for side, _ in files_read if isinstance(side, ImportedLaunches) and len(side.launches)
+    ]
+    if len(files_read) != 2 or len(sides) != 2:
         raise UsageError(
             "--compare takes two files with launches of ncu.",
             remedy="Runs are compared by `profiler compare`.",
@@ -131,7 +135,7 @@ def _compared(request: ImportRequest) -> tuple[Imported, tuple[Notice, ...], Pai
     if names[0] == names[1]:
         names = [safe(f"{file.resolve().parent.name}/{file.name}") for file in request.files]
     pair = files_why(names, [side.launches for side in sides])
-    notices = tuple(notice for _, of_file in read for notice in of_file)
+    notices = tuple(notice for _, of_file in files_read for notice in of_file)
     return ImportedLaunches.joined(sides), notices, pair
 
 
@@ -142,15 +146,15 @@ def _show_launches(
     from profiler.render.imported_launches import group_launches, launches_page
 
     groups = group_launches(imported.launches)
-    shown = launches_page(imported.launches, groups, imported.kernels)
+    page = launches_page(imported.launches, groups, imported.kernels)
     console = _console(request)
     account = "" if pair is None else files_text(pair, min(COLUMNS, console.width))
-    _print(shown, request, imported.notices, account)
+    _print(page, request, imported.notices, account)
     table = None if groups.whole_on_page else _table_target(request)
     csv = "" if table is None else table.name
     with stages.stage("Writing the page"):
-        whole = "" if pair is None else files_text(pair)
-        _write_page(shown, request, imported.notices, whole, csv)
+        account_text = "" if pair is None else files_text(pair)
+        _write_page(page, request, imported.notices, account_text, csv)
     if table is not None:
         with stages.stage("Writing the table"):
             write_table(table, csv_parts(groups.table))
@@ -159,7 +163,7 @@ def _show_launches(
 
 
 def _other_page(imported: Imported) -> ImportedPage:
-    """What is shown of files without launches of ncu."""
+    """Page content of files without launches of ncu."""
     from profiler.render.imported import tunings_page
     from profiler.render.imported_timelines import timeline_section, timelines_page
 
@@ -178,14 +182,14 @@ def _other_page(imported: Imported) -> ImportedPage:
 
 
 def _print(
-    shown: ImportedPage, request: ImportRequest, notices: Sequence[Notice], account: str = ""
+    page: ImportedPage, request: ImportRequest, notices: Sequence[Notice], account: str = ""
 ) -> None:
-    """Print tables, where stdout is not for JSON; `account`: what two files differ by."""
+    """Print tables, unless stdout is for JSON; `account`: text on the difference of two files."""
     from profiler.render.imported import imported_text
 
     if request.json_target != "-":
         console = _console(request)
-        console.print(imported_text(shown))
+        console.print(imported_text(page))
         if account:
             console.print(account, markup=False, highlight=False, soft_wrap=True)
     _print_notices(notices, request)
@@ -199,7 +203,7 @@ def _print_notices(notices: Sequence[Notice], request: ImportRequest) -> None:
 
 
 def _write_page(
-    shown: ImportedPage,
+    page: ImportedPage,
     request: ImportRequest,
     notices: Sequence[Notice],
     account: str = "",
@@ -207,14 +211,14 @@ def _write_page(
 ) -> None:
     from profiler.render.imported import render_imported
 
-    html = render_imported(shown, _names(request), notices, account=account, csv=csv)
+    html = render_imported(page, _names(request), notices, account=account, csv=csv)
     target = _page_target(request)
     write_page(target, html)
     _console(request).print(f"Page: {target}", markup=False, soft_wrap=True)
 
 
 def _table_target(request: ImportRequest) -> Path | None:
-    """Where the table of all kinds of launches goes, beside the page; None where that is no file.
+    """Path of the table of all kinds of launches, beside the page; None where that is no file.
 
     Raises UsageError where something else stands there.
     """
@@ -233,7 +237,7 @@ def _table_target(request: ImportRequest) -> Path | None:
 
 
 def _page_target(request: ImportRequest) -> Path:
-    """Where the page goes: by default the current folder, as the files' may be somebody else's.
+    """Path of the page: by default in the current folder, as the files' may be somebody else's.
 
     Raises UsageError where something stands there that is no page of this program.
     """

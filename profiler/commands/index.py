@@ -41,13 +41,13 @@ _MOST_TRIES = 5
 
 def write_index(
     out: Path,
-    on_odd: Callable[[str], None],
+    warn: Callable[[str], None],
     documents: Mapping[Path, Mapping[str, Any]] = NO_DOCUMENTS,
 ) -> Path | None:
-    """Write the index of the runs under `out`; None, and a sentence, where that is not possible.
+    """Path of the written index of the runs under `out`; None, and a warning, where it fails.
 
-    `documents`: by folder, what this process wrote to summary.json just now, which takes a quarter
-    of a second to read for 500 cells.
+    `documents`: new summary.json documents by folder, which take a quarter of a second to read for
+    500 cells.
     Two runs that end at once each replace the whole file. What was written last may miss the other
     run, so it is read again whether anything has changed meanwhile.
     """
@@ -56,7 +56,7 @@ def write_index(
     target = out / INDEX_FILE
     try:
         if not _may_replace(target):
-            on_odd(f"{target} is not of this program: the index of the runs is not written.")
+            warn(f"{target} is not of this program: the index of the runs is not written.")
             return None
         written: State = {}
         for _ in range(_MOST_TRIES):
@@ -68,7 +68,7 @@ def write_index(
             keep_entries(out, entries)
             written = states
     except (OSError, ProfilerError) as error:
-        on_odd(f"The index of the runs was not written: {error}")
+        warn(f"The index of the runs was not written: {error}")
         return None
     return target
 
@@ -85,37 +85,41 @@ def _may_replace(target: Path) -> bool:
 
 def list_runs(request: ListRequest) -> ExitCode:
     """Print the runs by experiment, the newest first, each with its answer and its verdict."""
-    entries = _read(request.out)
-    entries += read_recordings(recordings_here().values(), _say)
-    named = entries
+    entries = _read_all_entries(request.out)
+    entries += read_recordings(recordings_here().values(), _print_warning)
+    selected = entries
     if request.names:
-        shown = {folder for name in request.names for folder in _named(name, entries, request.out)}
-        named = tuple(entry for entry in entries if _path(request.out, entry) in shown)
+        folders = {
+            folder
+            for name in request.names
+            for folder in _folders_of_name(name, entries, request.out)
+        }
+        selected = tuple(entry for entry in entries if _path(request.out, entry) in folders)
     if request.json_target is not None:
-        named_folders = {entry.folder for entry in named}
-        rows = [row for folder, row in _rows(request.out, entries) if folder in named_folders]
+        selected_folders = {entry.folder for entry in selected}
+        rows = [row for folder, row in _rows(request.out, entries) if folder in selected_folders]
         write_json_target({"schema_version": SCHEMA_VERSION, "runs": rows}, request.json_target)
     if request.json_target != "-":
         from profiler.render.console.lists import runs_table
 
-        listed = newest_listed(named)
-        left_out = len(named) - len(listed)
+        listed = newest_listed(selected)
+        left_out = len(selected) - len(listed)
         make_console(request.color).print(runs_table(safe_values(listed), left_out))
     return ExitCode.COMPLETE
 
 
-def _read(out: Path) -> tuple[RunEntry, ...]:
-    """Entries of the runs under a folder; what had to be read is kept for the next time."""
+def _read_all_entries(out: Path) -> tuple[RunEntry, ...]:
+    """Entries of the runs under a folder; newly read ones are cached."""
     states, cached = run_states(out), cached_entries(out)
-    entries = read_entries(out, states, _say, cached=cached)
+    entries = read_entries(out, states, _print_warning, cached=cached)
     if any(folder not in cached or cached[folder].state != states[folder] for folder in states):
         with contextlib.suppress(OSError, ProfilerError):  # the folder may be read-only
             keep_entries(out, entries)
     return entries
 
 
-def _named(name: str, entries: Sequence[RunEntry], out: Path) -> set[Path]:
-    """Folders of the runs that a name stands for; raises UsageError where there are none."""
+def _folders_of_name(name: str, entries: Sequence[RunEntry], out: Path) -> set[Path]:
+    """Folders of the runs that a name stands for; raises UsageError where none has it."""
     of_experiment = {_path(out, entry) for entry in entries if name == entry.experiment}
     if of_experiment:
         return of_experiment
@@ -127,7 +131,7 @@ def _path(out: Path, entry: RunEntry) -> Path:
     return Path(entry.folder) if entry.recording else out / entry.folder
 
 
-def _say(text: str) -> None:
+def _print_warning(text: str) -> None:
     sys.stderr.write(f"profiler: {safe(text)}\n")
 
 

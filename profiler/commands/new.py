@@ -1,4 +1,4 @@
-"""What comes before a first run: `profiler new`, `profiler schema` and `profiler doctor`.
+"""Commands before a first run: `profiler new`, `profiler schema` and `profiler doctor`.
 
 A folder with an experiment that works; the JSON Schema for its editor; everything that a run needs,
 and what is missing.
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 def make_new(request: NewRequest) -> ExitCode:
-    """Write the folder of a new experiment, and print what to do with it."""
+    """Write the folder of a new experiment, and print the next commands."""
     if not _NAME.fullmatch(request.name):
         raise UsageError(
             f"{request.name}: a name begins with a letter, and has letters, digits, _ and - only"

@@ -80,7 +80,7 @@ def write_results(
 
 
 def show_page(page: Path | None, console: Console, *, opens: bool) -> None:
-    """Print where the page of a run is; `opens`: have the user's browser show it."""
+    """Print the path of a run's page; `opens`: open it in the user's browser."""
     console.print(f"Page: {page}", markup=False, soft_wrap=True)
     if opens and page is not None:
         webbrowser.open(page.resolve().as_uri())
@@ -92,7 +92,7 @@ def csv_text(frame: pd.DataFrame) -> str:
 
 
 def csv_parts(frame: pd.DataFrame) -> Iterator[str]:
-    """Parts of `csv_text`: a large frame's values as texts would take ten times its memory."""
+    """Parts of `csv_text`, because a large frame's texts would take ten times its memory."""
     yield _csv_row(frame.columns)
     for start in range(0, len(frame), _ROWS_AT_ONCE):
         rows = frame.iloc[start : start + _ROWS_AT_ONCE]
@@ -101,11 +101,11 @@ def csv_parts(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _column(values: pd.Series[Any]) -> list[str]:
-    """Values of a column as CSV has them; those that are missing are empty."""
+    """CSV fields of a column; missing values are empty."""
     is_there = values.notna().to_numpy()
     is_whole = bool(is_there.all())
-    there = (values if is_whole else values[is_there]).tolist()
-    texts = list(map(_fielder(set(map(type, there))), there))
+    present_values = (values if is_whole else values[is_there]).tolist()
+    texts = list(map(_fielder(set(map(type, present_values))), present_values))
     if is_whole:
         return texts
     fields = [""] * len(values)
@@ -115,7 +115,7 @@ def _column(values: pd.Series[Any]) -> list[str]:
 
 
 def _fielder(types: set[type]) -> Callable[[Any], str]:
-    """What makes fields of values of these types: of texts and integers few differ in a column."""
+    """Function from a value of given types to its CSV field, cached for texts and integers."""
     if types == {float}:
         return str
     is_repeated = len(types) == 1 and types <= {str, int, bool}  # not together: 1 equals True
@@ -123,7 +123,7 @@ def _fielder(types: set[type]) -> Callable[[Any], str]:
 
 
 def _field(value: Any) -> str:
-    """A value as CSV has it; a text that a spreadsheet would take for a formula has a quote."""
+    """CSV field of a value; a text that a spreadsheet would take for a formula gets a quote."""
     if isinstance(value, int | float):
         return str(value)
     is_formula = isinstance(value, str) and value.startswith(_FORMULAS)
@@ -152,13 +152,13 @@ def _write_parquet(table: pd.DataFrame, path: Path) -> None:
 
 
 def _has_one_type(column: pd.Series[Any]) -> bool:
-    """Whether the values that are there are of one type, or all numbers."""
+    """Whether all present values have one type, or are numbers."""
     types = set(column.dropna().map(type))
     return len(types) < 2 or types == {int, float}
 
 
 def print_notices(notices: Sequence[Notice], color: str, *, verbose: bool = True) -> None:
-    """Print notices to stderr, one in a line; all in one line unless `verbose`."""
+    """Print notices to stderr: a line each where `verbose`, else several in one line."""
     from profiler.render.console.terminal import Paragraph
 
     errors = make_console(color, stderr=True)
@@ -183,7 +183,7 @@ def report_document(findings: Findings) -> dict[str, Any]:
 
 
 def finite(value: float) -> float | None:
-    """A number as JSON can hold it: None for what is missing."""
+    """A number for JSON: None where it is missing or not finite."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -197,7 +197,7 @@ def dump(document: Mapping[str, Any]) -> str:
 
 
 def dump_parts(document: Mapping[str, Any], *, compact: bool = False) -> Iterator[str]:
-    """Parts of the text of `dump`; an iterator of objects in the document is read as they are made.
+    """Parts of the text of `dump`; iterators of objects in the document are read lazily.
 
     So a document that does not fit into memory can be written. `compact`: all in one line.
     """
@@ -291,7 +291,7 @@ PATIENCE_S = 2.0
 
 
 class Stages:
-    """Stages of a command that reads and writes files; a quick one says nothing."""
+    """Prints stages of a command that reads and writes files; a quick command prints nothing."""
 
     def __init__(self, color: str) -> None:
         self._console = make_console(color, stderr=True)
@@ -300,8 +300,8 @@ class Stages:
     @contextmanager
     def stage(self, text: str) -> Iterator[None]:
         """Print `text` while the body runs, as soon as the command has taken two seconds."""
-        left = self._began + PATIENCE_S - time.monotonic()
-        timer = threading.Timer(max(0.0, left), self._say, [text])
+        remaining_s = self._began + PATIENCE_S - time.monotonic()
+        timer = threading.Timer(max(0.0, remaining_s), self._say, [text])
         timer.daemon = True
         timer.start()
         try:
@@ -344,24 +344,24 @@ def write_table(target: Path, parts: Iterable[str]) -> None:
     _write(target, parts, f"{target}: the table cannot be written", _OTHER_PAGE)
 
 
-def _write(target: Path, parts: Iterable[str], what: str, remedy: str) -> None:
+def _write(target: Path, parts: Iterable[str], problem: str, remedy: str) -> None:
     try:
         write_target(target, parts)
     except OSError as error:
-        _raise_for(error, what, remedy)
+        _raise_for(error, problem, remedy)
 
 
-def _raise_for(error: OSError, what: str, remedy: str) -> NoReturn:
+def _raise_for(error: OSError, problem: str, remedy: str) -> NoReturn:
     if isinstance(error, BrokenPipeError):
         raise error  # the reader of our stdout left: the command line knows what that means
-    message = f"{what}: {error.strerror}"
+    message = f"{problem}: {error.strerror}"
     if error.errno in _NO_SPACE:
         raise EnvironmentUnusable(message, remedy=f"Make room. {remedy}") from error
     raise UsageError(message, remedy=remedy) from error
 
 
 def write_stdout(parts: Iterable[str]) -> None:
-    """Write to stdout at once, so that a full device is met here and named."""
+    """Write to stdout and flush, so that a full device raises here with its name."""
     try:
         _write_now(sys.stdout, parts)
     except OSError as error:
@@ -369,7 +369,7 @@ def write_stdout(parts: Iterable[str]) -> None:
 
 
 def write_target(target: Path, parts: Iterable[str]) -> None:
-    """Write parts of a text to a file atomically, and straight into what is no regular file."""
+    """Write parts of a text: atomically to a regular file, directly to any other target."""
     stream = _own_stream(target)
     if stream is not None:
         _write_now(stream, parts)
@@ -395,7 +395,7 @@ def is_table(file: Path, columns: Iterable[str]) -> bool:
 
 
 def _head(file: Path) -> bytes:
-    """The beginning of a regular file; empty where there is none that can be read."""
+    """The beginning of a regular file; empty where it cannot be read."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             return b""  # opening a FIFO would wait for its writer
@@ -406,7 +406,7 @@ def _head(file: Path) -> bytes:
 
 
 def _own_stream(target: Path) -> TextIO | None:
-    """Return our stdout or stderr where the target is the same file.
+    """Our stdout or stderr if the target is the same file; else None.
 
     A second opening of a redirected file would start at its beginning and overwrite the other.
     """
@@ -420,7 +420,7 @@ def _own_stream(target: Path) -> TextIO | None:
 
 
 def _is_special(target: Path) -> bool:
-    """Whether something other than a regular file is there: a device, a FIFO, a link, a folder."""
+    """Whether a target exists and is no regular file: a device, a FIFO, a link, a folder."""
     try:
         return not stat.S_ISREG(target.lstat().st_mode)
     except FileNotFoundError:

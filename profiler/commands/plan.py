@@ -1,4 +1,4 @@
-"""`profiler plan` and `profiler build`: what a run would measure and cost, and what it compiles."""
+"""`profiler plan` and `profiler build`: the visits and cost of a run, and its compiled variants."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ def show_plan(request: PlanRequest) -> ExitCode:
     for note in (*notes, unchecked_note(loaded.experiment)):
         if note:
             reporter.warn(note)
-    held = _held(request.out, loaded, plan, space, gpu)
-    whole = run_forecast(loaded, held, request.out, None if gpu is None else gpu.name)
+    held = _earlier_visits(request.out, loaded, plan, space, gpu)
+    run_cost = run_forecast(loaded, held, request.out, None if gpu is None else gpu.name)
     with_sessions = replace(plan, sessions=held.plan.sessions)
-    write_json_target(_plan_document(with_sessions, whole, held.search), request.json_target)
+    write_json_target(_plan_document(with_sessions, run_cost, held.search), request.json_target)
     if request.json_target != "-":
         command = first_command(held.plan, loaded.experiment)
-        _print_plan(with_sessions, held, whole, command, request.color)
+        _print_plan(with_sessions, held, run_cost, command, request.color)
     return ExitCode.COMPLETE
 
 
-def _held(
+def _earlier_visits(
     out: Path, loaded: LoadedSpec, plan: Plan, space: Space, gpu: Gpu | None
 ) -> EarlierVisits:
-    """What the newest run under `out` holds of a plan, if there is one."""
+    """Visits of a plan that the newest run under `out` holds."""
     from profiler.sessions.forecasts.forecast import EarlierVisits
 
     experiment = loaded.experiment
@@ -84,13 +84,15 @@ def _held(
     return earlier_visits(execution)
 
 
-def _plan_document(plan: Plan, whole: RunForecast, search: EarlierSearch | None) -> dict[str, Any]:
+def _plan_document(
+    plan: Plan, run_cost: RunForecast, search: EarlierSearch | None
+) -> dict[str, Any]:
     document = plan_document(plan)
     if document["search"] is not None:
         document["search"]["evaluated"] = 0 if search is None else search.evaluations
         document["search"]["finished"] = search is not None and search.finalists is not None
-    document["expected_seconds"] = whole.seconds
-    for session, cost in zip(document["sessions"], whole.sessions, strict=True):
+    document["expected_seconds"] = run_cost.seconds
+    for session, cost in zip(document["sessions"], run_cost.sessions, strict=True):
         session["measured"] = cost.measured
         session["left_out"] = cost.left_out
         session["why_again"] = cost.why_again
@@ -99,7 +101,7 @@ def _plan_document(plan: Plan, whole: RunForecast, search: EarlierSearch | None)
 
 
 def _print_plan(
-    plan: Plan, held: EarlierVisits, whole: RunForecast, command: str, color: str
+    plan: Plan, held: EarlierVisits, run_cost: RunForecast, command: str, color: str
 ) -> None:
     from profiler.render.console.lists import plan_table
     from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
@@ -113,50 +115,52 @@ def _print_plan(
     console.print(table)
     if plan.search is not None:
         console.print(_search_line(plan.search, held.search), markup=False, soft_wrap=True)
-    for cost in whole.sessions:
+    for cost in run_cost.sessions:
         console.print(_session_line(cost), markup=False, soft_wrap=True)
     beside = ", without the search" if plan.search is not None and not has_finalists else ""
-    if whole.seconds:
-        console.print(_whole_line(whole, beside), markup=False, soft_wrap=True)
+    if run_cost.seconds:
+        console.print(_whole_line(run_cost, beside), markup=False, soft_wrap=True)
     console.print(f"First command: {command}", markup=False, soft_wrap=True)
 
 
-def _whole_line(whole: RunForecast, beside: str) -> str:
-    """What all that is to go takes; `beside`: words for what is not in it."""
+def _whole_line(run_cost: RunForecast, beside: str) -> str:
+    """Line on the expected seconds of a whole run; `beside`: words for parts not counted."""
     from profiler.sessions.progress import duration_words
 
     parts = []
-    if whole.further_s:
-        parts.append(f"{duration_words(whole.further_s)} for what the first look leaves open")
-    if whole.explained:
-        parts.append(f"{duration_words(whole.explain_s)} for explaining {whole.explained} cells")
+    if run_cost.further_s:
+        parts.append(f"{duration_words(run_cost.further_s)} for what the first look leaves open")
+    if run_cost.explained:
+        parts.append(
+            f"{duration_words(run_cost.explain_s)} for explaining {run_cost.explained} cells"
+        )
     of_it = f", of it about {' and '.join(parts)}" if parts else ""
     source = (
         "by the newest run on this GPU"
-        if all(cost.by_earlier_run for cost in whole.sessions)
+        if all(cost.by_earlier_run for cost in run_cost.sessions)
         else "roughly, on a GPU like an H200"
     )
-    return f"In all about {duration_words(whole.seconds)}{beside}, {source}{of_it}."
+    return f"In all about {duration_words(run_cost.seconds)}{beside}, {source}{of_it}."
 
 
 def _session_line(cost: Forecast) -> str:
-    """What of a session is measured, and what the rest takes."""
+    """Line on the measured visits of a session, and the expected seconds of the rest."""
     from profiler.sessions.progress import duration_words
 
-    again = f" ({cost.why_again})" if cost.why_again else ""
+    reason = f" ({cost.why_again})" if cost.why_again else ""
     left_out = (
         f", {cost.left_out} left out (failed, or the same program as another)"
         if cost.left_out
         else ""
     )
     return (
-        f"{cost.session}: {cost.measured} of {cost.visits} visits measured{again}{left_out}, "
+        f"{cost.session}: {cost.measured} of {cost.visits} visits measured{reason}{left_out}, "
         f"{f'about {duration_words(cost.seconds)}' if cost.seconds else 'nothing'} to go"
     )
 
 
 def _search_line(plan: SearchPlan, search: EarlierSearch | None) -> str:
-    """What of a search is done."""
+    """Line on the progress of a search."""
     budget = f"{plan.evaluations} evaluations" if plan.evaluations else f"{plan.seconds:g} s"
     if search is None:
         return f"search: {budget} to go"
@@ -171,7 +175,7 @@ def _search_line(plan: SearchPlan, search: EarlierSearch | None) -> str:
 
 
 def selected_plan(loaded: LoadedSpec, space: Space, only: str | None) -> Plan:
-    """Plan of an experiment, or of a part; raises as `make_plan`."""
+    """Plan of an experiment, or of the cells that `only` names; raises like `make_plan`."""
     plan = make_plan(loaded, space)
     if only is None:
         return plan

@@ -38,7 +38,7 @@ from profiler.run_folder.runs import create_run, why_read_only
 
 
 def rebuild_report(request: ReportRequest) -> ExitCode:
-    """Write the results of a run again; those of an archive into a new folder under `out`."""
+    """Write the results of a run again; results of an archive go to a new folder under `out`."""
     require_one_stdout(request.json_target, request.markdown_target)
     run = open_run(find_run(str(request.run_folder), request.reports))
     stages = Stages(request.color)
@@ -71,7 +71,7 @@ def _warn(text: str) -> None:
 
 
 def read_run(run: RunFolder, *, baseline: str | None = None, only: str | None = None) -> Report:
-    """Report of a run folder or a recording, by the spec and the plan that lie in it.
+    """Report of a run folder or a recording, by its own spec and plan.
 
     `baseline`: another variant that ratios refer to, by its name or id. `only`: the cells to read,
     as `select_cells` takes them.
@@ -88,7 +88,7 @@ def read_run(run: RunFolder, *, baseline: str | None = None, only: str | None = 
 
 
 def _results_folder(run: RunFolder, request: ReportRequest) -> Path:
-    """The run's own folder; where that is an archive, a recording or read-only, one in `out`."""
+    """The run's folder; a new folder in `out` for an archive, a recording or a read-only run."""
     if run.archive is None and not run.is_recording():
         reason = why_read_only(run.path)
         if reason is None:
@@ -98,12 +98,12 @@ def _results_folder(run: RunFolder, request: ReportRequest) -> Path:
             markup=False,
             soft_wrap=True,
         )
-    now = datetime.now().astimezone().isoformat(timespec="seconds")
-    return create_run(request.out, run.record().experiment, now).path
+    created = datetime.now().astimezone().isoformat(timespec="seconds")
+    return create_run(request.out, run.record().experiment, created).path
 
 
 def make_recording(request: RecordRequest) -> ExitCode:
-    """Write the recording; raises UsageError where the target holds anything but an older one."""
+    """Write the recording; raises UsageError where the target is no older recording."""
     run = open_run(find_run(str(request.run_folder), request.reports))
     private, names = private_texts(run.path), private_names(run.path)
     left_out: list[str] = []

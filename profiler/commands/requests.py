@@ -1,4 +1,4 @@
-"""What each command is asked for: its arguments and flags, declared once.
+"""Requests of the commands: arguments and flags, declared once.
 
 A field that is annotated with an argument or option of typer is one on the command line, and the
 text below the class is the help of its command (`profiler/cli.py` reads both); a program makes the
@@ -187,7 +187,7 @@ class ExperimentFlags:
 
     @property
     def overrides(self) -> tuple[str, ...]:
-        """`key=value` texts of --set, and of the flags that are short for one."""
+        """`key=value` texts of --set, and of the flags that stand for such texts."""
         values = ((key, getattr(self, name, None)) for name, key in _SHORT_FORMS.items())
         flags = (f"{key}={value}" for key, value in values if value is not None)
         return (*(self.settings or ()), *flags)
@@ -284,7 +284,7 @@ class RunRequest(ExperimentFlags):
 
     @property
     def explains(self) -> str | None:
-        """Whether why is told, where a flag says so."""
+        """Whether cells are explained, where a flag decides; else None."""
         return "true" if self.explain else "false" if self.no_explain else None
 
 
@@ -415,7 +415,7 @@ class ExplainRequest:
 
     @property
     def names_nothing(self) -> bool:
-        """Whether it asks for what the answer is about."""
+        """Whether the request names no cell, and so asks for the answer's pair."""
         return self.variant is self.against is self.problem is None
 
 
@@ -489,9 +489,9 @@ _OF_THE_COMMAND = ("fail_on", "markdown_target", "json_target")
 
 
 def run_request(request: ExperimentFlags, **changes: Any) -> RunRequest:
-    """Request to run what another command measures: with the fields that both have."""
-    own = {own.name for own in fields(request)}.difference(_OF_THE_COMMAND)
-    shared = {f.name: getattr(request, f.name) for f in fields(RunRequest) if f.name in own}
+    """Run request of another command's experiment, with the fields that both requests have."""
+    field_names = {field_names.name for field_names in fields(request)}.difference(_OF_THE_COMMAND)
+    shared = {f.name: getattr(request, f.name) for f in fields(RunRequest) if f.name in field_names}
     return RunRequest(**{**shared, **changes})
 
 
@@ -523,12 +523,12 @@ class ImportRequest:
 
     @property
     def limit_bytes(self) -> int:
-        """Most that a packed file or a trace may hold."""
+        """Largest size of an unpacked file or a trace, in bytes."""
         return int(min(self.limit_gib, 2.0**20) * 2**30)
 
     @property
     def only_json(self) -> bool:
-        """Whether nothing but JSON is asked for."""
+        """Whether only JSON is requested."""
         return self.json_target == "-" and self.page is None
 
 

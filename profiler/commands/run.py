@@ -64,7 +64,7 @@ _SHOWN_SETTINGS = ("collect.metrics",)
 
 @dataclass(frozen=True, eq=False)
 class PlannedExperiment:
-    """An experiment as it was asked for."""
+    """A requested experiment with its space and plan."""
 
     loaded: LoadedSpec
     space: Space
@@ -73,7 +73,7 @@ class PlannedExperiment:
 
 @dataclass(frozen=True, eq=False)
 class WrittenRun:
-    """What a run or replay found, and where it was written."""
+    """Findings of a run or replay, and the paths they were written to."""
 
     findings: Findings
     folder: Path
@@ -114,7 +114,7 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
 
 
 def _require_flags_together(request: RunRequest) -> None:
-    """Raise UsageError for flags that ask for what the others leave out."""
+    """Raise UsageError for flags that contradict each other."""
     if request.open_page and request.no_report:
         raise UsageError("--open shows the page that --no-report leaves out: give one of them.")
     if request.live and request.replay is not None:
@@ -133,7 +133,7 @@ def _require_flags_together(request: RunRequest) -> None:
 
 
 def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
-    """Plan, measure or replay, and write what was found; prints nothing of it."""
+    """Plan, measure or replay, and write the findings, without printing them."""
     if request.budget_s is not None:
         request = replace(request, budget=Budget(request.budget_s))
     seconds = SecondsRecorder()
@@ -151,7 +151,7 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
 
 
 def left_out_words(steps: Sequence[str]) -> str:
-    """Sentence on what there was no time for."""
+    """Sentence on the steps that there was no time for."""
     return f"left out: {', '.join(steps)}. The same command without it goes on."
 
 
@@ -162,7 +162,7 @@ def write_run(
     reporter: ProgressReporter,
     seconds: SecondsRecorder | None,
 ) -> WrittenRun:
-    """Write what was found, and, of a run that measured, where its seconds went."""
+    """Write the findings, and where the seconds of a measuring run went."""
     from profiler.commands.history import keep_answers
     from profiler.commands.index import write_index
     from profiler.findings.find import find
@@ -188,7 +188,7 @@ def write_run(
 
 
 def plan_experiment(request: RunRequest, overrides: tuple[str, ...]) -> PlannedExperiment:
-    """The experiment that is asked for, as it is planned without a machine."""
+    """The requested experiment, planned without a machine."""
     # A file of Python is imported by a process of its own, which takes seconds where torch is.
     waits = measuring_imported() if ".py" in request.spec.name else nullcontext()
     with waits:
@@ -200,7 +200,7 @@ def plan_experiment(request: RunRequest, overrides: tuple[str, ...]) -> PlannedE
 def planned_for(
     request: RunRequest, planned: PlannedExperiment, machine: Machine
 ) -> PlannedExperiment:
-    """The plan for this GPU: its sessions, and without variants whose kernels need another one."""
+    """The plan for this GPU: its sessions, without variants whose kernels need another GPU."""
     arch = machine.resolved_architecture(planned.loaded.experiment.build.arch)
     capability = machine.environment.compute_capability
     space = replace(planned.space, arch=arch, capability=capability)
@@ -218,7 +218,7 @@ def planned_for(
 def _machine_or_recording(
     request: RunRequest, loaded: LoadedSpec, reporter: ProgressReporter
 ) -> Machine | RunFolder:
-    """Return this machine, if it can do the experiment; else a recording."""
+    """The local machine if it can measure the experiment; else a recording."""
     if request.replay is not None:
         if request.timeline:
             raise UsageError("--timeline records and --replay does not: leave one of them out.")
@@ -242,15 +242,15 @@ def _machine_or_recording(
 
 
 def _with_replay(remedy: str | None, request: RunRequest, recording: Path | None) -> str | None:
-    """Remedy with the flags that stand in the way of a recording, as far as they were given."""
-    given = [f for f, on in (("--live", request.live), ("--timeline", request.timeline)) if on]
-    if recording is None or not given:
+    """Remedy that also names the given flags which rule out a recording."""
+    opposed = [f for f, on in (("--live", request.live), ("--timeline", request.timeline)) if on]
+    if recording is None or not opposed:
         return remedy
-    return f"{remedy or ''} Or leave out {' and '.join(given)} to replay the recording.".strip()
+    return f"{remedy or ''} Or leave out {' and '.join(opposed)} to replay the recording.".strip()
 
 
 def _warn_of_replay(run: RunFolder, reporter: ProgressReporter) -> None:
-    """Warn that the numbers to come are not of this machine."""
+    """Warn that the following numbers are of another machine."""
     from profiler.run_folder.load.assemble import tool_words
 
     record = run.record()
@@ -271,7 +271,7 @@ def _measure(
     reporter: ProgressReporter,
     seconds: SecondsRecorder,
 ) -> tuple[Report, Path]:
-    """Build and measure what is missing, and read the run folder."""
+    """Build and measure missing visits, and read the run folder."""
     warn_unready(planned, machine, reporter)
     execution = Execution(
         loaded=planned.loaded,
@@ -288,7 +288,7 @@ def _measure(
 
 
 def warn_unready(planned: PlannedExperiment, machine: Machine, reporter: ProgressReporter) -> None:
-    """Print what `plan` would say of a machine; raises SpecError for what cannot run."""
+    """Print the notes of `plan` on a machine; raises SpecError for an experiment it cannot run."""
     capability = machine.environment.compute_capability
     for note in check_ready(planned.loaded, planned.plan, planned.space, capability=capability):
         reporter.warn(note)
@@ -297,7 +297,7 @@ def warn_unready(planned: PlannedExperiment, machine: Machine, reporter: Progres
 def _measure_beside(
     early: EarlyStart | None, request: RunRequest, execution: Execution, reporter: ProgressReporter
 ) -> tuple[Report, Path]:
-    """Build and measure while the process of the first session loads, if there is one."""
+    """Build and measure while the early process of the first session, if any, loads."""
     from profiler.sessions.builds.plan_builds import build_all
 
     searches = execution.plan.search is not None
@@ -330,7 +330,7 @@ def _measure_beside(
 
 
 def require_explainable(request: RunRequest, planned: PlannedExperiment) -> None:
-    """Raise UsageError where `--explain` names what is not there, or ncu does not count."""
+    """Raise UsageError where `--explain` names an unknown cell, or ncu reads no counters."""
     if request.explain is None:
         return
     from profiler.sessions.explain_cells import asked_cells
@@ -348,12 +348,12 @@ def require_explainable(request: RunRequest, planned: PlannedExperiment) -> None
 
 
 def _replay(request: RunRequest, recording: RunFolder) -> tuple[Report, Path]:
-    """Read a recording; results go to a new folder, and settings of a measurement do nothing."""
+    """Report of a recording, and a new folder for results; measuring settings are ignored."""
     ignored = tuple(override for override in request.overrides if _only_measures(override))
-    shown = tuple(override for override in request.overrides if override not in ignored)
+    kept_overrides = tuple(override for override in request.overrides if override not in ignored)
     from profiler.run_folder.load.assemble import assemble
 
-    planned = plan_experiment(request, shown)
+    planned = plan_experiment(request, kept_overrides)
     if planned.plan.search is not None:
         planned = replace(planned, plan=_recorded_plan(planned, recording))
     plan, notices = _recorded_part(planned.plan, recording)
@@ -367,7 +367,7 @@ def _replay(request: RunRequest, recording: RunFolder) -> tuple[Report, Path]:
 
 
 def _recorded_part(plan: Plan, recording: RunFolder) -> tuple[Plan, tuple[Notice, ...]]:
-    """The cells that a recording planned, too, and how many of the experiment it did not.
+    """Plan of the cells that a recording has, and a notice on the number that it lacks.
 
     Counts of cells and problems are then those of the run. The whole plan where none are in it.
     """
@@ -380,7 +380,7 @@ def _recorded_part(plan: Plan, recording: RunFolder) -> tuple[Plan, tuple[Notice
 
 
 def _recorded_plan(planned: PlannedExperiment, recording: RunFolder) -> Plan:
-    """Plan of what the search of a recording left to be measured."""
+    """Plan of the cells that the search of a recording left to be measured."""
     from profiler.search.journal import read_search
 
     search = read_search(recording.path / SEARCH_JOURNAL_FILE)
@@ -394,7 +394,7 @@ def _recorded_plan(planned: PlannedExperiment, recording: RunFolder) -> Plan:
 
 
 def _only_measures(override: str) -> bool:
-    """Whether a `key=value` changes how it is measured, and nothing of how that is shown."""
+    """Whether a `key=value` changes only how an experiment is measured, not how it is shown."""
     key = override.partition("=")[0].strip()
     return key == "collect" or (key.startswith("collect.") and key not in _SHOWN_SETTINGS)
 
@@ -415,10 +415,10 @@ def _recorded_cells(recording: RunFolder, plan: Plan) -> str:
     """Sentence that names another cell of a recording: `--only cell=ID` takes such an id."""
     keys = recording.record().keys
     planned = {cell.id for cell in plan.cells}
-    others = [cell for cell in keys if cell not in planned]
-    if others:
+    extra = [cell for cell in keys if cell not in planned]
+    if extra:
         return (
-            f"It has {len(others)} others, such as {others[0]}; --only selects them where the "
+            f"It has {len(extra)} others, such as {extra[0]}; --only selects them where the "
             "experiment has them."
         )
     return "Its measurements cannot be read: take another copy of it." if keys else "It is empty."
@@ -428,7 +428,7 @@ def _recorded_cells(recording: RunFolder, plan: Plan) -> str:
 
 
 def print_results(run: WrittenRun, request: RunRequest, reporter: ProgressReporter) -> None:
-    """Print the summary and the notices; then write what is asked for as a file or to stdout."""
+    """Print the summary and the notices; then write the requested files, or to stdout."""
     findings = run.findings
     to_stdout = "-" in (request.json_target, request.markdown_target)
     if not to_stdout:
@@ -447,7 +447,7 @@ def print_results(run: WrittenRun, request: RunRequest, reporter: ProgressReport
 def gated_exit_code(
     measured: ExitCode, findings: Findings, gate: Gate | Bound | None, reporter: ProgressReporter
 ) -> ExitCode:
-    """GATE_TRIPPED where a cell trips the gate, which is warned of; else what the cells gave."""
+    """GATE_TRIPPED, with a warning, where a cell trips the gate; else the findings' exit code."""
     if gate is None:
         return measured
     if isinstance(gate, Bound):

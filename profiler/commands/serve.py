@@ -134,7 +134,7 @@ def served_tools(root: Path) -> MCPServer:
 
 
 def _schemas() -> dict[str, Any]:
-    """Documents by the tool that gives them."""
+    """JSON Schemas by tool."""
     from profiler.comparison.document import ComparisonDocument
     from profiler.findings.brief import BriefDocument
     from profiler.findings.why.document import ExplanationDocument
@@ -143,7 +143,7 @@ def _schemas() -> dict[str, Any]:
 
 
 def _inside(root: Path, name: str) -> str:
-    """A file or the name of an experiment; UsageError for what lies outside of the folder."""
+    """A file or the name of an experiment; UsageError for a path outside of the folder."""
     if name.startswith("-") or "\0" in name:
         raise UsageError(f"{name!r}: a name begins with no hyphen and has no null byte")
     file = name.partition(".py:")[0] + ".py" if ".py:" in name else name
@@ -153,7 +153,7 @@ def _inside(root: Path, name: str) -> str:
 
 
 def _file(root: Path, path: Path) -> str:
-    """Text of a file; UsageError where it lies outside of the folder, or is none."""
+    """Text of a file; UsageError for a path outside of the folder, or no file."""
     resolved = (root / _inside(root, str(path))).resolve()
     if not resolved.is_file():
         raise UsageError(f"{path}: there is no such page")
@@ -167,9 +167,9 @@ async def _answer(
     values: dict[str, Any],
     flags: dict[str, bool] | None = None,
 ) -> CallToolResult:
-    """The JSON of a command; without any, its exit code and what it said on stderr.
+    """Result with a command's JSON; without JSON, its exit code and the end of its stderr.
 
-    It is the text that the command prints, no letter longer, and an error where nothing could
+    The text is what the command prints, no letter longer, and an error where nothing could
     be read or measured. Raises mcp's ToolError, which its client is told, for a name outside
     of the folder.
     """
@@ -183,16 +183,16 @@ async def _answer(
             _inside(root, values["referee"])
     except UsageError as error:
         raise ToolError(str(error)) from None
-    given = [f"--{key}={value}" for key, value in values.items() if value is not None]
-    given += [f"--{key}" for key, is_set in (flags or {}).items() if is_set]
-    argv = [sys.executable, "-P", "-m", "profiler", command, *given, "--json=-", "--", *names]
+    options = [f"--{key}={value}" for key, value in values.items() if value is not None]
+    options += [f"--{key}" for key, is_set in (flags or {}).items() if is_set]
+    argv = [sys.executable, "-P", "-m", "profiler", command, *options, "--json=-", "--", *names]
     done = await anyio.run_process(argv, check=False, cwd=root)
     printed = done.stdout.decode("utf-8", errors="replace").strip()
     try:
         document: dict[str, Any] = json.loads(printed)
     except json.JSONDecodeError:
-        said = done.stderr.decode("utf-8", errors="replace")[-_MOST_ERROR:]
-        document = {"exit_code": done.returncode, "error": said}
+        error_text = done.stderr.decode("utf-8", errors="replace")[-_MOST_ERROR:]
+        document = {"exit_code": done.returncode, "error": error_text}
         printed = json.dumps(document)
     return CallToolResult(
         content=[TextContent(type="text", text=printed)],

@@ -1,4 +1,4 @@
-"""What needs Dask: `profiler worker`, and having workers measure an experiment."""
+"""Commands that need Dask: `profiler worker`, and experiments measured by workers."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from profiler.run_folder.load.report import Report
 
 
-def require_dask(what: str) -> None:
+def require_dask(feature: str) -> None:
     """Raise EnvironmentUnusable where Dask is not installed."""
     if find_spec("distributed") is None:
         raise EnvironmentUnusable(
-            f"{what} needs Dask, which is not installed.",
+            f"{feature} needs Dask, which is not installed.",
             remedy="pip install distributed; in a checkout, pip install -e '.[cluster]'",
         )
 
 
 def run_worker(request: WorkerRequest) -> ExitCode:
-    """Check the machine as `doctor` does, then measure until the scheduler is gone."""
+    """Check the machine like `doctor`, then measure until the scheduler is gone."""
     require_dask("profiler worker")
     from profiler.cluster.connection import CPU, check_address, say_if_plain, security_of, serve
     from profiler.cluster.on_worker import device_of, environment_here
@@ -63,7 +63,7 @@ def run_worker(request: WorkerRequest) -> ExitCode:
     say_if_plain(request.address, reporter)
     if request.host is not None and security is None:
         say_if_plain(f"tcp://{request.host}", reporter)
-    words = f"Measuring on {device_of(environment)} for {request.address}."
+    start_line = f"Measuring on {device_of(environment)} for {request.address}."
     serve(
         request.address,
         environment,
@@ -71,14 +71,14 @@ def run_worker(request: WorkerRequest) -> ExitCode:
         scratch=request.scratch,
         host=request.host,
         dashboard=not request.no_dashboard,
-        on_taken=lambda: reporter.say(words),
+        on_taken=lambda: reporter.say(start_line),
     )
     reporter.say("The scheduler is gone.")
     return ExitCode.COMPLETE
 
 
 def _show_only(device: str) -> None:
-    """Let this process and what it starts see one GPU; raises UsageError where there is none."""
+    """Let this process and its children see one GPU; raises UsageError for an unknown GPU."""
     from profiler.machine.environment import VISIBLE_VARIABLE, visible_gpus
 
     name, _, number = device.partition(":")
@@ -91,7 +91,7 @@ def _show_only(device: str) -> None:
 
 
 def _is_usable(color: str) -> bool:
-    """Whether nothing essential is missing here; else the table of `doctor` is printed."""
+    """Whether nothing essential is missing; else the table of `doctor` is printed."""
     from profiler.machine.console import make_console
     from profiler.machine.doctor import essential_missing, examine
     from profiler.render.console.lists import doctor_table
@@ -109,7 +109,7 @@ def _is_usable(color: str) -> bool:
 def run_on_workers(
     request: RunRequest, gate: Gate | Bound | None, reporter: ProgressReporter
 ) -> ExitCode:
-    """Have workers measure, and print the answer of each device; returns the worst exit code."""
+    """Worst exit code of the devices' runs; workers measure, and each answer is printed."""
     started = time.monotonic()
     codes = []
     for run in written_runs_of_workers(request, reporter):
@@ -122,7 +122,7 @@ def run_on_workers(
 def written_runs_of_workers(
     request: RunRequest, reporter: ProgressReporter
 ) -> tuple[WrittenRun, ...]:
-    """Have workers measure, and write what was found: a run of each device."""
+    """A written run of each device, measured by workers."""
     seconds = SecondsRecorder()
     with seconds.step("plans"):
         planned = plan_experiment(request, request.overrides)
@@ -176,7 +176,7 @@ def written_runs_of_workers(
 
 
 def _require_for_workers(request: RunRequest, planned: PlannedExperiment) -> None:
-    """Raise UsageError for what workers cannot be asked for."""
+    """Raise UsageError for flags and settings that workers cannot honour."""
     collect = planned.loaded.experiment.collect
     if request.replay is not None:
         raise UsageError("--workers measures and --replay does not: leave one of them out.")

@@ -107,32 +107,32 @@ def resumable(
     out: Path,
     experiment: str,
     keys: Mapping[str, str],
-    on_odd: Callable[[str], None] = lambda _: None,
-    on_other: Callable[[RunFolder, RunRecord], None] = lambda _run, _record: None,
+    warn: Callable[[str], None] = lambda _: None,
+    on_outdated: Callable[[RunFolder, RunRecord], None] = lambda _run, _record: None,
 ) -> RunFolder | None:
-    """The newest run of the experiment, if at least one of its cells has the key of today.
+    """The newest run of the experiment, if at least one of its cells has today's key.
 
-    As `newest_run` finds it, which `on_odd` is for; else `on_other` gets it.
+    `warn`: as in `newest_run`. `on_outdated` gets a run without such a cell.
     """
-    newest = newest_run(out, experiment, on_odd)
+    newest = newest_run(out, experiment, warn)
     if newest is None:
         return None
     run, record = newest
     if any(record.keys.get(cell) == key for cell, key in keys.items()):
         return run
-    on_other(run, record)
+    on_outdated(run, record)
     return None
 
 
 def newest_run(
     out: Path,
     experiment: str,
-    on_odd: Callable[[str], None] = lambda _: None,
+    warn: Callable[[str], None] = lambda _: None,
     fits: Callable[[RunRecord], bool] = lambda _: True,
 ) -> tuple[RunFolder, RunRecord] | None:
-    """The newest run of the experiment that fits; None where there is none.
+    """The newest run of the experiment that fits; None without such a run.
 
-    Recordings are passed over: they are finished. So are runs whose run.json is damaged: `on_odd`
+    Recordings are passed over: they are finished. So are runs whose run.json is damaged: `warn`
     gets a sentence on each, since one of them may have been the newest.
     """
     newest: tuple[RunFolder, RunRecord] | None = None
@@ -141,7 +141,7 @@ def newest_run(
             record = run.record()
             run.refuse_links()
         except UsageError as error:
-            on_odd(f"Passed over: {error.message}")
+            warn(f"Passed over: {error.message}")
             continue
         if not record.recording and fits(record):
             newest = (run, record)

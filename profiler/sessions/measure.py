@@ -343,7 +343,7 @@ def _run_folder(
     resumed = (
         None
         if request.fresh
-        else resumable(request.out, name, keys, on_odd=reporter.warn, on_other=report_outdated_run)
+        else resumable(request.out, name, keys, warn=reporter.warn, on_outdated=report_outdated_run)
     )
     early = request.early
     if early is not None and early.begins and resumed is None:
