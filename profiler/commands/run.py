@@ -42,7 +42,7 @@ from profiler.model import Outcome, Plan, Span
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.plan import judged_plan
 from profiler.planning.readiness import check_ready
-from profiler.planning.session_plans import NCU, planned_otherwise
+from profiler.planning.session_plans import NCU, sessions_differ_on
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.archive import open_run
@@ -206,7 +206,7 @@ def planned_for(
     space = replace(planned.space, arch=arch, capability=capability)
     plan = planned.plan
     fits = all(space.check_variant(variant.params) is None for variant in plan.variants)
-    if fits and not planned_otherwise(plan, capability):
+    if fits and not sessions_differ_on(plan, capability):
         return replace(planned, plan=replace(plan, capability=capability))
     plan = selected_plan(planned.loaded, space, request.only)
     return replace(planned, space=space, plan=plan)

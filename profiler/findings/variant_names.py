@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from profiler.model import Params, Scalar, Variant
-from profiler.planning.problem_names import is_number, varying
+from profiler.planning.problem_names import is_number, varying_parameters
 
 _TIMES = "\u00d7"
 _COUNT_PREFIXES = ("n", "num")
@@ -74,7 +74,7 @@ class ParameterWords:
     @cached_property
     def differing(self) -> tuple[Unit, ...]:
         """Units of which any parameter differs in the family."""
-        keys = set(varying(self.family))
+        keys = set(varying_parameters(self.family))
         return tuple(unit for unit in self.units if keys.intersection(unit))
 
     @cached_property
@@ -169,7 +169,7 @@ class ParameterWords:
 
     def _differ_in_numbers(self, unit: Unit) -> bool:
         """Whether all of the keys differ in the family, and are numbers in every variant."""
-        return set(unit) <= set(varying(self.family)) and self._are_numbers(unit)
+        return set(unit) <= set(varying_parameters(self.family)) and self._are_numbers(unit)
 
     def _are_numbers(self, unit: Unit) -> bool:
         return all(is_number(variant.params.get(key)) for variant in self.family for key in unit)

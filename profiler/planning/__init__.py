@@ -1,1 +1,1 @@
-"""From an experiment file to what will be measured: variants, problems, cells, sessions."""
+"""From an experiment file to its plan: variants, problems, cells, sessions."""

@@ -1,4 +1,4 @@
-"""Which cells and problems a text means: one answer for `--only`, `--problem` and `--explain`.
+"""Cells and problems that a text names, for `--only`, `--problem` and `--explain` alike.
 
 `--only 'columns=4096,algorithm=online|warp'`.
 """
@@ -14,7 +14,7 @@ from profiler.errors import UsageError
 from profiler.model import Cell, Params, Problem, Scalar
 from profiler.planning.matrix import value_text
 from profiler.planning.problem_names import short_names
-from profiler.planning.spec.items import same
+from profiler.planning.spec.items import are_equal
 from profiler.planning.spec.source import parse_value
 from profiler.planning.spec.values import did_you_mean
 
@@ -63,7 +63,7 @@ def select_cells(
 
 
 def _with_ids(only: str, cells: Sequence[Cell]) -> str:
-    """A filter with ids in place of what problems are called, whose commas are no end of a term."""
+    """A filter with ids in place of problem names, whose commas do not end a term."""
     if "problem" not in only:
         return only
     problems = {cell.problem.id: cell.problem for cell in cells}
@@ -78,20 +78,20 @@ def _with_ids(only: str, cells: Sequence[Cell]) -> str:
 
 
 def _parse(term: str, only: str) -> _Term:
-    key, equals, wanted = term.partition("=")
-    if not equals or not key.strip() or not wanted.strip():
+    key, equals, alternatives = term.partition("=")
+    if not equals or not key.strip() or not alternatives.strip():
         raise UsageError(f"--only {only}: '{term}' must look like key=value or key=one|other")
-    return key.strip(), tuple(value.strip() for value in wanted.split("|"))
+    return key.strip(), tuple(value.strip() for value in alternatives.split("|"))
 
 
 def _holds(term: _Term, cell: Cell, labels: Mapping[str, str]) -> bool:
-    key, wanted = term
-    if key == "variant" and labels.get(cell.variant.id) in wanted:
+    key, alternatives = term
+    if key == "variant" and labels.get(cell.variant.id) in alternatives:
         return True
     if key in _IDENTITIES:
-        return any(name in wanted for name in _IDENTITIES[key](cell))
+        return any(name in alternatives for name in _IDENTITIES[key](cell))
     params = _params(cell)
-    return key in params and any(is_value(value, params[key]) for value in wanted)
+    return key in params and any(is_value(value, params[key]) for value in alternatives)
 
 
 def _check_keys(terms: Sequence[_Term], cells: Sequence[Cell], only: str) -> None:
@@ -107,12 +107,15 @@ def _params(cell: Cell) -> Params:
 
 
 def _remedy(cells: Sequence[Cell], terms: Sequence[_Term], labels: Mapping[str, str]) -> str:
-    """Values of the first key that nothing matches, or a hint that only the combination fails."""
+    """Values of the first key that no cell matches, or a hint that only the combination fails."""
     for term in terms:
         if not any(_holds(term, cell, labels) for cell in cells):
             values = dict.fromkeys(text for cell in cells for text in _texts(term[0], cell))
-            shown = [*list(values)[:MAX_SHOWN_VALUES], *["…"][: len(values) > MAX_SHOWN_VALUES]]
-            return f"{term[0]} is one of: {', '.join(shown)}"
+            listed_values = [
+                *list(values)[:MAX_SHOWN_VALUES],
+                *["…"][: len(values) > MAX_SHOWN_VALUES],
+            ]
+            return f"{term[0]} is one of: {', '.join(listed_values)}"
     return "Each of these matches something, but nothing matches all of them."
 
 
@@ -124,10 +127,10 @@ def _texts(key: str, cell: Cell) -> tuple[str, ...]:
 
 
 def problems_called(problems: Sequence[Problem], text: str) -> tuple[Problem, ...]:
-    """Problems that a text means, in their order; none where it means nothing.
+    """Problems that a text names, in their order; empty where it names none.
 
-    That is the one with this id or name, as plans or as pages write it; else all that have the
-    parameters that are named, `seq_len=512` or `seq_len=512,head_dim=128`.
+    The problem with this id or name, as plans or pages write it; else all problems with the given
+    parameters, `seq_len=512` or `seq_len=512,head_dim=128`.
     """
     names = spellings(problems)
     text = text.strip()
@@ -135,14 +138,14 @@ def problems_called(problems: Sequence[Problem], text: str) -> tuple[Problem, ..
     if exact:
         return exact
     terms = [term.partition("=") for term in text.split(",")]
-    wanted = {key.strip(): value.strip() for key, equals, value in terms if equals}
-    if len(wanted) < len(terms):
+    text_by_key = {key.strip(): value.strip() for key, equals, value in terms if equals}
+    if len(text_by_key) < len(terms):
         return ()
-    return tuple(problem for problem in problems if _has(problem, wanted))
+    return tuple(problem for problem in problems if _has_parameters(problem, text_by_key))
 
 
 def spellings(problems: Sequence[Problem]) -> Mapping[str, tuple[str, ...]]:
-    """Id, name and short name by problem id: what plans and pages call each."""
+    """Id, name and short name by problem id: the names on plans and pages."""
     short = short_names(problems)
     return {problem.id: (problem.id, problem.name, short[problem.id]) for problem in problems}
 
@@ -152,15 +155,15 @@ _parsed = lru_cache(maxsize=64)(parse_value)
 
 
 def is_value(text: str, value: Scalar) -> bool:
-    """Whether a text means a value: as it is printed, or as a spec writes it (`1e3`)."""
+    """Whether a text stands for a value, as printed or as a spec writes it (`1e3`)."""
     if text == value_text(value):
         return True
     try:
-        return same(_parsed(text), value)
+        return are_equal(_parsed(text), value)
     except ValueError:
         return False
 
 
-def _has(problem: Problem, wanted: Mapping[str, str]) -> bool:
+def _has_parameters(problem: Problem, text_by_key: Mapping[str, str]) -> bool:
     params = problem.params
-    return all(key in params and is_value(text, params[key]) for key, text in wanted.items())
+    return all(key in params and is_value(text, params[key]) for key, text in text_by_key.items())

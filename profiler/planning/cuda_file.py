@@ -1,4 +1,4 @@
-"""Checks that kernels and macros stand in `.cu` files, and what is written of them has values.
+"""Checks that `.cu` files have the described kernels and macros, and that expressions have values.
 
 Every tensor, argument and expression has one in every cell.
 """
@@ -48,7 +48,7 @@ _IN_PYTHON = "write a workload in Python (docs/workloads.md), whose `prepare` do
 
 
 def cuda_faults(loaded: LoadedSpec, plan: Plan) -> Iterator[Fault]:
-    """What is wrong with kernels and functions that the spec names; missing sources are not."""
+    """Faults of kernels and functions that the spec names, except missing sources."""
     workload = loaded.experiment.workload
     if not isinstance(workload, CudaWorkload):
         return
@@ -66,7 +66,7 @@ def cuda_faults(loaded: LoadedSpec, plan: Plan) -> Iterator[Fault]:
 
 
 def cuda_notes(loaded: LoadedSpec, plan: Plan) -> tuple[str, ...]:
-    """Sentences about parameters of variants that nothing reads."""
+    """Sentences on parameters of variants that nothing reads."""
     workload = loaded.experiment.workload
     if not isinstance(workload, CudaWorkload):
         return ()
@@ -74,12 +74,12 @@ def cuda_notes(loaded: LoadedSpec, plan: Plan) -> tuple[str, ...]:
     notes: dict[str, str] = {}
     for variant in plan.variants:
         if "torch" not in variant.params:
-            notes |= dict(_unread(description, variant, loaded.experiment.build.flags))
+            notes |= dict(_unread_names(description, variant, loaded.experiment.build.flags))
     return tuple(notes.values())
 
 
 def _header_faults(description: CudaFile, plan: Plan, flags: Sequence[str]) -> Iterator[Fault]:
-    """Headers that are there and cannot be read, each once for each source."""
+    """Faults of headers that exist and cannot be read, one for each source."""
     launched = (variant.params for variant in plan.variants if "torch" not in variant.params)
     for path in dict.fromkeys(description.source_of(params).resolve() for params in launched):
         for header in _source(path, flags).unreadable:
@@ -88,7 +88,7 @@ def _header_faults(description: CudaFile, plan: Plan, flags: Sequence[str]) -> I
 
 
 def _source(path: Path, flags: Sequence[str]) -> SourceFile:
-    """What stands in a file, whose headers may lie in the folders of `-I`."""
+    """Parsed source of a file, whose headers may lie in the folders of `-I`."""
     folders = (flag[2:] for flag in flags if flag.startswith("-I"))
     return read_source(path, tuple(path.parent / folder for folder in folders if folder))
 
@@ -122,15 +122,15 @@ def _kernel_faults(
 
 
 def _no_kernel(function: Function, variant: str, source: SourceFile) -> str:
-    """Sentence for a function that cannot be launched, with what can be named in its place."""
+    """Sentence on a function that cannot be launched, with kernels to name in its place."""
     kind = "device" if "__device__" in function.specifiers else "host"
-    named = f"'{function.name}' (variant '{variant}') is a {kind} function ({function.place})"
+    subject = f"'{function.name}' (variant '{variant}') is a {kind} function ({function.place})"
     kernels = ", ".join(source.kernels)
     if not kernels:
-        return f"{named}, and {function.place.partition(':')[0]} has no __global__ function"
+        return f"{subject}, and {function.place.partition(':')[0]} has no __global__ function"
     launched = f"; it launches {function.launches[0]}" if function.launches else ""
     return (
-        f"{named}, not a __global__ one: name a kernel ({kernels}) with its grid, block and "
+        f"{subject}, not a __global__ one: name a kernel ({kernels}) with its grid, block and "
         f"arguments{launched}. Host code as a whole is measured by `workload: {{command: …}}` "
         "(docs/own-programs.md) or from Python (docs/workloads.md)"
     )
@@ -139,23 +139,23 @@ def _no_kernel(function: Function, variant: str, source: SourceFile) -> str:
 def _body_faults(
     description: CudaFile, step: Params, source: SourceFile, kernel: Function
 ) -> Iterator[str]:
-    """What the body of a kernel, and what it calls, needs of the host and does not get."""
-    reached = tuple(source.reached(kernel))
+    """Host settings that a kernel and its called functions need and do not get, as sentences."""
+    reached = tuple(source.reachable_functions(kernel))
     syncing = next((function for function in reached if function.syncs_grid), None)
     if syncing is not None and not description.is_cooperative(step):
         yield (
             f"kernel '{kernel.name}' waits for its whole grid (in {syncing.name}, "
             f"{syncing.place}), which only a cooperative launch allows: say `cooperative: true`"
         )
-    words = frozenset().union(*(function.words for function in reached))
-    if words & _OF_CLUSTERS and "__cluster_dims__" not in kernel.specifiers:
+    identifiers = frozenset().union(*(function.words for function in reached))
+    if identifiers & _OF_CLUSTERS and "__cluster_dims__" not in kernel.specifiers:
         yield (
             f"kernel '{kernel.name}' ({kernel.place}) works in clusters of blocks, and is launched "
             "without: declare their size, `__global__ void __cluster_dims__(2, 1, 1) "
             f"{kernel.name}(…)`, or {_IN_PYTHON}"
         )
     for name, place in source.constants.items():
-        if name in words:
+        if name in identifiers:
             yield (
                 f"kernel '{kernel.name}' reads '{name}' ({place}), __constant__ memory that host "
                 f"code sets, which does not run here: give it its values in its declaration, pass "
@@ -166,7 +166,7 @@ def _body_faults(
 def _parameter_faults(
     description: CudaFile, step: Params, source: SourceFile, kernel: Function
 ) -> Iterator[Fault]:
-    """Arguments that a kernel cannot be given as they are described."""
+    """Faults of described arguments that do not fit the kernel's parameters."""
     arguments = description.arguments_of(step)
     if len(arguments) != len(kernel.parameters):
         if not kernel.has_hidden_parameters:
@@ -183,17 +183,17 @@ def _parameter_faults(
         for fault in itertools.islice(_misfits(description, source, name, plain), 1):
             of_kernel = f"argument {number} of the kernel '{kernel.name}' ({name})"
             takes = f"it takes `{parameter}` ({kernel.place}), {fault}"
-            named = name in description.arguments
-            field: FieldPath = ("workload", "arguments", *((name,) if named else ()))
+            is_workload_argument = name in description.arguments
+            field: FieldPath = ("workload", "arguments", *((name,) if is_workload_argument else ()))
             yield field, f"{of_kernel}: {takes}"
 
 
 def _misfits(description: CudaFile, source: SourceFile, name: str, parameter: str) -> Iterator[str]:
-    """What is wrong with an argument for a parameter, and what to do; the first is the cause."""
-    words, tensor = _WORD.findall(parameter), description.tensor(name)
+    """Why an argument does not fit a parameter, and what to do; the first is the cause."""
+    tokens, tensor = _WORD.findall(parameter), description.tensor(name)
     pointers = parameter.count("*") + parameter.count("[")
-    struct = next((word for word in words[:-1] if word in source.structs), None)
-    for word in words:
+    struct = next((word for word in tokens[:-1] if word in source.structs), None)
+    for word in tokens:
         if word in _OF_HOST:
             yield f"{_OF_HOST[word]}, which only host code makes: {_IN_PYTHON}"
     if name in description.structs and pointers:
@@ -218,10 +218,10 @@ def _misfits(description: CudaFile, source: SourceFile, name: str, parameter: st
         )
 
 
-def _unread(
+def _unread_names(
     description: CudaFile, variant: Variant, flags: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Parameters and macros of a variant that nothing reads, each with a sentence."""
+    """Names of a variant's parameters and macros that nothing reads, each with a sentence."""
     params = variant.params
     path = description.source_of(params).resolve()
     source = _source(path, flags)
@@ -229,9 +229,9 @@ def _unread(
         return
     macros = description.macros(params)
     kernels = " ".join(description.kernel_of(step) for step in description.steps(params))
-    read = source.words | set(_WORD.findall(kernels))
-    read |= {word for value in macros.values() for word in _WORD.findall(str(value))}
-    for name in sorted(macros.keys() - read - description.at_launch(params).keys()):
+    used_words = source.words | set(_WORD.findall(kernels))
+    used_words |= {word for value in macros.values() for word in _WORD.findall(str(value))}
+    for name in sorted(macros.keys() - used_words - description.at_launch(params).keys()):
         close = _close_word(name, source)
         yield name, f"The macro '{name}' changes nothing: {path.name} has no such word{close}."
     for name in sorted(params.keys() - description.used(params)):
@@ -249,11 +249,11 @@ def _close_word(name: str, source: SourceFile) -> str:
 
 
 def _function_faults(text: str, field: FieldPath, base: Path) -> Iterator[Fault]:
-    """What is wrong with a function that is named as `FILE.py:FUNCTION`."""
-    named = split_function(text)
-    if named is None:
+    """Faults of a function that a spec names as `FILE.py:FUNCTION`."""
+    file_and_function = split_function(text)
+    if file_and_function is None:
         return
-    file, function = named
+    file, function = file_and_function
     needed = {function: ("problem", "inputs")}
     yield from ((field, fault) for fault in function_faults(base / file, needed, {}))
 
@@ -267,7 +267,7 @@ MOST_BYTES = 10**13
 def check_cuda_file(
     loaded: LoadedSpec, variants: Sequence[Variant], problems: Sequence[Problem]
 ) -> None:
-    """Raise SpecError, with file and line, for what has no value in some cell.
+    """Raise SpecError, with file and line, for an expression without a value in some cell.
 
     Nothing to check where the workload is no `.cu` file.
     """
@@ -305,9 +305,9 @@ class _Checks:
 
     def _check_names(self, variants: Iterable[Variant]) -> None:
         tensors = {tensor.name for tensor in self.description.tensors}
-        taken = {name for variant in variants for name in variant.params}
-        taken |= {name for problem in self.problems for name in problem.params} | _MODULES
-        for name in sorted(tensors & taken):
+        parameter_names = {name for variant in variants for name in variant.params}
+        parameter_names |= {name for problem in self.problems for name in problem.params} | _MODULES
+        for name in sorted(tensors & parameter_names):
             tensor = self.description.tensor(name)
             assert tensor is not None  # noqa: S101 - its name is one of a tensor
             raise self._error(self._place(tensor), "a parameter has this name, too; rename one")
@@ -318,14 +318,14 @@ class _Checks:
 
     def _check_macros(self, variants: Iterable[Variant]) -> None:
         """Raise for a macro of a parameter that no variant has: it would never be defined."""
-        taken = {name: None for variant in variants for name in variant.params}
+        parameter_names = {name: None for variant in variants for name in variant.params}
         for macro, value in (self.description.define or {}).items():
             path: FieldPath = ("workload", "define")
             names = self._value(path, partial(placeholders, str(value)), f"macro {macro}")
             for name in names:
-                if name not in taken:
+                if name not in parameter_names:
                     raise self._error(
-                        path, f"no variant has a parameter: {unknown_name(name, taken)}"
+                        path, f"no variant has a parameter: {unknown_name(name, parameter_names)}"
                     )
 
     def _check_tensors(self) -> None:
@@ -346,7 +346,7 @@ class _Checks:
                 self._each_problem(("workload", name), partial(_amount, amount))
 
     def _place(self, tensor: TensorArgument) -> FieldPath:
-        """Where the spec describes a tensor: among the arguments, or in a struct."""
+        """Field of the spec that describes a tensor: among the arguments, or in a struct."""
         arguments: FieldPath = ("workload", "arguments")
         if tensor.name in self.description.arguments:
             return (*arguments, tensor.name)
@@ -382,7 +382,7 @@ class _Checks:
                     raise self._error(field, unknown_name(name, readable))
 
     def _readable(self, values: Params) -> Mapping[str, Any]:
-        """Names that an expression may use: parameters, inputs, and scalars that have a value."""
+        """Names that an expression may use: parameters, inputs, and scalars with values."""
         description = self.description
         scalars = {name for name, s in description.scalars.items() if s.names <= values.keys()}
         inputs = {tensor.name for tensor in description.tensors if tensor.is_read}
@@ -414,14 +414,14 @@ class _Checks:
         return (tensor for tensor in tensors if tensor is not None and tensor.scratch)
 
     def _launch_values(self, values: Params) -> Iterator[tuple[str, Callable[[], Any]]]:
-        """Functions that give what a launch needs, each with the field that says it."""
+        """Functions that evaluate the settings of a launch, each with its field in the spec."""
         description = self.description
         for name in ("grid", "block", "shared"):
             yield name, partial(_sizes, description, values, name)
         yield "arguments", partial(_scalars, description, values)
 
     def _field(self, variant: Variant, name: str) -> FieldPath:
-        """Where the spec says something of a variant: in its own entry, or of the workload."""
+        """Field with a setting of a variant: in its own entry, or of the workload."""
         if name not in variant.params:
             return ("workload", name)
         items = self.loaded.experiment.variants.list or ()
@@ -431,7 +431,7 @@ class _Checks:
         return ("variants",)
 
     def _launch_field(self, variant: Variant, number: int, name: str) -> FieldPath:
-        """Where the spec says something of one of several launches, or of the only one."""
+        """Field with a setting of one launch of several, or of the only launch."""
         step = self.description.steps(variant.params)[number]
         if step.get(name) == variant.params.get(name):
             return self._field(variant, name)
@@ -452,19 +452,19 @@ def _amount(amount: Arithmetic, values: Params) -> int | float:
 
 
 def _sizes(description: CudaFile, values: Params, name: str) -> list[int]:
-    known = _without_overrides(values)
-    return [size.whole(known) for size in description.expressions(values, name)]
+    numbers = _without_overrides(values)
+    return [size.whole(numbers) for size in description.expressions(values, name)]
 
 
 def _without_overrides(values: Params) -> Params:
-    """Values that arithmetic may read: `kernel` and `grid` are no numbers to offer in a message."""
+    """Values that arithmetic may read, without `kernel` and `grid`, which are no numbers."""
     return {name: value for name, value in values.items() if name not in OVERRIDES}
 
 
 def _scalars(description: CudaFile, values: Params) -> list[int | float]:
-    known = _without_overrides(values)
+    numbers = _without_overrides(values)
     return [
-        description.scalar(argument).number(known)
+        description.scalar(argument).number(numbers)
         for argument in description.leaves(values)
         if description.tensor(argument) is None
     ]

@@ -1,4 +1,4 @@
-"""Functions of `.cu` files as they stand in the text: no compiler runs.
+"""Functions of `.cu` files, read from their text without a compiler.
 
 What macros make is not seen, so that nothing follows from what is missing here alone.
 """
@@ -58,7 +58,7 @@ class Function:
 
     @property
     def launches(self) -> tuple[str, ...]:
-        """Launches that its body writes, as `kernel<<<grid, block>>>`."""
+        """Launches in its body, as `kernel<<<grid, block>>>`."""
         return tuple(" ".join(text.split()) for text in _LAUNCH.findall(self.body))
 
     @cached_property
@@ -68,7 +68,7 @@ class Function:
 
     @property
     def has_hidden_parameters(self) -> bool:
-        """Whether there may be other parameters than those that are written: packs and macros."""
+        """Whether there may be more parameters than are written: packs and macros."""
         return any("..." in text or _MACRO_LIKE.fullmatch(text) for text in self.parameters)
 
     @property
@@ -82,7 +82,7 @@ class Function:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file and what it includes, as far as that stands beside it or in given folders."""
+    """A file and its included files, as far as they lie beside it or in given folders."""
 
     words: frozenset[str]
     functions: tuple[Function, ...]
@@ -93,41 +93,46 @@ class SourceFile:
     constants: dict[str, str]
     """`FILE:LINE` of `__constant__` memory that is given no values."""
     complete: bool
-    """Whether all that it includes by quotes was found, and no macro pastes names together."""
+    """Whether all files included by quotes were found, and no macro pastes names together."""
     unreadable: tuple[Path, ...] = ()
     """What it includes by quotes and is there, but cannot be read."""
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """Names of its `__global__` functions, each once."""
-        found = (f.name for f in self.functions if f.specifiers & self.kernel_words)
-        return tuple(dict.fromkeys(found))
+        """Distinct names of its `__global__` functions."""
+        names = (f.name for f in self.functions if f.specifiers & self.kernel_words)
+        return tuple(dict.fromkeys(names))
 
     def kernel(self, name: str) -> Function | None:
-        """The `__global__` function of a name; None where there are several, or none.
+        """The `__global__` function of a name; None where none or several have it.
 
-        Nor where branches of `#if` open more braces than are closed, so that its end is not found.
+        None also where branches of `#if` open more braces than are closed, so that its end is not
+        found.
         """
-        found = [f for f in self.functions if f.name == name and f.specifiers & self.kernel_words]
-        with_body = [f for f in found if f.body] or found
+        candidates = [
+            f for f in self.functions if f.name == name and f.specifiers & self.kernel_words
+        ]
+        with_body = [f for f in candidates if f.body] or candidates
         is_known = len(with_body) == 1 and "__global__" not in with_body[0].words
         return with_body[0] if is_known else None
 
     def plain_function(self, name: str) -> Function | None:
-        """The function of a name that is surely no kernel; None where there is none."""
-        found = [f for f in self.functions if f.name == name]
-        if any(_may_be_kernel(f, self.kernel_words) for f in found):
+        """The function of a name that is certainly no kernel; None without such a function."""
+        candidates = [f for f in self.functions if f.name == name]
+        if any(_may_be_kernel(f, self.kernel_words) for f in candidates):
             return None
-        return next((f for f in found if f.body), None)
+        return next((f for f in candidates if f.body), None)
 
-    def reached(self, kernel: Function) -> Iterator[Function]:
-        """A kernel and what it calls by name, and so on."""
-        waiting, seen = [kernel], {kernel.name}
+    def reachable_functions(self, kernel: Function) -> Iterator[Function]:
+        """A kernel and all functions that it calls by name, directly or not."""
+        waiting, reached_names = [kernel], {kernel.name}
         while waiting:
             function = waiting.pop()
             yield function
-            called = [f for f in self.functions if f.name in function.words - seen and f.body]
-            seen |= {f.name for f in called}
+            called = [
+                f for f in self.functions if f.name in function.words - reached_names and f.body
+            ]
+            reached_names |= {f.name for f in called}
             waiting += called
 
     def holds_pointers(self, struct: str) -> bool:
@@ -137,13 +142,13 @@ class SourceFile:
 
 
 def _may_be_kernel(function: Function, kernel_words: frozenset[str]) -> bool:
-    """Whether a function is a kernel, or a macro that is not known may make it one."""
+    """Whether a function is a kernel, or an unknown macro may make it one."""
     return any(w in kernel_words or _MACRO_LIKE.fullmatch(w) for w in function.specifiers)
 
 
 @cache
 def read_source(path: Path, folders: tuple[Path, ...] = ()) -> SourceFile:
-    """Look into a file and the files that it includes, beside them or in folders of `-I`."""
+    """Source of a file and its included files, beside it or in folders of `-I`."""
     texts: dict[Path, str] = {}
     waiting, complete = [path], True
     unreadable: list[Path] = []
@@ -161,7 +166,7 @@ def read_source(path: Path, folders: tuple[Path, ...] = ()) -> SourceFile:
             unreadable.append(file)
             continue
         texts[file] = _COMMENT.sub(_blank, text)
-        waiting += _included(_COMMENT.sub(_without_comment, text), file.parent, folders)
+        waiting += _included_files(_COMMENT.sub(_without_comment, text), file.parent, folders)
     source = "\n".join(texts.values())
     scans = [_Scan(file.name, text) for file, text in texts.items()]
     structs = {name: tokens for scan in scans for name, tokens in scan.structs.items()}
@@ -178,18 +183,18 @@ def read_source(path: Path, folders: tuple[Path, ...] = ()) -> SourceFile:
     )
 
 
-def _included(text: str, folder: Path, folders: tuple[Path, ...]) -> Iterator[Path]:
-    """Files that a text includes; by angle brackets only those of the folders of `-I`."""
+def _included_files(text: str, folder: Path, folders: tuple[Path, ...]) -> Iterator[Path]:
+    """Files that a text includes; angle brackets name files in the folders of `-I` only."""
     for quoted, angled in _INCLUDE.findall(text):
         places = (folder, *folders) if quoted else folders
         paths = [(place / (quoted or angled)).resolve() for place in places]
-        found = next((path for path in paths if path.exists()), None)
-        if found is not None or quoted:
-            yield found or paths[0]
+        existing_path = next((path for path in paths if path.exists()), None)
+        if existing_path is not None or quoted:
+            yield existing_path or paths[0]
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Nothing but the line ends of a comment or text, so that lines keep their numbers."""
+    """The line ends of a comment or text alone, so that lines keep their numbers."""
     return " " + "\n" * match[0].count("\n")
 
 
@@ -210,7 +215,7 @@ class _Scan:
         self._scan()
 
     def constants(self, structs: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-        """`__constant__` memory without values: not of a struct whose members have some."""
+        """Name and place of `__constant__` memory without values, of its own or of its struct."""
         for match in _CONSTANT.finditer(self._text):
             kinds = set(_WORD.findall(match[1]))
             if not any("=" in structs[kind] for kind in kinds & structs.keys()):
@@ -222,52 +227,52 @@ class _Scan:
         place = start = 0
         while place < len(self._tokens):
             word = self._tokens[place]
-            if word == "template" and self._at(place + 1) == "<":
-                place = start = self._closing(place + 1) + 1
+            if word == "template" and self._token_at(place + 1) == "<":
+                place = start = self._closing_place(place + 1) + 1
                 continue
             if word == "(":
                 place = self._parenthesis(start, place)
-                start = place if self._at(place - 1) in ("}", ";") else start
+                start = place if self._token_at(place - 1) in ("}", ";") else start
                 continue
-            if word == "{" and self._at(place - 1) in ("=", "]"):
-                place = self._closing(place)  # values of a variable
+            if word == "{" and self._token_at(place - 1) in ("=", "]"):
+                place = self._closing_place(place)  # values of a variable
             elif word == "{":
                 self._note_struct(start, place)
             start = place + 1 if word in ";{}" else start
             place += 1
 
     def _parenthesis(self, start: int, opening: int) -> int:
-        """Note the function whose parameters begin here, if one does; where to go on."""
-        closing, name = self._closing(opening), self._at(opening - 1)
+        """Record the function whose parameters may begin here; returns the place to go on."""
+        closing, name = self._closing_place(opening), self._token_at(opening - 1)
         if not _WORD.fullmatch(name) or _ATTRIBUTES.fullmatch(name):
             return closing + 1
         end = closing + 1
-        while self._at(end) not in ("{", ";", "}", "(", "=", ""):
+        while self._token_at(end) not in ("{", ";", "}", "(", "=", ""):
             end += 1
         body = ""
-        if self._at(end) == "{":
-            last = self._closing(end)
+        if self._token_at(end) == "{":
+            last = self._closing_place(end)
             body = self._text[self._matches[end].start() : self._position(last) + 1]
-        elif self._at(end) != ";":
+        elif self._token_at(end) != ";":
             return closing + 1
         parameters = tuple(p for p in self._parameters(opening + 1, closing) if p != "void")
         specifiers = frozenset(self._tokens[start : opening - 1])
         line = self._place(self._matches[opening - 1].start())
         self.functions.append(Function(name, line, specifiers, parameters, body))
-        return (self._closing(end) if body else end) + 1
+        return (self._closing_place(end) if body else end) + 1
 
     def _parameters(self, first: int, end: int) -> Iterator[str]:
         """Texts between the commas of a parameter list, without default values."""
         start = place = first
         while place < end:
             if self._tokens[place] in _PAIRS:
-                place = self._closing(place)
+                place = self._closing_place(place)
             elif self._tokens[place] == ",":
-                yield _written(self._tokens[start:place])
+                yield _common_spelling(self._tokens[start:place])
                 start = place + 1
             place += 1
         if end > start:
-            yield _written(self._tokens[start:end])
+            yield _common_spelling(self._tokens[start:end])
 
     def _note_struct(self, start: int, opening: int) -> None:
         head = self._tokens[start:opening]
@@ -276,22 +281,22 @@ class _Scan:
                 names = [w for w in head[place + 1 :] if _WORD.fullmatch(w)]
                 names = [w for w in names if not _ATTRIBUTES.fullmatch(w)]
                 if names:
-                    members = self._tokens[opening + 1 : self._closing(opening)]
+                    members = self._tokens[opening + 1 : self._closing_place(opening)]
                     self.structs[names[0]] = tuple(members)
                 return
 
-    def _closing(self, opening: int) -> int:
-        """Place of the bracket that closes another, or the end."""
-        left = self._tokens[opening]
-        right, depth = _PAIRS[left], 0
+    def _closing_place(self, opening: int) -> int:
+        """Place of the bracket that closes the opening one, or the end."""
+        bracket = self._tokens[opening]
+        counterpart, depth = _PAIRS[bracket], 0
         for place in range(opening, len(self._tokens)):
             word = self._tokens[place]
-            depth += (word == left) - (word == right)
+            depth += (word == bracket) - (word == counterpart)
             if depth == 0:
                 return place
         return len(self._tokens)
 
-    def _at(self, place: int) -> str:
+    def _token_at(self, place: int) -> str:
         return self._tokens[place] if 0 <= place < len(self._tokens) else ""
 
     def _position(self, place: int) -> int:
@@ -302,7 +307,7 @@ class _Scan:
 
 
 def _without_nested(tokens: Iterable[str]) -> Iterator[str]:
-    """Tokens outside of braces, each pair of which ends a member."""
+    """Tokens outside of braces; each pair of braces ends a member."""
     depth = 0
     for word in tokens:
         depth += (word == "{") - (word == "}")
@@ -312,8 +317,8 @@ def _without_nested(tokens: Iterable[str]) -> Iterator[str]:
             yield word
 
 
-def _written(tokens: list[str]) -> str:
-    """Tokens as they are commonly written: `const float** x`; without a default value."""
+def _common_spelling(tokens: list[str]) -> str:
+    """Text of tokens in common spelling, `const float** x`, without a default value."""
     end = tokens.index("=") if "=" in tokens else len(tokens)
     text = " ".join(tokens[:end]).replace(" : : ", "::").replace(". . .", "...")
     return re.sub(r" (?=[*&,<>\[\]])|(?<=[<\[]) ", "", text)

@@ -1,4 +1,4 @@
-"""What each function of a Python experiment is made of, by the syntax tree of its file.
+"""Source parts of each function of a Python experiment, by the syntax tree of its file.
 
 The file itself is not run. What cannot be told from names counts for every function: statements
 that may act on all when the file is imported, and the whole file where names are looked up by text.
@@ -51,7 +51,7 @@ _LOOKED_UP_ATTRIBUTES = _LOOKS_UP - {"eval", "exec", "globals", "locals", "vars"
 
 
 def function_sources(tree: ast.Module, functions: Iterable[str]) -> dict[str, str]:
-    """Source of each function by name: its own, and all that it uses of the file, imports too.
+    """Source by function name: its own, and all statements of the file that it uses.
 
     Without comments, and without the decorators of the experiment. The functions that make inputs
     and outputs count as used, and so do statements that may act on all. A function that is not
@@ -62,7 +62,7 @@ def function_sources(tree: ast.Module, functions: Iterable[str]) -> dict[str, st
 
 
 def measured_sources(tree: ast.Module, functions: Iterable[str]) -> dict[str, str]:
-    """All of a file that could change what is measured of each function, by the function's name.
+    """Source by function name of all statements that could change its measurements.
 
     That is its source as `function_sources` gives it, with its decorators (their options say how
     it is launched and checked), all functions of the experiment that are no variants, the baseline,
@@ -85,7 +85,7 @@ class _File:
         }
         self._roles = {statement: tuple(self._roles_of(statement)) for statement in tree.body}
         self._used_names = {
-            statement: {*_names_in(self._plain(statement))} for statement in tree.body
+            statement: {*_names_in(self._without_decorators(statement))} for statement in tree.body
         }
         for statement in tree.body:
             for name in _changed_names(statement):
@@ -99,43 +99,45 @@ class _File:
     def source_of(self, function: str) -> str:
         """See `function_sources`."""
         starts = self._variants(function)
-        shared = self._marked(lambda role, _: role in _INPUT_ROLES)
-        used = self._used_from([*starts, *shared, *self._acting_on_all()], self._plain)
-        return self._text(used, self._plain) if starts else ast.unparse(self._tree)
+        shared = self._statements_with(lambda role, _: role in _INPUT_ROLES)
+        used = self._used_from([*starts, *shared, *self._acting_on_all()], self._without_decorators)
+        return (
+            self._source_text(used, self._without_decorators) if starts else ast.unparse(self._tree)
+        )
 
     def measured_with(self, function: str) -> str:
         """See `measured_sources`."""
         starts = self._variants(function)
         if not starts or self._looks_names_up():
             return ast.unparse(self._tree)
-        shared = self._marked(lambda role, _: role in ROLES)
+        shared = self._statements_with(lambda role, _: role in ROLES)
         imports = (node for node in self._tree.body if isinstance(node, _IMPORTS))
         everything = [
             *(*starts, *shared, *self._baselines(), *imports, *self._values_of_parameters()),
             *self._acting_on_all(),
         ]
-        return self._text(self._used_from(everything, _as_it_is), _as_it_is)
+        return self._source_text(self._used_from(everything, _unreduced), _unreduced)
 
     # ---- which statements ----
 
     def _variants(self, function: str) -> list[ast.stmt]:
-        return list(self._marked(lambda role, name: role == _VARIANT and name == function))
+        return list(self._statements_with(lambda role, name: role == _VARIANT and name == function))
 
     def _baselines(self) -> Iterator[ast.stmt]:
-        """Variants that are called the baseline, and the first ones, one of which is it otherwise.
+        """Variants marked as the baseline, and first variants: the baseline where none is marked.
 
-        The first of each experiment; where functions are variants by their names, all that stands
-        before the first of them, too: it may be a function that a call has made.
+        The first of each experiment; where functions are variants by their names, also all
+        statements before the first: it may be a function that a call has made.
         """
-        variants = list(self._marked(lambda role, _: role == _VARIANT))
+        variants = list(self._statements_with(lambda role, _: role == _VARIANT))
         for experiment in self._experiments:
             of_one = (node for node in variants if experiment in _names_in(node))
             yield from itertools.islice(of_one, 1)
         if not self._experiments and variants:
             yield from self._tree.body[: self._tree.body.index(variants[0]) + 1]
         for statement in variants:
-            named = getattr(statement, "name", "") == _BASELINE
-            if named or any(
+            has_baseline_name = getattr(statement, "name", "") == _BASELINE
+            if has_baseline_name or any(
                 keyword.arg == _BASELINE
                 for node in ast.walk(statement)
                 if isinstance(node, ast.Call)
@@ -144,12 +146,12 @@ class _File:
                 yield statement
 
     def _values_of_parameters(self) -> Iterator[ast.stmt]:
-        """Functions and classes that problems may have as values, by what makes the experiments.
+        """Functions and classes that may be values of problems, used where experiments are made.
 
-        Those that are only called there are not: the problems that they list are cells.
+        Functions that are only called there are not: the problems that they list are cells.
         """
         waiting = [node for name in self._experiments for node in self._statements[name]]
-        seen = set(waiting)
+        visited = set(waiting)
         while waiting:
             statement = waiting.pop()
             called = {node.func for node in ast.walk(statement) if isinstance(node, ast.Call)}
@@ -159,14 +161,14 @@ class _File:
                 for bound in self._statements.get(name.id, ()):
                     if isinstance(bound, _DEFINITIONS) and name not in called:
                         yield bound
-                    elif bound not in seen:
-                        seen.add(bound)
+                    elif bound not in visited:
+                        visited.add(bound)
                         waiting.append(bound)
 
-    def _marked(self, wanted: Callable[[str, str], bool]) -> Iterator[ast.stmt]:
-        """Statements with a function of the experiment, by its role and name."""
+    def _statements_with(self, matches: Callable[[str, str], bool]) -> Iterator[ast.stmt]:
+        """Statements with a function of the experiment whose role and name match."""
         for statement, roles in self._roles.items():
-            if any(wanted(role, name) for role, name in roles):
+            if any(matches(role, name) for role, name in roles):
                 yield statement
 
     def _roles_of(self, statement: ast.stmt) -> Iterator[tuple[str, str]]:
@@ -186,7 +188,7 @@ class _File:
                     yield from ((node.attr, name) for name in _given_name(call))
 
     def _acting_on_all(self) -> Iterator[ast.stmt]:
-        """Statements that may do more than bind a name of the file: settings, say."""
+        """Statements that may do more than bind a name of the file, such as settings."""
         for statement in self._tree.body:
             if not _is_script(statement) and (
                 self._acts_on_import(statement) or self._may_be_registered(statement)
@@ -200,36 +202,36 @@ class _File:
                 return False
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 defaults = (*statement.args.defaults, *filter(None, statement.args.kw_defaults))
-                run = (*map(_called, statement.decorator_list), *defaults)
-                return statement.name == "__getattr__" or any(map(self._acts, run))
+                run = (*map(_as_call, statement.decorator_list), *defaults)
+                return statement.name == "__getattr__" or any(map(self._may_act, run))
             case ast.ClassDef():
                 return self._class_acts(statement)
             case ast.Assign() | ast.AnnAssign():
-                return any(map(self._acts, ast.iter_child_nodes(statement)))
+                return any(map(self._may_act, ast.iter_child_nodes(statement)))
             case ast.Expr(value=ast.Call(func=called) as call):
-                return not self._is_decorator(called) or self._acts(call)
+                return not self._is_decorator(called) or self._may_act(call)
             case _:
                 return True
 
     def _class_acts(self, statement: ast.ClassDef) -> bool:
-        run = (*map(_called, statement.decorator_list), *statement.bases)
+        run = (*map(_as_call, statement.decorator_list), *statement.bases)
         return (
             bool(statement.keywords)
-            or any(map(self._acts, run))
+            or any(map(self._may_act, run))
             or not all(map(self._is_harmless_base, statement.bases))
             or any(map(self._acts_on_import, statement.body))
         )
 
     def _may_be_registered(self, statement: ast.stmt) -> bool:
-        """Whether what nothing uses by its name may have been noted by a call or a base class."""
+        """Whether a call or a base class may have registered a definition that no name uses."""
         bound = {name for name, _ in definitions([statement])} - self._experiments
         if self._roles[statement] or not bound or not _gives_away(statement):
             return False
-        used = (names for other, names in self._used_names.items() if other is not statement)
+        used = (names for user, names in self._used_names.items() if user is not statement)
         return not any(bound & names for names in used)
 
-    def _acts(self, node: ast.AST) -> bool:
-        """Whether an expression may act on more than the name that it is bound to."""
+    def _may_act(self, node: ast.AST) -> bool:
+        """Whether an expression may act on more than the name it is bound to."""
         return any(
             isinstance(part, ast.NamedExpr)
             or (isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store))
@@ -249,7 +251,7 @@ class _File:
         return _last_part(called) in _HARMLESS_IMPORTS
 
     def _is_harmless_base(self, base: ast.expr) -> bool:
-        """Whether a base class notes nothing of a class, or is one of the file.
+        """Whether a base class registers no subclasses, or is defined in the file.
 
         Who uses a class of the file uses those below it, too (`_changed_names`).
         """
@@ -263,7 +265,7 @@ class _File:
         return all(isinstance(node, _IMPORTS) for node in self._statements[name])
 
     def _is_decorator(self, called: ast.expr) -> bool:
-        """Whether what is called is `e.variant`, `e.inputs` or the like, or what they return."""
+        """Whether a callee is `e.variant`, `e.inputs` or the like, or their result."""
         while isinstance(called, ast.Call):
             called = called.func
         return (
@@ -282,14 +284,14 @@ class _File:
 
     # ---- what they use ----
 
-    def _used_from(self, starts: Iterable[ast.stmt], shown: _Shown) -> dict[ast.stmt, None]:
-        """The statements, and all that they use of the file."""
+    def _used_from(self, starts: Iterable[ast.stmt], reduce: _Reduction) -> dict[ast.stmt, None]:
+        """The statements, and all statements of the file that they use."""
         waiting, used = list(starts), dict[ast.stmt, None]()
         while waiting:
             statement = waiting.pop()
             if statement not in used:
                 used[statement] = None
-                waiting += self._used_by(shown(statement))
+                waiting += self._used_by(reduce(statement))
         return used
 
     def _used_by(self, statement: ast.stmt) -> Iterator[ast.stmt]:
@@ -297,11 +299,11 @@ class _File:
             if name not in self._experiments:
                 yield from self._statements.get(name, ())
 
-    def _text(self, statements: Iterable[ast.stmt], shown: _Shown) -> str:
+    def _source_text(self, statements: Iterable[ast.stmt], reduce: _Reduction) -> str:
         in_order = sorted(statements, key=lambda statement: statement.lineno)
-        return "\n".join(ast.unparse(shown(statement)) for statement in in_order)
+        return "\n".join(ast.unparse(reduce(statement)) for statement in in_order)
 
-    def _plain(self, statement: ast.stmt) -> ast.stmt:
+    def _without_decorators(self, statement: ast.stmt) -> ast.stmt:
         """A statement without the decorators of the experiment."""
         if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             return statement
@@ -317,18 +319,18 @@ class _File:
         return isinstance(node, ast.Name) and node.id in self._experiments
 
 
-_Shown = Callable[[ast.stmt], ast.stmt]
+_Reduction = Callable[[ast.stmt], ast.stmt]
 """A statement as it counts: whole, or without some of its decorators."""
 _IMPORTS = ast.Import | ast.ImportFrom
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def _as_it_is(statement: ast.stmt) -> ast.stmt:
+def _unreduced(statement: ast.stmt) -> ast.stmt:
     return statement
 
 
-def _called(decorator: ast.expr) -> ast.expr:
-    """A decorator as the call that it is."""
+def _as_call(decorator: ast.expr) -> ast.expr:
+    """A decorator as a call, also where it is written without parentheses."""
     return decorator if isinstance(decorator, ast.Call) else ast.Call(decorator, [], [])
 
 
@@ -340,7 +342,7 @@ def _walk_outside_lambdas(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _names_in(statement: ast.AST) -> Iterator[str]:
-    """Names that a statement uses, and its texts, which may be names that are looked up."""
+    """Names that a statement uses, and its texts, which may be looked up as names."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Name):
             yield node.id
@@ -349,7 +351,7 @@ def _names_in(statement: ast.AST) -> Iterator[str]:
 
 
 def _changed_names(statement: ast.stmt) -> Iterator[str]:
-    """Names of the file whose value a statement may change, at whatever time, without binding it.
+    """Names of the file whose value a statement may change at any time without binding them.
 
     By `global`, by an assignment to an attribute or an element, by a method that changes what it is
     called of, by `out=`; and base classes, which may know the classes below them.
@@ -375,7 +377,7 @@ def _changed_names(statement: ast.stmt) -> Iterator[str]:
 
 
 def _root_name(node: ast.expr) -> str:
-    """`a` of `a.b[c].d`; empty of what begins with something else than a name."""
+    """`a` of `a.b[c].d`; empty where the expression begins with no name."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
@@ -387,7 +389,7 @@ def _last_part(called: ast.expr) -> str:
 
 
 def _gives_away(statement: ast.stmt) -> bool:
-    """Whether a statement may hand what it binds to a function or another class."""
+    """Whether a statement may hand its bound value to a function or another class."""
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             return bool(statement.decorator_list)
@@ -422,7 +424,7 @@ def _makes_experiment(statement: ast.stmt) -> bool:
 
 
 def _is_script(statement: ast.stmt) -> bool:
-    """Whether it is `if __name__ == "__main__"`, which no measuring process runs."""
+    """Whether a statement is `if __name__ == "__main__"`, which no measuring process runs."""
     match statement:
         case ast.If(
             test=ast.Compare(

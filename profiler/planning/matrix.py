@@ -63,18 +63,18 @@ class Candidate:
 
     @cached_property
     def condition(self) -> Arithmetic | None:
-        """Condition under which it can do a problem; None where it can do all."""
+        """Condition under which the candidate can do a problem; None where it can do all."""
         return None if self.item.when is None else parse(self.item.when)
 
     def why_not(self, values: Params) -> str | None:
-        """Why its own condition keeps it from a problem, whose values are among these; else None.
+        """Why its own condition excludes a problem, whose values are in `values`; else None.
 
         Raises ExpressionError where the condition has no value.
         """
         if self.condition is None or self.condition.value(values):
             return None
-        own = self.item.reason if self.item.reason and not self.item.trust else ""
-        return f"not applicable: {own or f'needs {self.item.when}'}"
+        own_reason = self.item.reason if self.item.reason and not self.item.trust else ""
+        return f"not applicable: {own_reason or f'needs {self.item.when}'}"
 
 
 LeftOut = dict[str, list[str]]
@@ -92,7 +92,7 @@ def exclusions(stage: str, left_out: LeftOut) -> tuple[Exclusion, ...]:
 
 @dataclass(frozen=True)
 class Expanded:
-    """The variants and problems that are left, and what was left out."""
+    """Remaining variants and problems, and the excluded ones."""
 
     variants: tuple[Variant, ...]
     problems: tuple[Problem, ...]
@@ -129,7 +129,7 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
         name=default_name,
     )
     kept_problems = problems.run(list(_problem_candidates(loaded)))
-    candidates = _by_program(loaded, _variant_candidates(loaded, space), kept_problems)
+    candidates = _candidates_by_program(loaded, _variant_candidates(loaded, space), kept_problems)
     kept_variants = variants.run(list(candidates))
     _refuse_shared_parameters(loaded, kept_variants, kept_problems)
     keys = {"variant", *(key for _, candidate in kept_variants for key in candidate.params)}
@@ -164,7 +164,7 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
 
 
 def _trust(rules: Sequence[Rule], name: str, candidate: Candidate) -> str:
-    """Why a variant is trusted, by its own entry or the first rule; empty where it is not."""
+    """Why a variant is trusted: by its own entry, else the first rule; empty where it is not."""
     if candidate.item.trust:
         return candidate.item.reason
     rule = first_match(rules, {**candidate.params, "variant": name})
@@ -177,7 +177,7 @@ Named = tuple[str, Candidate]
 
 @dataclass
 class _Stage:
-    """Naming, merging and excluding of variants or, in the same way, of problems."""
+    """Names, merges and excludes variants or, in the same way, problems."""
 
     loaded: LoadedSpec
     word: str
@@ -196,20 +196,22 @@ class _Stage:
 
     def run(self, candidates: Sequence[Candidate]) -> list[Named]:
         """Name, merge, apply rules and checks; refuse an empty result."""
-        named = self._distinct(candidates)
+        named_candidates = self._distinct_candidates(candidates)
         keys = {self.word, *(key for candidate in candidates for key in candidate.params)}
         check_rule_keys(self.loaded, (self.section, "exclude"), self.rules, keys)
         for rule in self.rules:
             self.reasons.setdefault(rule.label, [])
         remaining = [
-            (name, candidate) for name, candidate in named if not self._drop(name, candidate.params)
+            (name, candidate)
+            for name, candidate in named_candidates
+            if not self._drop(name, candidate.params)
         ]
         if not remaining:
-            raise nothing_left(self.loaded, (self.section,), self.section, self.exclusions)
+            raise nothing_left_error(self.loaded, (self.section,), self.section, self.exclusions)
         self._refuse_shared_names(remaining)
         return remaining
 
-    def _distinct(self, candidates: Sequence[Candidate]) -> list[Named]:
+    def _distinct_candidates(self, candidates: Sequence[Candidate]) -> list[Named]:
         first: dict[object, Named] = {}
         for candidate in candidates:
             name = candidate.name or self.name(candidate.params)
@@ -232,15 +234,17 @@ class _Stage:
             self.left_out[name] = reason
         return reason is not None
 
-    def _refuse_shared_names(self, named: Iterable[Named]) -> None:
-        seen: dict[str, Params] = {}
-        for name, candidate in named:
-            other = seen.setdefault(identify(name, candidate.params), candidate.params)
-            if other is not candidate.params:
+    def _refuse_shared_names(self, named_candidates: Iterable[Named]) -> None:
+        params_by_id: dict[str, Params] = {}
+        for name, candidate in named_candidates:
+            first_params = params_by_id.setdefault(
+                identify(name, candidate.params), candidate.params
+            )
+            if first_params is not candidate.params:
                 raise self.loaded.error(
                     candidate.field,
                     f"two different {self.section} are named '{name}': "
-                    f"{default_name(other)} and {default_name(candidate.params)}",
+                    f"{default_name(first_params)} and {default_name(candidate.params)}",
                     remedy="Give them names that tell them apart.",
                 )
 
@@ -253,7 +257,7 @@ def first_match(rules: Iterable[Rule], values: Params) -> Rule | None:
 def check_rule_keys(
     loaded: LoadedSpec, field_path: FieldPath, rules: Sequence[Rule], keys: Iterable[str]
 ) -> None:
-    """Raise SpecError for a rule about a parameter that nothing has."""
+    """Raise SpecError for a rule about an unknown parameter."""
     parameters = set(keys)
     for index, rule in enumerate(rules):
         for key in rule.when:
@@ -264,18 +268,18 @@ def check_rule_keys(
                 )
 
 
-def nothing_left(
-    loaded: LoadedSpec, field_path: FieldPath, what: str, excluded: Iterable[Exclusion]
+def nothing_left_error(
+    loaded: LoadedSpec, field_path: FieldPath, section: str, excluded: Iterable[Exclusion]
 ) -> SpecError:
     """Error for rules and checks that leave nothing to measure."""
     reasons = "; ".join(
         f"{exclusion.reason} ({exclusion.count})" for exclusion in excluded if exclusion.count
     )
-    return loaded.error(field_path, f"no {what} are left to measure: {reasons}")
+    return loaded.error(field_path, f"no {section} are left to measure: {reasons}")
 
 
 def default_name(params: Params) -> str:
-    """`block=128,vector=4`; text that could be read as something else is put in quotes."""
+    """Name `block=128,vector=4` of parameters; ambiguous text is put in quotes."""
     return ",".join(f"{key}={_unmistakable(value)}" for key, value in params.items())
 
 
@@ -299,7 +303,7 @@ def _identity(params: Params) -> object:
 
 
 def identify(name: str, params: Params) -> str:
-    """Id of a variant or problem, from its own name and parameters only.
+    """Id of a variant or problem, made of its own name and parameters only.
 
     A name made of parameters has its commas turned into dots where that cannot be mistaken, which
     keeps the id readable. No id doubles the dots that join the halves of a cell id, or ends in one.
@@ -318,10 +322,10 @@ def _variant_candidates(loaded: LoadedSpec, space: Space) -> Iterator[Candidate]
     yield from _from_matrix(loaded, variants.matrix or (), ("variants", "matrix"))
 
 
-def _by_program(
+def _candidates_by_program(
     loaded: LoadedSpec, candidates: Iterable[Candidate], problems: Sequence[Named]
 ) -> Iterator[Candidate]:
-    """Variants of a `.cu` file, one for each program that parameters of problems make of it.
+    """Variants of a `.cu` file, one for each program that problem parameters compile to.
 
     Such a variant has these parameters, too.
     """
@@ -334,16 +338,16 @@ def _by_program(
             compiled = _compiled_names(workload.description(loaded.base), candidate.params)
         except ExpressionError as error:
             raise loaded.error(candidate.field, str(error)) from error
-        made: dict[object, dict[str, Value]] = {}
+        distinct_values: dict[object, dict[str, Value]] = {}
         for _, problem in problems:
             values = {name: problem.params[name] for name in compiled if name in problem.params}
-            made.setdefault(_identity(values), values)
-        for values in made.values():
-            yield _made_for(candidate, values) if values else candidate
+            distinct_values.setdefault(_identity(values), values)
+        for values in distinct_values.values():
+            yield _compiled_for(candidate, values) if values else candidate
 
 
 def _compiled_names(description: CudaFile, params: Params) -> tuple[str, ...]:
-    """Names that the kernels of a variant and its macros hold, without its own parameters."""
+    """Names in a variant's kernels and macros, without its own parameters."""
     steps = description.steps(params)
     texts = [str(step.get("kernel", description.kernel) or "") for step in steps]
     texts += [value for value in (description.define or {}).values() if isinstance(value, str)]
@@ -351,15 +355,15 @@ def _compiled_names(description: CudaFile, params: Params) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name not in params))
 
 
-def _made_for(candidate: Candidate, values: dict[str, Value]) -> Candidate:
-    """A variant that is compiled for these values of problems."""
+def _compiled_for(candidate: Candidate, values: dict[str, Value]) -> Candidate:
+    """A variant compiled for given values of problem parameters."""
     name = None if candidate.name is None else f"{candidate.name} {default_name(values)}"
     params = {**candidate.params, **values}
     return replace(candidate, params=params, name=name, only_at=values)
 
 
 def _placeholders(text: str) -> tuple[str, ...]:
-    """Names in braces; none where braces are wrong, which is said with its line later."""
+    """Names in braces; empty where braces are wrong, which a later check reports with its line."""
     try:
         return placeholders(text)
     except ExpressionError:
@@ -367,13 +371,13 @@ def _placeholders(text: str) -> tuple[str, ...]:
 
 
 def _problem_candidates(loaded: LoadedSpec) -> Iterator[Candidate]:
-    """Problems that are asked for, those on zeros each after the same on what is usual."""
+    """Listed problems; a problem on zeros follows the same problem on normal inputs."""
     problems, kinds = loaded.experiment.problems, loaded.experiment.input_kinds
-    asked = [
+    listed = [
         *_from_list(problems.list or (), "problem", ("problems", "list")),
         *_from_matrix(loaded, problems.matrix or (), ("problems", "matrix")),
     ]
-    for candidate in asked:
+    for candidate in listed:
         if "normal" in kinds:
             yield candidate
         if "zeros" in kinds:
@@ -426,8 +430,8 @@ def _from_matrix(
             yield Candidate(dict(zip(grid, combination, strict=True)), (*path, index))
 
 
-def _shared(candidate: Candidate) -> set[str]:
-    """Parameters that a variant has from the problems that it is made for."""
+def _shared_names(candidate: Candidate) -> set[str]:
+    """Names of a variant's parameters that come from the problems it is compiled for."""
     return set(candidate.only_at or ())
 
 
@@ -436,11 +440,13 @@ def _refuse_shared_parameters(
 ) -> None:
     """Raise SpecError where variants and problems share a parameter name."""
     of_variants = {
-        key for _, candidate in variants for key in candidate.params.keys() - _shared(candidate)
+        key
+        for _, candidate in variants
+        for key in candidate.params.keys() - _shared_names(candidate)
     }
-    for side, taken in ((variants, {"problem"}), (problems, {"variant", *of_variants})):
+    for side, other_names in ((variants, {"problem"}), (problems, {"variant", *of_variants})):
         for _, candidate in side:
-            for key in (key for key in candidate.params if key in taken):
+            for key in (key for key in candidate.params if key in other_names):
                 raise loaded.error(
                     candidate.field,
                     f"the name '{key}' is taken by the other of variants and problems; rename one",

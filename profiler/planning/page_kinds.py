@@ -1,4 +1,4 @@
-"""The questions of an experiment, and the kinds of page: what each asks, finds and shows.
+"""The questions of an experiment, and the kinds of page with their questions, findings and views.
 
 Questions decide which cells later looks and the final measure. A kind is one entry here. Its parts
 are named `module:function`, so that planning an experiment loads no figure; they are loaded when a
@@ -33,7 +33,7 @@ class Question(StrEnum):
 def pairs_asked(
     variants: Sequence[Variant], questions: Sequence[Question], parameters: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
-    """Pairs of variant ids that `steps` and `effects` compare, the later one first.
+    """Pairs of variant ids that `steps` and `effects` compare, the later variant first.
 
     `variants` without baseline and references; `parameters`: those whose effects are asked for,
     all where there are none.
@@ -49,8 +49,8 @@ def pairs_asked(
 def _effect_pairs(variants: Sequence[Variant], parameters: Sequence[str]) -> list[tuple[str, str]]:
     from profiler.analyse.effects import steps  # noqa: PLC0415 - brings SciPy, which takes long
 
-    made = steps(variants, parameters or None)
-    return [(after.id, before.id) for step in made for before, after in step.pairs]
+    effect_steps = steps(variants, parameters or None)
+    return [(after.id, before.id) for step in effect_steps for before, after in step.pairs]
 
 
 LADDER, PARAMETERS, RIVAL_PARAMETERS = "ladder", "parameters", "rival parameters"
@@ -142,9 +142,11 @@ PAGE_KINDS: Mapping[str, PageKind] = {
 """By name, in the order of the docs."""
 
 
-def questions_of(asked: Sequence[Question] | None, page_kind: str) -> tuple[Question, ...]:
-    """Questions of an experiment: those it names, else those of its kind of page."""
-    return PAGE_KINDS[page_kind].questions if asked is None else tuple(asked)
+def questions_of(
+    named_questions: Sequence[Question] | None, page_kind: str
+) -> tuple[Question, ...]:
+    """Questions of an experiment: the named ones, else those of its kind of page."""
+    return PAGE_KINDS[page_kind].questions if named_questions is None else tuple(named_questions)
 
 
 def load_part(reference: str) -> Callable[..., Any]:

@@ -33,7 +33,7 @@ from profiler.planning.matrix import (
     exclusions,
     expand,
     first_match,
-    nothing_left,
+    nothing_left_error,
     value_text,
 )
 from profiler.planning.page_kinds import pairs_asked
@@ -92,7 +92,7 @@ def make_plan(
         references=_references(loaded, expanded),
         looks=_looks(experiment),
         final_blocks=experiment.collect.final_blocks,
-        questions=experiment.asked,
+        questions=experiment.all_questions,
         capability=space.capability,
     )
     if experiment.search is not None:
@@ -100,21 +100,25 @@ def make_plan(
     return measured_plan(experiment, plan, all_cells)
 
 
-def measured_plan(experiment: Experiment, plan: Plan, whole: Sequence[Cell] | None = None) -> Plan:
+def measured_plan(
+    experiment: Experiment, plan: Plan, all_cells: Sequence[Cell] | None = None
+) -> Plan:
     """A plan with the sessions and the pairs of its cells.
 
-    `whole`: cells of the whole experiment, where the plan has a part of them.
+    `all_cells`: cells of the whole experiment, where the plan has a part of them.
     """
-    sessions = planned_sessions(experiment, plan, replace(plan, cells=tuple(whole or plan.cells)))
+    sessions = planned_sessions(
+        experiment, plan, replace(plan, cells=tuple(all_cells or plan.cells))
+    )
     return replace(
         plan,
         sessions=tuple(sessions),
-        pairs=pairs_asked(plan.rivals, experiment.asked, experiment.page.parameters),
+        pairs=pairs_asked(plan.rivals, experiment.all_questions, experiment.page.parameters),
     )
 
 
 def judged_plan(experiment: Experiment, plan: Plan, finalists: Iterable[str]) -> Plan:
-    """Plan of what a search leaves to be measured: its finalists (variant ids), and all others.
+    """Plan after a search: its finalists (variant ids), and variants it did not search.
 
     The plan itself where it has no search.
     """
@@ -126,7 +130,7 @@ def judged_plan(experiment: Experiment, plan: Plan, finalists: Iterable[str]) ->
 
 
 def foreseen_plan(experiment: Experiment, plan: Plan) -> Plan:
-    """What a search will about leave to be measured: its first configurations stand for finalists.
+    """Likely plan after a search: its first configurations stand for the finalists.
 
     The plan itself where it has no search.
     """
@@ -135,7 +139,7 @@ def foreseen_plan(experiment: Experiment, plan: Plan) -> Plan:
 
 
 def _looks(experiment: Experiment) -> tuple[int, ...]:
-    """Numbers of blocks to judge after; one for external commands.
+    """Numbers of blocks after which cells are judged; a single one for external commands.
 
     What a command launches is known only when it ran, and each visit is a process of its own.
     """
@@ -200,7 +204,7 @@ def _cell_document(cell: Cell) -> dict[str, Any]:
 
 
 def command_values(cell: Cell) -> dict[str, str]:
-    """Values of the placeholders of an external command in a cell, by name."""
+    """Placeholder values of an external command in a cell, by name."""
     params: Params = {**cell.variant.params, **cell.problem.params}
     names = {"variant": cell.variant.name, "problem": cell.problem.name}
     return names | {key: value_text(value) for key, value in params.items()}
@@ -210,11 +214,11 @@ def command_values(cell: Cell) -> dict[str, str]:
 
 
 def _baseline(loaded: LoadedSpec, expanded: Expanded) -> Variant:
-    """The variant that the spec names, or the first one."""
-    wanted = loaded.experiment.baseline
-    if wanted is None:
+    """The baseline that the spec names, else the first variant."""
+    name = loaded.experiment.baseline
+    if name is None:
         return expanded.variants[0]
-    return _variant_named(wanted, ("baseline",), loaded, expanded)
+    return _variant_named(name, ("baseline",), loaded, expanded)
 
 
 def _references(loaded: LoadedSpec, expanded: Expanded) -> tuple[str, ...]:
@@ -222,10 +226,10 @@ def _references(loaded: LoadedSpec, expanded: Expanded) -> tuple[str, ...]:
 
     One that is excluded is left out: it may be for another card than this.
     """
-    wanted = loaded.experiment.page.references
+    names = loaded.experiment.page.references
     return tuple(
         _variant_named(name, ("page", "references", place), loaded, expanded).id
-        for place, name in enumerate(wanted)
+        for place, name in enumerate(names)
         if name not in expanded.left_out
     )
 
@@ -244,33 +248,31 @@ def _check_page(loaded: LoadedSpec, expanded: Expanded) -> None:
         _check_page_names(loaded, key, "problem", of_problems)
 
 
-def _check_page_names(loaded: LoadedSpec, key: str, what: str, known: Set[str]) -> None:
+def _check_page_names(loaded: LoadedSpec, key: str, owner: str, parameters: Set[str]) -> None:
     for place, name in enumerate(getattr(loaded.experiment.page, key)):
-        if name not in known:
-            message = f"no {what} has a parameter '{name}'{did_you_mean(name, known)}"
+        if name not in parameters:
+            message = f"no {owner} has a parameter '{name}'{did_you_mean(name, parameters)}"
             raise loaded.error(("page", key, place), message)
 
 
-def _variant_named(
-    wanted: str, field: FieldPath, loaded: LoadedSpec, expanded: Expanded
-) -> Variant:
+def _variant_named(name: str, field: FieldPath, loaded: LoadedSpec, expanded: Expanded) -> Variant:
     by_name = {variant.name: variant for variant in expanded.variants}
-    named = by_name.get(expanded.aliases.get(wanted, wanted))
-    if named is not None:
-        return named
-    raise loaded.error(field, _no_variant(wanted, expanded, by_name))
+    variant = by_name.get(expanded.aliases.get(name, name))
+    if variant is not None:
+        return variant
+    raise loaded.error(field, _no_variant(name, expanded, by_name))
 
 
-def _no_variant(wanted: str, expanded: Expanded, by_name: Mapping[str, Variant]) -> str:
-    if wanted in expanded.left_out:
-        return f"the variant '{wanted}' is excluded: {expanded.left_out[wanted]}"
-    return f"there is no variant '{wanted}'{did_you_mean(wanted, by_name)}"
+def _no_variant(name: str, expanded: Expanded, by_name: Mapping[str, Variant]) -> str:
+    if name in expanded.left_out:
+        return f"the variant '{name}' is excluded: {expanded.left_out[name]}"
+    return f"there is no variant '{name}'{did_you_mean(name, by_name)}"
 
 
 def _cells(
     loaded: LoadedSpec, space: Space, expanded: Expanded
 ) -> tuple[tuple[Cell, ...], tuple[Exclusion, ...]]:
-    """The cells that no rule and no check removes, and what was removed."""
+    """The cells that no rule and no check removes, and the removed ones."""
     rules = loaded.experiment.exclude
     count = len(expanded.variants) * len(expanded.problems)
     if count > MAX_COMBINATIONS:
@@ -294,12 +296,12 @@ def _cells(
             else:
                 left_out.setdefault(reason, []).append(cell.id)
     if not remaining:
-        raise nothing_left(loaded, ("exclude",), "cells", exclusions("cell", left_out))
+        raise nothing_left_error(loaded, ("exclude",), "cells", exclusions("cell", left_out))
     return tuple(remaining), exclusions("cell", left_out)
 
 
 def _why_not(loaded: LoadedSpec, limited: Candidate | None, cell: Cell) -> str | None:
-    """Why a variant cannot do a problem, by its own condition; None where it can."""
+    """Why a variant's own condition excludes a problem; None where it does not."""
     if limited is None:
         return None
     try:
@@ -345,7 +347,7 @@ def _parts(loaded: LoadedSpec) -> Parts | None:
 
 
 def _check_parts(loaded: LoadedSpec, expanded: Expanded) -> None:
-    """Raise SpecError where parts are told apart by what a variant or problem has already."""
+    """Raise SpecError where the axis of parts is a parameter of a variant or problem already."""
     parts = _parts(loaded)
     if parts is not None and parts.axis in _keys(expanded):
         message = f"variants or problems have a parameter '{parts.axis}' already"
@@ -356,7 +358,7 @@ FEWEST_CONFIGURATIONS = 2
 
 
 def search_plan(loaded: LoadedSpec, plan: Plan) -> SearchPlan:
-    """The search that a spec asks for, over the cells of a plan.
+    """The search of a spec, over the cells of a plan.
 
     Raises SpecError where the objective names no problem, the baseline is not measured where the
     search measures, or fewer than two configurations can do every problem of the objective.
@@ -365,15 +367,15 @@ def search_plan(loaded: LoadedSpec, plan: Plan) -> SearchPlan:
     if search is None:
         raise ValueError("the experiment has no search")
     objective, problems = _objective(loaded, search, plan.problems)
-    wanted = {problem.id for problem in problems}
+    objective_problems = {problem.id for problem in problems}
     problems_of: dict[str, set[str]] = {}
     for cell in plan.cells:
         problems_of.setdefault(cell.variant.id, set()).add(cell.problem.id)
-    if missing := wanted - problems_of[str(plan.baseline)]:
+    if missing := objective_problems - problems_of[str(plan.baseline)]:
         message = f"the baseline is excluded at {', '.join(sorted(missing))}: nothing to divide by"
         raise loaded.error(("search", "objective"), message)
     group = largest_group(plan.rivals) if plan.rivals else ()
-    capable = tuple(variant for variant in group if wanted <= problems_of[variant.id])
+    capable = tuple(variant for variant in group if objective_problems <= problems_of[variant.id])
     _require_some(loaded, group, capable, problems)
     seconds = duration_seconds(search.budget)
     return SearchPlan(
@@ -401,7 +403,7 @@ def largest_group(variants: Sequence[Variant]) -> tuple[Variant, ...]:
 def _objective(
     loaded: LoadedSpec, search: Search, problems: Sequence[Problem]
 ) -> tuple[str, tuple[Problem, ...]]:
-    """Objective with a problem by its id, and the problems that it is about."""
+    """Objective with a problem's id in place of its name, and the problems it covers."""
     if search.objective in (GEOMEAN, WORST):
         return search.objective, tuple(problems)
     for problem in problems:

@@ -1,4 +1,4 @@
-"""Short names of problems: the parameters that differ, as short as they can be read."""
+"""Short names of problems: the differing parameters, as short as is readable."""
 
 from __future__ import annotations
 
@@ -19,37 +19,39 @@ def short_names(problems: Sequence[Problem]) -> Mapping[str, str]:
     """
     generated = all(map(_is_generated, problems))
     if generated and (keys := _short_keys(problems)):
-        return {problem.id: _joined(problem.params, keys) for problem in problems}
-    same = _same_everywhere(problems) if generated else frozenset()
-    return {problem.id: _with_keys(problem, same) for problem in problems}
+        return {problem.id: _joined_values(problem.params, keys) for problem in problems}
+    omitted_keys = _same_everywhere(problems) if generated else frozenset()
+    return {problem.id: _with_keys(problem, omitted_keys) for problem in problems}
 
 
 def problem_key(problems: Sequence[Problem]) -> str:
-    """Keys of short names, joined as their values are; "" where names are not short.
+    """Keys of short names, joined like their values; "" where names are not short.
 
     Of a single word no key is needed.
     """
     keys = _short_keys(problems)
-    short = {problem.id: _joined(problem.params, keys) for problem in problems} if keys else {}
+    short = (
+        {problem.id: _joined_values(problem.params, keys) for problem in problems} if keys else {}
+    )
     if not short or len(keys) < 2 or any(problem.name != short[problem.id] for problem in problems):
         return ""
-    return _joined(problems[0].params, keys, show_keys=True)
+    return _joined_values(problems[0].params, keys, show_keys=True)
 
 
-def telling(problems: Sequence[Problem]) -> tuple[str, ...]:
-    """Parameters that tell problems apart: those of short names, else all that differ."""
-    return (_short_keys(problems) if len(problems) > 1 else ()) or varying(problems)
+def telling_parameters(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """Parameters that distinguish problems: those of short names, else all that differ."""
+    return (_short_keys(problems) if len(problems) > 1 else ()) or varying_parameters(problems)
 
 
-def varying(items: Iterable[Variant | Problem]) -> tuple[str, ...]:
+def varying_parameters(items: Iterable[Variant | Problem]) -> tuple[str, ...]:
     """Parameters that differ among variants or problems, in the order of first mention."""
     rows = [dict(item.params) for item in items]
     keys = dict.fromkeys(key for row in rows for key in row)
     return tuple(key for key in keys if len({_hashable(row.get(key)) for row in rows}) > 1)
 
 
-def distinct(items: Iterable[Variant | Problem], key: str) -> tuple[Any, ...]:
-    """Distinct values of a parameter: numbers ascending, others by first mention."""
+def distinct_values(items: Iterable[Variant | Problem], key: str) -> tuple[Any, ...]:
+    """Distinct values of a parameter: numbers ascending, else by first mention."""
     values = list(
         {_hashable(item.params.get(key)): item.params.get(key) for item in items}.values()
     )
@@ -63,19 +65,19 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _with_keys(problem: Problem, same: frozenset[str]) -> str:
+def _with_keys(problem: Problem, omitted_keys: frozenset[str]) -> str:
     if not _is_generated(problem):
         return problem.name
     parts = zip(problem.params, problem.name.split(","), strict=True)
-    return ", ".join(part for key, part in parts if key not in same)
+    return ", ".join(part for key, part in parts if key not in omitted_keys)
 
 
 def _same_everywhere(problems: Sequence[Problem]) -> frozenset[str]:
-    """Parameters that are equal everywhere and left out of names; none where names get too short.
+    """Parameters that are equal everywhere and so omitted; empty where names would get too short.
 
     One key is enough among problems that have the same ones.
     """
-    differing = set(varying(problems))
+    differing = set(varying_parameters(problems))
     least = 2 if _differ_in_keys(problems) else 1
     if any(len(differing.intersection(problem.params)) < least for problem in problems):
         return frozenset()
@@ -91,7 +93,7 @@ def _is_generated(problem: Problem) -> bool:
 
 
 def _short_keys(problems: Sequence[Problem]) -> tuple[str, ...]:
-    """Keys whose values alone make names that can be read and that differ; else none.
+    """Keys whose values alone make readable, distinct names; empty without such keys.
 
     Where problems have different parameters, those that all have may be enough: operators of one
     size each are told apart by the operator. A single value is not read without its key, unless it
@@ -99,26 +101,26 @@ def _short_keys(problems: Sequence[Problem]) -> tuple[str, ...]:
     """
     if not problems:
         return ()
-    candidates = varying(problems) if len(problems) > 1 else tuple(problems[0].params)
+    candidates = varying_parameters(problems) if len(problems) > 1 else tuple(problems[0].params)
     keys = tuple(key for key in candidates if all(key in problem.params for problem in problems))
     readable = _can_be_read(problems, keys) and _are_of_one_form(problems, keys)
-    names = {_joined(problem.params, keys) for problem in problems}
+    names = {_joined_values(problem.params, keys) for problem in problems}
     return keys if readable and len(names) == len(problems) else ()
 
 
 def _can_be_read(problems: Sequence[Problem], keys: Sequence[str]) -> bool:
     values = [problem.params[key] for problem in problems for key in keys]
     alone = len(keys) == 1 and any(map(_is_word, values)) and _differ_in_keys(problems)
-    return all(map(_speaks, values)) and (len(keys) >= 2 or alone)
+    return all(map(_is_readable_alone, values)) and (len(keys) >= 2 or alone)
 
 
 def _are_of_one_form(problems: Sequence[Problem], keys: Sequence[str]) -> bool:
-    """Whether each key has numbers at all problems, or words at all."""
+    """Whether each key has numbers at all problems, or words at all problems."""
     return len({tuple(is_number(problem.params[key]) for key in keys) for problem in problems}) == 1
 
 
-def _speaks(value: object) -> bool:
-    """Whether a value can be read without its key: sizes and words can, yes and 0.1 cannot."""
+def _is_readable_alone(value: object) -> bool:
+    """Whether a value is clear without its key: sizes and words are, yes and 0.1 are not."""
     return isinstance(value, int | str) and not isinstance(value, bool) and value != ""
 
 
@@ -130,8 +132,10 @@ def _is_word(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _joined(params: Mapping[str, Any], keys: Sequence[str], *, show_keys: bool = False) -> str:
-    """Join sizes by a sign of multiplication, everything else by a space."""
+def _joined_values(
+    params: Mapping[str, Any], keys: Sequence[str], *, show_keys: bool = False
+) -> str:
+    """Values in one text: sizes joined by a multiplication sign, others by a space."""
     text = ""
     for before, key in zip((None, *keys), keys, strict=False):
         sizes = before is not None and is_number(params[before]) and is_number(params[key])

@@ -1,4 +1,4 @@
-"""What a Python file defines, by its syntax tree: the file itself is not run."""
+"""Definitions of a Python file, by its syntax tree: the file itself is not run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ALMOST = 0.85
 def function_faults(
     file: Path, needed: Mapping[str, Parameters], either: Mapping[str, Parameters]
 ) -> Iterator[str]:
-    """Sentences about functions that a file lacks, or that take other arguments.
+    """Sentences on functions that a file lacks, or that take other arguments.
 
     Functions by name, with what they are called with; of `either` one is enough. A file that is an
     experiment itself needs none of them.
@@ -38,16 +38,16 @@ def function_faults(
         return
     defined = dict(definitions(tree.body))
     if not _is_open(tree):
-        yield from _missing(file, defined, needed, either)
+        yield from _missing_functions(file, defined, needed, either)
     for name, parameters in {**needed, **either}.items():
         node = defined.get(name)
-        if isinstance(node, ast.FunctionDef) and not _takes(node.args, len(parameters)):
+        if isinstance(node, ast.FunctionDef) and not _accepts_arguments(node.args, len(parameters)):
             called = f"{name}({', '.join(parameters)})"
             yield f"{file.name}:{node.lineno}: {name} is called as {called}, which it does not take"
 
 
 def unread_names(file: Path, optional: Sequence[str]) -> Iterator[str]:
-    """Sentences about names that nothing reads, and that are almost an optional one.
+    """Sentences on unread names that are almost the name of an optional function.
 
     An optional name that is absent is no fault, so that without these a slip goes unnoticed:
     `tolerances` in place of `TOLERANCES` leaves the default ones in force.
@@ -59,7 +59,7 @@ def unread_names(file: Path, optional: Sequence[str]) -> Iterator[str]:
     if is_experiment(tree) or _is_open(tree):
         return
     defined = dict(definitions(tree.body))
-    read = {
+    loaded_names = {
         node.id
         for node in ast.walk(tree)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
@@ -67,24 +67,24 @@ def unread_names(file: Path, optional: Sequence[str]) -> Iterator[str]:
     absent = {name.lower(): name for name in optional if name not in defined}
     for name, node in defined.items():
         close = difflib.get_close_matches(name.lower(), absent, n=1, cutoff=_ALMOST)
-        if close and name not in read and not isinstance(node, ast.Import | ast.ImportFrom):
+        if close and name not in loaded_names and not isinstance(node, ast.Import | ast.ImportFrom):
             yield (
                 f"{file.name}:{node.lineno}: nothing reads '{name}'; "
                 f"did you mean '{absent[close[0]]}'?"
             )
 
 
-def _tree(file: Path, shown: str) -> ast.Module:
-    """Syntax tree of a file; raises SpecError, which calls it as it is `shown`."""
+def _tree(file: Path, display_name: str) -> ast.Module:
+    """Syntax tree of a file; raises SpecError with the `display_name`."""
     try:
         return ast.parse(file.read_bytes())
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        text = f"{shown}{line}: not valid Python: {reason}{syntax_excerpt(error)}"
+        text = f"{display_name}{line}: not valid Python: {reason}{syntax_excerpt(error)}"
         raise SpecError(text) from error
     except OSError as error:
-        raise SpecError(f"{shown}: cannot be read: {error.strerror}") from error
+        raise SpecError(f"{display_name}: cannot be read: {error.strerror}") from error
 
 
 def is_experiment(tree: ast.Module) -> bool:
@@ -99,7 +99,7 @@ def is_experiment(tree: ast.Module) -> bool:
     )
 
 
-def _missing(
+def _missing_functions(
     file: Path,
     defined: Mapping[str, ast.AST],
     needed: Mapping[str, Parameters],
@@ -109,9 +109,12 @@ def _missing(
         if name not in defined:
             yield f"{_no_function(file, name, parameters)}{close_hint(name, defined)}"
     if either and not either.keys() & defined.keys():
-        (first, parameters), *others = either.items()
-        rest = "".join(f" and no {name}({', '.join(given)})" for name, given in others)
-        yield f"{_no_function(file, first, parameters)}{rest}{close_hint(first, defined)}"
+        (first, parameters), *alternatives = either.items()
+        tail = "".join(
+            f" and no {name}({', '.join(parameter_names)})"
+            for name, parameter_names in alternatives
+        )
+        yield f"{_no_function(file, first, parameters)}{tail}{close_hint(first, defined)}"
 
 
 def _no_function(file: Path, name: str, parameters: Parameters) -> str:
@@ -119,7 +122,7 @@ def _no_function(file: Path, name: str, parameters: Parameters) -> str:
 
 
 def definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
-    """Names that statements bind at the top of a file, in branches of `if` and `try` too."""
+    """Names bound at the top of a file, in branches of `if` and `try` too, and their statements."""
     for node in body:
         match node:
             case (
@@ -135,7 +138,7 @@ def definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
             case ast.Assign() | ast.AnnAssign():
                 yield from _assigned(node)
             case ast.If() | ast.Try() | ast.With():
-                yield from definitions(_inside(node))
+                yield from definitions(_nested_blocks(node))
 
 
 def _assigned(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, ast.stmt]]:
@@ -144,7 +147,7 @@ def _assigned(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, ast.stmt]
         yield from ((n.id, node) for n in ast.walk(target) if isinstance(n, ast.Name))
 
 
-def _inside(node: ast.If | ast.Try | ast.With) -> list[ast.stmt]:
+def _nested_blocks(node: ast.If | ast.Try | ast.With) -> list[ast.stmt]:
     if isinstance(node, ast.With):
         return node.body
     if isinstance(node, ast.If):
@@ -154,21 +157,21 @@ def _inside(node: ast.If | ast.Try | ast.With) -> list[ast.stmt]:
 
 
 def _is_open(tree: ast.Module) -> bool:
-    """Whether names may come from elsewhere: a star import, or names that are made when asked."""
+    """Whether names may come from elsewhere: a star import, `__getattr__` or `globals`."""
     stars = (
         alias.name == "*"
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     )
-    made = "__getattr__" in dict(definitions(tree.body)) or "globals" in {
+    has_dynamic_names = "__getattr__" in dict(definitions(tree.body)) or "globals" in {
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name)
     }
-    return made or any(stars)
+    return has_dynamic_names or any(stars)
 
 
-def _takes(arguments: ast.arguments, count: int) -> bool:
-    """Whether a function may be called with so many arguments in order."""
+def _accepts_arguments(arguments: ast.arguments, count: int) -> bool:
+    """Whether a function accepts `count` positional arguments."""
     places = len(arguments.posonlyargs) + len(arguments.args)
     required = places - len(arguments.defaults)
     named_only = any(default is None for default in arguments.kw_defaults)
@@ -188,15 +191,15 @@ class PublicFunction:
     """Parameters whose defaults are lists: a value for each variant."""
 
     def variants(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Name and parameters of each variant, as an experiment of functions has them."""
+        """Name and parameters of each variant, as in an experiment of functions."""
         for values in itertools.product(*self.grid.values()):
-            given = dict(zip(self.grid, values, strict=True))
-            name = " ".join([self.name, *(f"{key}={value}" for key, value in given.items())])
-            yield name, {FUNCTION: self.name, **given}
+            params = dict(zip(self.grid, values, strict=True))
+            name = " ".join([self.name, *(f"{key}={value}" for key, value in params.items())])
+            yield name, {FUNCTION: self.name, **params}
 
 
 def public_functions(file: Path) -> tuple[PublicFunction, ...]:
-    """Functions of a file that may be variants; raises SpecError where it is no Python.
+    """Functions of a file that may be variants; raises SpecError for invalid Python.
 
     Those with decorators are left out (kernels of Triton), those whose names begin with an
     underscore, and those that an experiment takes for something else.

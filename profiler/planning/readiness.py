@@ -1,4 +1,4 @@
-"""Looks whether what an experiment names is there and its blocks suffice, before it is started.
+"""Checks, before a run, that the files an experiment names exist and its blocks suffice.
 
 Syntax trees and files only: nothing of the user's runs here, and no GPU is needed.
 
@@ -47,7 +47,7 @@ OPTIONAL = ("TOLERANCES", "flops", "bytes", "non_matmul_flops", "other_inputs")
 def check_ready(
     loaded: LoadedSpec, plan: Plan, space: Space, *, capability: str | None = None
 ) -> tuple[str, ...]:
-    """Raise SpecError with a line for each thing that will be missing; returns what to warn of.
+    """Sentences to warn of; raises SpecError with a line for each missing file or function.
 
     `capability`: compute capability of the GPU to measure on; None where that is not known, and
     names of metrics are then only warned of.
@@ -70,7 +70,7 @@ def check_ready(
 
 
 def unchecked_note(experiment: Experiment) -> str:
-    """Note that nothing checks the results of a command; empty where something does."""
+    """Note that nothing checks the results of a command; empty where a check does."""
     workload = experiment.workload
     if not isinstance(workload, CommandWorkload):
         return ""
@@ -84,7 +84,7 @@ def unchecked_note(experiment: Experiment) -> str:
 
 
 def _verdict_notes(plan: Plan) -> Iterator[str]:
-    """Note that the blocks are too few for a verdict, and how many are enough."""
+    """Note that the blocks are too few for a verdict, and how many suffice."""
     if notice := few_blocks_notice(plan):
         yield f"{text(notice)} {remedy(notice)}"
 
@@ -92,7 +92,7 @@ def _verdict_notes(plan: Plan) -> Iterator[str]:
 def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[Fault]:
     workload = loaded.experiment.workload
     if isinstance(workload, CommandWorkload):
-        yield from _of_command(workload, loaded.base, plan)
+        yield from _command_faults(workload, loaded.base, plan)
         return
     field: FieldPath = ("workload",)
     if isinstance(workload, CudaWorkload) and workload.source is not None:
@@ -100,7 +100,7 @@ def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[Fault]
     missing = _missing_sources(plan, space, loaded.base)
     yield from ((field, message) for message in missing)
     if isinstance(workload, ModuleWorkload):
-        yield from _of_module(workload, loaded.base)
+        yield from _module_faults(workload, loaded.base)
     elif isinstance(workload, CudaWorkload):
         if loaded.experiment.collect.device == "cpu":
             yield (
@@ -111,7 +111,7 @@ def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[Fault]
         yield from cuda_faults(loaded, plan)
 
 
-def _of_module(workload: ModuleWorkload, base: Path) -> Iterator[Fault]:
+def _module_faults(workload: ModuleWorkload, base: Path) -> Iterator[Fault]:
     file = _module_file(workload, base)
     if file is None:
         return
@@ -120,7 +120,7 @@ def _of_module(workload: ModuleWorkload, base: Path) -> Iterator[Fault]:
 
 
 def _module_notes(loaded: LoadedSpec) -> Iterator[str]:
-    """Sentences about names of a workload that are almost those of optional functions."""
+    """Sentences on names of a workload that are almost those of optional functions."""
     workload = loaded.experiment.workload
     if isinstance(workload, ModuleWorkload):
         file = _module_file(workload, loaded.base)
@@ -128,7 +128,7 @@ def _module_notes(loaded: LoadedSpec) -> Iterator[str]:
 
 
 def _module_file(workload: ModuleWorkload, base: Path) -> Path | None:
-    """File of the functions of a workload; None for what has no Python source."""
+    """File of a workload's functions; None for a module without Python source."""
     target = workload.target(base)
     if target.endswith(".py"):
         return Path(target)
@@ -138,7 +138,7 @@ def _module_file(workload: ModuleWorkload, base: Path) -> Path | None:
 
 
 def _missing_sources(plan: Plan, space: Space, base: Path) -> Iterator[str]:
-    """A sentence for each source that is missing or unreadable, with the first variant of it."""
+    """A sentence for each missing or unreadable source, with its first variant."""
     missing: dict[Path, str] = {}
     for variant in plan.variants:
         recipe = space.recipe(variant.params)
@@ -151,11 +151,11 @@ def _missing_sources(plan: Plan, space: Space, base: Path) -> Iterator[str]:
         if file.exists():
             fault = "it cannot be read" if file.is_file() else "is no file"
         folder = base.resolve()
-        shown = file.relative_to(folder) if file.is_relative_to(folder) else file
-        yield f"the source {shown} of variant '{name}': {fault}"
+        display_path = file.relative_to(folder) if file.is_relative_to(folder) else file
+        yield f"the source {display_path} of variant '{name}': {fault}"
 
 
-def _of_command(workload: CommandWorkload, base: Path, plan: Plan) -> Iterator[Fault]:
+def _command_faults(workload: CommandWorkload, base: Path, plan: Plan) -> Iterator[Fault]:
     folder = workload.folder(base)
     if not folder.is_dir():
         yield ("workload", "cwd"), f"there is no folder '{workload.cwd}'"
@@ -177,20 +177,23 @@ def _of_command(workload: CommandWorkload, base: Path, plan: Plan) -> Iterator[F
 
 
 def _command_notes(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
-    """Sentences about parameters that a command line does not have."""
+    """Sentences on parameters that a command line does not use."""
     workload = loaded.experiment.workload
     if not isinstance(workload, CommandWorkload):
         return
-    read = set(workload.placeholders)
+    placeholders = set(workload.placeholders)
     parts = {None if workload.parts is None else workload.parts.axis}
     for kind, params in (
         ("variant", [variant.params for variant in plan.variants]),
         ("problem", [problem.params for problem in plan.problems]),
     ):
-        names = dict.fromkeys(name for named in params for name in named)
+        names = dict.fromkeys(name for variant_or_problem in params for name in variant_or_problem)
         # The name of a variant stands for all its parameters; a single value changes nothing.
-        for name in names if kind not in read else ():
-            if name not in read | parts and len({repr(named.get(name)) for named in params}) > 1:
+        for name in names if kind not in placeholders else ():
+            if (
+                name not in placeholders | parts
+                and len({repr(variant_or_problem.get(name)) for variant_or_problem in params}) > 1
+            ):
                 yield (
                     f"The parameter '{name}' changes nothing: the command has no {{{name}}}, and "
                     f"runs the same for each of its values."
@@ -222,23 +225,23 @@ def _misspelled(loaded: LoadedSpec, capability: str) -> Iterator[Fault]:
 
 
 def smallest_p_value(blocks: int, comparisons: int = 1) -> float:
-    """Smallest adjusted p value of the one pair that differs, of those that are judged together."""
+    """Smallest adjusted p value of a single differing pair among `comparisons` judged ones."""
     return min(1.0, comparisons * 0.5**blocks)
 
 
 def can_decide(blocks: int, comparisons: int = 1, looks: int = 1) -> bool:
-    """Whether signed ranks of so many blocks can show the one pair that differs."""
+    """Whether signed ranks of so many blocks can show a single differing pair."""
     p_value = smallest_p_value(blocks, comparisons)
     return blocks >= FEWEST_BLOCKS and p_value < ALPHA / looks / 2
 
 
 def blocks_needed(comparisons: int, looks: int = 1) -> int:
-    """Fewest blocks whose signed ranks can show the one pair that differs."""
+    """Fewest blocks whose signed ranks can show a single differing pair."""
     return next(n for n in itertools.count(FEWEST_BLOCKS) if can_decide(n, comparisons, looks))
 
 
 def few_blocks_notice(plan: Plan) -> Notice | None:
-    """Notice that the blocks of a plan cannot show a single difference; None where they can.
+    """Notice that the blocks of a plan cannot show a single differing pair; None where they can.
 
     A problem's comparisons are those of its variants with the baseline; the problem that has most
     counts. What a search will compare is not known before.

@@ -1,4 +1,4 @@
-"""Sessions of a plan: which metrics each collects of which cells, and the order of its visits."""
+"""Sessions of a plan: the metrics and cells of each, and the order of its visits."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _PROGRAM_S = 4.0
 """Start of a program of an external command: of Python with torch and a context, on an H200."""
 
 
-def planned_sessions(experiment: Experiment, plan: Plan, whole: Plan) -> Iterator[SessionPlan]:
-    """Sessions with the visits of the first look; those of later looks depend on its results.
+def planned_sessions(experiment: Experiment, plan: Plan, whole_plan: Plan) -> Iterator[SessionPlan]:
+    """Sessions with the visits of the first look; later looks depend on its results.
 
-    `whole`: the plan with all cells of the experiment. They decide what is counted in a session, so
-    that a part of the cells goes on with the sessions of all.
+    `whole_plan`: the plan with all cells of the experiment. They decide which counters a session
+    has, so that a part of the cells goes on with the sessions of all cells.
     """
     kinds = kinds_of(experiment.collect.collectors)
     for kind in kinds:
         if kind.records is Records.TIMES:
             yield _timing_session(experiment, plan, kind, "", ("duration_ns",))
         elif kind.records is Records.COUNTERS:
-            yield from _counted_and_timed(experiment, plan, whole, kind)
+            yield from _counted_and_timed(experiment, plan, whole_plan, kind)
     # Last, because nothing that is judged depends on them.
     for kind in kinds:
         if kind.records is Records.TIMELINE:
@@ -70,7 +70,7 @@ def _timing_session(
 
 
 def _first_blocks(experiment: Experiment, kind: CollectorKind) -> int:
-    """Blocks of the first look of a collector, the only one where another is judged."""
+    """Blocks of a collector's first look: its only look where another collector is judged."""
     collect = experiment.collect
     is_beside = primary_timer(collect.collectors) != kind.name
     if kind.name == SUSTAINED.name and is_beside and len(collect.blocks) > 1:
@@ -79,14 +79,14 @@ def _first_blocks(experiment: Experiment, kind: CollectorKind) -> int:
 
 
 def _counted_and_timed(
-    experiment: Experiment, plan: Plan, whole: Plan, kind: CollectorKind
+    experiment: Experiment, plan: Plan, whole_plan: Plan, kind: CollectorKind
 ) -> Iterator[SessionPlan]:
-    """Sessions of a collector with counters: durations, and counters where no other counts them.
+    """Sessions of a collector with counters: durations, and counters unless ncu collects them.
 
     Beside ncu, which counts and explains, CUPTI only times.
     """
     collect, capability = experiment.collect, plan.capability
-    types_of = _types_of(whole.cells, collect.measured_metrics)
+    types_of = _types_of(whole_plan.cells, collect.measured_metrics)
     names = _measured_names(experiment, types_of.values())
     if kind.name != NCU:
         metrics = passes.timing_metrics(names, with_cycles=True)
@@ -98,7 +98,7 @@ def _counted_and_timed(
     groups = _counter_groups(experiment, names, types_of, capability)
     if collect.ncu_timing:
         counting = passes.counting_cycles(groups, types_of.values())
-        with_cycles = counting is None or not _final_counts_cycles(whole)
+        with_cycles = counting is None or not _final_counts_cycles(whole_plan)
         metrics = passes.timing_metrics(names, with_cycles=with_cycles)
         yield _timing_session(experiment, plan, kind, "-timing", metrics)
         groups = groups if with_cycles or counting is None else counting
@@ -106,22 +106,22 @@ def _counted_and_timed(
 
 
 def _final_counts_cycles(plan: Plan) -> bool:
-    """Whether the final counts cycles of whatever is asked for, so that the looks need not.
+    """Whether the confirmation counts cycles of every asked cell, so that the looks need not.
 
-    They cost a launch more than its duration does. The final has the cells that may be the best.
+    Cycles cost a launch more than its duration does. The confirmation has the possible winners.
     """
-    others = {*plan.questions} - {Question.BEST, Question.BASELINE}
+    other_questions = {*plan.questions} - {Question.BEST, Question.BASELINE}
     everywhere = len(plan.problems_to_confirm) == len(plan.problems)
-    return plan.has_final and everywhere and not others
+    return plan.has_final and everywhere and not other_questions
 
 
-def _types_of(cells: Iterable[Cell], asked: Collection[str]) -> dict[str, Types]:
+def _types_of(cells: Iterable[Cell], metric_names: Collection[str]) -> dict[str, Types]:
     """Types of tensor operations to count, by cell id.
 
-    Those that its own parameters name; where they name none, those that any cell's do, or else the
-    usual ones. And those of the metrics that are `asked` for by their names.
+    Types that the cell's parameters name; where they name none, the types of any cell, else the
+    usual types. Also the types of counters that `metric_names` names.
     """
-    own = {
+    types_by_cell = {
         cell.id: metrics.tensor_types(
             value
             for value in (*cell.variant.params.values(), *cell.problem.params.values())
@@ -129,11 +129,11 @@ def _types_of(cells: Iterable[Cell], asked: Collection[str]) -> dict[str, Types]
         )
         for cell in cells
     }
-    every = metrics.tensor_types(kind for types in own.values() for kind in types)
-    by_name = tuple(kind for kind in TENSOR_TYPES if _counts(kind) & {*asked})
+    every = metrics.tensor_types(kind for types in types_by_cell.values() for kind in types)
+    by_name = tuple(kind for kind in TENSOR_TYPES if _counts(kind) & {*metric_names})
     return {
         cell: tuple(dict.fromkeys((*(types or every or metrics.USUAL_TYPES), *by_name)))
-        for cell, types in own.items()
+        for cell, types in types_by_cell.items()
     }
 
 
@@ -144,15 +144,15 @@ def _counts(kind: str) -> Set[str]:
 
 
 def _measured_names(experiment: Experiment, types: Iterable[Types]) -> tuple[str, ...]:
-    """Metrics that an experiment measures, of tensor operations those of its cells' types."""
-    named = {kind for kinds in types for kind in kinds}
-    return metrics.of_types(metrics.expand(experiment.collect.measured_metrics), named)
+    """Metrics that an experiment measures; tensor operations of its cells' types only."""
+    type_names = {kind for kinds in types for kind in kinds}
+    return metrics.of_types(metrics.expand(experiment.collect.measured_metrics), type_names)
 
 
 def flushed_by_runner(
     experiment: Experiment, session: SessionPlan, capability: str | None = None
 ) -> bool:
-    """Whether the runner empties the caches before each launch of a session, in place of ncu.
+    """Whether the runner, not ncu, empties the caches before each launch of a session.
 
     Not where ncu replays, as an explain session does: between passes only ncu can.
     """
@@ -166,7 +166,7 @@ def flushed_by_runner(
 def ncu_cache_control(
     experiment: Experiment, session: SessionPlan | None = None, capability: str | None = None
 ) -> str:
-    """Ncu's `--cache-control` in a session: `none` where the runner empties the caches, or nobody.
+    """Ncu's `--cache-control` in a session: `none` unless ncu itself empties the caches.
 
     Without a session: where ncu replays.
     """
@@ -174,8 +174,8 @@ def ncu_cache_control(
     return "none" if by_runner or experiment.cache_control == "none" else "all"
 
 
-def planned_otherwise(plan: Plan, capability: str | None) -> bool:
-    """Whether the sessions of a plan may be others on a GPU of this compute capability."""
+def sessions_differ_on(plan: Plan, capability: str | None) -> bool:
+    """Whether the sessions of a plan may differ on a GPU of this compute capability."""
     return conflicts(plan.capability) != conflicts(capability) or any(
         metrics.in_parts(session.metrics, capability) != session.metrics
         for session in plan.sessions
@@ -188,7 +188,7 @@ def _counter_groups(
     types_of: Mapping[str, Types],
     capability: str | None,
 ) -> tuple[CounterSession, ...]:
-    """Which counters share a session under ncu.
+    """Groups of counters that share a session under ncu.
 
     Where ncu does not time, the first session of each cell has what a timing session would.
     """
@@ -213,7 +213,7 @@ def _counter_sessions(
     cells: Sequence[Cell],
     types_of: Mapping[str, Types],
 ) -> Iterator[SessionPlan]:
-    """Sessions in which ncu counts, each with the cells whose types it counts."""
+    """Sessions of ncu counters, each with the cells whose types it counts."""
     for group in groups:
         session = _session(
             experiment,
@@ -236,7 +236,7 @@ def _stamps_session(
 
 
 def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cell]) -> SessionPlan:
-    """The session in which a collector records timelines of these cells."""
+    """The session in which a collector records timelines of cells."""
     made_by = (collector, SessionKind.TIMELINE)
     blocks = experiment.collect.timeline.blocks
     return _session(experiment, collector, made_by, ("duration_ns",), cells, blocks)
@@ -245,7 +245,7 @@ def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cel
 def explain_session(
     experiment: Experiment, cells: Sequence[Cell], names: Sequence[str]
 ) -> SessionPlan:
-    """The session in which ncu counts once, of these cells, all that tells why."""
+    """The session in which ncu collects every explaining counter of cells once."""
     made_by = (NCU, SessionKind.EXPLAIN)
     return _session(experiment, f"{NCU}-{SessionKind.EXPLAIN.value}", made_by, names, cells, 1)
 
@@ -260,7 +260,7 @@ def _session(  # noqa: PLR0913, PLR0917 - what a session is made of
     *,
     twice: str | None = None,
 ) -> SessionPlan:
-    """A session of so many blocks of all cells.
+    """A session with visits of all cells in each block.
 
     `made_by`: collector and kind. `twice`: id of a variant as in `block_visits`.
     """
@@ -282,7 +282,7 @@ def block_visits(
     seed: int,
     twice: str | None = None,
 ) -> Iterator[Visit]:
-    """Problem by problem, block by block; within a block in an order of its own.
+    """Visits problem by problem, block by block, each block in its own random order.
 
     The variant `twice` (id) is visited a second time in each block where there is another to
     compare it with. The order of a block depends on nothing but the seed, the session, the problem,

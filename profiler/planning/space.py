@@ -1,4 +1,4 @@
-"""Loads the torch-free half of a workload, and checks what its functions return."""
+"""Loads the torch-free half of a workload, and checks the results of its functions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FUNCTIONS = (
 
 @dataclass(frozen=True)
 class Space:
-    """A workload's space; where a function is missing, its default is used.
+    """A workload's space; a missing function has a default.
 
     Every method raises `SpecError` when the workload's own function raises or gives a value of the
     wrong type.
@@ -101,7 +101,7 @@ class Space:
     def check_kernels(
         self, variant_params: Params, problem_params: Params, kernel_names: Sequence[str]
     ) -> str | None:
-        """Reason why these kernels are not those of the variant, or None."""
+        """Reason why launched kernels are not those of the variant, or None."""
         return self._reason(
             "check_kernels", dict(variant_params), dict(problem_params), list(kernel_names)
         )
@@ -127,11 +127,13 @@ class Space:
         try:
             return implementation(*arguments)
         except Exception as error:
-            shown = ", ".join(repr(argument) for argument in arguments)
-            raise SpecError(f"{self._where}: {function}({shown}): {_error_text(error)}") from error
+            argument_text = ", ".join(repr(argument) for argument in arguments)
+            raise SpecError(
+                f"{self._where}: {function}({argument_text}): {_error_text(error)}"
+            ) from error
 
-    def _wrong_type(self, function: str, wanted: str, value: object) -> SpecError:
-        return SpecError(f"{self._where}: {function} must return {wanted}, not {value!r}")
+    def _wrong_type(self, function: str, expected: str, value: object) -> SpecError:
+        return SpecError(f"{self._where}: {function} must return {expected}, not {value!r}")
 
     @property
     def _where(self) -> str:
@@ -139,7 +141,7 @@ class Space:
 
 
 def space_of(loaded: LoadedSpec) -> Space:
-    """Load the space of a spec's workload; errors name the spec's line as well."""
+    """The space of a spec's workload; errors name the spec's line as well."""
     try:
         return load_space(loaded.experiment.workload, loaded.base)
     except SpecError as error:
@@ -147,7 +149,7 @@ def space_of(loaded: LoadedSpec) -> Space:
 
 
 def load_space(workload: Workload, base: Path) -> Space:
-    """Load the space of a workload; `base` is the folder that its file names are relative to.
+    """The space of a workload; its file names are relative to `base`.
 
     Raises `SpecError` where the workload or its space does not exist, cannot be imported, or
     imports torch.
@@ -182,7 +184,7 @@ def _checked(module: ModuleType) -> ModuleType:
 
 
 def _space_beside(module: str, base: Path) -> str | None:
-    """Name of the module or file `space` in the package of a workload; None where it has none."""
+    """Name of the module or file `space` in the package of a workload; None without one."""
     if is_file_name(module):
         file = Path(module).with_name("space.py")
         package = (base / file).is_file() and (base / file.with_name("__init__.py")).is_file()
@@ -227,9 +229,9 @@ def _siblings(parent: str) -> list[str]:
     return [f"{parent}.{module.name}" for module in pkgutil.iter_modules(folders) if module.ispkg]
 
 
-def _existing(path: Path, what: str) -> Path:
+def _existing(path: Path, role: str) -> Path:
     if not path.is_file():
-        raise SpecError(f"{what} '{path}': there is no such file{nearest_file(path)}")
+        raise SpecError(f"{role} '{path}': there is no such file{nearest_file(path)}")
     return path.resolve()
 
 
@@ -241,10 +243,10 @@ def _import_name(name: str) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Run a user's file as a module of its own name, so that two files `space.py` do not meet."""
+    """A user's file, run as a module with a unique name: two files `space.py` must not clash."""
     file = _existing(path, "space")
-    own = f"_profiler_space_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
-    name = name_in_package(own, file)
+    module_name = f"_profiler_space_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    name = name_in_package(module_name, file)
     spec = module_spec(name, file)
     if spec is None or spec.loader is None:
         raise SpecError(f"space '{path}': must be a Python file (.py)")

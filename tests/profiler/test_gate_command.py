@@ -82,7 +82,7 @@ def gated(repository, monkeypatch, tmp_path):
                 base_cells={},
                 commits=commits,
                 run=written,
-                same=(),
+                unchanged=(),
                 comparisons=comparisons,
             )
 

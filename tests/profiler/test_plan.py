@@ -21,7 +21,7 @@ from profiler.planning.session_plans import (
     block_visits,
     explain_session,
     flushed_by_runner,
-    planned_otherwise,
+    sessions_differ_on,
 )
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import load_spec
@@ -563,10 +563,10 @@ def test_what_a_gpu_counts_in_parts_is_planned_so_where_the_gpu_is_known(plan):
         if name.startswith("tensor_fp16_") and name.endswith("_ops")
     }
     assert parts == {part: {"FP16"} for part in CATALOGUE["tensor_fp16_ops"].parts}
-    assert not planned_otherwise(unknown, None)
-    assert all(planned_otherwise(unknown, other) for other in ("8.0", "9.0", "10.0"))
+    assert not sessions_differ_on(unknown, None)
+    assert all(sessions_differ_on(unknown, other) for other in ("8.0", "9.0", "10.0"))
     bf16 = plan(MANY + TYPED, only="precision=BF16")
-    assert not planned_otherwise(bf16, "9.0")
+    assert not sessions_differ_on(bf16, "9.0")
 
 
 def test_tensor_operations_that_are_asked_for_by_name_are_counted(plan):

@@ -17,7 +17,7 @@ from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.findings.programs import Programs
 from profiler.findings.verdicts import NO_DATA, PairVerdict, PairVerdicts, VerdictPartDocument
 from profiler.model import Cell, Problem, Variant
-from profiler.planning.problem_names import distinct, is_number, varying
+from profiler.planning.problem_names import distinct_values, is_number, varying_parameters
 from profiler.run_folder.load.report import PageSettings
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -69,7 +69,7 @@ def _of_family(
     problems: Sequence[Problem], axes: Sequence[str], split: Sequence[str]
 ) -> list[Grid]:
     rows, columns = _axes(problems, axes)
-    rest = [key for key in varying(problems) if key not in (rows, columns)]
+    rest = [key for key in varying_parameters(problems) if key not in (rows, columns)]
     # Parameters that are the same in this family may tell it from another.
     named = [key for key in split if key in problems[0].params]
     keys = [*named, *(key for key in rest if key not in named)]
@@ -83,8 +83,8 @@ def _axes(problems: Sequence[Problem], wanted: Sequence[str]) -> tuple[str, str]
     """Rows and columns: as wanted, else the two numbers with most values, then anything else."""
     if wanted and all(key in problems[0].params for key in wanted):
         return wanted[0], wanted[1]
-    keys = varying(problems)
-    values = {key: distinct(problems, key) for key in keys}
+    keys = varying_parameters(problems)
+    values = {key: distinct_values(problems, key) for key in keys}
     numeric = {key: all(map(is_number, distinct_values)) for key, distinct_values in values.items()}
     order = sorted(keys, key=lambda key: (not numeric[key], -len(values[key])))
     axes = [key for key in keys if key in order[:2]]
@@ -101,8 +101,8 @@ def _grid(problems: Sequence[Problem], keys: Sequence[str], rows: str, columns: 
         name=name or f" {TIMES} ".join(key for key in (rows, columns) if key),
         rows=rows,
         columns=columns,
-        row_values=distinct(problems, rows) if rows else ("",),
-        column_values=distinct(problems, columns),
+        row_values=distinct_values(problems, rows) if rows else ("",),
+        column_values=distinct_values(problems, columns),
         problems={
             (problem.params.get(rows, ""), problem.params.get(columns)): problem
             for problem in problems

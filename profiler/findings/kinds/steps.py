@@ -32,7 +32,7 @@ from profiler.findings.verdicts import (
     verdict_counts,
 )
 from profiler.model import Cell, Problem, Variant
-from profiler.planning.problem_names import distinct, varying
+from profiler.planning.problem_names import distinct_values, varying_parameters
 from profiler.run_folder.load.report import PageSettings, Report
 
 __all__ = ["Effect", "ParameterStep"]
@@ -365,9 +365,11 @@ def contrasted_parameter(problems: Sequence[Problem], settings: PageSettings) ->
     """
     if settings.weights is not None:
         return None
-    keys = varying(problems)
+    keys = varying_parameters(problems)
     of_rows = settings.axes[0] if settings.axes else None
-    if of_rows in keys and all(isinstance(value, str) for value in distinct(problems, of_rows)):
+    if of_rows in keys and all(
+        isinstance(value, str) for value in distinct_values(problems, of_rows)
+    ):
         return of_rows
     flags = (
         key
@@ -381,7 +383,7 @@ def flags_of(variants: Sequence[Variant]) -> tuple[str, ...]:
     """Parameters that are on or off in variants that differ in them."""
     return tuple(
         key
-        for key in varying(variants)
+        for key in varying_parameters(variants)
         if any(isinstance(variant.params.get(key), bool) for variant in variants)
     )
 
@@ -392,7 +394,7 @@ def contrasts(ranking: Ranking, settings: PageSettings) -> tuple[Contrast, ...]:
     key = contrasted_parameter(problems, settings)
     if key is None:
         return ()
-    before, *others = sorted(distinct(problems, key), key=lambda value: value is True)
+    before, *others = sorted(distinct_values(problems, key), key=lambda value: value is True)
     best = {
         problem: winner.value.median
         for problem, winner in ranking.winners.items()

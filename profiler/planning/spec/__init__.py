@@ -72,7 +72,7 @@ class LoadedSpec:
 
     @property
     def shown_path(self) -> str:
-        """The file as a reader may type it: relative, never with a folder of this machine."""
+        """The file as a reader may type it: a relative path, without folders of this machine."""
         if not self.path.is_absolute():
             return self.path.as_posix()
         try:
@@ -144,7 +144,7 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 
 def faults_of(error: ValidationError, document: Document) -> Iterator[tuple[Fault, FieldPath]]:
-    """Every error as a fault and its field; those that the document knows already are left out."""
+    """Every error as a fault and its field, without faults that the document knows already."""
     for details in error.errors(include_url=False):
         if _is_key_of_wrong_type(details) or _is_echo(details):
             continue
@@ -180,13 +180,13 @@ def _is_key_of_wrong_type(details: ErrorDetails) -> bool:
 
 
 def _is_echo(details: ErrorDetails) -> bool:
-    """Whether a list is called too short because its items are wrong, which is said as well."""
+    """Whether a list is too short only because its items are wrong, which is reported too."""
     return details["type"] == "too_short" and bool(details["input"])
 
 
 def _message(details: ErrorDetails) -> str:
-    """Message of an error; ours where pydantic's is not made for users."""
-    loc, shown = details["loc"], _shown(details["input"])
+    """Message of an error; rewritten where pydantic's is not made for users."""
+    loc, value_text = details["loc"], _shown(details["input"])
     kind = details["type"]
     if kind == "extra_forbidden":
         misplaced = misplaced_parameter(_plain_path(loc), details["input"])
@@ -194,18 +194,18 @@ def _message(details: ErrorDetails) -> str:
     if kind == "literal_error":
         expected = str(details["ctx"]["expected"])
         close = close_hint(details["input"], _QUOTED.findall(expected))
-        return f"must be {expected}, not {shown}{close}"
+        return f"must be {expected}, not {value_text}{close}"
     ours = {
         "wrong": details["msg"],
         "missing": "missing; this key is required",
         "too_short": "must not be empty",
-        "model_type": f"must be a mapping, not {shown}",
-        "bool_parsing": f"must be true or false, not {shown}",
-        "bool_type": f"must be true or false, not {shown}",
+        "model_type": f"must be a mapping, not {value_text}",
+        "bool_parsing": f"must be true or false, not {value_text}",
+        "bool_type": f"must be true or false, not {value_text}",
         "too_long": _too_long(details),
-        "string_pattern_mismatch": f"{_wanted_text(details)}, not {shown}",
+        "string_pattern_mismatch": f"{_wanted_text(details)}, not {value_text}",
     }
-    return ours.get(kind, f"{_plain(details['msg'])}, not {shown}")
+    return ours.get(kind, f"{_plain(details['msg'])}, not {value_text}")
 
 
 def _wanted_text(details: ErrorDetails) -> str:
@@ -254,7 +254,7 @@ def _shown(value: object) -> str:
 
 
 def known_keys(loc: Iterable[int | str]) -> tuple[str, ...]:
-    """The keys that the mapping at this place may have; empty where any key may stand."""
+    """The keys that the mapping at `loc` may have; empty where any key is allowed."""
     models: tuple[type[BaseModel], ...] = (Experiment,)
     for key in loc:
         if isinstance(key, str) and key in KINDS:
@@ -265,7 +265,7 @@ def known_keys(loc: Iterable[int | str]) -> tuple[str, ...]:
 
 
 def _below(models: Iterable[type[BaseModel]], key: str) -> tuple[type[BaseModel], ...]:
-    """Models that a field of these models leads to; none where the key is a parameter's name."""
+    """Models of the values of a field; empty where the key is a parameter's name."""
     fields = (model.model_fields[key] for model in models if key in model.model_fields)
     return tuple(model for field in fields for model in _models_in(field.annotation))
 
@@ -281,46 +281,46 @@ def _keys(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def right_form(field: FieldPath, given: object) -> str:
-    """`; write …` for a value that stands at a field; empty where no other form is known."""
-    if is_placeholder(given):
-        return f'{IN_QUOTES}: "{{{next(iter(given))}}}"'  # type: ignore[call-overload]
-    if field in (("variants",), ("problems",)) and isinstance(given, list):
-        return f"; write {_section(field[0], given)}"
-    if field == ("tolerance",) and is_number(given):
-        return f"; write tolerance: {{default: {{relative: {given:g}}}}}"
-    if field[:1] == ("tolerance",) and len(field) == 2 and is_number(given):
-        return f"; write {field[1]}: {{relative: {given:g}}}, {{absolute: {given:g}}}, or both"
-    if field == ("build", "arch") and isinstance(given, int):
-        return f"; write arch: sm_{given}"
+def right_form(field: FieldPath, value: object) -> str:
+    """`; write …` with the right form of a field's value; empty without a known form."""
+    if is_placeholder(value):
+        return f'{IN_QUOTES}: "{{{next(iter(value))}}}"'  # type: ignore[call-overload]
+    if field in (("variants",), ("problems",)) and isinstance(value, list):
+        return f"; write {_section(field[0], value)}"
+    if field == ("tolerance",) and is_number(value):
+        return f"; write tolerance: {{default: {{relative: {value:g}}}}}"
+    if field[:1] == ("tolerance",) and len(field) == 2 and is_number(value):
+        return f"; write {field[1]}: {{relative: {value:g}}}, {{absolute: {value:g}}}, or both"
+    if field == ("build", "arch") and isinstance(value, int):
+        return f"; write arch: sm_{value}"
     return ""
 
 
-def misplaced_parameter(field: FieldPath, given: object) -> str:
-    """`; parameters stand under …` for one right under `variants` or `problems`; else empty."""
+def misplaced_parameter(field: FieldPath, items: object) -> str:
+    """`; parameters stand under …` for a key right under `variants` or `problems`; else empty."""
     if len(field) != 2 or field[0] not in ("variants", "problems"):
         return ""
-    if not isinstance(given, list) or any(isinstance(value, list | dict) for value in given):
+    if not isinstance(items, list) or any(isinstance(value, list | dict) for value in items):
         return ""
-    return f"; parameters stand under matrix: {{matrix: {{{field[1]}: {_list(given)}}}}}"
+    return f"; parameters stand under matrix: {{matrix: {{{field[1]}: {_list(items)}}}}}"
 
 
 def is_placeholder(value: object) -> bool:
-    """Whether a value is what YAML makes of `{kernel}`: a mapping of a name to nothing."""
+    """Whether a value is YAML's reading of `{kernel}`: a mapping of a name to nothing."""
     return isinstance(value, Mapping) and len(value) == 1 and list(value.values()) == [None]
 
 
 def _section(name: object, items: list[Any]) -> str:
     if all(isinstance(item, str | dict) for item in items):
-        words = ", ".join(item if isinstance(item, str) else "{…}" for item in items[:3])
-        return f"{name}: {{list: [{words}{', …' if len(items) > 3 else ''}]}}"
+        listed_items = ", ".join(item if isinstance(item, str) else "{…}" for item in items[:3])
+        return f"{name}: {{list: [{listed_items}{', …' if len(items) > 3 else ''}]}}"
     return f"{name}: {{matrix: {{NAME: {_list(items)}}}}}"
 
 
 def _list(items: Iterable[Any]) -> str:
     """A short list as YAML writes it."""
-    shown = [item if isinstance(item, str) else _scalar(item) for item in items]
-    return f"[{', '.join([*shown[:3], *['…'][: len(shown) > 3]])}]"
+    texts = [item if isinstance(item, str) else _scalar(item) for item in items]
+    return f"[{', '.join([*texts[:3], *['…'][: len(texts) > 3]])}]"
 
 
 def _scalar(item: object) -> str:
@@ -341,18 +341,18 @@ class Override:
 
     @property
     def flag(self) -> str:
-        """The flag as it was given."""
+        """The flag as on the command line."""
         return f"--set {self.raw}"
 
     def touches(self, field: FieldPath, *, in_file: bool) -> bool:
-        """Whether an error about this field is about this override."""
+        """Whether an error about a field is about this override."""
         inside = field[: len(self.path)] == self.path
         made_parent = not in_file and self.path[: len(field)] == field
         return inside or made_parent
 
 
 def parse_overrides(raws: Sequence[str]) -> tuple[Override, ...]:
-    """Read `dotted.key=value`; values are YAML, and numbers in a key are places in a list.
+    """Overrides of `dotted.key=value` texts: values are YAML, numbers in a key list indices.
 
     Raises `UsageError` where there is no `=`, no key, or the value is not YAML.
     """
@@ -372,7 +372,7 @@ def _parse(raw: str) -> Override:
 
 
 def apply_overrides(data: dict[str, Any], overrides: Sequence[Override]) -> dict[str, Any]:
-    """A copy of the data with the overrides laid over it, in order.
+    """A copy of the data with the overrides applied in order.
 
     Mappings on the way are made where they are missing. Raises `UsageError` where the way leads
     through something that is not a mapping or list, or to a place that a list does not have.
@@ -391,7 +391,7 @@ def apply_overrides(data: dict[str, Any], overrides: Sequence[Override]) -> dict
 
 
 def _enter(place: Any, key: Key, override: Override, depth: int) -> Any:
-    """Value at `key`; an empty mapping is put there where there is none."""
+    """Value at `key`; a missing one becomes an empty mapping."""
     if isinstance(place, dict) and isinstance(key, str):
         if place.get(key) is None:
             place[key] = {}

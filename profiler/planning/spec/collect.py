@@ -63,7 +63,7 @@ _MISTYPED = 0.9
 
 
 def _check_capture(value: str) -> str:
-    """Raise for a text that nsys would not take for the name of a range."""
+    """Raise for a text that nsys does not accept as the name of a range."""
     name, at, domain = check_text(value).partition("@")
     keywords = (CAPTURE_VISITS, CAPTURE_PROGRAM)
     close = difflib.get_close_matches(value.lower(), keywords, n=1, cutoff=_MISTYPED)
@@ -98,7 +98,7 @@ _SIGNS: dict[type[ast.operator], str] = {
 
 
 def parse_formula(text: str) -> Formula:
-    """Formula that a text says; raises ExpressionError where it is no arithmetic on metrics.
+    """Formula of a text; raises ExpressionError where it is no arithmetic on metrics.
 
     Numbers, names of the catalogue, `+ - * / **`, brackets, `min` and `max`.
     """
@@ -138,7 +138,7 @@ def _is_number(value: float) -> bool:
 
 
 def _quantity(name: str) -> Formula:
-    """The quantity of a name: measured, or stated by the workload."""
+    """The quantity with a name: measured, or declared by the workload."""
     entry = CATALOGUE.get(name)
     if entry is None:
         close = difflib.get_close_matches(name, CATALOGUE, n=1)
@@ -200,7 +200,7 @@ class OwnFormula(SpecModel):
 
 
 def _collector(value: object) -> str:
-    """Key of a collector that may be given by its alias."""
+    """Key of a collector, given by its key or alias."""
     name = canonical_name(value) if isinstance(value, str) else None
     if name is None:
         raise wrong(f"no such collector: {value!r}{did_you_mean(value, spellings())}")
@@ -383,7 +383,7 @@ class Collect(SpecModel):
 
     @property
     def gpu_index(self) -> int | None:
-        """Number of the GPU that is asked for; None: the first."""
+        """Number of the requested GPU; None: the first."""
         _, colon, number = self.device.partition(":")
         return int(number) if colon else None
 
@@ -394,7 +394,7 @@ class Collect(SpecModel):
 
     @property
     def measured_metrics(self) -> tuple[str, ...]:
-        """Metrics, groups and raw names to measure: those that are named and what formulas need."""
+        """Metrics, groups and raw names to measure: the named ones and the inputs of formulas."""
         return tuple(
             name
             for item in self.metrics
@@ -403,7 +403,7 @@ class Collect(SpecModel):
 
     @property
     def shown_metrics(self) -> tuple[str, ...]:
-        """Metrics to show in the order of the file, groups replaced by what they hold."""
+        """Metrics to show in the order of the file, groups replaced by their members."""
         names = (
             (item.name,) if isinstance(item, OwnFormula) else metrics.expand([item])
             for item in self.metrics

@@ -103,7 +103,7 @@ def _check_fill(value: object) -> object:
 
 
 def _check_bounds(name: str, first: float, second: float) -> None:
-    """ValueError for two numbers that a random fill cannot have."""
+    """Raise ValueError for two numbers that a random fill cannot have."""
     if name == "normal":
         if second < 0:
             raise wrong(f"the standard deviation is below 0: {second:g}")
@@ -114,7 +114,7 @@ def _check_bounds(name: str, first: float, second: float) -> None:
 
 
 def _require_finite(value: float) -> float:
-    """The number; ValueError for nan and infinities, which no bound is and JSON cannot hold."""
+    """The number; raises ValueError for NaN and infinities, which JSON cannot hold."""
     try:
         number = float(value)
     except OverflowError:
@@ -263,14 +263,14 @@ def _check_arguments(value: object) -> object:
 
 def _check_names(value: object) -> object:
     """A list of arguments as one text."""
-    given = ", ".join(map(str, value)) if isinstance(value, list) else value
-    if not isinstance(given, str):
-        raise wrong(f"must be names and arithmetic (`x, out, rows`), not {kind_of(given)}")
+    joined = ", ".join(map(str, value)) if isinstance(value, list) else value
+    if not isinstance(joined, str):
+        raise wrong(f"must be names and arithmetic (`x, out, rows`), not {kind_of(joined)}")
     try:
-        parse_list(given)
+        parse_list(joined)
     except ExpressionError as error:
         raise wrong(str(error)) from None
-    return given
+    return joined
 
 
 Kernel = Annotated[
@@ -309,7 +309,7 @@ Launches = Annotated[tuple[KernelLaunch, ...], Field(min_length=1)]
 
 
 def launches_text(launches: Launches) -> str:
-    """The launches of a variant as the value of a parameter, which has no parts."""
+    """The launches of a variant as one text, because values of parameters are scalars."""
     return json.dumps([launch.model_dump(mode="json", exclude_none=True) for launch in launches])
 
 
@@ -395,7 +395,7 @@ class CudaWorkload(SpecModel):
         }
 
     def description(self, base: Path) -> CudaFile:
-        """The description as the planner and the runner read it."""
+        """The description for the planner and the runner."""
         return read_description(self.document(base))
 
 

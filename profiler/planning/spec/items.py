@@ -81,11 +81,11 @@ class Condition(SpecModel):
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: object) -> object:
-        given = value if isinstance(value, dict) else {"in": value}
+        operands = value if isinstance(value, dict) else {"in": value}
         # A list at once: a lone null would read as "no condition".
         return {
             key: as_list(operand) if key in ("in", "not") else operand
-            for key, operand in given.items()
+            for key, operand in operands.items()
         }
 
     @model_validator(mode="after")
@@ -97,10 +97,14 @@ class Condition(SpecModel):
         return self
 
     def holds(self, value: str | int | float | bool | None) -> bool:
-        """Whether a parameter's value meets the condition; text is never between numbers."""
-        if self.any_of is not None and not any(same(value, allowed) for allowed in self.any_of):
+        """Whether a parameter's value meets the condition; a text is never between numbers."""
+        if self.any_of is not None and not any(
+            are_equal(value, allowed) for allowed in self.any_of
+        ):
             return False
-        if self.none_of is not None and any(same(value, excluded) for excluded in self.none_of):
+        if self.none_of is not None and any(
+            are_equal(value, excluded) for excluded in self.none_of
+        ):
             return False
         if self.min is None and self.max is None:
             return True
@@ -110,7 +114,7 @@ class Condition(SpecModel):
         return above and (self.max is None or value <= self.max)
 
 
-def same(left: object, right: object) -> bool:
+def are_equal(left: object, right: object) -> bool:
     """Whether two parameter values are equal; unlike in Python, `true` is not 1."""
     return isinstance(left, bool) == isinstance(right, bool) and left == right
 
@@ -223,9 +227,9 @@ class Item(SpecModel):
             raise wrong(f"must be a name or a mapping, not {kind_of(value)} (numbers need quotes)")
         if "params" in value:
             return value
-        own = [key for key in cls.model_fields if key != "params"]
-        params = {key: param for key, param in value.items() if key not in own}
-        return {key: value[key] for key in own if key in value} | {"params": params}
+        own_keys = [key for key in cls.model_fields if key != "params"]
+        params = {key: param for key, param in value.items() if key not in own_keys}
+        return {key: value[key] for key in own_keys if key in value} | {"params": params}
 
     @model_validator(mode="after")
     def _not_empty(self) -> Self:

@@ -67,10 +67,10 @@ def _check_architecture(value: str) -> str:
 
 
 def _check_flag(value: str) -> str:
-    """An argument of nvcc; ValueError for two in one text, and for what is set elsewhere."""
+    """An argument of nvcc; ValueError for two in one text, or for one that is set elsewhere."""
     if re.match(r"-\S+\s+-", value):
-        words = ", ".join(value.split())
-        raise wrong(f"each argument of nvcc is an entry of its own: [{words}], not {value!r}")
+        flags = ", ".join(value.split())
+        raise wrong(f"each argument of nvcc is an entry of its own: [{flags}], not {value!r}")
     if re.match(r"(-arch|-gencode|-code|--gpu-\w+|--generate-code)\b", value):
         raise wrong(f"{value!r}: the architecture stands in `arch: sm_90`, beside `flags`")
     return value
@@ -134,9 +134,9 @@ class Page(SpecModel):
     def _axes_are_not_split(self) -> Self:
         if len(self.axes) == 1:
             raise wrong("axes: name two parameters, that of the rows and that of the columns")
-        both = next((name for name in self.split if name in self.axes), None)
-        if both is not None:
-            raise wrong(f"split: '{both}' is an axis already")
+        shared_name = next((name for name in self.split if name in self.axes), None)
+        if shared_name is not None:
+            raise wrong(f"split: '{shared_name}' is an axis already")
         return self
 
 
@@ -148,7 +148,7 @@ _MAX_SECONDS = 7 * 24 * 3600.0
 
 
 def duration_seconds(budget: int | str) -> float | None:
-    """Seconds of a budget of time; None for one of evaluations."""
+    """Seconds of a time budget; None for a budget of evaluations."""
     match = _DURATION.fullmatch(budget) if isinstance(budget, str) else None
     return None if match is None else float(match[1]) * _SECONDS[match[2]]
 
@@ -320,17 +320,19 @@ class Experiment(SpecModel):
         """Words on the values of the inputs, as the page shows them."""
         if isinstance(self.inputs, str):
             return self.inputs
-        words = {"normal": "as the workload makes them", "zeros": "zeros"}
-        return f"Each problem on inputs {' and on '.join(words[kind] for kind in self.inputs)}."
+        text_by_kind = {"normal": "as the workload makes them", "zeros": "zeros"}
+        return (
+            f"Each problem on inputs {' and on '.join(text_by_kind[kind] for kind in self.inputs)}."
+        )
 
     @property
-    def asked(self) -> tuple[Question, ...]:
-        """Questions of the experiment, those of its kind of page where it names none."""
+    def all_questions(self) -> tuple[Question, ...]:
+        """Questions of the experiment: the named ones, else those of its kind of page."""
         return questions_of(self.questions, self.page.kind)
 
     @property
     def cache_control(self) -> str:
-        """When caches are emptied: `collect.cache_control`, as far as it can be had.
+        """When caches are emptied: `collect.cache_control`, as far as it is possible.
 
         Inside an external command, and between the passes of a range or of an application, only
         ncu can do it; before each kernel of a launch, too, and not where CUPTI times.

@@ -234,7 +234,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def as_yaml(data: Mapping[str, Any]) -> str:
-    """Text of an experiment file that is read as these values."""
+    """Text of an experiment file with the given data."""
     text: str = yaml.dump(
         data,
         Dumper=_Dumper,
@@ -267,7 +267,7 @@ def field_name(field: Sequence[Key]) -> str:
 
 
 def _step(node: yaml.Node, key: Key) -> tuple[yaml.Mark, yaml.Node] | None:
-    """The mark and the node of one key; a later pair wins, as it does in the data."""
+    """The mark and the node of a key; a later pair wins, as in the data."""
     if isinstance(node, yaml.MappingNode):
         for name, value in reversed(node.value):
             if isinstance(name, yaml.ScalarNode) and name.value == key:
@@ -278,14 +278,14 @@ def _step(node: yaml.Node, key: Key) -> tuple[yaml.Mark, yaml.Node] | None:
 
 
 def _structure_faults(root: yaml.Node) -> Iterator[Fault]:
-    """Walk the nodes once; aliases are not followed twice, so they cannot make it explode."""
-    seen: set[int] = set()
+    """Faults of all nodes, each visited once, so that aliases cannot make the walk explode."""
+    visited: set[int] = set()
     waiting: list[tuple[FieldPath, yaml.Node]] = [((), root)]
     while waiting:
         field, node = waiting.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         _refuse_half_characters(node)
         if isinstance(node, yaml.MappingNode):
             yield from _key_faults(field, node)
@@ -299,7 +299,7 @@ def _structure_faults(root: yaml.Node) -> Iterator[Fault]:
 
 
 def _refuse_half_characters(node: yaml.Node) -> None:
-    """Raise for lone surrogates, which an escape can make: no file or tool can be given them."""
+    """Raise for lone surrogates, which an escape can make and no file or tool accepts."""
     scalars = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else [node]
     for scalar in scalars:
         if isinstance(scalar, yaml.ScalarNode) and _HALF_CHARACTER.search(scalar.value):
@@ -309,11 +309,11 @@ def _refuse_half_characters(node: yaml.Node) -> None:
 
 
 def _refuse_merge_bombs(root: yaml.Node) -> None:
-    """Raise where merged keys (`<<`) of merged keys make far more keys of a text than it has."""
+    """Raise where nested merge keys (`<<`) multiply the keys of a text."""
     sizes: dict[int, int] = {}
 
     def keys_of(node: yaml.Node) -> int:
-        """Keys of a mapping, or of those in a list, after merging."""
+        """Number of keys of a mapping, or of a list's mappings, after merging."""
         if id(node) not in sizes:
             sizes[id(node)] = MAX_MERGED_KEYS + 1  # what merges itself has no end
             sizes[id(node)] = sum(map(keys_in, _parts(node)))
@@ -333,20 +333,20 @@ def _refuse_merge_bombs(root: yaml.Node) -> None:
 
 
 def _parts(node: yaml.Node) -> Sequence[tuple[yaml.Node | None, yaml.Node]]:
-    """Key and value of each pair of a mapping; no key and each item of a list."""
+    """Key and value nodes of a mapping; None and item nodes of a list."""
     if isinstance(node, yaml.MappingNode):
         return list(node.value)
     return [(None, item) for item in node.value] if isinstance(node, yaml.SequenceNode) else []
 
 
 def _all_nodes(root: yaml.Node) -> Iterator[yaml.Node]:
-    """Every node once, whatever aliases point to it."""
-    seen: set[int] = set()
+    """Every node once, however many aliases point to it."""
+    visited: set[int] = set()
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
+        if id(node) not in visited:
+            visited.add(id(node))
             yield node
             waiting += [below for part in _parts(node) for below in part if below is not None]
 

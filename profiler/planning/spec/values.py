@@ -40,24 +40,24 @@ MOST_NAMED = 12
 """Candidates that a message names at most."""
 
 
-def close_hint(given: object, candidates: Iterable[str]) -> str:
+def close_hint(text: object, candidates: Iterable[str]) -> str:
     """`; did you mean 'blocks'?` where a candidate is close; else empty."""
-    close = difflib.get_close_matches(str(given), list(candidates), n=1)
+    close = difflib.get_close_matches(str(text), list(candidates), n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def did_you_mean(given: object, candidates: Iterable[str]) -> str:
-    """`; did you mean 'blocks'?`, or where none is close the candidates, MOST_NAMED of many."""
+def did_you_mean(text: object, candidates: Iterable[str]) -> str:
+    """`; did you mean 'blocks'?`, or without a close candidate at most MOST_NAMED of them."""
     names = sorted(set(candidates))
-    if hint := close_hint(given, names):
+    if hint := close_hint(text, names):
         return hint
     more = len(names) - MOST_NAMED
-    rest = [f"and {more} more"] if more > 0 else []
-    return f"; known: {', '.join((*names[:MOST_NAMED], *rest))}" if names else ""
+    tail = [f"and {more} more"] if more > 0 else []
+    return f"; known: {', '.join((*names[:MOST_NAMED], *tail))}" if names else ""
 
 
 def check_scalar(value: object) -> object:
-    """Refuse what is not one plain, finite, printable value."""
+    """Refuse a value that is not one plain, finite, printable scalar."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, str) and _CONTROL.search(value):
@@ -96,7 +96,7 @@ def as_list(value: object) -> object:
 
 
 def unique(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Refuse a list that holds something twice."""
+    """Refuse a list with duplicates."""
     for index, value in enumerate(values):
         if value in values[:index]:
             raise wrong(f"{value!r} is in the list twice")

@@ -71,7 +71,7 @@ _Command = Annotated[
 
 
 def _check_module(value: str) -> str:
-    """Refuse files that are no Python; a `.cu` file is described in another way."""
+    """Refuse files that are no Python; a `.cu` file has a description of its own."""
     suffix = Path(value).suffix
     if suffix in (".cu", ".cuh"):
         raise wrong(
@@ -115,14 +115,14 @@ class ModuleWorkload(SpecModel):
         return {"module": value} if isinstance(value, str) else value
 
     def document(self, base: Path) -> dict[str, Any] | None:
-        """Description of it for the runner; None where its module is all."""
+        """Description of the workload for the runner; None where it is its module alone."""
         if self.candidate is None:
             return None if self.experiment is None else {EXPERIMENT: self.experiment}
         candidate = str((base / self.candidate).resolve())
         return {EXPERIMENT: self.experiment, CANDIDATE: candidate}
 
     def target(self, base: Path) -> str:
-        """What the runner loads: a dotted module name, or the absolute path of a file."""
+        """Dotted module name, or absolute path of a file, that the runner loads."""
         if is_file_name(self.module):
             return str((base / self.module).resolve())
         return f"{self.module}.workload"
@@ -186,9 +186,9 @@ class Parts(SpecModel):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.ranges is not None:
-            others = [*self._axes, *(["launches"] if self.launches else [])]
-            if others:
-                raise wrong(f"parts by ranges have no {' and no '.join(others)}")
+            extra_keys = [*self._axes, *(["launches"] if self.launches else [])]
+            if extra_keys:
+                raise wrong(f"parts by ranges have no {' and no '.join(extra_keys)}")
             return self
         if self.kernels is not None:
             raise wrong("kernels belongs to parts by ranges; by order, each launch is a sample")
@@ -207,7 +207,7 @@ class Parts(SpecModel):
         return tuple(self.__pydantic_extra__)
 
     def _check_axis(self) -> None:
-        """Raise where there is not one parameter with distinct values."""
+        """Raise unless exactly one parameter with distinct values is given."""
         axes = self._axes
         fields = type(self).model_fields
         if not axes:
@@ -226,7 +226,7 @@ class Parts(SpecModel):
 
     @property
     def axis(self) -> str | None:
-        """Parameter that parts by order differ in."""
+        """Parameter in which parts by order differ."""
         return self._axes[0] if self.ranges is None else None
 
     def reading(self) -> OrderedParts | RangeParts:
@@ -311,9 +311,9 @@ class CommandWorkload(SpecModel):
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """Names of the placeholders, each once, in the order of the command line."""
-        words = (*self.command, *(self.check or ()))
-        in_command = [name for part in words for name in _placeholders(part)]
+        """Distinct names of the placeholders, in the order of the command line."""
+        arguments = (*self.command, *(self.check or ()))
+        in_command = [name for part in arguments for name in _placeholders(part)]
         return tuple(dict.fromkeys([*in_command, *_IN_FILTER.findall(self.kernel or "")]))
 
     def arguments(self, values: Mapping[str, str]) -> tuple[str, ...]:
@@ -321,12 +321,12 @@ class CommandWorkload(SpecModel):
         return tuple(_fill(part, values) for part in self.command)
 
     def check_arguments(self, values: Mapping[str, str]) -> tuple[str, ...] | None:
-        """The command line of the check with its placeholders filled; None where there is none."""
+        """The command line of the check with its placeholders filled; None without a check."""
         return None if self.check is None else tuple(_fill(part, values) for part in self.check)
 
     @property
     def success(self) -> int:
-        """Exit code of the command where it succeeds."""
+        """Exit code of a successful command."""
         return self.exit_code or 0
 
     def kernel_filter(self, values: Mapping[str, str]) -> str | None:
@@ -390,7 +390,7 @@ def _fill(part: str, values: Mapping[str, str]) -> str:
 
 
 def _workload_kind(value: object) -> str | None:
-    """Which model a workload is: by its keys, or by what its keys were probably meant to be."""
+    """Model of a workload: by its keys, or by the keys that were probably meant."""
     if isinstance(value, str):
         return "(module)"
     for tag, model in KINDS.items():
@@ -403,7 +403,7 @@ def _workload_kind(value: object) -> str | None:
 
 
 def _closest_kind(value: Mapping[Any, Any]) -> str | None:
-    """The model that has fields like most of the keys; None where no key is like any field."""
+    """The model whose fields resemble most of the keys; None where no key resembles a field."""
     shared_keys = {
         tag: sum(_likeness(str(key), model.model_fields) for key in value)
         for tag, model in KINDS.items()
@@ -413,7 +413,7 @@ def _closest_kind(value: Mapping[Any, Any]) -> str | None:
 
 
 def _likeness(key: str, fields: Iterable[str]) -> float:
-    """How much alike a key and the closest field are, from 0 to 1; 0 where they are not close."""
+    """Similarity of a key and the closest field, from 0 to 1; 0 where they are not close."""
     close = difflib.get_close_matches(key, fields, n=1)
     return difflib.SequenceMatcher(None, key, close[0]).ratio() if close else 0.0
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from profiler.comparison.run_entries import RunEntry, changes
 from profiler.model import Plan, Problem, SearchPlan
-from profiler.planning.problem_names import distinct
+from profiler.planning.problem_names import distinct_values
 from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.words import numbers
 from profiler.render.words.verdict_words import best_range, change_words
@@ -201,7 +201,8 @@ def _values_of(problems: Sequence[Problem]) -> str:
     keys = dict.fromkeys(key for problem in problems for key in problem.params)
     holders = {key: [problem for problem in problems if key in problem.params] for key in keys}
     return "; ".join(
-        f"{key} = {', '.join(str(value) for value in distinct(holders[key], key))}" for key in keys
+        f"{key} = {', '.join(str(value) for value in distinct_values(holders[key], key))}"
+        for key in keys
     )
 
 

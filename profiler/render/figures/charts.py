@@ -16,7 +16,7 @@ from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.metrics.queries import Label
 from profiler.model import Problem, Variant, slug
-from profiler.planning.problem_names import distinct, is_number, varying
+from profiler.planning.problem_names import distinct_values, is_number, varying_parameters
 from profiler.render.figures import svg
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.drawing import Drawing, Mark
@@ -185,7 +185,11 @@ def line_chart(findings: Findings, metric: Label) -> Chart | None:
 
 def main_parameter(problems: Sequence[Problem]) -> str | None:
     """Choose the numeric problem parameter that needs the fewest panels; of several, the last."""
-    numeric = [key for key in varying(problems) if all(map(is_number, distinct(problems, key)))]
+    numeric = [
+        key
+        for key in varying_parameters(problems)
+        if all(map(is_number, distinct_values(problems, key)))
+    ]
     panels = {key: len(_panels(problems, key)) for key in numeric}
     fewest = min(panels.values(), default=0)
     return next((key for key, count in reversed(panels.items()) if count == fewest), None)
@@ -213,7 +217,7 @@ def line_marks(
 
 
 def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Problem]]:
-    others = [key for key in varying(problems) if key != parameter]
+    others = [key for key in varying_parameters(problems) if key != parameter]
     groups: dict[str, list[Problem]] = {}
     for problem in problems:
         name = ", ".join(f"{key} = {problem.params.get(key)}" for key in others)

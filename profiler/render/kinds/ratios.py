@@ -12,7 +12,7 @@ from profiler.findings.kinds.timers import TimerComparison
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.model import Cell, Problem
-from profiler.planning.problem_names import varying
+from profiler.planning.problem_names import varying_parameters
 from profiler.render.figures import ratio_rows, styles
 from profiler.render.figures.axes import Handle, symbol_handle
 from profiler.render.figures.charts import Chart, make_chart, mark_of
@@ -127,7 +127,7 @@ def contrasts_chart(findings: Findings) -> Chart | None:
 
 def _contrast_panel(programs: Programs, contrast: Contrast) -> tuple[str, list[Mark]]:
     title = f"{step_name(contrast.step)}: {numbers.ratio(contrast.ratio)}"
-    keys = [key for key in varying(programs.problems) if key != contrast.step.parameter]
+    keys = [key for key in varying_parameters(programs.problems) if key != contrast.step.parameter]
     return title, [
         Mark(
             ", ".join(f"{key}={problem.params.get(key)}" for key in keys) or problem.name,

@@ -14,7 +14,7 @@ from profiler.findings.programs import Programs
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.metrics.queries import Label
 from profiler.model import Cell, Problem, Variant
-from profiler.planning.problem_names import telling
+from profiler.planning.problem_names import telling_parameters
 from profiler.render.tables.rows import Datum, Row, move_datum, raw_or_none, variant_row
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import NOT_MEASURED, missing_sign, why_missing
@@ -129,7 +129,7 @@ class Heat:
         Its values, each with the number of problems it spans: equal neighbours once, where the
         parameters before agree too.
         """
-        keys = telling(self.problems)
+        keys = telling_parameters(self.problems)
         for level, key in enumerate(keys, start=1):
             places = [
                 tuple(str(problem.params.get(key, "")) for key in keys[:level])

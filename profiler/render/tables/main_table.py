@@ -15,7 +15,7 @@ from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.queries import Label
 from profiler.model import Cell, Outcome, Problem
-from profiler.planning.problem_names import distinct, varying
+from profiler.planning.problem_names import distinct_values, varying_parameters
 from profiler.render.tables.rows import (
     Datum,
     outcome_css,
@@ -91,7 +91,7 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
 
     Ratios and verdicts are those `against` one of the named baselines.
     """
-    keys = varying(findings.programs.problems)
+    keys = varying_parameters(findings.programs.problems)
     constants = {
         key: value
         for problem in findings.programs.problems
@@ -296,8 +296,8 @@ def facets(programs: Programs) -> list[dict[str, Any]]:
     """
     groups = []
     for side, items in (("problem", programs.problems), ("variant", programs.variants)):
-        for key in varying(items):
-            values = tuple(str(value) for value in distinct(items, key))
+        for key in varying_parameters(items):
+            values = tuple(str(value) for value in distinct_values(items, key))
             if len(values) <= _MOST_FACET_VALUES:
                 of_cells = [str(getattr(cell, side).params.get(key)) for cell in programs.cells]
                 groups.append((f"{side} \u00b7 {key}", values, of_cells))

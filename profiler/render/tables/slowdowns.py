@@ -11,7 +11,7 @@ from profiler.findings.ranking import Ranking, Regret, VariantRank
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Problem, Variant, Verdict
-from profiler.planning.problem_names import varying
+from profiler.planning.problem_names import varying_parameters
 from profiler.render.tables.heats import Heat, lacking_datum
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, variant_row
 from profiler.render.words import numbers
@@ -52,7 +52,7 @@ def slowdown_heats(findings: Findings) -> tuple[tuple[str, Heat], ...]:
 
 def _common(problems: Sequence[Problem], group: Sequence[Problem]) -> str:
     """The parameters that differ among the problems, but not among these."""
-    keys = [key for key in varying(problems) if key not in varying(group)]
+    keys = [key for key in varying_parameters(problems) if key not in varying_parameters(group)]
     same = ", ".join(f"{key} = {group[0].params.get(key)}" for key in keys)
     return same or ", ".join(problem.name for problem in group)
 

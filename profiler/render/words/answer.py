@@ -18,7 +18,7 @@ from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Problem, Verdict
 from profiler.planning.page_kinds import load_part
-from profiler.planning.problem_names import is_number, telling
+from profiler.planning.problem_names import is_number, telling_parameters
 from profiler.render.tables.sustained import captured_sentences, sustained_sentence
 from profiler.render.tables.timers import furthest_of
 from profiler.render.words import numbers
@@ -196,7 +196,7 @@ def _largest_words(programs: Programs, shown: Problem) -> str:
     """Apposition to the problem that is shown: the largest, or the one that takes longest."""
     if len(programs.problems) == 1:
         return ""
-    keys = telling(programs.problems)
+    keys = telling_parameters(programs.problems)
     shown_sizes = _sizes(shown, keys)
     is_exceeded = any(_exceed(_sizes(other, keys), shown_sizes) for other in programs.problems)
     is_largest = bool(shown_sizes) and not is_exceeded
