@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from profiler.kernels.autotuned import Row, watch_launch
-from profiler.kernels.references import Reference, WithoutNarrowTypes, nudge, wide_type
+from profiler.kernels.references import Reference, WithoutNarrowTypes, move, nudge, wide_type
 from profiler.runner.arrays import as_tensor, is_array, leaves, memory_address
 from profiler.runner.checks.check import WrongResultError, as_tensors
 from profiler.runner.experiment import (
@@ -203,11 +203,11 @@ class FunctionWorkload:
             of_user = partial(self._by_own_reference, problem, inputs)
             return Reference(of_user(), None, of_user)
         narrow = WithoutNarrowTypes()  # type: ignore[no-untyped-call]  # torch's own
-        in_float64 = partial(self._in_float64, problem, inputs)
+        in_float64 = partial(self._in_float64, problem)
         without_narrow = partial(in_float64, within=narrow)
         for compute in (in_float64, without_narrow):
             try:
-                wide = compute()
+                wide = compute(inputs)
             except (torch.OutOfMemoryError, MemoryError):
                 raise
             except Exception as error:
@@ -232,8 +232,15 @@ class FunctionWorkload:
         """
         own = self._in_own_types(problem, inputs)
         if are_alike(own, wide):
+
+            def both_nearby(seed: int) -> tuple[Any, Any]:
+                moved = inputs.unwritten.copied()
+                move(moved.inputs(), seed)
+                return self._in_own_types(problem, moved), compute(moved)
+
             steps = [torch.finfo(t.dtype).eps for t in inputs.inputs() if t.is_floating_point()]
-            return Reference(wide, own, compute, max([*steps, largest_step]))
+            nearby = partial(compute, inputs)
+            return Reference(wide, own, nearby, both_nearby, max([*steps, largest_step]))
         doubt = (
             "seems to ignore the types of its inputs: on inputs in float64 it gives something else "
             "altogether"

@@ -22,6 +22,8 @@ class Reference:
     """What that gives on inputs in their own types; None where nobody asked."""
     nearby: Callable[[int], Any]
     """Right results on inputs that are nudged by a seed."""
+    both_nearby: Callable[[int], tuple[Any, Any]] | None = None
+    """`own` and `result` on inputs that a seed moves within their types; None without `own`."""
     largest_step: float = 0.0
     """Largest distance of 1 to the next larger number in the floating types on the way to `own`."""
     doubt: str = ""
@@ -39,6 +41,17 @@ def nudge(tensors: Iterable[torch.Tensor], seed: int) -> None:
             parts = torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()
             steps = torch.empty_like(parts)
             parts.mul_(steps.uniform_(1.0 - _STEP, 1.0 + _STEP, generator=generator))
+
+
+def move(tensors: Iterable[torch.Tensor], seed: int) -> None:
+    """Move elements of floating types by up to a rounding step of their type in place."""
+    for tensor in tensors:
+        if tensor.dtype in (*_NARROWER, torch.float64):
+            generator = torch.Generator(tensor.device).manual_seed(seed)
+            step = torch.finfo(tensor.dtype).eps
+            elements = tensor.detach()
+            steps = torch.empty_like(elements)
+            elements.mul_(steps.uniform_(1.0 - step, 1.0 + step, generator=generator))
 
 
 def wide_type(dtype: torch.dtype) -> torch.dtype:

@@ -100,7 +100,10 @@ class CountedVisits(Visits):
         visit = self._foreseen[cell]
         self.spared_s += visit.seconds if is_warm else 0.0
         if visit.kernels > MOST_KERNELS:
-            raise CountersError(f"{visit.kernels} kernels are more than {MOST_KERNELS}")
+            raise CountersError(
+                f"it launches {visit.kernels} kernels, and CUPTI counts {MOST_KERNELS} at most; "
+                "without --fast ncu measures it, with --timer timer CUDA events"
+            )
         self._kernels[cell] = visit.kernels
         return visit.facts
 

@@ -426,6 +426,43 @@ def test_what_explains_rounding_asks_a_reference_of_ones_own_too():
         compare((total,), expected, rounding=rounding_in(workload.reference({}, inputs)))
 
 
+def losses(logits, seed):
+    """Mean cross entropy by a baseline with such logits, prepared at inputs in bfloat16."""
+    experiment = Experiment("e")
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(256, 64, generator=generator), torch.randn(32, 64, generator=generator)
+    experiment.inputs(lambda: tuple(part.bfloat16() for part in scores))
+    experiment.variant(name="loss")(lambda x, w: loss_of(logits(x, w)))
+    workload, inputs, launch = prepared(experiment, {"function": "loss"}, {})
+    return workload.reference({}, inputs), launch(), inputs.positional
+
+
+def loss_of(logits):
+    return torch.nn.functional.cross_entropy(logits.to(float_of(logits)), torch.arange(256) % 32)
+
+
+def float_of(logits):
+    return torch.promote_types(logits.dtype, torch.float32)
+
+
+def test_a_loss_that_a_rounding_baseline_has_right_by_chance_is_no_yardstick():
+    for seed in range(100):
+        reference, by_chance, (x, w) = losses(lambda x, w: x @ w.t(), seed)
+        halves = x[:, :32] @ w[:, :32].t() + x[:, 32:] @ w[:, 32:].t()  # rounded three times
+        other, expected = loss_of(halves), as_tensors(reference.result, "the reference")
+        if abs(by_chance - expected[0]) < 8e-6 and abs(other - expected[0]) > 5e-5:
+            break
+    compare((by_chance,), expected)
+    with pytest.raises(WrongResultError):
+        compare((other,), expected)
+    compare((other,), expected, rounding=rounding_in(reference))
+    with pytest.raises(WrongResultError):
+        compare((other * 1.01,), expected, rounding=rounding_in(reference))
+    exact, _, _ = losses(lambda x, w: x.to(float_of(x)) @ w.to(float_of(x)).t(), seed)
+    with pytest.raises(WrongResultError):
+        compare((other,), expected, rounding=rounding_in(exact))
+
+
 def test_inputs_are_nudged_apart():
     first, second = torch.ones(2, 8, dtype=torch.float64).unbind()
     whole, half = torch.arange(3), torch.ones(3, dtype=torch.float16)
