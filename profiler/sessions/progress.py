@@ -161,6 +161,8 @@ class VisitProgress:
             if isinstance(durations, list) and durations:
                 self.durations_ns[cell] = statistics.median(durations)
             self.visited(cell)
+        elif event == protocol.FINISHED and phase == protocol.COUNT:
+            self._show(cell, counts_again=True)
         elif event == protocol.FAILED:
             cause = f"{record.get('outcome')}: {record.get('cause')}"
             self.failed(cell, cause, with_problem=phase in protocol.PROBLEM_PHASES)
@@ -188,13 +190,17 @@ class VisitProgress:
         self._cells_done += self.remaining[cell] == 0
         self._show(cell)
 
-    def _show(self, cell: str) -> None:
-        """Show the progress of the session after a visit of a cell."""
+    def _show(self, cell: str, *, counts_again: bool = False) -> None:
+        """Show the progress of the session after a visit of a cell.
+
+        `counts_again`: it was made again, for counters that took no part in its first pass.
+        """
         if self._bar is not None:
             self._bar.update(self._bar.tasks[0].id, completed=self._done)
-        if self.clock() < self._line_at or self._done == self._total:
+        if self.clock() < self._line_at or (self._done == self._total and not counts_again):
             return
-        state = list(self._state(cell))
+        state = ["in a further pass of counters"] if counts_again else []
+        state += self._state(cell)
         if self._bar is not None:
             self._line_at = self.clock() + _STATE_EVERY_S
             self._bar.update(self._bar.tasks[0].id, state=", ".join(state))
@@ -213,7 +219,7 @@ class VisitProgress:
         if rate:
             yield f"{rate:.1f}/s"
         remaining_s = self._seconds_left(rate)
-        if remaining_s is not None:
+        if remaining_s:
             yield f"about {duration_words(remaining_s)} left"
         problem = self.cells[cell].problem
         durations = {

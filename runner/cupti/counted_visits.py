@@ -102,7 +102,7 @@ class CountedVisits(Visits):
         if visit.kernels > MOST_KERNELS:
             raise CountersError(
                 f"it launches {visit.kernels} kernels, and CUPTI counts {MOST_KERNELS} at most; "
-                "without --fast ncu measures it, with --timer timer CUDA events"
+                "ncu measures it, and so do CUDA events (--timer)"
             )
         self._kernels[cell] = visit.kernels
         return visit.facts

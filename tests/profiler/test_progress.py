@@ -103,6 +103,17 @@ def test_a_line_comes_every_five_seconds_however_many_cells_there_are(reporter):
     assert lines[-1] == "timing: 500/600 visits, 1/2 cells in 63 s"
 
 
+def test_a_further_pass_of_counters_shows_that_the_session_goes_on(reporter):
+    again = {**visited("a..p"), "phase": protocol.COUNT}
+    rest = RestForecast(CELLS.values(), visit=TypicalVisit(overhead_s=0.02, launches=1))
+    records = [STARTED, started("a..p"), visited("a..p"), *[again] * 3]
+    lines = follow(reporter(), records, {"a..p": 1}, step=2.0, rest_forecast=rest)
+    assert lines == [
+        "timing: 1/1 visits, 1/1 cells, in a further pass of counters",
+        "timing: 1/1 visits, 1/1 cells in 12 s",
+    ]
+
+
 def test_a_line_names_the_lowest_median_so_far_at_the_problem_of_its_visit(reporter):
     records = [visited("b..p", 3000.0, 1000.0, 2000.0), visited("a..p", 5000.0)]
     state = follow(reporter(), records, step=3.0)[0]

@@ -136,6 +136,8 @@ class CostReader:
         self._first_problem = self._first_problem or problem
         if phase == protocol.MEASURE:
             self._visit(cell, problem, since, at, ended=ended)
+        elif phase == protocol.COUNT:
+            self._further_pass(cell, at - since)
         elif phase in _SET_UP:
             self._set_up(phase, problem, cell, at - since)
         if phase == protocol.WARMUP and ended:
@@ -150,6 +152,13 @@ class CostReader:
         visits = self.costs.visits if problem in self._visited else self.costs.first_visits
         visits.setdefault(cell, []).append(max(at - self._visit_began, 0.0))
         self._visited.add(problem)
+
+    def _further_pass(self, cell: str, seconds: float) -> None:
+        """Add seconds of a further pass of counters to those of the newest visit of a cell."""
+        for visits in (self.costs.visits, self.costs.first_visits):
+            if cell in visits:
+                visits[cell][-1] += seconds
+                return
 
     def _set_up(self, phase: str, problem: str, cell: str, seconds: float) -> None:
         new = SetUp(is_first=problem == self._first_problem)

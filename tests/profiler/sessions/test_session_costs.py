@@ -32,6 +32,14 @@ def test_the_first_visit_of_a_process_is_told_from_the_others():
     assert again.began == 200.0
 
 
+def test_further_passes_of_counters_are_part_of_a_visit():
+    passes = [*step(protocol.COUNT, "b", 104, 107), *step(protocol.COUNT, "b", 107, 110)]
+    costs = read_costs(
+        [START, *visit("a", 103, 103.5), *visit("b", 103.5, 104), *passes], PROBLEM_OF
+    )
+    assert costs.visits == {"b": [6.5]}
+
+
 @pytest.mark.parametrize(("taken", "typical"), [(4.0, {"a": [3.0]}), (0.7, {})])
 def test_a_first_visit_alone_tells_what_its_tool_cannot_have_taken(taken, typical):
     costs = read_costs([START, *visit("a", 100, 100 + taken)], PROBLEM_OF)
