@@ -9,7 +9,7 @@ import pandas as pd
 from doc_tables import RECORDINGS, findings_of
 from recorded import report_of_recording
 
-from profiler.analyse.judge import times_of
+from profiler.analyse.judge import visit_times
 from profiler.analyse.verdicts import compare, noise_floors
 from profiler.model import SessionKind, Verdict
 
@@ -54,7 +54,9 @@ def six_blocks():
 
 def _by_six(report):
     """Comparisons with the baseline, then of the baseline with itself; one frame or none."""
-    times = times_of(report.measured.samples, report.plan.cells, SessionKind.TIMING, blocks=BLOCKS)
+    times = visit_times(
+        report.measured.samples, report.plan.cells, SessionKind.TIMING, blocks=BLOCKS
+    )
     logs = np.log(times.pivot(index=["problem", "variant", "arm"], columns="block")["duration_ns"])
     logs = logs[logs.notna().all(axis=1)] if len(logs.columns) == BLOCKS else logs.iloc[:0]
     rows = []

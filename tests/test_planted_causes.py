@@ -16,7 +16,7 @@ from whole_runs import only_with_everything
 from profiler.analyse.why.account import (
     IMBALANCE,
     INSTRUCTIONS,
-    ONLY,
+    ONE_SIDED,
     STALL,
     WARPS,
     kernel_time,
@@ -99,9 +99,9 @@ def test_the_causes_and_parts_that_are_expected_exist(modules):
     stalls = {part.removeprefix(STALL) for part in parts if part.startswith(STALL)}
     by_unit = {f"{reason}:{unit}" for reason in REASONS for unit in UNITS}
     assert stalls <= set(STALL_CAUSES) | by_unit
-    kernels = {part.removeprefix(ONLY) for part in parts if part.startswith(ONLY)}
+    kernels = {part.removeprefix(ONE_SIDED) for part in parts if part.startswith(ONE_SIDED)}
     assert kernels <= names_in_sources(r"\n    (\w+)\(const \w+\* __restrict__")
-    assert {part for part in parts if not part.startswith((STALL, ONLY))} <= {
+    assert {part for part in parts if not part.startswith((STALL, ONE_SIDED))} <= {
         INSTRUCTIONS,
         WARPS,
         IMBALANCE,

@@ -20,7 +20,7 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from profiler.analyse.intervals import session_sds
-from profiler.analyse.judge import Judge, times_of
+from profiler.analyse.judge import Judge, visit_times
 from profiler.analyse.verdicts import compare
 from profiler.commands.report import read_run
 from profiler.findings.gates import Gate, regressions
@@ -40,7 +40,7 @@ def recorded(name: str) -> tuple[pd.DataFrame, pd.Series]:
     """Durations of CELLS cells by block, and the noise floor of each problem."""
     run = open_run(ROOT / f"experiments/recordings/{name}.zip")
     report = read_run(run)
-    times = times_of(report.measured.samples, report.plan.cells, SessionKind.TIMING)
+    times = visit_times(report.measured.samples, report.plan.cells, SessionKind.TIMING)
     floors = Judge(times, report.plan.baseline, report.rules).floors["duration_ns"]
     first = times[times["arm"] == 0]
     counts = first.groupby("cell")["block"].transform("size")

@@ -30,7 +30,7 @@ from simulate import (
 )
 
 from profiler.analyse.intervals import selection_bias
-from profiler.analyse.summary import slow_of
+from profiler.analyse.summary import slow_visits_of_cell
 from profiler.analyse.verdicts import compare
 from profiler.model import Verdict
 from profiler.sessions.forecasts.launch_counts import MOST_FINALISTS
@@ -125,7 +125,7 @@ def slow_kernels(generator: np.random.Generator, pairs: int) -> tuple[list[str],
         for visits in (8, 16, 32):
             when = interleaved(generator, pairs, 1, [visits])
             times = np.exp(measure(generator, np.ones((pairs, 1)), when, machine).time[:, 0])
-            named = float(np.mean([slow_of(row) is not None for row in times]))
+            named = float(np.mean([slow_visits_of_cell(row) is not None for row in times]))
             lines.append(f"| {machine.name} | {visits} | {100 * named:.2f} % |")
             if machine is BIMODAL and visits == 32:
                 held &= named >= NAMED_BAR

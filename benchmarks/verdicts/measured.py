@@ -22,12 +22,12 @@ import pandas as pd
 
 from profiler.analyse.intervals import (
     PRIOR_SDS,
-    class_of,
+    duration_classes,
     median_intervals,
     offset_variances,
-    widened,
+    widened_ends,
 )
-from profiler.analyse.judge import Judge, measured_twice, times_of
+from profiler.analyse.judge import Judge, ratios_measured_twice, visit_times
 from profiler.commands.report import read_run
 from profiler.findings.verdicts import judges_of
 from profiler.model import Cell, SessionKind, Verdict
@@ -55,7 +55,7 @@ CLASSES = {
 
 def comparisons(report: Report) -> pd.DataFrame:
     """Every cell against the baseline, with how much more it does (`extra_pct`) and its blocks."""
-    times = times_of(report.measured.samples, report.plan.cells, SessionKind.TIMING)
+    times = visit_times(report.measured.samples, report.plan.cells, SessionKind.TIMING)
     judge = Judge(times, report.plan.baseline, report.rules)
     cells = {cell.id: cell for cell in report.plan.cells}
     verdicts = judge.with_baseline(report.plan.cells)
@@ -109,7 +109,7 @@ def between_sessions(reports: Sequence[Report]) -> str:
         timing, final = judges_of(report)
         if final.times.empty:
             continue
-        frames = measured_twice(timing, final, report.plan.cells)
+        frames = ratios_measured_twice(timing, final, report.plan.cells)
         part = offset_variances(*frames)
         for name, blocks in zip(("first", "second"), frames, strict=True):
             rows = blocks[np.isfinite(blocks["log_ratio"])].groupby("pair")["log_ratio"]
@@ -123,7 +123,7 @@ def between_sessions(reports: Sequence[Report]) -> str:
         "| shorter of the two | pairs | deviation between sessions | disjoint intervals |",
         "|---|---|---|---|",
     ]
-    classes = class_of(pairs["shorter_ns"].to_numpy())
+    classes = duration_classes(pairs["shorter_ns"].to_numpy())
     for name, members in CLASSES.items():
         rows = pairs[np.isin(classes, members)]
         if rows.empty:
@@ -139,7 +139,7 @@ def between_sessions(reports: Sequence[Report]) -> str:
 def _disjoint(pairs: pd.DataFrame, sd: float) -> float:
     """Share of the pairs whose two intervals have nothing in common, with this deviation."""
     ends = {
-        (name, end): widened(pairs[f"{name}_{end}"].to_numpy(), pairs[name].to_numpy(), sd)
+        (name, end): widened_ends(pairs[f"{name}_{end}"].to_numpy(), pairs[name].to_numpy(), sd)
         for name in ("first", "second")
         for end in ("low", "high")
     }

@@ -24,9 +24,9 @@ sys.path.insert(0, str(ROOT))
 from profiler.analyse.verdicts import (  # noqa: E402 - the path has to be set first
     LOOKS,
     compare,
+    find_contenders,
     noise_floors,
-    still_in_the_race,
-    undecided,
+    undecided_pairs,
 )
 from profiler.model import Verdict  # noqa: E402
 
@@ -240,7 +240,7 @@ def sequential(measured: Measured) -> tuple[Verdicts, npt.NDArray[np.int64]]:
         verdicts = compare(blocks, pairs, looks=len(LOOKS))
         if look == MOST:
             break
-        used[undecided(verdicts).to_numpy()] = LOOKS[LOOKS.index(look) + 1]
+        used[undecided_pairs(verdicts).to_numpy()] = LOOKS[LOOKS.index(look) + 1]
     shape = (trials, arms - 2)
     return verdicts["verdict"].to_numpy().reshape(shape), used.reshape(shape)
 
@@ -376,7 +376,7 @@ def race(generator: np.random.Generator, trials: int, spread: float) -> Race:
                 "duration_ns": times[trial, variant, :look].ravel(),
             }
         )
-        contenders = still_in_the_race(frame)
+        contenders = find_contenders(frame)
         left = contenders[~contenders["contender"]]
         running[left["problem"], left["variant"]] = False
     best = running[np.arange(trials), speeds.argmin(axis=1)]

@@ -27,7 +27,7 @@ from typing import Any
 from expected import EXPECTED, SUPERSEDED
 from space import WHOLE
 
-from profiler.analyse.why.account import ONLY
+from profiler.analyse.why.account import ONE_SIDED
 from profiler.analyse.why.causes import CAUSES, UNFUSED
 from profiler.commands.report import read_run
 from profiler.errors import ProfilerError, UsageError
@@ -158,8 +158,10 @@ def score(
     slower = difference_ns is not None and difference_ns > 0
     causes = _causes(planted)
     part = _largest(account.get("parts") or [], difference_ns)
-    if part is not None and part.name.startswith(ONLY):
-        part = Named(f"{ONLY}{plain_kernel(part.name.removeprefix(ONLY))}", part.share_pct)
+    if part is not None and part.name.startswith(ONE_SIDED):
+        part = Named(
+            f"{ONE_SIDED}{plain_kernel(part.name.removeprefix(ONE_SIDED))}", part.share_pct
+        )
     cause = _named(causes[0]) if causes else None
     estimates = [estimates_ns[name] for name in expected.causes if estimates_ns.get(name)]
     of_plain = [_named(row) for row in _causes(plain) if row["name"] in expected.causes]

@@ -44,9 +44,9 @@ from profiler.analyse.intervals import (
     CONFIDENCE,
     COVERED,
     FEWEST,
-    class_of,
+    duration_classes,
     session_sds,
-    widened,
+    widened_ends,
 )
 from profiler.analyse.paired_tests import adjust_families, family_levels
 from profiler.analyse.verdicts import DELTA, reasons_of, too_wide, verdicts_of
@@ -63,15 +63,15 @@ Estimation, section 5.3). One visit in twenty takes longer for reasons of its ow
 _POWER = 0.8
 _Alternative = Literal["two-sided", "less", "greater"]
 _DIGITS = 12
-"""Log ratios that differ by less came from equal times."""
+"""Log ratios that differ by less than the last of these digits came from equal times."""
 
 
-class Reason(StrEnum):
+class BetweenRunsReason(StrEnum):
     """Why a comparison between runs has the verdict that it has, or none."""
 
     DECIDED = "decided"
     DECIDED_BY_TIME = "decided_by_time"
-    """FASTER or SLOWER; without cycles nobody knows what the clock did."""
+    """FASTER or SLOWER; without cycles the change of the clock is unknown."""
     WITHIN_MARGIN = "within_margin"
     FEW_BLOCKS = "few_blocks"
     MORE_BLOCKS_NEEDED = "more_blocks_needed"
@@ -84,23 +84,23 @@ class Reason(StrEnum):
     CONTROLS_MOVED = "controls_moved"
     """Would be decided if programs that did not change had not moved as much."""
     FEW_CONTROLS = "few_controls"
-    """Would be decided if programs that did not change told how far sessions are apart."""
+    """Would be decided if unchanged programs were enough to estimate offsets between sessions."""
     NO_CONTROL = "no_control"
     """No baseline that is the same program in both runs."""
     NOT_MEASURED = "not_measured"
     CONTROL = "control"
-    """The baseline itself: others are judged by it."""
+    """The baseline itself, which other cells are compared with."""
     DIFFERENT_MACHINES = "different_machines"
     DIFFERENT_CLOCKS = "different_clocks"
     DIFFERENT_CACHES = "different_caches"
     DIFFERENT_COLLECTORS = "different_collectors"
 
 
-REFUSED_WORDS: Mapping[Reason, str] = {
-    Reason.DIFFERENT_MACHINES: "different machines",
-    Reason.DIFFERENT_CLOCKS: "different clock control",
-    Reason.DIFFERENT_CACHES: "different cache control",
-    Reason.DIFFERENT_COLLECTORS: "durations of different collectors",
+REFUSED_WORDS: Mapping[BetweenRunsReason, str] = {
+    BetweenRunsReason.DIFFERENT_MACHINES: "different machines",
+    BetweenRunsReason.DIFFERENT_CLOCKS: "different clock control",
+    BetweenRunsReason.DIFFERENT_CACHES: "different cache control",
+    BetweenRunsReason.DIFFERENT_COLLECTORS: "durations of different collectors",
 }
 """Reasons for which durations of two runs have no verdict at all, in words."""
 
@@ -149,25 +149,27 @@ class Shifts:
         errors: Floats = half / scipy.stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom)
         return errors
 
-    def likely_seen(self, levels: Floats, session_sd: Floats) -> Floats:
-        """How far beyond a margin a true shift has to lie to be found four times out of five.
+    def detection_distance(self, levels: Floats, session_sd: Floats) -> Floats:
+        """Distance beyond a margin at which a true shift is found four times out of five.
 
         By tests whose p values have to be below `levels` (count,), in two other runs, whose offsets
         differ by another draw of `session_sd` (count,).
         """
-        needed = scipy.stats.t.ppf(1 - levels, self.freedom)
-        strays = np.hypot(self.errors, session_sd)
-        seen: Floats = self.errors * needed + strays * scipy.stats.t.ppf(_POWER, self.freedom)
-        return seen
+        quantile = scipy.stats.t.ppf(1 - levels, self.freedom)
+        deviations = np.hypot(self.errors, session_sd)
+        distance: Floats = self.errors * quantile + deviations * scipy.stats.t.ppf(
+            _POWER, self.freedom
+        )
+        return distance
 
-    def widened(self, session_sd: Floats) -> Shifts:
+    def with_session_offsets(self, session_sd: Floats) -> Shifts:
         """These estimates with the offsets of two sessions in the intervals."""
-        low, high = (widened(end, self.middle, session_sd) for end in (self.low, self.high))
+        low, high = (widened_ends(end, self.middle, session_sd) for end in (self.low, self.high))
         return replace(self, low=low, high=high)
 
     @property
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """By the names of `ESTIMATE_COLUMNS`."""
+        """Columns `ESTIMATE_COLUMNS` of these estimates, by name."""
         return {
             "ratio": np.exp(self.middle),
             "ratio_low": np.exp(self.low),
@@ -223,7 +225,7 @@ def _fill(  # noqa: PLR0913, PLR0917 - two results and two samples
 
 
 def _core_spread(rows: Floats) -> Floats:
-    """Range of each row of what trimming leaves."""
+    """Range of the values that trimming leaves in each row."""
     cut = int(TRIM * rows.shape[1])
     core: Floats = np.ptp(np.sort(rows, axis=1)[:, cut : rows.shape[1] - cut], axis=1)
     return core
@@ -231,7 +233,7 @@ def _core_spread(rows: Floats) -> Floats:
 
 def _yuen(newer: Floats, older: Floats, alternative: _Alternative) -> Any:
     with warnings.catch_warnings():
-        # Rows of nearly equal values lose digits; what their difference is, is known well enough.
+        # Rows of nearly equal values lose digits; their difference is known well enough.
         warnings.simplefilter("ignore", category=RuntimeWarning)
         return scipy.stats.ttest_ind(
             newer, older, axis=1, equal_var=False, trim=TRIM, alternative=alternative
@@ -246,7 +248,7 @@ def _rank_sum(newer: Floats, older: Floats, alternative: _Alternative) -> Any:
 
 
 def joint_floor(older: Floats, newer: Floats) -> Floats:
-    """Noise floor of a difference between two runs from their own; NaN only where neither is known.
+    """Noise floor of a difference between two runs; NaN only where neither run has one.
 
     Errors of the two runs are independent, so their squares add.
     """
@@ -256,24 +258,26 @@ def joint_floor(older: Floats, newer: Floats) -> Floats:
 
 
 def control_floors(cells: pd.DataFrame) -> pd.DataFrame:
-    """What unchanged programs tell of two runs: `control_floor session_sd` of each cell's shift.
+    """Columns `control_floor session_sd` of each cell's shift, estimated from unchanged programs.
 
     `cells` has one row per cell: `variant problem shift error shorter_ns control`; `shift` is the
     log ratio between the runs, `error` its standard error by the blocks, `shorter_ns` the shorter
     of the durations of cell and baseline, `control` whether the cell is the same program in both.
-    Asked are the controls of the same problem, without those of the cell's own variant; where they
-    are fewer than `FEWEST_CONTROLS`, those of all problems whose duration class is that of the
-    cell: long kernels do not tell how far short ones stray. NaN where these are too few as well.
+    The estimate is from the controls of the same problem, without those of the cell's own variant;
+    where they are fewer than `FEWEST_CONTROLS`, from those of all problems whose duration class is
+    that of the cell: long kernels do not tell how far short ones stray. NaN where these are too few
+    as well.
 
     The floor is how far controls stray, their errors included; the deviation is without these.
     """
     controls = cells[cells["control"] & cells["shift"].notna()]
     sizes = controls.assign(
-        size=controls["shift"].abs(), duration_class=class_of(_numbers(controls, "shorter_ns"))
+        size=controls["shift"].abs(),
+        duration_class=duration_classes(_numbers(controls, "shorter_ns")),
     )
-    classes = class_of(_numbers(cells, "shorter_ns"))
-    asked = zip(cells["variant"], cells["problem"], classes, strict=True)
-    rows = [_control_floor(_neighbours(sizes, *cell)) for cell in asked]
+    classes = duration_classes(_numbers(cells, "shorter_ns"))
+    cell_keys = zip(cells["variant"], cells["problem"], classes, strict=True)
+    rows = [_control_floor(_neighbours(sizes, *cell)) for cell in cell_keys]
     columns = ["control_floor", "session_sd"]
     return pd.DataFrame(rows, index=cells.index, columns=columns, dtype=float)
 
@@ -281,26 +285,26 @@ def control_floors(cells: pd.DataFrame) -> pd.DataFrame:
 def _neighbours(
     controls: pd.DataFrame, variant: str, problem: str, duration_class: int
 ) -> pd.DataFrame:
-    others = controls[controls["variant"] != variant]
-    near = others[others["problem"] == problem]
-    if len(near) >= FEWEST_CONTROLS:
-        return near
-    return others[others["duration_class"] == duration_class]
+    other_variants = controls[controls["variant"] != variant]
+    same_problem = other_variants[other_variants["problem"] == problem]
+    if len(same_problem) >= FEWEST_CONTROLS:
+        return same_problem
+    return other_variants[other_variants["duration_class"] == duration_class]
 
 
 def _control_floor(neighbours: pd.DataFrame) -> tuple[float, float]:
     if len(neighbours) < FEWEST_CONTROLS:
         return float("nan"), float("nan")
-    floor = _spread() * float(neighbours["size"].median())
+    floor = _percentile_by_median() * float(neighbours["size"].median())
     error = float(neighbours["error"].fillna(0.0).median())
     deviation = floor / scipy.stats.norm.ppf((1 + CONFIDENCE) / 2)
     return floor, float(np.sqrt(max(0.0, deviation**2 - error**2)))
 
 
 def with_prior(controls: pd.DataFrame, shorter_ns: Floats) -> pd.DataFrame:
-    """`control_floors`, with the deviation of other runs where controls are too few, by duration.
+    """`control_floors` with the prior deviation, by duration, where controls are too few.
 
-    A column `session_floor` is added, of these cells alone. Offsets of two sessions are in a shift.
+    The column `session_floor` has values for these cells alone. A shift has two offsets.
     """
     has_floor = controls["control_floor"].notna().to_numpy()
     prior = np.sqrt(2) * session_sds(shorter_ns)
@@ -316,8 +320,8 @@ def _numbers(cells: pd.DataFrame, name: str) -> Floats:
 
 
 @functools.cache
-def _spread() -> float:
-    """From the median of |shift| to its 95th percentile, for normal errors around no shift.
+def _percentile_by_median() -> float:
+    """95th percentile of |shift| ÷ its median, for normal errors around no shift.
 
     The median stands as long as fewer than half of the controls really changed; a percentile would
     not.
@@ -341,7 +345,7 @@ def estimate_ratios(older: pd.DataFrame, newer: pd.DataFrame, cells: pd.Index[An
 
 
 _Groups = list[tuple[npt.NDArray[np.int64], Floats, Floats]]
-"""Cells with equal numbers of blocks on both sides: (which, older values, newer values)."""
+"""Cells with equal numbers of blocks on both sides: (numbers, older values, newer values)."""
 
 
 def _estimates(groups: _Groups, count: int) -> Shifts:
@@ -350,9 +354,9 @@ def _estimates(groups: _Groups, count: int) -> Shifts:
     for cells, before, after in groups:
         estimates.older[cells], estimates.newer[cells] = before.shape[1], after.shape[1]
         if before.shape[1] and after.shape[1]:
-            moved = shifts(after, before)
+            group_shifts = shifts(after, before)
             for name in ("middle", "low", "high", "freedom"):
-                getattr(estimates, name)[cells] = getattr(moved, name)
+                getattr(estimates, name)[cells] = getattr(group_shifts, name)
     return estimates
 
 
@@ -360,7 +364,7 @@ def _estimates(groups: _Groups, count: int) -> Shifts:
 
 
 def compare_runs(older: pd.DataFrame, newer: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """The verdict on each cell of the newer run relative to the older one, and its numbers.
+    """Verdict on each cell of the newer run relative to the older run, with its numbers.
 
     `older` and `newer` have one row per cell and block, `cell log_value`: ln(cell / baseline) where
     the cell has a control, else ln(duration). `pairs` has one row per cell, its index being the
@@ -369,7 +373,7 @@ def compare_runs(older: pd.DataFrame, newer: pd.DataFrame, pairs: pd.DataFrame) 
     - `noise_floor`, `clock_floor`, `control_floor`, `session_floor`: log ratios, NaN is not known;
     - `session_sd`: deviation of its shift between two sessions, a log ratio; NaN is 0;
     - `family`: cells with the same value are judged together;
-    - `withheld`: a `Reason` for which a cell gets no verdict, None for the rest.
+    - `withheld`: a `BetweenRunsReason` for which a cell gets no verdict, None for the rest.
 
     The result has the index of `pairs` and `COLUMNS`. Ratios are newer / older, below 1 is faster;
     margin, floors and `detectable` are relative effects. `verdict` is None where it was withheld
@@ -377,57 +381,60 @@ def compare_runs(older: pd.DataFrame, newer: pd.DataFrame, pairs: pd.DataFrame) 
     """
     groups = _samples(older, newer, pairs.index)
     estimates = _estimates(groups, len(pairs))
-    margins = {name: _margins(pairs, floors) for name, floors in _LEFT_OUT.items()}
+    margins = {name: _margins(pairs, floors) for name, floors in _FLOORS_LEFT_OUT.items()}
     p_values = {name: _p_values(groups, margin) for name, margin in margins.items()}
-    faster, slower, same = p_values["all"]
+    p_faster, p_slower, p_same = p_values["all"]
     session_sd = np.nan_to_num(_floor(pairs, "session_sd"))
-    shown = estimates.widened(session_sd)
-    inside = (shown.low >= -margins["all"]) & (shown.high <= margins["all"])
-    inside &= same < ALPHA
-    wide = too_wide(margins["all"], DELTA)
-    allowed = np.where(inside & ~wide, same, np.nan)
-    families = pd.factorize(_texts(pairs, "family"))[0].astype(np.int64)
-    adjusted = adjust_families(faster, slower, families)
+    with_offsets = estimates.with_session_offsets(session_sd)
+    within_margin = (with_offsets.low >= -margins["all"]) & (with_offsets.high <= margins["all"])
+    within_margin &= p_same < ALPHA
+    margin_too_wide = too_wide(margins["all"], DELTA)
+    p_same_if_narrow = np.where(within_margin & ~margin_too_wide, p_same, np.nan)
+    families = pd.factorize(_text_column(pairs, "family"))[0].astype(np.int64)
+    adjusted = adjust_families(p_faster, p_slower, families)
     levels = family_levels(*adjusted, families, ALPHA)
-    alone = {name: verdicts_of(*values, ALPHA) for name, values in p_values.items()}
+    unadjusted = {name: verdicts_of(*values, ALPHA) for name, values in p_values.items()}
     verdicts, reasons = _with_floors(
-        verdicts_of(*adjusted, allowed, ALPHA), alone, estimates, pairs
+        verdicts_of(*adjusted, p_same_if_narrow, ALPHA), unadjusted, estimates, pairs
     )
-    only_wide = inside & wide & (reasons == Reason.MORE_BLOCKS_NEEDED)
-    reasons[only_wide] = Reason.WIDE_MARGIN
-    _withhold(verdicts, reasons, _texts(pairs, "withheld"))
+    kept_open_by_width = (
+        within_margin & margin_too_wide & (reasons == BetweenRunsReason.MORE_BLOCKS_NEEDED)
+    )
+    reasons[kept_open_by_width] = BetweenRunsReason.WIDE_MARGIN
+    _withhold(verdicts, reasons, _text_column(pairs, "withheld"))
     columns = {
-        **shown.columns,
+        **with_offsets.columns,
         "verdict": pd.Series(verdicts, index=pairs.index, dtype=object),
         "reason": pd.Series(reasons, index=pairs.index, dtype=object),
         "margin": np.expm1(margins["all"]),
         **{name: np.expm1(_floor(pairs, name)) for name in _FLOORS},
-        "detectable": np.expm1(margins["all"] + estimates.likely_seen(levels, session_sd)),
+        "detectable": np.expm1(margins["all"] + estimates.detection_distance(levels, session_sd)),
         "p_faster": adjusted[0],
         "p_slower": adjusted[1],
-        "p_same": same,
+        "p_same": p_same,
     }
     return pd.DataFrame(columns, index=pairs.index, columns=list(COLUMNS))
 
 
 _FLOORS = ("noise_floor", "clock_floor", "control_floor", "session_floor")
-_LEFT_OUT = {
+_FLOORS_LEFT_OUT = {
     "all": (),
     "clock": ("clock_floor",),
     "controls": ("clock_floor", "control_floor", "session_floor"),
 }
-"""Margins that are tried: the full one decides, those without a floor say what stood in the way."""
+"""Floors that each margin leaves out: the full margin decides; the others tell which floor kept a
+pair from being decided."""
 
 
 def _p_values(groups: _Groups, margins: Floats) -> tuple[Floats, Floats, Floats]:
     """P values of faster, slower and same; NaN below `FEWEST_BLOCKS` on a side."""
     count = len(margins)
-    faster, slower, same = np.full((3, count), np.nan)
+    p_faster, p_slower, p_same = np.full((3, count), np.nan)
     for cells, before, after in groups:
         if min(before.shape[1], after.shape[1]) >= FEWEST_BLOCKS:
             tests = _margin_tests(after, before, margins[cells])
-            faster[cells], slower[cells], same[cells] = tests
-    return faster, slower, same
+            p_faster[cells], p_slower[cells], p_same[cells] = tests
+    return p_faster, p_slower, p_same
 
 
 def _margin_tests(newer: Floats, older: Floats, margins: Floats) -> tuple[Floats, Floats, Floats]:
@@ -438,21 +445,21 @@ def _margin_tests(newer: Floats, older: Floats, margins: Floats) -> tuple[Floats
 
 
 def _samples(older: pd.DataFrame, newer: pd.DataFrame, cells: pd.Index[Any]) -> _Groups:
-    """Values of the cells, those with equal numbers of blocks on both sides together."""
-    first, second = _by_cell(older, cells), _by_cell(newer, cells)
-    sizes = pd.DataFrame({"older": [*map(len, first)], "newer": [*map(len, second)]})
+    """Values of the cells, in groups with equal numbers of blocks on both sides."""
+    older_values, newer_values = _values_by_cell(older, cells), _values_by_cell(newer, cells)
+    sizes = pd.DataFrame({"older": [*map(len, older_values)], "newer": [*map(len, newer_values)]})
     groups: _Groups = []
     for _, rows in sizes.groupby(["older", "newer"]):
         places = rows.index.to_numpy(dtype=np.int64)
         before, after = (
-            np.array([values[place] for place in places]) for values in (first, second)
+            np.array([values[place] for place in places]) for values in (older_values, newer_values)
         )
         groups.append((places, before, after))
     return groups
 
 
-def _by_cell(frame: pd.DataFrame, cells: pd.Index[Any]) -> list[Floats]:
-    """Finite values of each cell, sorted: the order of blocks changes nothing."""
+def _values_by_cell(frame: pd.DataFrame, cells: pd.Index[Any]) -> list[Floats]:
+    """Finite log values of each cell, sorted, so that the order of blocks changes nothing."""
     finite = frame[np.isfinite(frame["log_value"].to_numpy(dtype=np.float64))]
     values = {
         cell: np.sort(group.to_numpy(dtype=np.float64))
@@ -461,8 +468,8 @@ def _by_cell(frame: pd.DataFrame, cells: pd.Index[Any]) -> list[Floats]:
     return [values.get(cell, np.empty(0)) for cell in cells]
 
 
-def _margins(pairs: pd.DataFrame, without: tuple[str, ...]) -> Floats:
-    floors = [_floor(pairs, name) for name in _FLOORS if name not in without]
+def _margins(pairs: pd.DataFrame, floors_left_out: tuple[str, ...]) -> Floats:
+    floors = [_floor(pairs, name) for name in _FLOORS if name not in floors_left_out]
     margin: Floats = np.fmax.reduce([np.full(len(pairs), np.log1p(DELTA)), *floors])
     return margin
 
@@ -474,7 +481,7 @@ def _floor(pairs: pd.DataFrame, name: str) -> Floats:
     return sizes
 
 
-def _texts(pairs: pd.DataFrame, name: str) -> Objects:
+def _text_column(pairs: pd.DataFrame, name: str) -> Objects:
     if name not in pairs:
         return np.full(len(pairs), None, dtype=object)
     texts: Objects = pairs[name].to_numpy(dtype=object)
@@ -482,33 +489,35 @@ def _texts(pairs: pd.DataFrame, name: str) -> Objects:
 
 
 def _with_floors(
-    verdicts: Objects, alone: dict[str, Objects], estimates: Shifts, pairs: pd.DataFrame
+    verdicts: Objects, unadjusted: dict[str, Objects], estimates: Shifts, pairs: pd.DataFrame
 ) -> tuple[Objects, Objects]:
     """Verdict and reason of each cell; later rules overrule earlier ones.
 
-    `alone`: verdicts without an adjustment for other cells, by the margin that was tried.
+    `unadjusted`: verdicts without an adjustment for other cells, by the margin that was tried.
     """
-    stands = {name: _differs(rows) for name, rows in alone.items()}
+    differs_by_margin = {name: _differs(rows) for name, rows in unadjusted.items()}
     verdicts = verdicts.copy()
     # A wide margin makes nothing SAME that a clock or the controls only keep from being decided.
-    verdicts[(verdicts == Verdict.SAME) & (stands["clock"] | stands["controls"])] = Verdict.UNCLEAR
+    verdicts[
+        (verdicts == Verdict.SAME) & (differs_by_margin["clock"] | differs_by_margin["controls"])
+    ] = Verdict.UNCLEAR
     differs, unclear = _differs(verdicts), verdicts == Verdict.UNCLEAR
     blocks = np.minimum(estimates.older, estimates.newer)
     rules = (
-        (unclear & stands["controls"], Reason.CONTROLS_MOVED),
+        (unclear & differs_by_margin["controls"], BetweenRunsReason.CONTROLS_MOVED),
         (
-            unclear & stands["controls"] & ~np.isnan(_floor(pairs, "session_floor")),
-            Reason.FEW_CONTROLS,
+            unclear & differs_by_margin["controls"] & ~np.isnan(_floor(pairs, "session_floor")),
+            BetweenRunsReason.FEW_CONTROLS,
         ),
-        (unclear & stands["clock"], Reason.CLOCK),
-        (unclear & stands["all"], Reason.MANY_COMPARISONS),
-        (differs, Reason.DECIDED),
-        (differs & np.isnan(_floor(pairs, "clock_floor")), Reason.DECIDED_BY_TIME),
-        (verdicts == Verdict.SAME, Reason.WITHIN_MARGIN),
-        (blocks < FEWEST_BLOCKS, Reason.FEW_BLOCKS),
-        (blocks == 0, Reason.NOT_MEASURED),
+        (unclear & differs_by_margin["clock"], BetweenRunsReason.CLOCK),
+        (unclear & differs_by_margin["all"], BetweenRunsReason.MANY_COMPARISONS),
+        (differs, BetweenRunsReason.DECIDED),
+        (differs & np.isnan(_floor(pairs, "clock_floor")), BetweenRunsReason.DECIDED_BY_TIME),
+        (verdicts == Verdict.SAME, BetweenRunsReason.WITHIN_MARGIN),
+        (blocks < FEWEST_BLOCKS, BetweenRunsReason.FEW_BLOCKS),
+        (blocks == 0, BetweenRunsReason.NOT_MEASURED),
     )
-    reasons = reasons_of(rules, Reason.MORE_BLOCKS_NEEDED)
+    reasons = reasons_of(rules, BetweenRunsReason.MORE_BLOCKS_NEEDED)
     verdicts[blocks == 0] = Verdict.NO_DATA
     return verdicts, reasons
 
@@ -522,5 +531,5 @@ def _withhold(verdicts: Objects, reasons: Objects, withheld: Objects) -> None:
     for place, reason in enumerate(withheld):
         if reason is None or verdicts[place] == Verdict.NO_DATA:
             continue
-        verdicts[place] = Verdict.UNCLEAR if reason == Reason.NO_CONTROL else None
+        verdicts[place] = Verdict.UNCLEAR if reason == BetweenRunsReason.NO_CONTROL else None
         reasons[place] = reason

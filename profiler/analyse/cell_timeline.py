@@ -53,11 +53,11 @@ class CellTimeline:
     launches: int
     """How many launches of the workload lie inside; 0 for an external command."""
     operators: pd.DataFrame
-    """What torch.profiler says of operators: `name calls self_cpu_us cpu_us self_device_us
+    """Operators by torch.profiler: `name calls self_cpu_us cpu_us self_device_us
     device_us stack`, `stack` a tuple of texts, innermost first; without rows where torch did not
     record this cell."""
     originals: tuple[Original, ...] = ()
-    """What it was read from; empty for a file that was imported."""
+    """Files that the timeline was read from; empty for an imported file."""
 
 
 _KERNEL = "kernel"
@@ -71,7 +71,7 @@ def samples_from_timeline(
     *,
     on_host: bool,
 ) -> pd.DataFrame:
-    """One row per launch of a visit, `repeat` its number and `duration_ns` that of its kernels.
+    """One row per launch of a visit: `repeat`, its number, and `duration_ns`, that of its kernels.
 
     `launches` has `launch start_ns end_ns`; `launch_row` of the operations is the row of the launch
     that each belongs to, -1 for none. A launch without kernels has no duration.
@@ -84,7 +84,7 @@ def samples_from_timeline(
     duration = spans["sum"].astype("float64")
     if on_host:
         duration = (launches["end_ns"] - launches["start_ns"]).astype("float64")
-    seen = spans["size"].astype("float64") if on_host else spans["size"].fillna(0.0)
+    kernel_counts = spans["size"].astype("float64") if on_host else spans["size"].fillna(0.0)
     frame = pd.DataFrame(
         {
             **origin.columns,
@@ -92,7 +92,7 @@ def samples_from_timeline(
             "block": visit.block,
             "arm": visit.arm,
             "repeat": launches["launch"].to_numpy(),
-            "kernels": seen.to_numpy(),
+            "kernels": kernel_counts.to_numpy(),
             "kernel_names": distinct_names(kernels["name"], kernels["launch_row"], len(launches)),
             "duration_ns": duration.to_numpy(),
         }
@@ -103,7 +103,7 @@ def samples_from_timeline(
 def samples_from_program(
     operations: pd.DataFrame, visit: Visit, origin: SampleOrigin
 ) -> pd.DataFrame:
-    """One row per kernel of an external command, told apart as those that ncu saw.
+    """One row per kernel of an external command, in cells as its samples under ncu.
 
     Each combination of kernel, grid and block is a cell of its own; its launches are repeats.
     """
@@ -122,6 +122,6 @@ def samples_from_program(
     return typed_samples(frame[[*SAMPLE_COLUMNS, "duration_ns"]])
 
 
-def _sizes(kernels: pd.DataFrame, what: str) -> Sequence[str]:
-    axes = [kernels[f"{what}_{axis}"].astype(object) for axis in "xyz"]
+def _sizes(kernels: pd.DataFrame, size_name: str) -> Sequence[str]:
+    axes = [kernels[f"{size_name}_{axis}"].astype(object) for axis in "xyz"]
     return [f"{x}x{y}x{z}" for x, y, z in zip(*axes, strict=True)]

@@ -5,7 +5,7 @@ each change (optimal partitioning by dynamic programming: Jackson et al. 2005; w
 Fearnhead and Rigaill 2019, "Changepoint detection in the presence of outliers"). One run that was
 disturbed counts by its distance, not by its square. Distances are in units of the error that each
 run is known to have, so that one of few blocks moves no level; where neighbouring runs differ by
-more than that, in units of what they differ by.
+more than that, in units of these differences.
 
 Loss and penalty are chosen by planted steps in recorded drift, beside asv's and Apache Otava's
 detection (`benchmarks/history/change_points.py`; docs/history.md has the table).
@@ -30,8 +30,8 @@ _WINDOW = 5
 """Runs whose median is a level that segments may have: of a level of three, three of them."""
 _LINEAR_FROM = 2.0
 """Errors from which on a distance counts by itself: less than that is no disturbance."""
-_TO_DEVIATION = 1.4826
-"""From the median absolute deviation to a standard deviation, for normal errors."""
+_DEVIATION_OF_MAD = 1.4826
+"""Standard deviation ÷ median absolute deviation, of normal errors."""
 _VALUES_AT_ONCE = 2**22
 
 
@@ -51,10 +51,10 @@ def change_points(series: Floats, errors: Floats) -> list[tuple[int, ...]]:
 
 
 def _excess(series: Floats, errors: Floats) -> Floats:
-    """What neighbours of each row differ by, in units of what their errors make them: (count,)."""
+    """Deviation of the differences of neighbouring runs ÷ that of their errors: (count,)."""
     differences = np.diff(series, axis=1) / np.hypot(errors[:, 1:], errors[:, :-1])
     middle = np.median(differences, axis=1, keepdims=True)
-    deviations: Floats = _TO_DEVIATION * np.median(np.abs(differences - middle), axis=1)
+    deviations: Floats = _DEVIATION_OF_MAD * np.median(np.abs(differences - middle), axis=1)
     return deviations
 
 
@@ -70,7 +70,7 @@ def _partitions(series: Floats, noise: Floats) -> list[tuple[int, ...]]:
         totals = best[:, starts] + costs[:, starts, end] + penalty
         begins[:, end] = totals.argmin(axis=1)
         best[:, end] = totals.min(axis=1)
-    return [_traced(row, runs) for row in begins]
+    return [_change_positions(row, runs) for row in begins]
 
 
 def _segment_costs(series: Floats, noise: Floats) -> Floats:
@@ -86,8 +86,8 @@ def _segment_costs(series: Floats, noise: Floats) -> Floats:
     return costs
 
 
-def _traced(begins: npt.NDArray[np.int64], runs: int) -> tuple[int, ...]:
-    """Begins of the segments behind the first, from the begin of the one that ends at each run."""
+def _change_positions(begins: npt.NDArray[np.int64], runs: int) -> tuple[int, ...]:
+    """Begins of all segments but the first; `begins` has that of the segment ending at each run."""
     points = []
     while (runs := int(begins[runs])) > 0:
         points.append(runs)

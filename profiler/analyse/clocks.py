@@ -1,6 +1,6 @@
 """Clocks and power of each visit; which were throttled, and which of their measurements counts.
 
-Pure functions of samples, of what was asked of NVML meanwhile (`parse.clock_file`) and of the
+Pure functions of samples, of the clocks that NVML gave meanwhile (`parse.clock_file`) and of the
 journal, so that a run folder says at any time which visits are to be measured again.
 """
 
@@ -37,7 +37,7 @@ VisitKey = tuple[str, int, int]
 """Cell, block and arm of one visit."""
 
 
-class Reason(IntFlag):
+class ClockReason(IntFlag):
     """Why clocks are lower than they could be: the bits of NVML's clock event reasons (nvml.h)."""
 
     GPU_IDLE = 0x1
@@ -54,10 +54,10 @@ class Reason(IntFlag):
 
 
 THROTTLING = (
-    Reason.HW_SLOWDOWN
-    | Reason.SW_THERMAL_SLOWDOWN
-    | Reason.HW_THERMAL_SLOWDOWN
-    | Reason.HW_POWER_BRAKE_SLOWDOWN
+    ClockReason.HW_SLOWDOWN
+    | ClockReason.SW_THERMAL_SLOWDOWN
+    | ClockReason.HW_THERMAL_SLOWDOWN
+    | ClockReason.HW_POWER_BRAKE_SLOWDOWN
 )
 """The reasons for which a block is measured again: heat, or power that the machine cannot deliver.
 
@@ -91,33 +91,33 @@ def cell_clocks(samples: pd.DataFrame) -> pd.Series[Any]:
 def reason_names(bits: int) -> tuple[str, ...]:
     """Names of the reasons that are set, lowest bit first; an unknown one is called `bit_<n>`."""
     bits = int(bits)
-    names_by_bit = {reason.value: str(reason.name).lower() for reason in Reason}
+    names_by_bit = {reason.value: str(reason.name).lower() for reason in ClockReason}
     positions = range(bits.bit_length())
     return tuple(names_by_bit.get(1 << n, f"bit_{n}") for n in positions if bits >> n & 1)
 
 
 def measured_visits(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """When a journal says that each visit was measured: VISIT_COLUMNS, one row per whole visit.
+    """Start and end of each measured visit of a journal: VISIT_COLUMNS, one row per whole visit.
 
     `start_s` and `end_s` are seconds since the epoch; under ncu they span all of its passes. A
     visit that failed or was cut off is left out.
     """
-    begun: dict[VisitKey, float] = {}
+    start_times: dict[VisitKey, float] = {}
     rows = []
     for record in records:
         if record.get("phase") != protocol.MEASURE or "time" not in record:
             continue
         key = protocol.visit_of(record)
         if record.get("event") == protocol.STARTED:
-            begun[key] = record["time"]
-        elif record.get("event") == protocol.FINISHED and key in begun:
-            rows.append((*key, begun.pop(key), record["time"]))
+            start_times[key] = record["time"]
+        elif record.get("event") == protocol.FINISHED and key in start_times:
+            rows.append((*key, start_times.pop(key), record["time"]))
     frame = pd.DataFrame(rows, columns=list(VISIT_COLUMNS))
     return frame.astype({"start_s": "float64", "end_s": "float64"})
 
 
 class _Windows:
-    """Which samples belong to which visits: those from a period before it to a period after it.
+    """Samples of each visit: those from a period before its start to a period after its end.
 
     The margin gives a visit that is shorter than a period at least one sample, and covers the time
     for which a reason acts before NVML shows it. Every sum is a difference of running totals, so
@@ -132,8 +132,8 @@ class _Windows:
         self._first = times.searchsorted(starts, side="left")
         self._past = np.maximum(times.searchsorted(ends, side="right"), self._first)
         reasons = self.samples["reasons"]
-        self.told: Rows = reasons.notna().to_numpy()
-        self.bits: Rows = reasons.fillna(0).to_numpy(dtype="int64")
+        self.has_reasons: Rows = reasons.notna().to_numpy()
+        self.reason_bits: Rows = reasons.fillna(0).to_numpy(dtype="int64")
 
     def sums(self, values: Rows) -> Rows:
         """Sum over the samples of each visit."""
@@ -141,12 +141,12 @@ class _Windows:
         sums: Rows = totals[self._past] - totals[self._first]
         return sums
 
-    def having(self, bits: int) -> Rows:
+    def has_any_reason(self, bits: int) -> Rows:
         """Whether a sample of each visit has one of these reasons."""
-        has_reason: Rows = self.sums((self.bits & bits) != 0) > 0
+        has_reason: Rows = self.sums((self.reason_bits & bits) != 0) > 0
         return has_reason
 
-    def inside(self) -> Rows:
+    def in_any_visit(self) -> Rows:
         """Whether each sample belongs to a visit."""
         steps = np.zeros(len(self.samples) + 1, dtype="int64")
         np.add.at(steps, self._first, 1)
@@ -161,8 +161,8 @@ def throttled_visits(clocks: pd.DataFrame, visits: pd.DataFrame) -> set[VisitKey
     `clocks` as from `read_clocks`, `visits` as from `measured_visits`; both of the same machine,
     and in any order. A visit without samples is not known to be throttled, and is not in the set.
     """
-    hit = visits[_Windows(clocks, visits).having(int(THROTTLING))]
-    return set(zip(hit["cell"], hit["block"], hit["arm"], strict=True))
+    throttled = visits[_Windows(clocks, visits).has_any_reason(int(THROTTLING))]
+    return set(zip(throttled["cell"], throttled["block"], throttled["arm"], strict=True))
 
 
 @dataclass(frozen=True)
@@ -191,21 +191,21 @@ def launch_clocks(launches: pd.DataFrame) -> LaunchClocks | None:
 
 
 def reason_shares(clocks: pd.DataFrame, visits: pd.DataFrame) -> dict[str, float]:
-    """Share (0 to 1) of the sampled visits in which NVML gave each reason; those that it gave."""
+    """Share (0 to 1) of the sampled visits in which NVML gave each reason; no reason with 0."""
     windows = _Windows(clocks, visits)
-    sampled = int((windows.sums(windows.told) > 0).sum())
+    sampled = int((windows.sums(windows.has_reasons) > 0).sum())
     if not sampled:
         return {}
-    seen = int(np.bitwise_or.reduce(windows.bits[windows.inside()]))
+    observed_bits = int(np.bitwise_or.reduce(windows.reason_bits[windows.in_any_visit()]))
     return {
-        name: float(windows.having(bit).sum()) / sampled
-        for bit in (1 << n for n in range(seen.bit_length()))
-        if seen & bit
+        name: float(windows.has_any_reason(bit).sum()) / sampled
+        for bit in (1 << n for n in range(observed_bits.bit_length()))
+        if observed_bits & bit
         for name in reason_names(bit)
     }
 
 
-# ---- what follows from it ----
+# ---- repeated visits, notices ----
 
 
 def with_whole_blocks(
@@ -217,50 +217,58 @@ def with_whole_blocks(
     be compared with the others across time. `problem_of` is the problem id of each cell, as a block
     belongs to one problem.
     """
-    hit = {(problem_of[cell], block) for cell, block, _ in throttled}
-    if not hit:
+    throttled_blocks = {(problem_of[cell], block) for cell, block, _ in throttled}
+    if not throttled_blocks:
         return set()
-    return {key for key in measured if (problem_of[key[0]], key[1]) in hit}
+    return {key for key in measured if (problem_of[key[0]], key[1]) in throttled_blocks}
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """Which measurement of each visit counts, and what is left to do."""
+    """Which measurement of each visit counts, and which visits are to be measured again."""
 
-    again: frozenset[VisitKey]
-    """To be measured again: throttled each time so far, repeated less than MAX_REPEATS times."""
+    to_repeat: frozenset[VisitKey]
+    """Visits to measure again: throttled each time, repeated less than MAX_REPEATS times."""
     unused: tuple[frozenset[VisitKey], ...]
-    """Visits of each attempt whose samples do not count: another attempt has them better."""
+    """Visits of each attempt whose samples do not count: those of another attempt do."""
     cured: frozenset[VisitKey]
-    """Throttled at first, then measured without."""
+    """Visits that were throttled at first, then measured without throttling."""
     throttled: frozenset[VisitKey]
-    """Throttled each time; the first measurement counts. Includes those in `again`."""
+    """Visits throttled each time; the first measurement counts. Includes those in `to_repeat`."""
 
 
 def plan_repeats(attempts: Sequence[tuple[Set[VisitKey], Set[VisitKey]]]) -> Repeats:
-    """Decide from all attempts of one session, oldest first: (measured visits, throttled of them).
+    """Repeats of one session by its attempts, oldest first: (measured visits, throttled visits).
 
     The first measurement without throttling counts, else the first of all: never the fastest, which
     would flatter. The bound counts how often a visit was measured, so that it holds for a run that
     was stopped and resumed as well.
     """
-    made: dict[VisitKey, list[int]] = defaultdict(list)
-    clean: dict[VisitKey, int] = {}
+    attempts_by_visit: dict[VisitKey, list[int]] = defaultdict(list)
+    first_clean_attempt: dict[VisitKey, int] = {}
     for number, (measured, throttled) in enumerate(attempts):
         for key in measured:
-            made[key].append(number)
+            attempts_by_visit[key].append(number)
             if key not in throttled:
-                clean.setdefault(key, number)
-    never = frozenset(made.keys() - clean.keys())
-    counts = {key: clean.get(key, numbers[0]) for key, numbers in made.items()}
+                first_clean_attempt.setdefault(key, number)
+    always_throttled = frozenset(attempts_by_visit.keys() - first_clean_attempt.keys())
+    used_attempt = {
+        key: first_clean_attempt.get(key, numbers[0]) for key, numbers in attempts_by_visit.items()
+    }
     return Repeats(
-        again=frozenset(key for key in never if len(made[key]) <= MAX_REPEATS),
+        to_repeat=frozenset(
+            key for key in always_throttled if len(attempts_by_visit[key]) <= MAX_REPEATS
+        ),
         unused=tuple(
-            frozenset(key for key in measured if counts[key] != number)
+            frozenset(key for key in measured if used_attempt[key] != number)
             for number, (measured, _) in enumerate(attempts)
         ),
-        cured=frozenset(key for key, number in clean.items() if number != made[key][0]),
-        throttled=never,
+        cured=frozenset(
+            key
+            for key, number in first_clean_attempt.items()
+            if number != attempts_by_visit[key][0]
+        ),
+        throttled=always_throttled,
     )
 
 
@@ -271,7 +279,7 @@ def clock_notices(
     repeats: Repeats,
     problem_of: Mapping[str, str],
 ) -> tuple[Notice, ...]:
-    """What the clocks take away from the results of one session, over all of its attempts.
+    """Notices on throttling, power limit and clock spread of one session, over all its attempts.
 
     `shares` as from `reason_shares`; `launches`: None where they counted no cycles.
     """
@@ -305,7 +313,7 @@ def _throttle_notices(
 def _power_notices(
     session: str, shares: Mapping[str, float], launches: LaunchClocks | None
 ) -> Iterator[Notice]:
-    capped = shares.get(reason_names(Reason.SW_POWER_CAP)[0])
+    capped = shares.get(reason_names(ClockReason.SW_POWER_CAP)[0])
     if not capped:
         return
     share = f"{100 * capped:.0f} %" if capped >= 0.01 else "less than 1 %"

@@ -59,7 +59,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Move:
+class CounterChange:
     """A counter before and after a step at one problem: means over the pairs that have both."""
 
     pairs: int
@@ -76,22 +76,27 @@ def steps(
     is not set or not a number by first mention before them.
     """
     keys = dict.fromkeys(key for variant in variants for key in variant.params)
-    wanted = keys if parameters is None else [key for key in parameters if key in keys]
-    return tuple(step for key in wanted for step in _steps_of(variants, key))
+    step_keys = keys if parameters is None else [key for key in parameters if key in keys]
+    return tuple(step for key in step_keys for step in _steps_of(variants, key))
 
 
 def _steps_of(variants: Sequence[Variant], key: str) -> list[ParameterStep]:
     """Steps between two values of one parameter, by the place of these values."""
-    order = {_typed(value): place for place, value in enumerate(_values(variants, key))}
+    order = {_type_and_value(value): place for place, value in enumerate(_values(variants, key))}
     groups: dict[object, list[Variant]] = {}
     for variant in variants:
-        rest = ((name, _typed(value)) for name, value in variant.params.items() if name != key)
-        groups.setdefault(frozenset(rest), []).append(variant)
+        other_params = (
+            (name, _type_and_value(value)) for name, value in variant.params.items() if name != key
+        )
+        groups.setdefault(frozenset(other_params), []).append(variant)
     pairs_by_places: dict[tuple[int, int], list[tuple[Variant, Variant]]] = {}
     for group in groups.values():
-        ordered = sorted(group, key=lambda variant: order[_typed(variant.params.get(key))])
+        ordered = sorted(group, key=lambda variant: order[_type_and_value(variant.params.get(key))])
         for before, after in itertools.combinations(ordered, 2):
-            places = (order[_typed(before.params.get(key))], order[_typed(after.params.get(key))])
+            places = (
+                order[_type_and_value(before.params.get(key))],
+                order[_type_and_value(after.params.get(key))],
+            )
             if places[0] != places[1]:
                 pairs_by_places.setdefault(places, []).append((before, after))
     return [
@@ -103,11 +108,11 @@ def _steps_of(variants: Sequence[Variant], key: str) -> list[ParameterStep]:
 def _values(variants: Sequence[Variant], key: str) -> list[Value]:
     """Distinct values of a parameter: those that are no numbers by first mention, then numbers."""
     values = [variant.params.get(key) for variant in variants]
-    distinct = {_typed(value): value for value in values}.values()
+    distinct = {_type_and_value(value): value for value in values}.values()
     return sorted(distinct, key=lambda value: value if isinstance(value, int | float) else -np.inf)
 
 
-def _typed(value: Value) -> tuple[str, Value]:
+def _type_and_value(value: Value) -> tuple[str, Value]:
     # 1, 1.0 and True are equal in Python, but different words in a spec.
     return type(value).__name__, value
 
@@ -118,13 +123,13 @@ def effects(
     """Effect of each step at each problem (ids), in this order.
 
     A pair counts where both variants have positive values in blocks that they share. Its ratio is
-    the quotient of both medians over these blocks, as that of a pair's verdict is: whoever divides
-    what is shown finds it. The interval is that of the median over blocks of the mean log ratio
-    over pairs, in which what is common to all pairs of a block cancels out; where the mean of the
-    quotients lies outside, it is widened to it.
+    the quotient of both medians over these blocks, as in the verdict of a pair, so that dividing
+    the medians on a page gives the ratio on it. The interval is that of the median over blocks of
+    the mean log ratio over pairs: noise that all pairs of a block share cancels out. It is widened
+    to the mean of the quotients where that lies outside.
     """
     pairs = [
-        [_paired(pair, problem, values) for pair in step.pairs]
+        [_block_ratios(pair, problem, values) for pair in step.pairs]
         for step in parameter_steps
         for problem in problems
     ]
@@ -140,7 +145,7 @@ def effects(
     return tuple(tuple(flat[width * i : width * (i + 1)]) for i in range(len(parameter_steps)))
 
 
-def _paired(
+def _block_ratios(
     pair: tuple[Variant, Variant], problem: str, values: BlockValues
 ) -> tuple[Mapping[int, float], float] | None:
     """Log ratio of a pair by block, and the log of the quotient of its medians in these blocks.
@@ -163,7 +168,7 @@ def _shared_blocks(rows: Sequence[Mapping[int, float]]) -> Floats:
 
 
 def _effect(problem: str, quotients: Sequence[float], interval: tuple[float, float]) -> Effect:
-    """Effect of a step from the logs of the ratios of its pairs, and of the interval's ends."""
+    """Effect of a step; `quotients` and `interval` are logs of ratios."""
     if not quotients:
         return Effect(problem, 0)
     centre = float(np.mean(quotients))
@@ -215,9 +220,9 @@ def judge_steps(
 def _mean_ratios(pairs: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
     """Mean log ratio over the pairs of each row, by the blocks that all pairs with data share."""
     first = times.loc[times["arm"] == 0, ["cell", "block", "duration_ns", "cycles"]]
-    other = first.rename(columns={"cell": "against"})
+    reference = first.rename(columns={"cell": "against"})
     joined = pairs.merge(first, on="cell").merge(
-        other, on=["against", "block"], suffixes=("", "_before")
+        reference, on=["against", "block"], suffixes=("", "_before")
     )
     names = {"duration_ns": "log_ratio", "cycles": "log_cycles"}
     for name, log in names.items():
@@ -226,10 +231,10 @@ def _mean_ratios(pairs: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
     all_pairs = joined.groupby("pair")["number"].nunique()
     grouped = joined.groupby(["pair", "block"])
     means = grouped[list(names.values())].mean()
-    # A mean that lacks a pair is of another quantity; NaN, not a mean of the rest.
+    # A mean that lacks a pair is of another quantity; NaN, not a mean of the other pairs.
     for log in names.values():
-        wanted = all_pairs.reindex(means.index.get_level_values("pair")).to_numpy()
-        means[log] = means[log].where(grouped[log].count().to_numpy() == wanted)
+        expected_pairs = all_pairs.reindex(means.index.get_level_values("pair")).to_numpy()
+        means[log] = means[log].where(grouped[log].count().to_numpy() == expected_pairs)
     return means.reset_index()
 
 
@@ -250,24 +255,26 @@ def over_problems(by_problem: Sequence[Effect]) -> Effect:
     )
 
 
-def moves(step: ParameterStep, medians: Medians, problems: Sequence[str]) -> tuple[Move, ...]:
+def counter_changes(
+    step: ParameterStep, medians: Medians, problems: Sequence[str]
+) -> tuple[CounterChange, ...]:
     """Mean of a counter before and after a step, by problem.
 
-    Means are taken before a ratio is: no ratio of theirs is an average of ratios.
+    Values are averaged before they are divided: no ratio of a change is a mean of ratios.
     """
-    return tuple(_move(step, medians, problem) for problem in problems)
+    return tuple(_counter_change(step, medians, problem) for problem in problems)
 
 
-def _move(step: ParameterStep, medians: Medians, problem: str) -> Move:
-    both = [
+def _counter_change(step: ParameterStep, medians: Medians, problem: str) -> CounterChange:
+    pair_medians = [
         (medians[before.id, problem], medians[after.id, problem])
         for before, after in step.pairs
         if (before.id, problem) in medians and (after.id, problem) in medians
     ]
-    if not both:
-        return Move(0)
-    before, after = np.mean(np.array(both, dtype=np.float64), axis=0)
-    return Move(len(both), float(before), float(after))
+    if not pair_medians:
+        return CounterChange(0)
+    before, after = np.mean(np.array(pair_medians, dtype=np.float64), axis=0)
+    return CounterChange(len(pair_medians), float(before), float(after))
 
 
 @dataclass(frozen=True)

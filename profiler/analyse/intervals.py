@@ -1,4 +1,4 @@
-"""Confidence intervals of medians, many at a time, and what the blocks of one session do not show.
+"""Confidence intervals of medians, many at a time, and offsets between sessions.
 
 A session is one start of the process: addresses of inputs, the clock and the SMs that a kernel gets
 last as long as it. So the ratio of two cells has an offset that all blocks of a session share: a
@@ -90,7 +90,7 @@ def equal_sizes(
 
 
 def selection_bias(rows: Floats, session_sd: float = 0.0) -> float:
-    """Usual median of the lowest of equal cells, below 0: what choosing the lowest adds to it.
+    """Median bias, below 0, of the lowest median among equal cells, by choosing the lowest.
 
     `rows` (cells, n) are log durations in the same blocks, which are resampled together. All cells
     are taken to have one true duration, and each to scatter as it did, with an offset of its own
@@ -104,7 +104,7 @@ def selection_bias(rows: Floats, session_sd: float = 0.0) -> float:
 
 
 def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
-    """Ends of the 95 % bootstrap interval of the median of each row, none of them constant.
+    """Ends of the 95 % bootstrap interval of the median of each row; no row is constant.
 
     By the formulas of `scipy.stats.bootstrap` (Efron and Tibshirani 1993, 14.3), which takes three
     times as long for many short rows; the tests compare both.
@@ -120,7 +120,7 @@ def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def drawn_medians(rows: Floats) -> Floats:
-    """Median of each resample of each row, which is resampled on its own: (rows, RESAMPLES).
+    """Median of each resample of each row: (rows, RESAMPLES); every row is resampled on its own.
 
     Of long rows the ranks of the middle values are drawn, by their distribution, and not all values
     of a resample: n uniform numbers in order have their k-th one from Beta(k, n + 1 - k), and the
@@ -141,7 +141,7 @@ def drawn_medians(rows: Floats) -> Floats:
 
 
 def resampled_medians(rows: Floats) -> Floats:
-    """Median of each resample of all rows together, by the same places: (rows, RESAMPLES).
+    """Median of each resample of each row: (rows, RESAMPLES); all rows are resampled together.
 
     Part by part: of long rows all resamples would take a thousand times their memory.
     """
@@ -156,7 +156,7 @@ def resampled_medians(rows: Floats) -> Floats:
 
 
 def _bca_tails(rows: Floats, medians: Floats, tail: float) -> Floats:
-    """Fractions of the resampled medians of each row that lie below both ends: (rows, 2).
+    """Fractions of the resampled medians of each row below both ends of its interval: (rows, 2).
 
     Bias-corrected and accelerated; NaN where leaving out a value never moves the median.
     """
@@ -181,7 +181,7 @@ def _acceleration(rows: Floats) -> Floats:
 
 
 def _medians_without_one(rows: Floats) -> Floats:
-    """Median of the other values of its row, for each value; there are three of them at most."""
+    """Median of the other values of the row, for each value; at most three distinct medians."""
     n = rows.shape[-1]
     order = np.argsort(rows, axis=-1)
     ordered = np.take_along_axis(rows, order, axis=-1)
@@ -217,14 +217,14 @@ def _medians(values: Floats) -> Floats:
 # ---- offsets between sessions --------------------------------------------------------------------
 
 
-def class_of(durations_ns: Floats) -> npt.NDArray[np.int64]:
+def duration_classes(durations_ns: Floats) -> npt.NDArray[np.int64]:
     """Class of each duration: 0 below 10 us, 1 to 50 us, 2 above; NaN is 2."""
     return np.searchsorted(CLASSES_NS, durations_ns, side="right").astype(np.int64)
 
 
 def session_sds(shorter_ns: Floats, sds: Sequence[float] = PRIOR_SDS) -> Floats:
     """Standard deviation of each pair's log ratio between sessions, by the shorter duration."""
-    return np.asarray(sds, dtype=np.float64)[class_of(shorter_ns)]
+    return np.asarray(sds, dtype=np.float64)[duration_classes(shorter_ns)]
 
 
 def estimated_sds(timing: pd.DataFrame, final: pd.DataFrame) -> tuple[float, ...]:
@@ -233,27 +233,29 @@ def estimated_sds(timing: pd.DataFrame, final: pd.DataFrame) -> tuple[float, ...
     From `offset_variances`, and `PRIOR_SDS` as if `PRIOR_PAIRS` pairs had given it.
     """
     variances = offset_variances(timing, final)
-    classes = class_of(variances["shorter_ns"].to_numpy(dtype=np.float64))
+    classes = duration_classes(variances["shorter_ns"].to_numpy(dtype=np.float64))
     sds = []
     for number, sd in enumerate(PRIOR_SDS):
-        own = variances["variance"].to_numpy(dtype=np.float64)[classes == number]
-        mean = (PRIOR_PAIRS * sd**2 + own.sum()) / (PRIOR_PAIRS + len(own))
+        run_variances = variances["variance"].to_numpy(dtype=np.float64)[classes == number]
+        mean = (PRIOR_PAIRS * sd**2 + run_variances.sum()) / (PRIOR_PAIRS + len(run_variances))
         sds.append(float(np.sqrt(max(0.0, mean))))
     return tuple(sds)
 
 
 def offset_variances(timing: pd.DataFrame, final: pd.DataFrame) -> pd.DataFrame:
-    """Estimated variance between sessions of each pair that both have: `shorter_ns variance`.
+    """Estimated variance between sessions of each pair of both frames: `shorter_ns variance`.
 
-    Frames have a row per pair and block: `pair log_ratio shorter_ns`. Of a pair the two medians
-    differ by both offsets, and by both errors that the blocks show, whose variance is taken off:
-    one alone may be below 0, their mean is not biased.
+    Frames have a row per pair and block: `pair log_ratio shorter_ns`. The two medians of a pair
+    differ by both offsets and by both errors within sessions. The variance of these errors is
+    subtracted: an estimate of one pair may be below 0, the mean of the estimates is not biased.
     """
-    first, second = _medians_of_pairs(timing), _medians_of_pairs(final)
-    both = first.add_suffix("_first").join(second.add_suffix("_second"), how="inner")
-    squares = (both["median_first"] - both["median_second"]) ** 2
-    variance = (squares - both["error_first"] - both["error_second"]) / 2
-    return pd.DataFrame({"shorter_ns": both["shorter_ns_first"], "variance": variance})
+    timing_medians, final_medians = _medians_of_pairs(timing), _medians_of_pairs(final)
+    joined = timing_medians.add_suffix("_first").join(
+        final_medians.add_suffix("_second"), how="inner"
+    )
+    squares = (joined["median_first"] - joined["median_second"]) ** 2
+    variance = (squares - joined["error_first"] - joined["error_second"]) / 2
+    return pd.DataFrame({"shorter_ns": joined["shorter_ns_first"], "variance": variance})
 
 
 def _medians_of_pairs(blocks: pd.DataFrame) -> pd.DataFrame:
@@ -274,7 +276,7 @@ def session_margin(sd: float) -> float:
     return float(np.expm1(COVERED * np.log1p(sd)))
 
 
-def widened(end: Floats, middle: Floats, sds: Floats | float) -> Floats:
+def widened_ends(end: Floats, middle: Floats, sds: Floats | float) -> Floats:
     """End of each 95 % interval around `middle`, with the offset of its session in it."""
     distance = np.hypot(end - middle, _HALF_WIDTH * sds)
     return middle + np.where(end < middle, -distance, distance)

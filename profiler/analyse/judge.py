@@ -26,18 +26,18 @@ from profiler.analyse.verdicts import (
     DELTA,
     Reason,
     compare,
+    find_contenders,
     noise_floors,
-    still_in_the_race,
 )
 from profiler.collect.registry import primary_timer
 from profiler.model import FEWEST_BLOCKS, Cell, SessionKind, Verdict
 
 TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles", "spread")
 
-LEAST_MIXED = 1.1
-"""Slow launches of one visit by quick ones, from which on they may be of several kinds."""
-OF_NOISE = 5.0
-"""How many times the noise between visits their difference is then."""
+LEAST_MIXED_SPREAD = 1.1
+"""Slow launches of one visit ÷ quick ones, from which on they may be of several kinds."""
+LEAST_NOISE_FACTOR = 5.0
+"""Their difference ÷ the noise between visits, from which on they are of several kinds."""
 _DEVIATION_OF_MAD = 1.4826
 
 MEDIANS = ("median", "against_median")
@@ -57,7 +57,7 @@ class Rules:
     """Smaller relative differences are SAME."""
 
 
-def times_of(
+def visit_times(
     samples: pd.DataFrame,
     cells: Sequence[Cell],
     kind: SessionKind,
@@ -84,8 +84,8 @@ def times_of(
     if rows.empty:  # as in every run without a confirmation
         texts = dict.fromkeys(("cell", "variant", "problem"), object)
         return rows.reindex(columns=list(TIME_COLUMNS)).astype(texts)
-    made = rows.drop(columns="collector").groupby(["cell", "block", "arm"], sort=False)
-    times = made.median().assign(spread=_spreads(made, collector)).reset_index()
+    visits = rows.drop(columns="collector").groupby(["cell", "block", "arm"], sort=False)
+    times = visits.median().assign(spread=_spreads(visits, collector)).reset_index()
     times = times[times["cell"].isin([cell.id for cell in cells])]
     times["cell"] = times["cell"].astype(object)
     for name in ("variant", "problem"):
@@ -94,7 +94,7 @@ def times_of(
 
 
 def _spreads(visits: Any, collector: str | None) -> pd.Series[Any] | float:
-    """Slow by quick launches of each visit; 1 where a visit is one launch, or a timer made it."""
+    """Spread of the launches of each visit; 1 where a visit is one launch, or a timer made it."""
     if collector != "ncu" or not (visits.size() > 1).any():
         return 1.0
     durations = visits["duration_ns"]
@@ -103,17 +103,18 @@ def _spreads(visits: Any, collector: str | None) -> pd.Series[Any] | float:
 
 
 def mixed_launches(times: pd.DataFrame) -> dict[str, float]:
-    """Slow by quick launches of a visit, by cell whose launches are not all of one kind.
+    """Spread of the launches of a visit, by cell whose launches are not all of one kind.
 
-    They differ by more than the noise between visits: a program that tries configurations, say.
+    Their durations differ by more than the noise between visits, as in a program that
+    tries configurations.
     """
     mixed: dict[str, float] = {}
-    wide = times.loc[times["spread"] > LEAST_MIXED, "cell"].unique() if len(times) else ()
+    wide = times.loc[times["spread"] > LEAST_MIXED_SPREAD, "cell"].unique() if len(times) else ()
     for cell, rows in times[times["cell"].isin(list(wide))].groupby("cell", sort=False):
         durations, spread = rows["duration_ns"], float(rows["spread"].median())
         median = float(durations.median())
         noise = _DEVIATION_OF_MAD * float((durations - median).abs().median()) / median
-        if spread > max(LEAST_MIXED, 1 + OF_NOISE * noise):
+        if spread > max(LEAST_MIXED_SPREAD, 1 + LEAST_NOISE_FACTOR * noise):
             mixed[str(cell)] = spread
     return mixed
 
@@ -121,7 +122,7 @@ def mixed_launches(times: pd.DataFrame) -> dict[str, float]:
 class _Visits(NamedTuple):
     """Matrices (cells + 1, blocks + 1) of first visits; NaN where nothing was timed.
 
-    The last row and the last column are those of what is not there, whose indexer is -1.
+    The last row and the last column are NaN: pandas' indexer of a missing cell or block is -1.
     """
 
     cells: pd.Index[Any]
@@ -135,31 +136,33 @@ class Judge:
     """Durations of one kind of session, and the comparison of any two cells by them."""
 
     times: pd.DataFrame
-    """As `times_of` gives them."""
+    """As `visit_times` gives them."""
     baseline: str | None
     """Id of the variant that every block visits twice."""
     rules: Rules = field(default_factory=Rules)
     session_sds: tuple[float, ...] = PRIOR_SDS
     """As `intervals.estimated_sds` gives them."""
     detectable: bool = True
-    """Whether verdicts come with what would be detected, which takes half of their time."""
+    """Whether verdicts come with detectable effects, which take half of the time."""
 
     @cached_property
-    def _mixed(self) -> frozenset[str]:
-        """Cells whose launches are not all of one kind: nothing is decided about them."""
+    def _mixed_cells(self) -> frozenset[str]:
+        """Cells whose launches are not all of one kind: their verdicts are UNCLEAR."""
         return frozenset(mixed_launches(self.times))
 
     @cached_property
     def floors(self) -> pd.DataFrame:
         """Noise floors of `duration_ns` and `cycles` by problem, from the baseline's two arms."""
-        again = self.times[(self.times["variant"] == self.baseline) & (self.times["arm"] == 1)]
+        second_visits = self.times[
+            (self.times["variant"] == self.baseline) & (self.times["arm"] == 1)
+        ]
         visits = self._first_visits
-        cell = visits.cells.get_indexer(pd.Index(again["cell"]))
-        block = visits.blocks.get_indexer(pd.Index(again["block"]))
+        cell = visits.cells.get_indexer(pd.Index(second_visits["cell"]))
+        block = visits.blocks.get_indexer(pd.Index(second_visits["block"]))
         floors = {}
         for name, first in (("duration_ns", visits.durations), ("cycles", visits.cycles)):
-            logs = _log_ratio(first[cell, block], again[name].to_numpy(dtype=np.float64))
-            floors[name] = noise_floors(pd.Series(logs), again["problem"])
+            logs = _log_ratio(first[cell, block], second_visits[name].to_numpy(dtype=np.float64))
+            floors[name] = noise_floors(pd.Series(logs), second_visits["problem"])
         return pd.DataFrame(floors)
 
     @cached_property
@@ -177,10 +180,9 @@ class Judge:
 
         `ratio` is the quotient of these medians. Its interval is that of the paired ratios.
 
-        Pairs of a problem are judged together, as one family of comparisons; with `questions`, one
-        for each pair, those of a problem and a question. A pair that later looks left out is judged
-        as at its last one, with the family as it stood after as many blocks. Without blocks in
-        common: NO DATA.
+        The pairs of a problem are one family of comparisons; with `questions`, one for each pair,
+        those of a problem and a question. A pair that later looks left out has the verdict of its
+        last look, with its family after as many blocks. Without blocks in common: NO DATA.
         """
         table = pd.DataFrame(list(pairs), columns=["cell", "against"]).astype(object)
         problem_of = self.times.drop_duplicates("cell").set_index("cell")["problem"]
@@ -190,12 +192,12 @@ class Judge:
         table["family"] = table["problem"]
         if questions is not None:
             table["family"] = [*zip(questions, table["problem"], strict=True)]
-        blocks = self.paired(table)
+        blocks = self.paired_ratios(table)
         shorter = blocks.groupby("pair")["shorter_ns"].median().reindex(table.index)
         table["session_sd"] = session_sds(shorter.to_numpy(dtype=np.float64), self.session_sds)
         verdicts = _with_quotients(self._at_last_looks(blocks, table), blocks)
-        if self._mixed:
-            mixed = table["cell"].isin(self._mixed) | table["against"].isin(self._mixed)
+        if self._mixed_cells:
+            mixed = table["cell"].isin(self._mixed_cells) | table["against"].isin(self._mixed_cells)
             verdicts.loc[mixed, "verdict"] = Verdict.UNCLEAR
             verdicts.loc[mixed, "reason"] = Reason.MIXED_LAUNCHES
         return table[["cell", "against", "problem"]].join(verdicts[[*COLUMNS, *MEDIANS]])
@@ -203,8 +205,7 @@ class Judge:
     def _at_last_looks(self, blocks: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         """Verdict of each pair by the blocks up to its last one, in columns `verdicts.COLUMNS`.
 
-        Compared once for each last block that pairs have: what others measured later does not undo
-        a verdict.
+        Pairs are compared once for each last block: later blocks of other pairs undo no verdict.
         """
         last_blocks = blocks.groupby("pair")["block"].max()
         latest = last_blocks.max() if len(last_blocks) else 0
@@ -212,7 +213,7 @@ class Judge:
         verdicts = []
         for end in list(last_blocks.unique()) or [latest]:
             ending = last_blocks.index[last_blocks == end]
-            at_end = compare(
+            verdicts_at_end = compare(
                 blocks[blocks["block"] <= end],
                 pairs,
                 delta=self.rules.delta,
@@ -220,26 +221,26 @@ class Judge:
                 described=ending,
                 detectable=self.detectable,
             )
-            verdicts.append(at_end.loc[ending])
-        of_all: pd.DataFrame = pd.concat(verdicts).reindex(pairs.index)
-        return of_all
+            verdicts.append(verdicts_at_end.loc[ending])
+        all_verdicts: pd.DataFrame = pd.concat(verdicts).reindex(pairs.index)
+        return all_verdicts
 
-    def paired(self, pairs: pd.DataFrame) -> pd.DataFrame:
+    def paired_ratios(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Log ratios and durations: `pair block log_ratio log_cycles`, `MEDIANS`, `shorter_ns`."""
         visits = self._first_visits
         durations, cycles = visits.durations, visits.cycles
         above, below = (visits.cells.get_indexer(pd.Index(pairs[n])) for n in ("cell", "against"))
         pair, block = np.nonzero(~np.isnan(durations[above]) & ~np.isnan(durations[below]))
-        first, other = (above[pair], block), (below[pair], block)
+        first, second = (above[pair], block), (below[pair], block)
         return pd.DataFrame(
             {
                 "pair": pairs.index[pair],
                 "block": visits.blocks[block],
-                "log_ratio": _log_ratio(durations[first], durations[other]),
-                "log_cycles": _log_ratio(cycles[first], cycles[other]),
+                "log_ratio": _log_ratio(durations[first], durations[second]),
+                "log_cycles": _log_ratio(cycles[first], cycles[second]),
                 "median": durations[first],
-                "against_median": durations[other],
-                "shorter_ns": np.minimum(durations[first], durations[other]),
+                "against_median": durations[second],
+                "shorter_ns": np.minimum(durations[first], durations[second]),
             }
         )
 
@@ -258,7 +259,7 @@ class Judge:
         One row per problem and variant that was timed there: `problem variant best contender`.
         """
         rows = self.times[(self.times["arm"] == 0) & self.times["variant"].isin(list(variants))]
-        return still_in_the_race(
+        return find_contenders(
             rows,
             self.floors["duration_ns"],
             delta=self.rules.delta,
@@ -277,7 +278,7 @@ class Judge:
         return _Visits(pd.Index(cells), pd.Index(blocks), durations, cycles)
 
     def selection_bias(self, cells: Collection[str]) -> float:
-        """How much too low the lowest of these cells (ids) reads, were all equal: relative, >= 0.
+        """Relative bias (>= 0) of the shortest median of these cells (ids), were all equal.
 
         NaN without two cells, or with fewer than `FEWEST_BLOCKS` blocks in common.
         """
@@ -296,25 +297,25 @@ class Judge:
 def with_session_sds(
     timing: Judge, final: Judge, cells: Sequence[Cell], *, one_process: bool
 ) -> tuple[Judge, Judge]:
-    """Both judges with what the cells that both measured say of offsets between sessions.
+    """Both judges with offsets between sessions as estimated from the cells that both measured.
 
-    `one_process`: whether one process made both, so that they may share what lasts as long as it
-    does: then they say of offsets that these are larger than usual, not that they are smaller.
+    `one_process`: whether one process made both sessions, which then may share an offset: their
+    estimate may raise the prior deviations, not lower them.
     """
     if final.times.empty:
         return timing, final
-    sds = estimated_sds(*measured_twice(timing, final, cells))
+    sds = estimated_sds(*ratios_measured_twice(timing, final, cells))
     if one_process:
         sds = tuple(map(max, sds, PRIOR_SDS))
     return replace(timing, session_sds=sds), replace(final, session_sds=sds)
 
 
-def measured_twice(
+def ratios_measured_twice(
     timing: Judge, final: Judge, cells: Sequence[Cell]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Ratios to the baseline by block of the cells that both measured, as `Judge.paired` has them.
+    """Ratios to the baseline by block of the cells that both measured: timing, confirmation.
 
-    Those of the timing blocks, and those of the confirmation.
+    Columns as of `Judge.paired_ratios`.
     """
     in_final = frozenset(final.times["cell"].unique())
     baselines = {cell.problem.id: cell.id for cell in cells if cell.variant.id == timing.baseline}
@@ -329,15 +330,15 @@ def measured_twice(
         columns=["cell", "against"],
         dtype=object,
     )
-    return timing.paired(pairs), final.paired(pairs)
+    return timing.paired_ratios(pairs), final.paired_ratios(pairs)
 
 
 def _with_quotients(verdicts: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
-    """Verdicts with the medians of both cells, and with the quotient of these as their ratio.
+    """Verdicts with the medians of both cells, and with the quotient of these medians as ratio.
 
-    So that whoever divides what is shown finds the ratio that is shown. The median of the paired
-    ratios, which is tested, differs from it by less than its interval in all but 3 % of the pairs
-    of the recordings that it differs in by more than 0.1 %; there the interval is widened.
+    So that dividing the medians on a page gives the ratio on it. The median of the paired ratios,
+    which is tested, differs from that ratio by more than 0.1 % in some pairs of the recordings; in
+    3 % of these by more than its interval, which is widened there.
     """
     timed = blocks[np.isfinite(blocks["log_ratio"])]
     medians = timed.groupby("pair")[[*MEDIANS]].median().reindex(verdicts.index)

@@ -1,11 +1,11 @@
-"""Values of metrics: of several kernels together, and columns that no tool measures.
+"""Values of metrics: over several kernels of a range, and columns that no tool measures.
 
 Several kernels of one range become one value: by sums, maxima, weighted means, ratios of sums.
 Missing stays missing: a range with one value missing has no sum, never a partial one.
 
 Derived metrics, and facts of the build and of the runner, are columns that no tool measures.
 
-What each is computed from stands in its entry of the catalogue (`Metric.formula`, `Metric.fact`).
+The source of each stands in its entry of the catalogue (`Metric.formula`, `Metric.fact`).
 Missing is NaN, and a column without a value is left out.
 """
 
@@ -36,41 +36,43 @@ _OVER_KERNELS: Mapping[Combine, Callable[[Iterable[float]], float]] = {
 }
 
 
-def add_wholes(samples: pd.DataFrame) -> pd.DataFrame:
-    """Samples with metrics that were counted in parts: their sum, beside the first part.
+def add_sums_of_parts(samples: pd.DataFrame) -> pd.DataFrame:
+    """Samples with the metrics that were counted in parts: the sum stands beside the first part.
 
     Each part may be of another session of the same visit. A new frame.
     """
-    wholes: dict[str, pd.Series[Any]] = {}
+    sums: dict[str, pd.Series[Any]] = {}
     for name, metric in CATALOGUE.items():
         if not metric.parts or any(part not in samples for part in metric.parts):
             continue
         parts = [_measured_in_visit(samples, part) for part in metric.parts]
-        total = reduce(operator.add, parts).where(_measured(samples, metric.parts[0]).notna())
-        whole = _measured(samples, name)
-        wholes[name] = whole.where(whole.notna(), total)
-    return _with_columns(samples, wholes)
+        sum_of_parts = reduce(operator.add, parts).where(
+            _measured(samples, metric.parts[0]).notna()
+        )
+        counted_total = _measured(samples, name)
+        sums[name] = counted_total.where(counted_total.notna(), sum_of_parts)
+    return _with_columns(samples, sums)
 
 
 def add_derived(
     samples: pd.DataFrame, statuses: Mapping[str, CellStatus], environment: Environment
 ) -> pd.DataFrame:
-    """Samples with the derived metrics of the catalogue that have what their formula needs.
+    """Samples with those derived metrics of the catalogue whose formulas have all their parts.
 
     A formula may read the derived metrics that stand before it, and what was counted in parts
-    (`add_wholes`). Returns a new frame.
+    (`add_sums_of_parts`). Returns a new frame.
     """
-    samples = add_wholes(samples)
+    samples = add_sums_of_parts(samples)
     derived: dict[str, pd.Series[Any]] = {}
 
-    @cache  # formulas share most of what they read
-    def measured(quantity: Formula) -> pd.Series[Any]:
+    @cache  # formulas share most of their quantities
+    def recorded(quantity: Formula) -> pd.Series[Any]:
         return _quantity(samples, quantity, statuses, environment)
 
     def lookup(quantity: Formula) -> pd.Series[Any]:
         if quantity.name in derived and quantity.origin in (Origin.SAMPLE, Origin.VISIT):
             return derived[quantity.name]
-        return measured(quantity)
+        return recorded(quantity)
 
     for name, metric in CATALOGUE.items():
         if metric.formula is None:
@@ -81,7 +83,7 @@ def add_derived(
     return _with_columns(samples, derived)
 
 
-def add_own(
+def add_experiment_metrics(
     samples: pd.DataFrame,
     metrics: Iterable[Metric],
     statuses: Mapping[str, CellStatus],
@@ -93,14 +95,14 @@ def add_own(
     has; what another session measured is the mean of the cell.
     """
     values = {
-        metric.name: _own(samples, metric.formula, statuses, environment)
+        metric.name: _experiment_metric(samples, metric.formula, statuses, environment)
         for metric in metrics
         if metric.formula is not None
     }
     return _with_columns(samples, values)
 
 
-def _own(
+def _experiment_metric(
     samples: pd.DataFrame,
     formula: Formula,
     statuses: Mapping[str, CellStatus],
@@ -131,14 +133,16 @@ def add_build_facts(
     `builds` by cell id. Returns a new frame.
     """
     facts = {
-        name: _by_cell(samples, {cell: build_fact(build, name) for cell, build in builds.items()})
+        name: _values_by_cell(
+            samples, {cell: build_fact(build, name) for cell, build in builds.items()}
+        )
         for name in names
     }
     return _with_columns(samples, facts)
 
 
 def build_fact(build: BuildResult, name: str) -> float | None:
-    """Value of a metric that the build knows, over its kernels; None where none has it."""
+    """Value of a metric of the build, over its kernels; None where no kernel has it."""
     metric = CATALOGUE[name]
     facts = [getattr(kernel, metric.fact or name) for kernel in build.kernels]
     values = [float(fact) for fact in facts if fact is not None]
@@ -150,22 +154,24 @@ def add_status_facts(
 ) -> pd.DataFrame:
     """Samples with metrics of source `runner`, from the status of each cell. A new frame."""
     fields = {name: CATALOGUE[name].fact or name for name in names}
-    facts = {name: _stated(samples, statuses, field) for name, field in fields.items()}
+    facts = {name: _status_values(samples, statuses, field) for name, field in fields.items()}
     return _with_columns(samples, facts)
 
 
 def evaluate(formula: Formula, lookup: _Lookup) -> pd.Series[Any]:
     """Value of a formula in each row; NaN where a part is missing or a denominator is 0."""
-    value: pd.Series[Any] = _value(formula, lookup)
+    value: pd.Series[Any] = _formula_value(formula, lookup)
     return value
 
 
-def _value(formula: Formula | float, lookup: _Lookup) -> Any:
+def _formula_value(formula: Formula | float, lookup: _Lookup) -> Any:
     if not isinstance(formula, Formula):
         return formula
     if not formula.sign:
         return lookup(formula)
-    return reduce(_OPERATORS[formula.sign], [_value(part, lookup) for part in formula.parts])
+    return reduce(
+        _OPERATORS[formula.sign], [_formula_value(part, lookup) for part in formula.parts]
+    )
 
 
 def _divide(numerator: Any, denominator: Any) -> Any:
@@ -190,7 +196,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "max": np.maximum,
     "min": np.minimum,
 }
-"""Missing where one part is."""
+"""The result is missing where one part is."""
 
 
 def _quantity(
@@ -205,7 +211,7 @@ def _quantity(
         case Origin.VISIT:
             return _measured_in_visit(samples, quantity.name)
         case Origin.CELL:
-            return _stated(samples, statuses, quantity.name)
+            return _status_values(samples, statuses, quantity.name)
         case Origin.GPU:
             value = getattr(environment, quantity.name)
             return pd.Series(np.nan if value is None else float(value), index=samples.index)
@@ -224,18 +230,20 @@ def _measured_in_visit(samples: pd.DataFrame, name: str) -> pd.Series[Any]:
     return values.where(values.notna(), values.groupby(visit).transform("mean"))
 
 
-def _stated(
+def _status_values(
     samples: pd.DataFrame, statuses: Mapping[str, CellStatus], field: str
 ) -> pd.Series[Any]:
-    return _by_cell(samples, {cell: getattr(status, field) for cell, status in statuses.items()})
+    return _values_by_cell(
+        samples, {cell: getattr(status, field) for cell, status in statuses.items()}
+    )
 
 
-def _by_cell(samples: pd.DataFrame, values: Mapping[str, float | None]) -> pd.Series[Any]:
+def _values_by_cell(samples: pd.DataFrame, values: Mapping[str, float | None]) -> pd.Series[Any]:
     return samples["cell"].map(values).astype("float64")
 
 
 def _with_columns(samples: pd.DataFrame, columns: Mapping[str, pd.Series[Any]]) -> pd.DataFrame:
-    """A copy with those of the columns that have a value in any row."""
+    """A copy of the samples with the columns that have a value in any row."""
     present = {name: values for name, values in columns.items() if values.notna().any()}
     return samples.assign(**present)
 
@@ -255,7 +263,7 @@ class Ranges:
     count: int
 
     def column(self, names: Iterable[str]) -> Floats:
-        """Values of the first of these columns that the tool gave; NaN where it gave none."""
+        """Values of the first of these columns that the launches have; NaN without any."""
         for name in names:
             if name in self.launches.columns:
                 values = pd.to_numeric(self.launches[name], errors="coerce")
@@ -292,7 +300,7 @@ class Ranges:
 def combine_metrics(
     ranges: Ranges, names: Iterable[str], compute_capability: str | None
 ) -> dict[str, Floats]:
-    """Values of each range, by those of these metrics that ncu measures."""
+    """Values of each range, by name of metric, for the metrics that ncu measures."""
     measured = [name for name in names if name not in CATALOGUE or CATALOGUE[name].ncu]
     return {name: combine_metric(ranges, name, compute_capability) for name in measured}
 

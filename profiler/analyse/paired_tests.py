@@ -56,12 +56,12 @@ have to be seen whatever the unit of the times. No tool tells times apart by one
 
 
 def margin_tests(rows: Floats, margins: Floats) -> tuple[Floats, Floats, Floats]:
-    """P values of faster, slower and same, each (count,), by signed ranks (Wilcoxon).
+    """P values of FASTER, SLOWER and SAME, each (count,), by signed ranks (Wilcoxon).
 
-    One-sided ones of rows (count, n): against "the median is not below -margin", "not above
+    One-sided, of rows (count, n): against "the median is not below -margin", "not above
     +margin", and "outside the `margins` (count,)", the larger of two tests (TOST).
 
-    Of an overwhelming effect those of its t test, where they are smaller: the p value of signed
+    An overwhelming effect has the p values of its t test, where they are smaller: that of signed
     ranks is at least 2^-n, however far from the margin n blocks are.
     """
     faster, above_lower = signed_rank_tails(rows + margins[:, np.newaxis])
@@ -76,8 +76,8 @@ def margin_tests(rows: Floats, margins: Floats) -> tuple[Floats, Floats, Floats]
 def overwhelming_tails(rows: Floats, margins: Floats) -> Floats:
     """P value (count,) that each row (count, n) is above three margins by an overwhelming effect.
 
-    That of a one-sided t test against three margins where every block lies beyond them, else 1. It
-    assumes that blocks are independent and their mean is close to normal. Should they not be, a
+    By a one-sided t test against three margins where every block lies beyond them, else 1. It
+    assumes that blocks are independent and their mean is close to normal. If they are not, a
     row without an effect has all blocks beyond one side in 2^-n of the cases at most.
     `benchmarks/verdicts/claims.py` counts false verdicts under noise that is skewed, has spikes
     and has two modes.
@@ -103,8 +103,8 @@ def signed_rank_tails(rows: Floats) -> tuple[Floats, Floats]:
     tied = (sizes[:, 0] == 0) | (np.diff(sizes, axis=1) == 0).any(axis=1)
     flipped = tied if rows.shape[1] <= _MOST_FLIPPED else np.zeros_like(tied)
     # A row of zeros decides nothing: both tails stay 1, where scipy would give NaN.
-    for some in (~tied, tied & ~flipped & (sizes[:, -1] > 0)):
-        indices = np.flatnonzero(some)
+    for testable in (~tied, tied & ~flipped & (sizes[:, -1] > 0)):
+        indices = np.flatnonzero(testable)
         if len(indices):
             less[indices] = _wilcoxon(rows[indices], "less")
             greater[indices] = _wilcoxon(rows[indices], "greater")
@@ -179,7 +179,7 @@ def _flip_shares(doubled_ranks: tuple[int, ...]) -> Floats:
 
 
 def median_floors(rows: Floats) -> Floats:
-    """Noise floor of each row of A/A' differences (count, n), in their unit.
+    """Noise floor of each row of A/A' differences (count, n), in the unit of the differences.
 
     The 95th percentile of |bootstrapped median|; the value's own size where all are equal.
     """
@@ -200,27 +200,29 @@ def detectable_effects(
     """
     count, n = rows.shape
     effects = np.empty(count)
-    simulated = min(n, _MOST_SIMULATED)
-    noise, narrower = _simulated_noise(simulated), np.sqrt(simulated / n)
+    simulated_blocks = min(n, _MOST_SIMULATED)
+    noise, scale = _simulated_noise(simulated_blocks), np.sqrt(simulated_blocks / n)
     for start in range(0, count, _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
-        like, scatter = noise.like(rows[part])
+        similar_draws, scatter = noise.similar_draws(rows[part])
         margins = np.fmax(
-            least[part, np.newaxis], floors[part, np.newaxis] * noise.floor_ratios[like]
+            least[part, np.newaxis], floors[part, np.newaxis] * noise.floor_ratios[similar_draws]
         )
         level = levels[part, np.newaxis]
-        overwhelming = _overwhelming_shifts(noise, like, scatter, margins, level)
-        shifts = narrower * np.take_along_axis(_rank_shifts(simulated, level[:, 0]), like, axis=1)
+        overwhelming = _overwhelming_shifts(noise, similar_draws, scatter, margins, level)
+        shifts = scale * np.take_along_axis(
+            _rank_shifts(simulated_blocks, level[:, 0]), similar_draws, axis=1
+        )
         with np.errstate(invalid="ignore"):
             by_ranks = np.where(np.isinf(shifts), np.inf, margins + scatter * shifts)
-        offsets = session_sds[part, np.newaxis] * noise.offsets[like]
+        offsets = session_sds[part, np.newaxis] * noise.offsets[similar_draws]
         effects[part] = np.quantile(np.minimum(by_ranks, overwhelming) + offsets, _POWER, axis=1)
     return effects
 
 
 @dataclass(frozen=True)
 class _SimulatedNoise:
-    """Rows of noise without an effect, of many shapes, and what is estimated from other rows.
+    """Rows of noise without an effect, of many shapes, with estimates from other rows.
 
     Normal noise of which a share of the values has a larger deviation, as visits that take longer
     make it. Of few blocks one shape stands for all (`benchmarks/verdicts/claims.py` has the power
@@ -240,24 +242,24 @@ class _SimulatedNoise:
     offsets: Floats
     """Standard normal values, (draws,)."""
 
-    def like(self, rows: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
-        """Draws whose other rows are like each of `rows` (count, n), and what to scale them by.
+    def similar_draws(self, rows: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
+        """Draws whose other rows resemble each of `rows` (count, n), and factors for their scale.
 
         Both are (count, `_DRAWS`).
         """
         if self.tails is None:
             scatter = rows.std(axis=1, ddof=1)
-            like = np.broadcast_to(np.arange(_DRAWS), (len(rows), _DRAWS))
+            draws = np.broadcast_to(np.arange(_DRAWS), (len(rows), _DRAWS))
         else:
             scatter, tails = _core_and_tails(rows)
-            first = np.searchsorted(self.tails, tails) - _DRAWS // 2
-            first = np.clip(first, 0, len(self.tails) - _DRAWS)
-            like = first[:, np.newaxis] + np.arange(_DRAWS)
-        return like, scatter[:, np.newaxis] / self.other_scatter[like]
+            first_draw = np.searchsorted(self.tails, tails) - _DRAWS // 2
+            first_draw = np.clip(first_draw, 0, len(self.tails) - _DRAWS)
+            draws = first_draw[:, np.newaxis] + np.arange(_DRAWS)
+        return draws, scatter[:, np.newaxis] / self.other_scatter[draws]
 
 
 def _core_and_tails(rows: Floats) -> tuple[Floats, Floats]:
-    """Standard deviation of the core of each row, by its quartile distances, and that of all ÷ it.
+    """Standard deviation of the core of each row, by its quartile distances, and of all ÷ core.
 
     The core is taken to be no narrower than a twentieth of all: ticks of a timer make values equal.
     """
@@ -274,17 +276,17 @@ def _simulated_noise(n: int) -> _SimulatedNoise:
     values = generator.normal(size=(3, len(shapes), draws, n))
     share, width = (np.array(column).reshape(-1, 1, 1) for column in zip(*shapes, strict=True))
     values *= np.where(generator.random(values.shape) < share, width, 1.0)
-    rows, others, more = values.reshape(3, -1, n)
+    rows, other_rows, floor_rows = values.reshape(3, -1, n)
     # Floors take longest: a quarter of the rows of a shape, each beside four others.
-    some = more.reshape(len(shapes), draws, n)[:, : draws // 4].reshape(-1, n)
-    floors = median_floors(some).reshape(len(shapes), -1)
-    ratios = np.hstack([floors / np.roll(floors, by, axis=1) for by in range(1, 5)]).ravel()
+    floor_sample = floor_rows.reshape(len(shapes), draws, n)[:, : draws // 4].reshape(-1, n)
+    floors = median_floors(floor_sample).reshape(len(shapes), -1)
+    ratios = np.hstack([floors / np.roll(floors, offset, axis=1) for offset in range(1, 5)]).ravel()
     if n not in _SHAPED:
         offsets = generator.normal(size=draws)
-        return _SimulatedNoise(rows, others.std(axis=1, ddof=1), None, ratios, offsets)
+        return _SimulatedNoise(rows, other_rows.std(axis=1, ddof=1), None, ratios, offsets)
     # Multiples of the golden ratio: those of any neighbours are spread as evenly as all.
     offsets = ndtri((np.arange(len(rows)) * _GOLDEN + 0.5) % 1)
-    core, tails = _core_and_tails(others)
+    core, tails = _core_and_tails(other_rows)
     order = np.argsort(tails)
     return _SimulatedNoise(rows[order], core[order], tails[order], ratios[order], offsets)
 
@@ -316,13 +318,16 @@ def _rank_shift(n: int, level: float) -> Floats:
     if n in _SHAPED:
         return -_ordered_means(n)[:, allowed].astype(np.float64)
     first, second = np.triu_indices(n)
-    averages = ((some[:, first] + some[:, second]) / 2 for some in np.array_split(rows, _PARTS))
+    averages = (
+        (some_rows[:, first] + some_rows[:, second]) / 2
+        for some_rows in np.array_split(rows, _PARTS)
+    )
     return -np.concatenate([np.partition(part, allowed)[:, allowed] for part in averages])
 
 
 @cache
 def _ordered_means(n: int) -> npt.NDArray[np.float32]:
-    """The lower half of all means of two values of each row of noise, ascending."""
+    """Lower half of the means of all pairs of values of each row of noise, ascending."""
     first, second = np.triu_indices(n)
     rows = _simulated_noise(n).rows.astype(np.float32)
     means: npt.NDArray[np.float32] = np.sort((rows[:, first] + rows[:, second]) * np.float32(0.5))
@@ -331,19 +336,20 @@ def _ordered_means(n: int) -> npt.NDArray[np.float32]:
 
 def _overwhelming_shifts(
     noise: _SimulatedNoise,
-    like: npt.NDArray[np.intp],
+    draws: npt.NDArray[np.intp],
     scatter: Floats,
     margins: Floats,
     levels: Floats,
 ) -> Floats:
-    """Shift of draws `like` each pair that is overwhelming at its level.
+    """Shift of the `draws` of each pair at which its effect is overwhelming at its level.
 
     Scaled by `scatter`; all but the levels (count, 1) are (count, draws).
     """
     rows = noise.rows
     n = rows.shape[1]
     deviations, means, lowest = (
-        of_rows[like] for of_rows in (rows.std(axis=1, ddof=1), rows.mean(axis=1), rows.min(axis=1))
+        of_rows[draws]
+        for of_rows in (rows.std(axis=1, ddof=1), rows.mean(axis=1), rows.min(axis=1))
     )
     strong = _STRONG * margins
     error = np.maximum(scatter * deviations, _LEAST_SCATTER * margins) / np.sqrt(n)
@@ -355,7 +361,7 @@ def _overwhelming_shifts(
 def family_levels(
     faster: Floats, slower: Floats, families: npt.NDArray[np.integer[Any]], alpha: float
 ) -> Floats:
-    """One-sided p value that each pair would have to meet, given the others of its family.
+    """One-sided p value that each pair has to meet, given the other pairs of its family.
 
     From the p values that `adjust_families` gives: of f pairs that are tested together, of which r
     others differ, the next one needs p below alpha / 2 · (r + 1) / f.
@@ -364,8 +370,8 @@ def family_levels(
     differs = tested & (np.fmin(faster, slower) < alpha / 2)
     _, places = np.unique(families, return_inverse=True)
     members = np.bincount(places, tested)[places]
-    others = np.bincount(places, differs)[places] - differs
-    levels: Floats = alpha / 2 * np.minimum(1.0, (others + 1) / np.maximum(members, 1))
+    other_differing = np.bincount(places, differs)[places] - differs
+    levels: Floats = alpha / 2 * np.minimum(1.0, (other_differing + 1) / np.maximum(members, 1))
     return levels
 
 

@@ -23,7 +23,7 @@ RANGE = "range"
 """Parameter of a part by ranges whose names are not written as `size=128`."""
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([^=,]+)")
-_NOT_TAKEN = -1
+_NO_SAMPLE = -1
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PartSamples:
 
 
 def launch_window(parts: OrderedParts, *, counted: bool) -> tuple[int, int]:
-    """Matching launches to let pass, and to profile then: from the first that is taken to the last.
+    """Numbers of matching launches to let pass and to profile: from the first sample to the last.
 
     `counted`: to the end of the last part and one part more, so that a command that launches
     more than its parts say is noticed.
@@ -53,31 +53,31 @@ def launch_window(parts: OrderedParts, *, counted: bool) -> tuple[int, int]:
 def part_samples(launches: pd.DataFrame, parts: Parts, *, counted: bool) -> PartSamples:
     """Samples of the parts of one visit, from the launches that were profiled in their order."""
     if isinstance(parts, OrderedParts):
-        return _by_order(launches, parts, counted=counted)
-    return _by_ranges(launches, parts)
+        return _samples_by_order(launches, parts, counted=counted)
+    return _samples_by_ranges(launches, parts)
 
 
-def _none(launches: pd.DataFrame, fault: str) -> PartSamples:
-    return PartSamples(np.full(len(launches), _NOT_TAKEN, dtype=np.intp), fault=fault)
+def _without_samples(launches: pd.DataFrame, fault: str) -> PartSamples:
+    return PartSamples(np.full(len(launches), _NO_SAMPLE, dtype=np.intp), fault=fault)
 
 
 # ---- by order ------------------------------------------------------------------------------------
 
 
-def _by_order(launches: pd.DataFrame, parts: OrderedParts, *, counted: bool) -> PartSamples:
-    fault = _miscounted(launches, parts, counted=counted)
+def _samples_by_order(launches: pd.DataFrame, parts: OrderedParts, *, counted: bool) -> PartSamples:
+    fault = _launch_count_fault(launches, parts, counted=counted)
     if fault:
-        return _none(launches, fault)
+        return _without_samples(launches, fault)
     number = np.arange(len(launches), dtype=np.intp) + parts.skip
     place = number % parts.launches - parts.skip
-    taken = (place >= 0) & (place < parts.take)
-    codes = np.where(taken, np.cumsum(taken) - 1, _NOT_TAKEN).astype(np.intp)
-    values = [parts.values[part] for part in number[taken] // parts.launches]
+    is_sample = (place >= 0) & (place < parts.take)
+    codes = np.where(is_sample, np.cumsum(is_sample) - 1, _NO_SAMPLE).astype(np.intp)
+    values = [parts.values[part] for part in number[is_sample] // parts.launches]
     return PartSamples(codes, tuple({parts.axis: value} for value in values))
 
 
-def _miscounted(launches: pd.DataFrame, parts: OrderedParts, *, counted: bool) -> str:
-    """Why there are not as many launches as the parts have; empty where there are."""
+def _launch_count_fault(launches: pd.DataFrame, parts: OrderedParts, *, counted: bool) -> str:
+    """Why the number of launches is not that of the parts; empty where it is."""
     processes = launches["process_id"].nunique()
     if processes > 1:
         return (
@@ -86,37 +86,41 @@ def _miscounted(launches: pd.DataFrame, parts: OrderedParts, *, counted: bool) -
         )
     names = len(parts.values)
     total = parts.launches * names
-    wanted = f"{total} matching launches ({names} parts of {parts.launches})"
+    expected_launches = f"{total} matching launches ({names} parts of {parts.launches})"
     _, profiled = launch_window(parts, counted=counted)
     expected = total - parts.skip if counted else profiled
     if len(launches) == expected:
         return ""
     if not counted:
-        return f"it should make {wanted}; of {expected} to profile it made {len(launches)}"
+        return (
+            f"it should make {expected_launches}; of {expected} to profile it made {len(launches)}"
+        )
     bound = "at least " if len(launches) >= profiled else ""
-    return f"it should make {wanted}; it made {bound}{len(launches) + parts.skip}"
+    return f"it should make {expected_launches}; it made {bound}{len(launches) + parts.skip}"
 
 
 # ---- by ranges -----------------------------------------------------------------------------------
 
 
-def _by_ranges(launches: pd.DataFrame, parts: RangeParts) -> PartSamples:
+def _samples_by_ranges(launches: pd.DataFrame, parts: RangeParts) -> PartSamples:
     paths = [_path(ranges, parts.pattern) for ranges in launches["nvtx"]]
     codes, path_of_range = _numbered_ranges(launches, paths, parts.kernels)
-    fault = _uneven(codes, path_of_range, parts) or _too_few(path_of_range, parts)
+    fault = _range_size_fault(codes, path_of_range, parts) or _range_count_fault(
+        path_of_range, parts
+    )
     if fault:
-        return _none(launches, fault)
+        return _without_samples(launches, fault)
     sample_of_range: list[int] = []
     params: list[Params] = []
-    seen: Counter[tuple[str, ...]] = Counter()
+    ranges_of_path: Counter[tuple[str, ...]] = Counter()
     for path in path_of_range:
-        place = seen[path] - parts.skip
-        seen[path] += 1
-        taken = place >= 0 and (parts.take is None or place < parts.take)
-        sample_of_range.append(len(params) if taken else _NOT_TAKEN)
-        if taken:
+        place = ranges_of_path[path] - parts.skip
+        ranges_of_path[path] += 1
+        is_sample = place >= 0 and (parts.take is None or place < parts.take)
+        sample_of_range.append(len(params) if is_sample else _NO_SAMPLE)
+        if is_sample:
             params.append(path_params(path))
-    samples = np.array([*sample_of_range, _NOT_TAKEN], dtype=np.intp)  # -1 stands for the last
+    samples = np.array([*sample_of_range, _NO_SAMPLE], dtype=np.intp)  # -1 stands for the last
     return PartSamples(samples[codes], tuple(params))
 
 
@@ -136,7 +140,7 @@ def _numbered_ranges(
     launches: pd.DataFrame, paths: Sequence[tuple[str, ...]], kernels: int | None
 ) -> tuple[Codes, list[tuple[str, ...]]]:
     """Number of the range of each launch, -1 where it is in none, and the path of each range."""
-    codes = np.full(len(paths), _NOT_TAKEN, dtype=np.intp)
+    codes = np.full(len(paths), _NO_SAMPLE, dtype=np.intp)
     path_of_range: list[tuple[str, ...]] = []
     before, inside = None, 0
     for row, (path, process) in enumerate(zip(paths, launches["process_id"], strict=True)):
@@ -150,8 +154,10 @@ def _numbered_ranges(
     return codes, path_of_range
 
 
-def _uneven(codes: Codes, path_of_range: Sequence[tuple[str, ...]], parts: RangeParts) -> str:
-    """Why ranges do not have `kernels` launches each; empty where they do."""
+def _range_size_fault(
+    codes: Codes, path_of_range: Sequence[tuple[str, ...]], parts: RangeParts
+) -> str:
+    """Why ranges do not have `parts.kernels` launches each; empty where they do."""
     if parts.kernels is None:
         return ""
     counts = np.bincount(codes[codes >= 0], minlength=len(path_of_range))
@@ -162,14 +168,14 @@ def _uneven(codes: Codes, path_of_range: Sequence[tuple[str, ...]], parts: Range
     return f"the range {name} has {counts[wrong[0]]} launches at its end, not {parts.kernels}"
 
 
-def _too_few(path_of_range: Sequence[tuple[str, ...]], parts: RangeParts) -> str:
-    """Why there are not as many ranges as are left out and taken; empty where there are."""
-    wanted = parts.skip + (parts.take or 1)
+def _range_count_fault(path_of_range: Sequence[tuple[str, ...]], parts: RangeParts) -> str:
+    """Why a name has fewer ranges than `skip` and `take` need; empty where all have enough."""
+    least_ranges = parts.skip + (parts.take or 1)
     for path, count in Counter(path_of_range).items():
-        if count < wanted:
+        if count < least_ranges:
             return (
-                f"skip and take need {wanted} ranges of each name; {'/'.join(path)} was there "
-                f"{count} times"
+                f"skip and take need {least_ranges} ranges of each name; {'/'.join(path)} was "
+                f"there {count} times"
             )
     return "" if path_of_range else f"no launch is in a range that matches {parts.pattern}"
 
@@ -180,15 +186,15 @@ def path_params(path: Sequence[str]) -> Params:
     Other names make the parameter `range`, joined by `/`.
     """
     params: dict[str, Scalar] = {}
-    others: list[str] = []
+    plain_names: list[str] = []
     for name in path:
         assignments = [_ASSIGNMENT.fullmatch(word.strip()) for word in name.split(",")]
         keys = [match[1] for match in assignments if match is not None]
         if len(keys) < len(assignments) or params.keys() & {*keys} or len({*keys}) < len(keys):
-            others.append(name)
+            plain_names.append(name)
         else:
             params |= {match[1]: _number(match[2]) for match in assignments if match is not None}
-    return {RANGE: "/".join(others), **params} if others else params
+    return {RANGE: "/".join(plain_names), **params} if plain_names else params
 
 
 def _number(text: str) -> Scalar:

@@ -108,7 +108,7 @@ def _short_name(name: str) -> str:
 
 
 def tree_ranges(ranges: pd.DataFrame, units: Units) -> pd.DataFrame:
-    """Ranges as a tree shows them: numbered ones of many are one name, and so are all units."""
+    """Ranges as a tree shows them: many numbered ranges share one name, and so do all units."""
     plain = plain_ranges(ranges)
     names = (str(name) for name in plain["name"].dropna().unique())
     prefixes = numbered_prefixes(names, MOST_NUMBERED + 1)
@@ -118,24 +118,24 @@ def tree_ranges(ranges: pd.DataFrame, units: Units) -> pd.DataFrame:
 
 
 def find_units(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Units:
-    """Find what repeats: launches, or the only kind of range inside them that has parts itself.
+    """Units of a timeline: launches, or the only kind of range inside them that has parts itself.
 
     Without launches (an external command) it is the only kind of outermost range.
     """
-    names = _unnumbered(plain_ranges(ranges))
+    names = _names_without_numbers(plain_ranges(ranges))
     launches = launch_rows(ranges)
     inner = _children(ranges, stacks, launches) if len(launches) else _outermost(ranges, stacks)
     units = Units(LAUNCH if len(launches) else "", launches)
     while len(inner) and len({names[row] for row in inner}) == 1:
         name, parts = names[int(inner[0])], _children(ranges, stacks, inner)
-        if not len(parts) and not _goes_on(name, inner, units):
+        if not len(parts) and not _is_repeated(name, inner, units):
             break
         units = Units(name, inner)
         inner = parts
     return units
 
 
-def _goes_on(name: str, inner: Integers, outer: Units) -> bool:
+def _is_repeated(name: str, inner: Integers, outer: Units) -> bool:
     """Whether ranges without parts repeat themselves: `step_7` alone in `launch=7`."""
     if not len(outer.rows):
         return len(inner) > 1
@@ -158,7 +158,7 @@ def lasting_ranges(ranges: pd.DataFrame, until_ns: float) -> Integers:
     return np.flatnonzero((lasting & ~visit & (names != VISIT)).to_numpy(bool))
 
 
-def _unnumbered(ranges: pd.DataFrame) -> list[str]:
+def _names_without_numbers(ranges: pd.DataFrame) -> list[str]:
     """Names with a star in place of a number at their end."""
     names = ranges["name"].astype(object)
     short = {
@@ -169,29 +169,29 @@ def _unnumbered(ranges: pd.DataFrame) -> list[str]:
 
 
 def _children(ranges: pd.DataFrame, stacks: pd.DataFrame, rows: Integers) -> Integers:
-    """Ranges right inside any of these."""
-    around = _around(ranges, stacks)
-    return np.flatnonzero(np.isin(around, rows) & (around != _NONE))
+    """Rows of the ranges right inside any of the ranges `rows`."""
+    parents = _parent_ranges(ranges, stacks)
+    return np.flatnonzero(np.isin(parents, rows) & (parents != _NONE))
 
 
 def _outermost(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Integers:
-    held = ranges["stack"].to_numpy() != _NONE
-    return np.flatnonzero((_around(ranges, stacks) == _NONE) & held)
+    has_stack = ranges["stack"].to_numpy() != _NONE
+    return np.flatnonzero((_parent_ranges(ranges, stacks) == _NONE) & has_stack)
 
 
-def _around(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Integers:
-    """Row of the range right around each range; -1: none."""
+def _parent_ranges(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Integers:
+    """Row of the innermost range around each range; -1: none."""
     parents = np.append(stacks["parent"].to_numpy(), _NONE)
     inner: Integers = np.append(stacks["range"].to_numpy(), _NONE)
-    around: Integers = inner[parents[ranges["stack"].to_numpy()]]
-    return around
+    enclosing: Integers = inner[parents[ranges["stack"].to_numpy()]]
+    return enclosing
 
 
 # ---- phases --------------------------------------------------------------------------------------
 
 
 def phase_summary(times: pd.DataFrame) -> pd.DataFrame:
-    """Sum up `Phased.times` over units: SUMMARY_COLUMNS, WHOLE first, then as in the table."""
+    """`PhasedTimeline.times` over units: SUMMARY_COLUMNS, WHOLE first, then as in the table."""
     ran = times["span_ns"] > 0
     spans = times["span_ns"].where(ran)
     frame = times.assign(busy_share=times["busy_ns"] / spans)
@@ -208,25 +208,25 @@ def phase_summary(times: pd.DataFrame) -> pd.DataFrame:
     whole_busy = float(busy.get(WHOLE, 0))
     table["share_of_gpu"] = busy / (whole_busy if whole_busy > 0 else np.nan)
     table = table.rename_axis("phase").reset_index()
-    table = table.sort_values("phase", key=_place_in_table, kind="stable", ignore_index=True)
+    table = table.sort_values("phase", key=_table_position, kind="stable", ignore_index=True)
     return table[list(SUMMARY_COLUMNS)]
 
 
-def _place_in_table(phases: pd.Series) -> pd.Series:
+def _table_position(phases: pd.Series) -> pd.Series:
     return phases.map({WHOLE: -1, OUTSIDE: 1}).fillna(0)
 
 
 def _phases(
     ranges: pd.DataFrame, stacks: pd.DataFrame, units: Units
 ) -> tuple[tuple[str, ...], Integers]:
-    """Names of the phases by their first start, and which of them each range is; -1: none."""
+    """Names of the phases by their first start, and the phase that each range is; -1: none."""
     names = ranges["name"].astype(object).tolist()
-    of_range = np.full(len(ranges), _NONE)
+    phase_of_range = np.full(len(ranges), _NONE)
     numbers: dict[str, int] = {}
     for row in _children(ranges, stacks, units.rows):
         name = names[row] if isinstance(names[row], str) and names[row] else NAMELESS
-        of_range[row] = numbers.setdefault(name, len(numbers))
-    return tuple(numbers), of_range
+        phase_of_range[row] = numbers.setdefault(name, len(numbers))
+    return tuple(numbers), phase_of_range
 
 
 def _places(
@@ -249,13 +249,13 @@ def _unit_numbers(rows: Integers, units: Units) -> Integers:
     """Which unit each range is, from 0; -1: none."""
     if not len(units.rows):
         return np.full(len(rows), _NONE)
-    at = np.minimum(np.searchsorted(units.rows, rows), len(units.rows) - 1)
-    return np.where(units.rows[at] == rows, at, _NONE)
+    position = np.minimum(np.searchsorted(units.rows, rows), len(units.rows) - 1)
+    return np.where(units.rows[position] == rows, position, _NONE)
 
 
 @dataclass(frozen=True, eq=False)
-class Phased:
-    """A timeline with what repeats in it, and where everything belongs; -1: nowhere."""
+class PhasedTimeline:
+    """A timeline with its units and phases, and those of each operation and range; -1: none."""
 
     timeline: CellTimeline
     units: Units
@@ -279,10 +279,12 @@ class Phased:
         parts = group_times(operations, np.where(unit == _NONE, _NONE, place), len(rows) * size)
         duration = (ranges["end_ns"] - ranges["start_ns"]).to_numpy()
         inner = np.flatnonzero(self.phase_of_range != _NONE)
-        around = _unit_numbers(_around(ranges, self.timeline.stacks)[inner], self.units)
+        parent_units = _unit_numbers(
+            _parent_ranges(ranges, self.timeline.stacks)[inner], self.units
+        )
         host = np.zeros(len(parts), np.int64)
-        np.add.at(host, around * size + self.phase_of_range[inner], duration[inner])
-        whole_units = self._since_the_one_before(group_times(operations, unit, len(rows)))
+        np.add.at(host, parent_units * size + self.phase_of_range[inner], duration[inner])
+        whole_units = self._times_from_previous_end(group_times(operations, unit, len(rows)))
         table = whole_units.assign(unit=rows, phase=WHOLE, host_ns=duration[rows], n=number)
         if self.phases:
             parts = parts.assign(
@@ -292,12 +294,12 @@ class Phased:
                 n=np.repeat(number, size),
             )
             table = pd.concat([table, parts], ignore_index=True)
-        nothing = (table["operations"] == 0) & (table["host_ns"] == 0)
-        table = table[~nothing].sort_values("n", kind="stable", ignore_index=True)
+        is_empty = (table["operations"] == 0) & (table["host_ns"] == 0)
+        table = table[~is_empty].sort_values("n", kind="stable", ignore_index=True)
         return table[list(PHASE_COLUMNS)]
 
-    def _since_the_one_before(self, times: pd.DataFrame) -> pd.DataFrame:
-        """Times of whole units whose span begins where the last operation of the one before ended.
+    def _times_from_previous_end(self, times: pd.DataFrame) -> pd.DataFrame:
+        """Times of whole units; each span begins where the last operation of the unit before ended.
 
         So a unit has the time in which the device waited for its first operation, and shares of
         units that follow each other add up; that of the first begins with its range on the host.
@@ -326,9 +328,9 @@ class Phased:
 
     @property
     def launch_ns(self) -> float:
-        """Time from the end of a launch's last operation to that of the next one; a median.
+        """Median time from the end of a launch's last operation to that of the next launch.
 
-        It holds what the device waited for between launches. NaN where nothing repeats.
+        It holds the waits of the device between launches. NaN where nothing repeats.
         """
         operations, launches = self.timeline.operations, self.timeline.launches
         inside = self.operation_unit != _NONE
@@ -337,8 +339,8 @@ class Phased:
             return float("nan")
         return float(ends.diff().median()) * len(self.units.rows) / launches
 
-    def middle(self, before_ns: float = np.inf) -> int | None:
-        """Row of the unit in the middle by its time, of those that end before a time; may be None.
+    def median_unit(self, before_ns: float = np.inf) -> int | None:
+        """Row of the unit with the median time, among the units that end before a time, or None.
 
         By its span where it has any operations, else by host time.
         """
@@ -351,23 +353,23 @@ class Phased:
         return int(ordered["unit"].iloc[(len(ordered) - 1) // 2])
 
 
-def phased(timeline: CellTimeline) -> Phased:
-    """Find units and phases of a timeline."""
+def find_phases(timeline: CellTimeline) -> PhasedTimeline:
+    """The timeline with its units and phases."""
     ranges, stacks = timeline.ranges, timeline.stacks
     units = find_units(ranges, stacks)
-    named = tree_ranges(ranges, units)
-    phases, of_range = _phases(named, stacks, units)
-    unit, phase = _places(stacks, units, of_range)
+    named_ranges = tree_ranges(ranges, units)
+    phases, phase_of_range = _phases(named_ranges, stacks, units)
+    unit, phase = _places(stacks, units, phase_of_range)
     stack = timeline.operations["stack"].to_numpy()
-    return Phased(
+    return PhasedTimeline(
         timeline=timeline,
         units=units,
         phases=phases,
-        ranges=named,
+        ranges=named_ranges,
         operation_phase=np.append(phase, _NONE)[stack],
         operation_unit=np.append(unit, _NONE)[stack],
         range_phase=np.append(phase, _NONE)[ranges["stack"].to_numpy()],
-        phase_of_range=of_range,
+        phase_of_range=phase_of_range,
     )
 
 
@@ -383,14 +385,14 @@ def api_calls(api: pd.DataFrame, ranges: pd.DataFrame) -> pd.DataFrame:
     starts = api["start_ns"].to_numpy()
     if len(rows):
         begin, end = (ranges[name].to_numpy()[rows] for name in ("start_ns", "end_ns"))
-        at = np.searchsorted(begin, starts, side="right") - 1
-        inside = (at >= 0) & (starts < end[np.maximum(at, 0)])
+        launch = np.searchsorted(begin, starts, side="right") - 1
+        inside = (launch >= 0) & (starts < end[np.maximum(launch, 0)])
     else:
-        at, inside = np.zeros(len(api), np.int64), np.ones(len(api), bool)
+        launch, inside = np.zeros(len(api), np.int64), np.ones(len(api), bool)
     launches = max(len(rows), 1)
     names = api["name"].astype(object).to_numpy()[inside]
     times = (api["end_ns"] - api["start_ns"]).to_numpy()[inside]
-    frame = pd.DataFrame({"name": names, "launch": at[inside], "ns": times})
+    frame = pd.DataFrame({"name": names, "launch": launch[inside], "ns": times})
     if frame.empty:
         return pd.DataFrame({name: [] for name in API_CALL_COLUMNS})
     sums = frame.pivot_table(index="name", columns="launch", values="ns", aggfunc="sum")
@@ -449,7 +451,7 @@ _NAMED_ENDS = 8
 
 
 def stack_paths(ranges: pd.DataFrame, stacks: pd.DataFrame) -> tuple[Integers, tuple[Path, ...]]:
-    """Number of the path of each stack, that of no stack behind them, and the paths.
+    """Number of the path of each stack, then of no stack, and the paths.
 
     The range of the visit is left out: everything lies in it.
     """
@@ -469,7 +471,7 @@ def stack_paths(ranges: pd.DataFrame, stacks: pd.DataFrame) -> tuple[Integers, t
 
 
 def longer_path(path: Path, name: str) -> Path:
-    """Path of a range of that name right inside the last one of `path`."""
+    """Path of a range of that name right inside the last range of `path`."""
     if len(path) < 2 * _NAMED_ENDS:
         return (*path, name)
     return (*path[:_NAMED_ENDS], MORE, *path[1 - _NAMED_ENDS :], name)

@@ -37,9 +37,9 @@ from profiler.parse.nvtx_cells import NvtxRange
 from profiler.runner import protocol
 
 RANGE_COLUMNS = ("cell", "path", "depth", "name", "kernels")
-"""What says where a row belongs; every other column is a metric of the catalogue or of ncu.
+"""Keys of a row; every other column is a metric of the catalogue or of ncu.
 
-`path`: tuple of names, outermost first, none of them the visit's own; a name of another domain than
+`path`: tuple of names, outermost first, without the visit's; a name of another domain than
 the default one is `domain@name`. `depth`: its length. `name`: its last. `kernels`: launches in it,
 those of paths further in as well."""
 
@@ -58,7 +58,7 @@ _MOST_MERGED = 3
 
 
 def range_label(domain: str, name: str) -> str:
-    """How a range is written in a path: its name, with its domain where that is not the default."""
+    """Name of a range in a path, with its domain where that is not the default."""
     return f"{domain}@{name}" if domain else name
 
 
@@ -84,12 +84,13 @@ def range_visits(
     Arguments as of `samples_from_launches`. Without rows where no launch has a range inside a
     visit: nothing is copied then.
     """
-    paths = _paths(launches["nvtx"], finished) if len(launches) else None
+    paths = _visits_and_paths(launches["nvtx"], finished) if len(launches) else None
     if paths is None:
         return empty_range_visits()
     visits, codes = paths
     frames = [
-        _combined(launches, keys, numbers, origin) for keys, numbers in _groups(visits, codes)
+        _combined_metrics(launches, keys, numbers, origin)
+        for keys, numbers in _groups(visits, codes)
     ]
     frame = pd.concat(frames, ignore_index=True)
     return frame.assign(**origin.columns)[
@@ -97,15 +98,15 @@ def range_visits(
     ]
 
 
-def _paths(
+def _visits_and_paths(
     nvtx: Iterable[Iterable[NvtxRange] | None], finished: Collection[_Visit] | None
 ) -> tuple[list[tuple[_Visit | None, Path]], npt.NDArray[np.intp]] | None:
-    """Visit and path of each kind of stack, and which of them each launch has; None: no paths."""
+    """Visit and path of each distinct stack, and the stack of each launch; None: no paths."""
     stacks: dict[Any, int] = {}
     codes = np.array([stacks.setdefault(ranges, len(stacks)) for ranges in nvtx], dtype=np.intp)
-    if all(_is_ours(item) for ranges in stacks for item in ranges or ()):
+    if all(_is_of_profiler(item) for ranges in stacks for item in ranges or ()):
         return None
-    # A start/end range has no place in the order of the others, and no thread.
+    # A start/end range has no place in the order of push/pop ranges, and no thread.
     pushed = [[item for item in ranges or () if item.thread is not None] for ranges in stacks]
     in_order = any(_domains_in_turn(ranges) for ranges in pushed)
     allowed = None if finished is None else set(finished)
@@ -126,26 +127,26 @@ def _domains_in_turn(ranges: Sequence[NvtxRange]) -> bool:
 def _visit_and_path(ranges: Sequence[NvtxRange], *, in_order: bool) -> tuple[_Visit | None, Path]:
     """The innermost visit, and the ranges that its thread pushed inside it."""
     for position in reversed(range(len(ranges))):
-        visit = _visit(ranges[position])
+        visit = _visit_of_range(ranges[position])
         if visit is not None:
             inside = ranges[position + 1 :] if in_order else ranges
-            labels = (range_label(r.domain, r.name) for r in inside if not _is_ours(r))
+            labels = (range_label(r.domain, r.name) for r in inside if not _is_of_profiler(r))
             return visit, tuple(labels)
     return _NOWHERE
 
 
-def _visit(item: NvtxRange) -> _Visit | None:
-    return protocol.parse_range_name(item.name) if _is_ours(item) else None
+def _visit_of_range(item: NvtxRange) -> _Visit | None:
+    return protocol.parse_range_name(item.name) if _is_of_profiler(item) else None
 
 
-def _is_ours(item: NvtxRange) -> bool:
+def _is_of_profiler(item: NvtxRange) -> bool:
     return item.domain == protocol.NVTX_DOMAIN
 
 
 def _groups(
     visits: Sequence[tuple[_Visit | None, Path]], codes: npt.NDArray[np.intp]
 ) -> Iterator[tuple[list[_Key], npt.NDArray[np.intp]]]:
-    """Groups of launches, one depth after the other: their keys, and the group of each launch.
+    """Groups of launches, one depth after another: keys of the groups, group of each launch.
 
     The group is -1 for launches that are in none at that depth.
     """
@@ -155,29 +156,30 @@ def _groups(
         paths = [
             ()
             if visit is None or len(path) < depth
-            else _variants(path[:depth], prefixes[visit[0]])
+            else _path_variants(path[:depth], prefixes[visit[0]])
             for visit, path in visits
         ]
-        for which in range(max(map(len, paths))):
+        for variant in range(max(map(len, paths))):
             keys = [
-                None if visit is None or which >= len(variants) else (visit, variants[which])
+                None if visit is None or variant >= len(variants) else (visit, variants[variant])
                 for (visit, _), variants in zip(visits, paths, strict=True)
             ]
-            places = _numbered(key for key in keys if key is not None)
-            of_stack = [_NO_GROUP if key is None else places[key] for key in keys]
-            yield list(places), np.array(of_stack, dtype=np.intp)[codes]
+            places = _numbers_by_key(key for key in keys if key is not None)
+            group_of_stack = [_NO_GROUP if key is None else places[key] for key in keys]
+            yield list(places), np.array(group_of_stack, dtype=np.intp)[codes]
 
 
-def _numbered(keys: Iterable[_Key]) -> dict[_Key, int]:
+def _numbers_by_key(keys: Iterable[_Key]) -> dict[_Key, int]:
     """Distinct keys in their order, each with its number."""
     return {key: number for number, key in enumerate(dict.fromkeys(keys))}
 
 
 @cache
-def _variants(path: Path, prefixes: tuple[str, ...]) -> tuple[Path, ...]:
-    """The path, and the path with the numbers taken off any of its names, as only a reader knows.
+def _path_variants(path: Path, prefixes: tuple[str, ...]) -> tuple[Path, ...]:
+    """The path, and the path without the numbers of any of its names.
 
-    Each of them together with the same choice in other paths, so a number of launches has it.
+    Which numbers a reader merges is not known here. Launches whose paths are equal without these
+    numbers make one group.
     """
     numbered = [prefix for prefix in prefixes if merged_path(path, (prefix,)) != path]
     sizes = range(min(len(numbered), _MOST_MERGED) + 1)
@@ -199,7 +201,7 @@ def _prefixes(visits: Iterable[tuple[_Visit | None, Path]]) -> dict[str, tuple[s
     return {cell: numbered_prefixes(of_cell) for cell, of_cell in names.items()}
 
 
-def _combined(
+def _combined_metrics(
     launches: pd.DataFrame,
     keys: Sequence[_Key],
     numbers: npt.NDArray[np.intp],
@@ -210,15 +212,15 @@ def _combined(
     visits, paths = zip(*keys, strict=True)
     identity = {
         **dict(zip(("cell", "block", "arm"), zip(*visits, strict=True), strict=True)),
-        "path": _objects(paths),
+        "path": _tuple_column(paths),
         "kernels": ranges.kernels().astype(np.float64),
     }
     values = combine_metrics(ranges, origin.metrics, origin.compute_capability)
     return pd.DataFrame({**identity, **values})
 
 
-def _objects(paths: Sequence[Path | None]) -> npt.NDArray[Any]:
-    """A column of tuples, which numpy would otherwise make a table of."""
+def _tuple_column(paths: Sequence[Path | None]) -> npt.NDArray[Any]:
+    """A column of tuples, of which numpy would otherwise make a table."""
     column = np.empty(len(paths), dtype=object)
     for row, path in enumerate(paths):
         column[row] = path
@@ -231,7 +233,7 @@ def _objects(paths: Sequence[Path | None]) -> npt.NDArray[Any]:
 def range_counters(
     visits: pd.DataFrame, environment: Environment, cells: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """One row per cell and path: RANGE_COLUMNS and the metrics, those that follow from them too.
+    """One row per cell and path: RANGE_COLUMNS and the metrics, derived metrics among them.
 
     `visits` as `range_visits` gives it, of any number of sessions. Values are means over visits,
     without second arms and finals; as in the summary, a metric that timing sessions measured is
@@ -252,20 +254,20 @@ def range_counters(
     frame = pd.DataFrame(
         {
             "cell": [cell for cell, _ in distinct],
-            "path": _objects([path for _, path in distinct]),
+            "path": _tuple_column([path for _, path in distinct]),
             "depth": [len(path) for _, path in distinct],
             "name": [path[-1] for _, path in distinct],
             **{name: mean.reindex(range(len(distinct))) for name, mean in means.items()},
         }
     )
     measured = [name for name in names if frame[name].notna().any()]
-    return _in_order(frame[[*RANGE_COLUMNS, *measured]], cells)
+    return _in_tree_order(frame[[*RANGE_COLUMNS, *measured]], cells)
 
 
 def _with_derived(
     visits: pd.DataFrame, codes: npt.NDArray[np.intp], environment: Environment
 ) -> pd.DataFrame:
-    """Visits with what follows from their metrics; a path of a visit is its own, as a cell is."""
+    """Visits with their derived metrics; each path is computed as a cell of its own."""
     samples = visits.assign(cell=codes, collector="ncu", repeat=0, kernel_names="")
     derived = add_derived(samples, {}, environment)
     places = {*VISIT_COLUMNS, *SAMPLE_COLUMNS}
@@ -274,22 +276,22 @@ def _with_derived(
 
 
 def _means(visits: pd.DataFrame, name: str, codes: npt.NDArray[np.intp]) -> pd.Series[Any]:
-    """Mean of each path by its number, of the best kind of session that measured it."""
+    """Mean of a metric by number of path: of timing sessions if they measured it, else of all."""
     measured = visits[name].notna()
     timed = measured & (visits["kind"] == SessionKind.TIMING.value)
     rows = (timed if timed.any() else measured).to_numpy()
     return visits.loc[rows, name].astype("float64").groupby(codes[rows]).mean()
 
 
-def _in_order(frame: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
-    """Rows by cell, then with every path directly above those inside it, as they first came."""
+def _in_tree_order(frame: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
+    """Rows by cell, then every path directly above the paths inside it, by first appearance."""
     first = {path: row for row, path in reversed(list(enumerate(frame["path"])))}
     cell_places = {cell: place for place, cell in enumerate(cells or frame["cell"].unique())}
 
     def place(row: int) -> tuple[int, ...]:
         path = frame["path"][row]
-        around = (first[path[:depth]] for depth in range(1, len(path) + 1))
-        return (cell_places[frame["cell"][row]], *around)
+        outer_rows = (first[path[:depth]] for depth in range(1, len(path) + 1))
+        return (cell_places[frame["cell"][row]], *outer_rows)
 
     order = sorted(range(len(frame)), key=place)
     return frame.iloc[order].reset_index(drop=True)
@@ -306,16 +308,16 @@ def tree_paths(tree: pd.DataFrame) -> list[Path | None]:
     paths: list[Path | None] = []
     rows = zip(tree["parent"], tree["domain"], tree["name"], strict=True)
     for parent, domain, name in rows:  # parents come before their children
-        around = None if parent < 0 else paths[parent]
-        paths.append(_tree_path(around, str(domain or ""), str(name)))
+        outer_path = None if parent < 0 else paths[parent]
+        paths.append(_tree_path(outer_path, str(domain or ""), str(name)))
     return paths
 
 
-def _tree_path(around: Path | None, domain: str, name: str) -> Path | None:
+def _tree_path(outer_path: Path | None, domain: str, name: str) -> Path | None:
     if domain == protocol.NVTX_DOMAIN:
         is_visit = name == VISIT or protocol.parse_range_name(name) is not None
-        return () if is_visit else around
-    return None if around is None else (*around, range_label(domain, name))
+        return () if is_visit else outer_path
+    return None if outer_path is None else (*outer_path, range_label(domain, name))
 
 
 def counters_of_paths(
@@ -328,16 +330,16 @@ def counters_of_paths(
     """
     names = {name for path in paths for name in path or () if name.endswith("_*")}
     prefixes = frozenset(name.removesuffix("_*") for name in names)
-    of_path: dict[Path, list[float]] = {}
-    of_merged: dict[Path, list[list[float]]] = {}
+    values_of_path: dict[Path, list[float]] = {}
+    parts_of_merged: dict[Path, list[list[float]]] = {}
     for row in counters.to_dict("records") if len(metrics) else []:
         path = tuple(str(name) for name in row["path"])
-        of_path[path] = [float(row[metric]) for metric in metrics]
+        values_of_path[path] = [float(row[metric]) for metric in metrics]
         merged = merged_path(path, prefixes)
         if merged != path:
-            of_merged.setdefault(merged, []).append(of_path[path])
-    for path, parts in of_merged.items():
-        of_path.setdefault(path, np.sum(parts, axis=0).tolist())  # NaN where a part is
+            parts_of_merged.setdefault(merged, []).append(values_of_path[path])
+    for path, parts in parts_of_merged.items():
+        values_of_path.setdefault(path, np.sum(parts, axis=0).tolist())  # NaN where a part is
     missing = [float("nan")] * len(metrics)
-    values = [missing if path is None else of_path.get(path, missing) for path in paths]
+    values = [missing if path is None else values_of_path.get(path, missing) for path in paths]
     return pd.DataFrame(values, columns=list(metrics), dtype="float64")

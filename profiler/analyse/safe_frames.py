@@ -1,4 +1,4 @@
-"""Frames with texts from outside, and what holds such frames, made safe to show."""
+"""Frames with texts from outside, and values that hold such frames, made safe to show."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def safe_frames(value: T) -> T:
-    """A value in which every text is safe (`outside_text.safe`), those of its frames too."""
+    """A value in which every text is safe (`outside_text.safe`), in its frames too."""
     return safe_values(value, leaf=_safe_leaf)
 
 
@@ -21,7 +21,7 @@ def _safe_leaf(value: Any) -> Any:
 
 
 def _safe_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame with safe texts, in its columns and their names; itself where all are."""
+    """A frame with safe texts in columns and column names; the frame itself if all are safe."""
     columns = {
         name: changed
         for name, column in frame.items()
@@ -31,21 +31,23 @@ def _safe_frame(frame: pd.DataFrame) -> pd.DataFrame:
     names = [safe(name) if isinstance(name, str) else name for name in frame.columns]
     if not columns and names == list(frame.columns):
         return frame
-    made = frame.copy(deep=False)
+    safe_frame = frame.copy(deep=False)
     for name, column in columns.items():
-        made[name] = column
-    made.columns = pd.Index(names)
-    return made
+        safe_frame[name] = column
+    safe_frame.columns = pd.Index(names)
+    return safe_frame
 
 
 def _safe_column(column: pd.Series[Any]) -> pd.Series[Any]:
-    """A column with safe values, each different one looked at once; itself where all are safe."""
+    """A column with safe values; the column itself if all are safe. Equal values are tried once."""
     try:
         values = column.unique()
-        safe_of = {value: made for value in values if (made := safe_values(value)) is not value}
+        safe_of = {
+            value: safe_value for value in values if (safe_value := safe_values(value)) is not value
+        }
     except TypeError:  # lists cannot be told apart by their hash
         changed = [safe_values(value) for value in column]
-        if all(made is value for made, value in zip(changed, column, strict=True)):
+        if all(safe_value is value for safe_value, value in zip(changed, column, strict=True)):
             return column
         return pd.Series(changed, index=column.index, dtype=object)
     if not safe_of:

@@ -42,20 +42,20 @@ SAMPLE_COLUMNS = (
     "kernels",
     "kernel_names",
 )
-"""What says where a sample comes from; every other column of the frame is a metric.
+"""Keys of a sample; every other column of the frame is a metric.
 
 `kernels` is NaN where the collector does not see kernels (timer); it is a metric, too.
 """
 
 DURATION = "duration_ns"
 ALWAYS_IMPORTED = ("duration_ns", "cycles", "registers", "l2_hit_pct")
-"""Metrics that an imported file is asked for even where it has none of them."""
+"""Metrics that an imported file has a column for even where it has no value of them."""
 
-Launched = tuple[str, str, str]
+LaunchKey = tuple[str, str, str]
 """Kernel name, grid and block (`32x4x1`) of the launches of an external command."""
 
-LAUNCHED = ("launch_kernel", "launch_grid", "launch_block")
-"""What the parts of an external command may differ in, as parameters of a problem."""
+LAUNCH_PARAMETERS = ("launch_kernel", "launch_grid", "launch_block")
+"""Parameters of a problem in which the parts of an external command may differ."""
 
 _Visit = tuple[str, int, int]
 """Cell, block and arm."""
@@ -65,7 +65,7 @@ _NUMBERS = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class SampleOrigin:
-    """The session that samples are of, and the metrics that it was asked for."""
+    """Session of samples, and the metrics that were requested of it."""
 
     session: str
     collector: str
@@ -77,7 +77,7 @@ class SampleOrigin:
 
     @property
     def columns(self) -> dict[str, str]:
-        """The first columns of its samples."""
+        """Columns `session collector kind` of the samples of this session."""
         kind = SessionKind(self.kind).value
         return {"session": self.session, "collector": self.collector, "kind": kind}
 
@@ -107,8 +107,8 @@ def _no_samples() -> pd.DataFrame:
 def typed_samples(samples: pd.DataFrame) -> pd.DataFrame:
     """Samples with the numeric types that every frame of samples has."""
     types = {**dict.fromkeys(("block", "arm", "repeat"), "int64"), "kernels": "float64"}
-    other = {name: kind for name, kind in types.items() if samples[name].dtype != kind}
-    return samples.astype(other) if other else samples
+    types_to_change = {name: kind for name, kind in types.items() if samples[name].dtype != kind}
+    return samples.astype(types_to_change) if types_to_change else samples
 
 
 # ---- from ncu ------------------------------------------------------------------------------------
@@ -134,32 +134,32 @@ def samples_of_files(
     finished: Sequence[Collection[_Visit] | None],
     origin: SampleOrigin,
 ) -> tuple[pd.DataFrame, list[range]]:
-    """Samples of each of some files, as `samples_from_launches` has them, in one frame.
+    """Samples of several files in one frame, and the rows of each file in it.
 
-    `rows`: where the launches of each file are, one file after the other; `finished`: its visits.
-    With the samples, where those of each file are.
+    Each file has the samples of `samples_from_launches`. `rows`: rows of each file in `launches`,
+    one file after the other; `finished`: finished visits of each file.
     """
     nvtx = launches["nvtx"].tolist()
     visits: list[_Visit] = []
     codes: list[Codes] = []
     samples: list[range] = []
-    for places, of_file in zip(rows, finished, strict=True):
-        own, numbers = _number_visits(nvtx[places.start : places.stop], of_file)
+    for places, finished_visits in zip(rows, finished, strict=True):
+        file_visits, numbers = _number_visits(nvtx[places.start : places.stop], finished_visits)
         codes.append(np.where(numbers < 0, numbers, numbers + len(visits)))
-        samples.append(range(len(visits), len(visits) + len(own)))
-        visits += own
+        samples.append(range(len(visits), len(visits) + len(file_visits)))
+        visits += file_visits
     return _samples_of_visits(launches, visits, np.concatenate(codes), origin), samples
 
 
 def _samples_of_visits(
     launches: pd.DataFrame, visits: Sequence[_Visit], codes: Codes, origin: SampleOrigin
 ) -> pd.DataFrame:
-    """One row per visit; `codes`: the visit of each launch, -1 where it is of none."""
+    """One row per visit; `codes`: number of the visit of each launch, -1 without a visit."""
     if not visits:
         return empty_samples()
-    ours = codes >= 0
-    if not ours.all():
-        launches, codes = launches[ours].reset_index(drop=True), codes[ours]
+    in_visit = codes >= 0
+    if not in_visit.all():
+        launches, codes = launches[in_visit].reset_index(drop=True), codes[in_visit]
     ranges = Ranges(launches, codes, len(visits))
     identity = {
         **origin.columns,
@@ -168,7 +168,7 @@ def _samples_of_visits(
         "kernels": ranges.kernels().astype("float64"),
         "kernel_names": distinct_names(launches["kernel"], codes, len(visits)),
     }
-    return _with_metrics(identity, ranges, origin)
+    return _sample_frame(identity, ranges, origin)
 
 
 def visit_of_ranges(ranges: Iterable[NvtxRange] | None) -> _Visit | None:
@@ -205,8 +205,8 @@ def _number_visits(
     codes: list[int] = []
     for ranges in nvtx:
         visit = visit_of_ranges(ranges)
-        ours = visit is not None and (allowed is None or visit in allowed)
-        codes.append(numbers.setdefault(visit, len(numbers)) if visit and ours else -1)
+        is_finished = visit is not None and (allowed is None or visit in allowed)
+        codes.append(numbers.setdefault(visit, len(numbers)) if visit and is_finished else -1)
     return list(numbers), np.array(codes, dtype=np.intp)
 
 
@@ -222,7 +222,7 @@ def distinct_names(names: Iterable[object], codes: Iterable[int], count: int) ->
     return [KERNEL_SEPARATOR.join(distinct) for distinct in of_samples]
 
 
-def _with_metrics(
+def _sample_frame(
     identity: Mapping[str, Any], ranges: Ranges, origin: SampleOrigin
 ) -> pd.DataFrame:
     columns = combine_metrics(ranges, origin.metrics, origin.compute_capability)
@@ -242,22 +242,22 @@ def samples_from_command(
     launches = launches.reset_index(drop=True)
     identity = command_identity(origin, visit, cells_by_shape(launches, visit.cell))
     ranges = Ranges(launches, np.arange(len(launches), dtype=np.intp), len(launches))
-    kernels = {"kernels": 1.0, "kernel_names": _kernels(launches)}
-    return _with_metrics(identity | kernels, ranges, origin)
+    kernels = {"kernels": 1.0, "kernel_names": _kernel_names(launches)}
+    return _sample_frame(identity | kernels, ranges, origin)
 
 
 def cells_by_shape(launches: pd.DataFrame, cell: str) -> list[str]:
     """Cell of each launch of an external command, by kernel, grid and block."""
-    sizes = zip(_kernels(launches), launches["grid_size"], launches["block_size"], strict=True)
+    sizes = zip(_kernel_names(launches), launches["grid_size"], launches["block_size"], strict=True)
     return [part_id(cell, kernel, grid, threads) for kernel, grid, threads in sizes]
 
 
-def _kernels(launches: pd.DataFrame) -> list[str]:
+def _kernel_names(launches: pd.DataFrame) -> list[str]:
     return [kernel if isinstance(kernel, str) else "" for kernel in launches["kernel"]]
 
 
 def command_identity(origin: SampleOrigin, visit: Visit, cells: list[str]) -> dict[str, Any]:
-    """Where samples of a visit of a command come from; those of one cell are its repeats."""
+    """Key columns of the samples of a visit of a command; samples of one cell are its repeats."""
     return {
         **origin.columns,
         "cell": cells,
@@ -276,13 +276,13 @@ def samples_of_parts(
     """
     if not parts.params:
         return empty_samples()
-    taken, count = parts.codes >= 0, len(parts.params)
-    launches, codes = launches[taken].reset_index(drop=True), parts.codes[taken]
+    is_sample, count = parts.codes >= 0, len(parts.params)
+    launches, codes = launches[is_sample].reset_index(drop=True), parts.codes[is_sample]
     ranges = Ranges(launches, codes, count)
     cells = [cell_of_part(visit.cell, params) for params in parts.params]
     names = distinct_names(_with_shapes(launches), codes, count)
     kernels = {"kernels": ranges.kernels().astype("float64"), "kernel_names": names}
-    return _with_metrics(command_identity(origin, visit, cells) | kernels, ranges, origin)
+    return _sample_frame(command_identity(origin, visit, cells) | kernels, ranges, origin)
 
 
 def cell_of_part(cell: str, params: Params) -> str:
@@ -318,25 +318,27 @@ def command_cells(samples: pd.DataFrame, cells: Sequence[Cell]) -> tuple[Cell, .
     named by what differs between them (`launch_kernel`, `launch_grid`, `launch_block`): so the
     second grid of one version is compared with the second grid of another.
     """
-    parts: dict[str, dict[str, Launched]] = {cell.id: {} for cell in cells}
-    seen = samples[["cell", "kernel_names"]].drop_duplicates()
-    for key, kernel in seen.itertuples(index=False):
+    parts: dict[str, dict[str, LaunchKey]] = {cell.id: {} for cell in cells}
+    distinct_parts = samples[["cell", "kernel_names"]].drop_duplicates()
+    for key, kernel in distinct_parts.itertuples(index=False):
         owners = [cell.id for cell in cells if str(key).startswith(f"{cell.id}..")]
         if owners:
             grid, block = str(key).rsplit("..g", 1)[1].split("..b")
             parts[max(owners, key=len)][str(key)] = (str(kernel), grid, block)
     return tuple(
-        Cell(key, cell.variant, _part_problem(cell.problem, launched, parts[cell.id].values()))
+        Cell(key, cell.variant, _part_problem(cell.problem, launch_key, parts[cell.id].values()))
         for cell in cells
-        for key, launched in parts[cell.id].items()
+        for key, launch_key in parts[cell.id].items()
     )
 
 
-def _part_problem(problem: Problem, launched: Launched, all_parts: Collection[Launched]) -> Problem:
+def _part_problem(
+    problem: Problem, launch_key: LaunchKey, all_parts: Collection[LaunchKey]
+) -> Problem:
     """The problem of one part of a command, with the parameters in which parts differ."""
     differing = {
-        name: launched[index]
-        for index, name in enumerate(LAUNCHED)
+        name: launch_key[index]
+        for index, name in enumerate(LAUNCH_PARAMETERS)
         if len({part[index] for part in all_parts}) > 1
     }
     if not differing:
@@ -409,19 +411,19 @@ def samples_from_journal(
 ) -> pd.DataFrame:
     """One row per timed launch of a journal's finished visits, with `duration_ns`.
 
-    Of visits back to back with what NVML knew of the GPU meanwhile, as far as it knew.
+    Visits back to back have the readings of NVML beside them, where NVML gave them.
     """
     measured = [record for record in protocol.measured(records) if record.get("durations_ns")]
     if not measured:
-        none = pd.DataFrame(columns=[*SAMPLE_COLUMNS, DURATION], dtype=object)
-        return typed_samples(none).astype({DURATION: "float64"})
+        empty = pd.DataFrame(columns=[*SAMPLE_COLUMNS, DURATION], dtype=object)
+        return typed_samples(empty).astype({DURATION: "float64"})
     durations = [record["durations_ns"] for record in measured]
     facts = [record.get("sustained") or {} for record in measured]
     # A frame of visits is a twentieth of one of launches, and made in a fraction of its time.
     by_visit = pd.DataFrame(map(protocol.visit_of, measured), columns=["cell", "block", "arm"])
     by_visit = by_visit.assign(**origin.columns, kernels=np.nan, kernel_names="")
     for name in protocol.SUSTAINED_METRICS:
-        values = [known.get(name) for known in facts]
+        values = [fact.get(name) for fact in facts]
         if any(value is not None for value in values):
             by_visit[name] = np.array(values, dtype="float64")
     counts = list(map(len, durations))
@@ -440,17 +442,17 @@ _LONGEST_NS = 1e18
 
 
 def impossible_durations(samples: pd.DataFrame) -> pd.Series[bool]:
-    """Which samples have a duration of zero, below, or of years: none was measured.
+    """Whether each sample has a duration of zero, below, or of years: none was measured.
 
     A clock that was set, or a tool that missed the kernel, gives such numbers.
     """
     if DURATION not in samples:
         return pd.Series(False, index=samples.index)
-    return no_durations(samples[DURATION])
+    return not_durations(samples[DURATION])
 
 
-def no_durations(values: pd.Series[Any]) -> pd.Series[bool]:
-    """Which of these numbers in nanoseconds are no durations; a missing one is not."""
+def not_durations(values: pd.Series[Any]) -> pd.Series[bool]:
+    """Whether each number of nanoseconds is no duration; False where it is missing."""
     return (values <= 0) | (values > _LONGEST_NS)
 
 
@@ -469,12 +471,12 @@ def missing_metrics(
     What the build gives is not expected in samples. With a compute capability, what ncu cannot
     measure there is not expected either.
     """
-    names = [name for name in dict.fromkeys(requested) if _is_expected(name)]
+    names = [name for name in dict.fromkeys(requested) if _is_measured(name)]
     if compute_capability is not None:
-        absent = set(absent_on(names, compute_capability))
-        names = [name for name in names if name not in absent]
-    present = came_back(samples, names)
-    absent_rows = present[~present.all(axis=1)]
+        not_on_gpu = set(absent_on(names, compute_capability))
+        names = [name for name in names if name not in not_on_gpu]
+    has_metric = has_metrics(samples, names)
+    absent_rows = has_metric[~has_metric.all(axis=1)]
     flags = absent_rows.to_numpy(dtype=bool)
     return {
         str(cell): tuple(name for name, is_there in zip(names, row, strict=True) if not is_there)
@@ -482,10 +484,10 @@ def missing_metrics(
     }
 
 
-def came_back(samples: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Whether any sample of a cell has each metric, by cell.
+def has_metrics(samples: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Whether any sample of a cell has a metric: one row per cell, one column per metric.
 
-    A rate whose parts came back did, though they may disagree (`Metric.most`).
+    A rate is there where its parts are, though they may disagree (`Metric.most`).
     """
     parts_of = {name: CATALOGUE[name].needs for name in names if _may_disagree(name)}
     columns = [*dict.fromkeys([*names, *(part for parts in parts_of.values() for part in parts)])]
@@ -500,12 +502,12 @@ def _may_disagree(name: str) -> bool:
     return name in CATALOGUE and math.isfinite(CATALOGUE[name].most)
 
 
-def _is_expected(name: str) -> bool:
+def _is_measured(name: str) -> bool:
     metric = CATALOGUE.get(name)
     return metric is None or metric.source in {"ncu", "counted", "derived"}
 
 
-def share_duplicates(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> pd.DataFrame:
+def with_aliases(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> pd.DataFrame:
     """Samples with a copy for each alias: a cell with the machine code of a measured one.
 
     A new frame with the copies at its end; nothing is copied for a cell that has samples of its

@@ -42,13 +42,13 @@ SUMMARY_COLUMNS = (
 
 _KEY = ["metric", "cell"]
 
-FAR = 0.10
-"""A slow visit takes at least this much longer than the median, relative."""
+LEAST_EXCESS = 0.10
+"""Least excess of a slow visit over the median, relative."""
 _DEVIATIONS = 8.0
-"""And lies as many standard deviations of the core above it. Of 3,961 cells of recordings, 1 % have
-a visit that does."""
+"""Least excess of a slow visit, in standard deviations of the core. Of 3,961 recorded cells,
+1 % have such a visit."""
 _FEWEST_OF = 32
-"""One slow visit of more than this is left unsaid: most cells have one in a hundred."""
+"""Visits of which at least one has to be slow to be reported: most cells have one in a hundred."""
 _DEVIATION_OF_MAD = float(1 / ndtri(0.75))
 """Standard deviation of normal values by their median distance from the median."""
 
@@ -85,21 +85,21 @@ def summarise(
     return summary[list(SUMMARY_COLUMNS)]
 
 
-def summarise_finals(
+def summarise_confirmation(
     samples: pd.DataFrame,
     *,
     cells: Sequence[Cell],
     baseline: str | None = None,
     ranked: Collection[str] | None = None,
 ) -> pd.DataFrame:
-    """One row per finalist and metric, of the blocks of the final.
+    """One row per confirmed cell and metric, over the blocks of the confirmation.
 
-    Rows as those of `summarise`, ranks among the finalists; empty without a final.
+    Columns as of `summarise`, ranks among the confirmed cells; empty without a confirmation.
     """
     finals = samples[samples["kind"] == SessionKind.FINAL.value]
     if finals.empty:
         return _empty_summary()
-    # To `summarise` these blocks are timing like any other: it leaves out what is called a final.
+    # `summarise` leaves out the kind FINAL, so these blocks are passed as timing blocks.
     blocks = finals.assign(kind=SessionKind.TIMING.value)
     return summarise(blocks, cells=cells, baseline=baseline, ranked=ranked)
 
@@ -131,7 +131,7 @@ def _by_metric(samples: pd.DataFrame, plan: pd.DataFrame) -> tuple[list[str], pd
     cells = samples["cell"].map(numbers).to_numpy(dtype="float64")
     blocks = samples["block"].to_numpy()
 
-    def take(name: str, values: np.ndarray, rows: np.ndarray) -> None:
+    def add_metric(name: str, values: np.ndarray, rows: np.ndarray) -> None:
         rows = np.flatnonzero(rows & ~np.isnan(cells))
         number = np.full(len(rows), len(metrics))
         parts.append((number, cells[rows].astype("int64"), blocks[rows], values[rows]))
@@ -141,13 +141,13 @@ def _by_metric(samples: pd.DataFrame, plan: pd.DataFrame) -> tuple[list[str], pd
         values = samples[column].to_numpy(dtype="float64", na_value=np.nan)
         measured = ~np.isnan(values)
         if measured.any():
-            take(column, values, measured & (source == source[measured].min()))
+            add_metric(column, values, measured & (source == source[measured].min()))
     if "duration_ns" in metrics:
         values = samples["duration_ns"].to_numpy(dtype="float64", na_value=np.nan)
         timed = ~np.isnan(values)
         durations = tuple(duration_metrics().values())
         for rank in sorted(set(source[timed]) - {source[timed].min(), len(durations)}):
-            take(durations[rank], values, timed & (source == rank))
+            add_metric(durations[rank], values, timed & (source == rank))
     columns = (*_KEY, "block", "value")
     if not parts:
         return metrics, pd.DataFrame(columns=columns, dtype="float64")
@@ -160,9 +160,9 @@ def block_values(samples: pd.DataFrame, cells: Sequence[Cell], metric: str) -> p
 
     Columns `cell` (id), `block`, `value`; empty where the metric has no sample.
     """
-    others = [name for name in metric_columns(samples) if name != metric]
+    other_metrics = [name for name in metric_columns(samples) if name != metric]
     plan = _plan_frame(cells)
-    metrics, values = _by_metric(_first_arms(samples).drop(columns=others), plan)
+    metrics, values = _by_metric(_first_arms(samples).drop(columns=other_metrics), plan)
     if metric not in metrics:
         return pd.DataFrame(columns=["cell", "block", "value"])
     blocks = _block_values(values[values["metric"] == metrics.index(metric)])
@@ -204,7 +204,7 @@ def _statistics(blocks: pd.DataFrame) -> pd.DataFrame:
 def _ratios(
     blocks: pd.DataFrame, medians: pd.Series[float], plan: pd.DataFrame, baseline: str | None
 ) -> pd.DataFrame:
-    """Median ÷ median of the baseline at the same problem, by metric and cell.
+    """Median ÷ median of the baseline of the problem, by metric and cell.
 
     In the blocks that both have, with the interval of the paired ratios; without an interval where
     there are none or values are not positive. `baseline_median` is what was divided by.
@@ -276,9 +276,9 @@ class SlowVisits:
 
     count: int
     visits: int
-    """All of the cell, slow ones among them."""
+    """Number of all visits of the cell, slow or not."""
     factor: float
-    """Median duration of the slow ones ÷ that of all."""
+    """Median duration of the slow visits ÷ that of all visits."""
     median: float
     """Median of the durations of all visits, in ns."""
     p95: float
@@ -286,28 +286,30 @@ class SlowVisits:
 
     @property
     def share(self) -> float:
-        """Slow ones of all visits, 0 to 1."""
+        """Slow visits ÷ all visits, 0 to 1."""
         return self.count / self.visits
 
 
 def slow_visits(times: pd.DataFrame) -> dict[str, SlowVisits]:
-    """Slow visits by cell id, from rows of `judge.times_of`; cells without any are left out."""
+    """Slow visits by cell id, from rows of `judge.visit_times`; cells without any are left out."""
     durations = times.dropna(subset="duration_ns").groupby("cell", sort=False)["duration_ns"]
-    by_cell = {str(cell): slow_of(rows.to_numpy(dtype=np.float64)) for cell, rows in durations}
+    by_cell = {
+        str(cell): slow_visits_of_cell(rows.to_numpy(dtype=np.float64)) for cell, rows in durations
+    }
     return {cell: slow for cell, slow in by_cell.items() if slow is not None}
 
 
-def slow_of(durations: npt.NDArray[np.float64]) -> SlowVisits | None:
+def slow_visits_of_cell(durations: npt.NDArray[np.float64]) -> SlowVisits | None:
     """Slow visits of one cell (visits,); None without any, or with too few visits to tell."""
     if len(durations) < FEWEST_BLOCKS:
         return None
     ordered = np.sort(durations)
     middle = len(ordered) // 2
     median = float((ordered[~middle] + ordered[middle]) / 2)
-    if ordered[-1] <= median + FAR * median:  # as of nearly every cell
+    if ordered[-1] <= median + LEAST_EXCESS * median:  # as of nearly every cell
         return None
     deviation = _DEVIATION_OF_MAD * float(np.median(np.abs(durations - median)))
-    slow = durations[durations > median + max(FAR * median, _DEVIATIONS * deviation)]
+    slow = durations[durations > median + max(LEAST_EXCESS * median, _DEVIATIONS * deviation)]
     if len(slow) * _FEWEST_OF < len(durations) or not len(slow):
         return None
     return SlowVisits(

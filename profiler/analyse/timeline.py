@@ -1,4 +1,4 @@
-"""What a timeline says: GPU time by range and by kernel, idle gaps, launch latency.
+"""Tables of a timeline: GPU time by range and by kernel, idle gaps, launch latency.
 
 Pure functions over the frames of `profiler.parse`: operations (`kind start_ns end_ns name demangled
 device launch launch_ns stack by_time`), ranges (`kind start_ns end_ns name domain stack`), and
@@ -101,7 +101,7 @@ def kernel_summary(operations: pd.DataFrame) -> pd.DataFrame:
 def operation_summary(
     operations: pd.DataFrame, kinds: Sequence[str], name: str = "name"
 ) -> pd.DataFrame:
-    """Summary of the operations of some kinds: SUMMARY_COLUMNS, percent of their own total."""
+    """Summary of the operations of some kinds: SUMMARY_COLUMNS, in percent of their total."""
     return _summary(operations[operations["kind"].isin(list(kinds))], name)
 
 
@@ -123,13 +123,13 @@ def _summary(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 def busy_time(operations: pd.DataFrame) -> int:
     """Time in which at least one operation ran, summed over devices."""
     rows = np.arange(len(operations))
-    return int(_newly_busy(operations, rows, np.zeros_like(rows)).sum())
+    return int(_added_busy_time(operations, rows, np.zeros_like(rows)).sum())
 
 
 def busy_bins(
     operations: pd.DataFrame, window: tuple[int, int], count: int
 ) -> npt.NDArray[np.float64]:
-    """Share of each of `count` equal stretches of a window in which an operation ran.
+    """Busy share of each of `count` equal stretches of a window.
 
     Operations in the order of their start.
     """
@@ -199,7 +199,7 @@ def merged_name(name: str, prefixes: Collection[str]) -> str:
 
 
 def numbered_prefixes(names: Iterable[str], least: int = 2) -> tuple[str, ...]:
-    """Prefixes (`step`) under which at least so many numbers stand: `step_0`, `step_1`."""
+    """Prefixes (`step`) of at least so many numbered names: `step_0`, `step_1`."""
     numbered = (match for name in dict.fromkeys(names) if (match := _NUMBERED.fullmatch(name)))
     counts = Counter(match[1] for match in numbered)
     return tuple(prefix for prefix, count in counts.items() if count >= least)
@@ -212,12 +212,12 @@ def range_tree(
     operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame
 ) -> pd.DataFrame:
     """Tree of ranges by name, with inclusive and exclusive GPU time: TREE_COLUMNS."""
-    labels, label_of_range = _labels(ranges)
+    labels, label_of_range = _distinct_labels(ranges)
     tree = Tree(_parents(stacks), stacks["depth"].to_numpy())
-    path_of_stack, paths = _paths(tree, stacks["range"].to_numpy(), label_of_range)
+    path_of_stack, paths = _paths_of_stacks(tree, stacks["range"].to_numpy(), label_of_range)
     size = len(paths)
     path_tree = Tree(paths["parent"].to_numpy(), paths["depth"].to_numpy())
-    path_of_operation = _at(path_of_stack, operations["stack"].to_numpy())
+    path_of_operation = _values_at(path_of_stack, operations["stack"].to_numpy())
     direct = _totals(operations, np.arange(len(operations)), path_of_operation, size)
     inclusive = {
         **{name: direct[name] for name in ("operations", "by_time", "gpu_ns")},
@@ -230,21 +230,23 @@ def range_tree(
         "domain": labels["domain"].to_numpy()[paths["label"]],
         "name": labels["name"].to_numpy()[paths["label"]],
         **_path_instances(ranges, stacks, path_of_stack, size),
-        **{name: path_tree.with_inner(values, np.add) for name, values in inclusive.items()},
+        **{name: path_tree.with_descendants(values, np.add) for name, values in inclusive.items()},
         **{f"self_{key}": direct[key] for key in ("operations", "gpu_ns", "busy_ns")},
         **{name: _sum(path_of_stack, values, size) for name, values in spans.items()},
     }
     frame = pd.DataFrame({name: columns[name] for name in TREE_COLUMNS})
-    return _in_tree_order(frame, paths["first"].to_numpy())
+    return _rows_in_tree_order(frame, paths["first"].to_numpy())
 
 
 def range_instances(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
-    """Operations of every single range that holds one, and when they ran: INSTANCE_COLUMNS."""
+    """Operations of every single range that holds any, and their times: INSTANCE_COLUMNS."""
     tree = Tree(_parents(stacks), stacks["depth"].to_numpy())
     first, last = _extents_inside(operations, np.arange(len(operations)), tree)
     of_operations = operations["stack"].to_numpy()
     direct = _totals(operations, np.arange(len(operations)), of_operations, len(stacks))
-    summed = {name: tree.with_inner(direct[name], np.add) for name in ("operations", "gpu_ns")}
+    summed = {
+        name: tree.with_descendants(direct[name], np.add) for name in ("operations", "gpu_ns")
+    }
     times = {"first_ns": first, "last_ns": last}
     frame = pd.DataFrame({"range": stacks["range"], **times, **summed})
     by_range = frame[first <= last].groupby("range", sort=True)
@@ -270,7 +272,7 @@ def idle_gaps(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
             "idle_ns": start[after] - end[before],
             "before": before,
             "after": after,
-            "stack": tree.common(stack[before], stack[after]),
+            "stack": tree.common_ancestors(stack[before], stack[after]),
             "host_late": operations["launch_ns"].array[after] >= end[before],
         }
     )
@@ -293,13 +295,13 @@ def _device_gaps(start: Integers, end: Integers, rows: Integers) -> tuple[Intege
 # ---- paths ---------------------------------------------------------------------------------------
 
 
-def _labels(ranges: pd.DataFrame) -> tuple[pd.DataFrame, Integers]:
-    """Distinct pairs of domain and name, and which of them each range has."""
+def _distinct_labels(ranges: pd.DataFrame) -> tuple[pd.DataFrame, Integers]:
+    """Distinct pairs of domain and name, and the number of the pair of each range."""
     domains, domain_names = pd.factorize(ranges["domain"].astype(object))
     names, texts = pd.factorize(ranges["name"].astype(object))
     distinct, codes = np.unique((domains + 1) * (len(texts) + 1) + names + 1, return_inverse=True)
     domain, name = np.divmod(distinct, len(texts) + 1)
-    # -1, a missing name, finds the None at the end.
+    # A missing name has the code -1, which finds the None at the end.
     labels = pd.DataFrame(
         {
             "domain": np.array([*domain_names, None], dtype=object)[domain - 1],
@@ -309,18 +311,18 @@ def _labels(ranges: pd.DataFrame) -> tuple[pd.DataFrame, Integers]:
     return labels, codes.astype(np.int64)
 
 
-def _paths(
+def _paths_of_stacks(
     tree: Tree, range_of_stack: Integers, label_of_range: Integers
 ) -> tuple[Integers, pd.DataFrame]:
     """Path of names of each stack, and the paths: parent, label, depth, first range."""
     label_count = int(label_of_range.max()) + 1 if len(label_of_range) else 1
     path_of_stack = np.full(len(tree), _NONE)
-    nothing = np.empty(0, np.int64)
-    parts: list[tuple[Integers, Integers, Integers]] = [(nothing, nothing, nothing)]
+    no_integers = np.empty(0, np.int64)
+    parts: list[tuple[Integers, Integers, Integers]] = [(no_integers, no_integers, no_integers)]
     count = 0
     for depth, level in enumerate(tree.levels, start=1):
-        around = _at(path_of_stack, tree.parents[level])
-        keys = (around + 1) * label_count + label_of_range[range_of_stack[level]]
+        outer_path = _values_at(path_of_stack, tree.parents[level])
+        keys = (outer_path + 1) * label_count + label_of_range[range_of_stack[level]]
         distinct, codes = np.unique(keys, return_inverse=True)
         path_of_stack[level] = count + codes
         parent, label = np.divmod(distinct, label_count)
@@ -335,7 +337,7 @@ def _paths(
 def _path_instances(
     ranges: pd.DataFrame, stacks: pd.DataFrame, path_of_stack: Integers, size: int
 ) -> dict[str, Integers]:
-    """How many ranges each path has, and how long they lasted on the host."""
+    """Number of ranges of each path, and their time on the host."""
     pairs = pd.DataFrame({"path": path_of_stack, "range": stacks["range"]}).drop_duplicates()
     path, rows = pairs["path"].to_numpy(), pairs["range"].to_numpy()
     duration = (ranges["end_ns"] - ranges["start_ns"]).to_numpy()[rows]
@@ -345,7 +347,7 @@ def _path_instances(
     }
 
 
-def _in_tree_order(frame: pd.DataFrame, first: Integers) -> pd.DataFrame:
+def _rows_in_tree_order(frame: pd.DataFrame, first: Integers) -> pd.DataFrame:
     """Rows with each parent above its children, siblings by their first range."""
     children: dict[int, list[int]] = {}
     parents = frame["parent"].tolist()
@@ -360,7 +362,7 @@ def _in_tree_order(frame: pd.DataFrame, first: Integers) -> pd.DataFrame:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     frame = frame.iloc[order].reset_index(drop=True)
-    frame["parent"] = _at(place, frame["parent"].to_numpy())
+    frame["parent"] = _values_at(place, frame["parent"].to_numpy())
     return frame
 
 
@@ -368,24 +370,24 @@ def _in_tree_order(frame: pd.DataFrame, first: Integers) -> pd.DataFrame:
 
 
 def _totals(
-    operations: pd.DataFrame, which: Integers, key: Integers, size: int
+    operations: pd.DataFrame, rows: Integers, key: Integers, size: int
 ) -> dict[str, Integers]:
-    """Number and GPU time of the operations at each key below `size`; pairs with key -1 are out."""
-    which, key = which[key != _NONE], key[key != _NONE]
+    """Number and GPU time of the operations at each key below `size`; the key -1 is left out."""
+    rows, key = rows[key != _NONE], key[key != _NONE]
     start, end = _times(operations)
     return {
         "operations": _sum(key, np.ones(len(key), np.int64), size),
-        "by_time": _sum(key, operations["by_time"].to_numpy()[which].astype(np.int64), size),
-        "gpu_ns": _sum(key, (end - start)[which], size),
-        "busy_ns": _sum(key, _newly_busy(operations, which, key), size),
+        "by_time": _sum(key, operations["by_time"].to_numpy()[rows].astype(np.int64), size),
+        "gpu_ns": _sum(key, (end - start)[rows], size),
+        "busy_ns": _sum(key, _added_busy_time(operations, rows, key), size),
     }
 
 
-def _newly_busy(operations: pd.DataFrame, which: Integers, key: Integers) -> Integers:
-    """What each pair of operation and key adds to the busy time of its key and device."""
+def _added_busy_time(operations: pd.DataFrame, rows: Integers, key: Integers) -> Integers:
+    """Time that each pair of operation and key adds to the busy time of its key and device."""
     devices = _devices(operations)
-    start, end = (times[which] for times in _times(operations))
-    group = key * (int(devices.max(initial=0)) + 1) + devices[which]
+    start, end = (times[rows] for times in _times(operations))
+    group = key * (int(devices.max(initial=0)) + 1) + devices[rows]
     order = np.lexsort((start, group))
     group, start, end = group[order], start[order], end[order]
     latest = pd.Series(end).groupby(group).cummax().to_numpy()
@@ -398,33 +400,35 @@ def _newly_busy(operations: pd.DataFrame, which: Integers, key: Integers) -> Int
 
 
 def _busy_by_node(operations: pd.DataFrame, nodes: Integers, tree: Tree) -> Integers:
-    """Busy time by node that adds up: that of a node with all inside it is the sum over these.
+    """Busy time by node, such that the sum over a node and its descendants is their busy time.
 
-    An operation counts at its node. What runs at once is inside the nodes around any of it: their
-    union is all paths to the top, in the order of the nodes, without what each shares with the
-    next, which is the path from the innermost node around both.
+    An operation counts at its node. Operations that run at once count once along the union of the
+    paths from their nodes to the top: in depth-first order of the nodes, each path less the part
+    shared with the next path, which begins at their lowest common ancestor.
     """
     start, end = _times(operations)
     devices = _devices(operations)
     busy = _sum(nodes[nodes != _NONE], (end - start)[nodes != _NONE], len(tree))
-    which = np.flatnonzero((nodes != _NONE) & (end > start))
-    which = which[np.lexsort((start[which], devices[which]))]
-    shared: list[tuple[int, int, int]] = []
-    for group in np.split(which, np.flatnonzero(np.diff(devices[which])) + 1):
-        for some in _at_once(start[group], end[group]):
-            rows = group[some]
-            places = tree.places[nodes[rows]]
-            shared += _neighbours(start[rows].tolist(), end[rows].tolist(), places.tolist())
-    if shared:
-        node_of_place = np.argsort(tree.places)
-        left, right, time = np.array(shared, dtype=np.int64).T
-        common = tree.common(node_of_place[left], node_of_place[right])
-        np.subtract.at(busy, common[common != _NONE], time[common != _NONE])
+    rows_with_node = np.flatnonzero((nodes != _NONE) & (end > start))
+    rows_with_node = rows_with_node[np.lexsort((start[rows_with_node], devices[rows_with_node]))]
+    shared_times: list[tuple[int, int, int]] = []
+    for group in np.split(rows_with_node, np.flatnonzero(np.diff(devices[rows_with_node])) + 1):
+        for run in _overlapping_runs(start[group], end[group]):
+            rows = group[run]
+            run_positions = tree.positions[nodes[rows]]
+            shared_times += _neighbour_times(
+                start[rows].tolist(), end[rows].tolist(), run_positions.tolist()
+            )
+    if shared_times:
+        node_of_place = np.argsort(tree.positions)
+        left, right, time = np.array(shared_times, dtype=np.int64).T
+        ancestors = tree.common_ancestors(node_of_place[left], node_of_place[right])
+        np.subtract.at(busy, ancestors[ancestors != _NONE], time[ancestors != _NONE])
     return busy
 
 
-def _at_once(start: Integers, end: Integers) -> Iterator[slice]:
-    """Runs of operations, in the order of their start, each of which begins before others end."""
+def _overlapping_runs(start: Integers, end: Integers) -> Iterator[slice]:
+    """Runs of operations, in the order of their start, that overlap without a gap."""
     latest = np.maximum.accumulate(end)
     begins = np.flatnonzero(start[1:] >= latest[:-1]) + 1
     for first, after in itertools.pairwise([0, *begins.tolist(), len(start)]):
@@ -432,45 +436,45 @@ def _at_once(start: Integers, end: Integers) -> Iterator[slice]:
             yield slice(first, after)
 
 
-def _neighbours(
-    start: Sequence[int], end: Sequence[int], places: Sequence[int]
+def _neighbour_times(
+    start: Sequence[int], end: Sequence[int], positions: Sequence[int]
 ) -> Iterator[tuple[int, int, int]]:
-    """Neighbours among the places of operations that run at once, and how long they were such."""
+    """Positions of two operations that run at once with none between, and for how long."""
     rows = range(len(start))
     ends = sorted(rows, key=end.__getitem__)
     running: list[tuple[int, int]] = []
-    since: dict[tuple[int, int], int] = {}
-    """Pair of neighbours → when they became that."""
+    neighbours_since: dict[tuple[int, int], int] = {}
+    """Time since which an operation and the next one by position are neighbours."""
     finished = 0
     for row in (*rows, None):
         while finished < len(ends) and (row is None or end[ends[finished]] <= start[row]):
-            leaving = (places[ends[finished]], ends[finished])
+            leaving = (positions[ends[finished]], ends[finished])
             time = end[leaving[1]]
-            at = bisect_left(running, leaving)
-            before, after = running[at - 1 : at], running[at + 1 : at + 2]
+            index = bisect_left(running, leaving)
+            before, after = running[index - 1 : index], running[index + 1 : index + 2]
             for left, right in itertools.pairwise((*before, leaving, *after)):
-                yield left[0], right[0], time - since.pop(left)
+                yield left[0], right[0], time - neighbours_since.pop(left)
             if before and after:
-                since[before[0]] = time
-            del running[at]
+                neighbours_since[before[0]] = time
+            del running[index]
             finished += 1
         if row is not None:
-            coming = (places[row], row)
-            at = bisect_left(running, coming)
-            before, after = running[max(0, at - 1) : at], running[at : at + 1]
+            coming = (positions[row], row)
+            index = bisect_left(running, coming)
+            before, after = running[max(0, index - 1) : index], running[index : index + 1]
             if before and after:
-                yield before[0][0], after[0][0], start[row] - since[before[0]]
+                yield before[0][0], after[0][0], start[row] - neighbours_since[before[0]]
             if before:
-                since[before[0]] = start[row]
+                neighbours_since[before[0]] = start[row]
             if after:
-                since[coming] = start[row]
-            running.insert(at, coming)
+                neighbours_since[coming] = start[row]
+            running.insert(index, coming)
 
 
 def _extents(
     operations: pd.DataFrame, rows: Integers, keys: Integers, size: int
 ) -> tuple[Integers, Integers]:
-    """First start and last end of some operations at each key; last before first: none."""
+    """First start and last end of the operations of `rows` at each key; last < first: none."""
     rows = rows[keys[rows] != _NONE]
     first, last = np.full(size, _LATEST), np.full(size, -_LATEST)
     start, end = _times(operations)
@@ -482,35 +486,38 @@ def _extents(
 def _extents_inside(
     operations: pd.DataFrame, rows: Integers, tree: Tree
 ) -> tuple[Integers, Integers]:
-    """As `_extents`, of the operations at or inside each node of a tree, by their `stack`."""
+    """First start and last end of the operations at or inside each node, by their `stack`."""
     first, last = _extents(operations, rows, operations["stack"].to_numpy(), len(tree))
-    return tree.with_inner(first, np.minimum), tree.with_inner(last, np.maximum)
+    return tree.with_descendants(first, np.minimum), tree.with_descendants(last, np.maximum)
 
 
 def _span_times(
     operations: pd.DataFrame, size: int, extents: Callable[[Integers], tuple[Integers, Integers]]
 ) -> dict[str, Integers]:
-    """From the first to the last operation at each of `size` places, and how long nothing ran then.
+    """Time from the first to the last operation of each of `size` groups, and idle time in it.
 
-    Both are sums over devices. `extents`: of the operations in some rows, at every place.
+    Both are sums over devices. `extents`: first start and last end by group, of the operations in
+    some rows.
     """
     start, end = _times(operations)
     devices = _devices(operations)
-    span, idle = np.zeros((2, size), np.int64)
+    spans, idle_times = np.zeros((2, size), np.int64)
     for device in np.unique(devices):
         rows = np.flatnonzero(devices == device)
         first, last = extents(rows)
-        some = last >= first
-        span[some] += (last - first)[some]
+        has_operations = last >= first
+        spans[has_operations] += (last - first)[has_operations]
         before, after = _device_gaps(start, end, rows)
-        idle[some] += _idle_within(start[after], end[before], first[some], last[some])
-    return {"span_ns": span, "idle_ns": idle}
+        idle_times[has_operations] += _idle_times(
+            start[after], end[before], first[has_operations], last[has_operations]
+        )
+    return {"span_ns": spans, "idle_ns": idle_times}
 
 
-def _idle_within(
+def _idle_times(
     gap_ends: Integers, gap_starts: Integers, first: Integers, last: Integers
 ) -> Integers:
-    """Idle time of a device from the first to the last operation of each of some stretches.
+    """Idle time of a device in each stretch from a `first` to a `last` operation.
 
     Gaps lie between operations, so none is cut by the first or last one of a stretch.
     """
@@ -535,8 +542,8 @@ def _parents(stacks: pd.DataFrame) -> Integers:
     return stacks["parent"].to_numpy()
 
 
-def _at(values: Integers, rows: Integers) -> Integers:
-    """Values at rows, and -1 where a row is -1."""
+def _values_at(values: Integers, rows: Integers) -> Integers:
+    """Values at the rows; -1 where a row is -1."""
     return np.append(values, _NONE)[rows]
 
 

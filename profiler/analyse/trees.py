@@ -1,6 +1,6 @@
-"""Trees in which much lies in each other: sums over what is inside, nodes around two nodes.
+"""Deep trees: sums over descendants, positions in depth-first order, lowest common ancestors.
 
-Nothing here makes a pair for each node and a node around it: ranges can be nested by the thousand.
+No function makes a pair for each node and ancestor: ranges can be nested by the thousand.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 NONE = -1
-"""No node: what lies at the top has it as its parent."""
+"""No node: the parent of the nodes at the top."""
 
 Integers = npt.NDArray[np.int64]
 
@@ -36,62 +36,62 @@ class Tree:
         starts = np.searchsorted(self.depths[order], np.arange(2, deepest + 1))
         return tuple(np.split(order, starts)) if deepest else ()
 
-    def with_inner(self, values: Integers, combine: np.ufunc) -> Integers:
-        """Value of each node combined with those of all nodes inside it."""
+    def with_descendants(self, values: Integers, combine: np.ufunc) -> Integers:
+        """Value of each node combined with those of all its descendants."""
         result = values.copy()
         for level in self.levels[:0:-1]:
             combine.at(result, self.parents[level], result[level])
         return result
 
     @cached_property
-    def places(self) -> Integers:
-        """Place of each node in an order in which all that is inside a node follows it."""
-        sizes = self.with_inner(np.ones(len(self), np.int64), np.add).tolist()
-        places: list[int] = []
-        free = [0] * (len(self) + 1)  # next place inside each node; the last: at the top
+    def positions(self) -> Integers:
+        """Position of each node in depth-first order."""
+        sizes = self.with_descendants(np.ones(len(self), np.int64), np.add).tolist()
+        positions: list[int] = []
+        next_positions = [0] * (len(self) + 1)  # next place inside each node; the last: at the top
         for node, parent in enumerate(self.parents.tolist()):
-            places.append(free[parent])
-            free[node] = free[parent] + 1
-            free[parent] += sizes[node]
-        return np.array(places, dtype=np.int64)
+            positions.append(next_positions[parent])
+            next_positions[node] = next_positions[parent] + 1
+            next_positions[parent] += sizes[node]
+        return np.array(positions, dtype=np.int64)
 
-    def common(self, left: Integers, right: Integers) -> Integers:
-        """Innermost node at or around both nodes of each pair; -1 where there is none."""
+    def common_ancestors(self, first: Integers, second: Integers) -> Integers:
+        """Lowest common ancestor of both nodes of each pair; -1 where there is none."""
         parents, depths = np.append(self.parents, NONE), np.append(self.depths, 0)
         jumps = self._jumps
-        while (depths[left] != depths[right]).any():
-            left, right = (
-                _raised(left, depths[right], parents, jumps, depths),
-                _raised(right, depths[left], parents, jumps, depths),
+        while (depths[first] != depths[second]).any():
+            first, second = (
+                _moved_outward(first, depths[second], parents, jumps, depths),
+                _moved_outward(second, depths[first], parents, jumps, depths),
             )
-        while (left != right).any():
-            beyond = jumps[left] == jumps[right]
-            differ = left != right
-            left, right = (
-                np.where(differ, np.where(beyond, parents[side], jumps[side]), side)
-                for side in (left, right)
+        while (first != second).any():
+            jump_is_common = jumps[first] == jumps[second]
+            differ = first != second
+            first, second = (
+                np.where(differ, np.where(jump_is_common, parents[nodes], jumps[nodes]), nodes)
+                for nodes in (first, second)
             )
-        return left
+        return first
 
     @cached_property
     def _jumps(self) -> Integers:
-        """A node around each node, so that any is reached in steps as many as its depth has digits.
+        """An ancestor of each node, by which any ancestor is reached in logarithmic steps.
 
-        Skew-binary jump pointers (Myers 1983). The last one is that of no node.
+        Skew-binary jump pointers (Myers 1983). The last pointer is that of no node.
         """
         jumps, depths = [NONE] * (len(self) + 1), [*self.depths.tolist(), 0]
         for node, parent in enumerate(self.parents.tolist()):
-            first = jumps[parent]
-            second = jumps[first]
-            same_step = depths[parent] - depths[first] == depths[first] - depths[second]
-            jumps[node] = second if same_step else parent
+            jump = jumps[parent]
+            second_jump = jumps[jump]
+            same_step = depths[parent] - depths[jump] == depths[jump] - depths[second_jump]
+            jumps[node] = second_jump if same_step else parent
         return np.array(jumps, dtype=np.int64)
 
 
-def _raised(
+def _moved_outward(
     nodes: Integers, depth: Integers, parents: Integers, jumps: Integers, depths: Integers
 ) -> Integers:
-    """Nodes that lie deeper than `depth`, one step further out; the others as they are."""
-    jumped = jumps[nodes]
-    raised = np.where(depths[jumped] >= depth, jumped, parents[nodes])
-    return np.where(depths[nodes] > depth, raised, nodes)
+    """Nodes, of which those deeper than `depth` are moved one step outward."""
+    jump_targets = jumps[nodes]
+    outer_nodes = np.where(depths[jump_targets] >= depth, jump_targets, parents[nodes])
+    return np.where(depths[nodes] > depth, outer_nodes, nodes)

@@ -1,4 +1,4 @@
-"""Is it real: FASTER, SLOWER, SAME, UNCLEAR or NO DATA, and why.
+"""Verdicts on pairs: FASTER, SLOWER, SAME, UNCLEAR or NO DATA, with their reasons.
 
 Durations are compared block by block: a block measures every arm once, so that drift hits both
 sides of a ratio alike. A pair is a candidate and its baseline on one problem; `log_ratio` is
@@ -31,7 +31,7 @@ from profiler.analyse.intervals import (
     equal_sizes,
     median_intervals,
     session_sds,
-    widened,
+    widened_ends,
 )
 from profiler.analyse.paired_tests import (
     DIGITS,
@@ -63,7 +63,7 @@ class Reason(StrEnum):
     DECIDED_BY_TIME = "decided_by_time"
     """FASTER or SLOWER in time; there are no cycles."""
     WITHIN_MARGIN = "within_margin"
-    """SAME in time, and cycles do not object."""
+    """SAME in time, and not different in cycles."""
     WITHIN_MARGIN_BY_TIME = "within_margin_by_time"
     """SAME in time; there are no cycles."""
     FEW_BLOCKS = "few_blocks"
@@ -78,7 +78,7 @@ class Reason(StrEnum):
     CLOCK = "clock"
     """Time and cycles contradict each other."""
     MIXED_LAUNCHES = "mixed_launches"
-    """Launches of one visit are of several kinds: trials of an autotuner among them, say."""
+    """Launches of one visit are of several kinds, such as trials of an autotuner."""
     NOT_MEASURED = "not_measured"
     SAME_PROGRAM = "same_program"
     """SAME because both have one machine code; nothing was compared."""
@@ -123,25 +123,25 @@ class _PairTests:
     low: Floats
     high: Floats
     reach: Floats
-    """How far the interval of a pair within the margin, or of the mirrored pair, reaches."""
+    """Largest distance from 0 of the interval of a pair SAME by p, or of the mirrored pair."""
     faster: Floats
     slower: Floats
     same: Floats
 
     @classmethod
     def empty(cls, pairs: int) -> _PairTests:
-        """Nothing tested."""
+        """Tests without a value, for so many pairs."""
         numbers: dict[str, Any] = {item.name: np.full(pairs, np.nan) for item in fields(cls)}
         return cls(**(numbers | {"blocks": np.zeros(pairs, dtype=np.int64)}))
 
-    def widened(self, session_sds: Floats) -> _PairTests:
+    def with_session_offsets(self, session_sds: Floats) -> _PairTests:
         """These tests with the offset of a session in the intervals."""
         middle = np.abs(self.median)
         return replace(
             self,
-            low=widened(self.low, self.median, session_sds),
-            high=widened(self.high, self.median, session_sds),
-            reach=widened(self.reach, middle, session_sds),
+            low=widened_ends(self.low, self.median, session_sds),
+            high=widened_ends(self.high, self.median, session_sds),
+            reach=widened_ends(self.reach, middle, session_sds),
         )
 
 
@@ -183,27 +183,29 @@ def compare(  # noqa: PLR0913 - all but the first two by keyword
     alpha = ALPHA / looks
     floor = _column(pairs, "noise_floor")
     session_sd = np.nan_to_num(_column(pairs, "session_sd"))
-    least = np.fmax(np.log1p(delta), COVERED * session_sd)
-    margin = np.fmax(least, floor)
+    least_margin = np.fmax(np.log1p(delta), COVERED * session_sd)
+    margin = np.fmax(least_margin, floor)
     cycles_floor = _column(pairs, "cycles_noise_floor")
-    cycles_margin = np.where(np.isnan(cycles_floor), margin, np.fmax(least, cycles_floor))
-    numbered = np.ones(len(pairs), bool) if described is None else pairs.index.isin(described)
-    time = _tested(blocks, "log_ratio", pairs.index, margin, numbered).widened(session_sd)
-    cycles = _tested(blocks, "log_cycles", pairs.index, cycles_margin)
+    cycles_margin = np.where(np.isnan(cycles_floor), margin, np.fmax(least_margin, cycles_floor))
+    has_interval = np.ones(len(pairs), bool) if described is None else pairs.index.isin(described)
+    time = _pair_tests(blocks, "log_ratio", pairs.index, margin, has_interval).with_session_offsets(
+        session_sd
+    )
+    cycles = _pair_tests(blocks, "log_cycles", pairs.index, cycles_margin)
     families = _families(pairs)
-    faster, slower = adjust_families(time.faster, time.slower, families)
-    levels = family_levels(faster, slower, families, alpha)
-    needed = np.where(numbered & detectable, levels, np.nan)
-    effects = _detectable(blocks, pairs.index, (floor, least, session_sd), needed)
-    wide = too_wide(margin, delta)
-    outside = time.reach > margin
-    same = np.where(wide | outside, np.nan, time.same)
-    in_time = verdicts_of(faster, slower, same, alpha)
+    p_faster, p_slower = adjust_families(time.faster, time.slower, families)
+    levels = family_levels(p_faster, p_slower, families, alpha)
+    levels_needed = np.where(has_interval & detectable, levels, np.nan)
+    effects = _detectable(blocks, pairs.index, (floor, least_margin, session_sd), levels_needed)
+    margin_too_wide = too_wide(margin, delta)
+    reaches_beyond = time.reach > margin
+    p_same = np.where(margin_too_wide | reaches_beyond, np.nan, time.same)
+    in_time = verdicts_of(p_faster, p_slower, p_same, alpha)
     # Not adjusted: a claim needs both, so that the adjustment in time bounds the wrong ones.
     in_cycles = verdicts_of(cycles.faster, cycles.slower, cycles.same, alpha)
-    alone = verdicts_of(time.faster, time.slower, same, alpha)
-    verdicts, reasons = _with_cycles(in_time, in_cycles, alone, time.blocks, cycles.blocks)
-    too_noisy = wide & ~outside & (time.same < alpha)
+    unadjusted = verdicts_of(time.faster, time.slower, p_same, alpha)
+    verdicts, reasons = _with_cycles(in_time, in_cycles, unadjusted, time.blocks, cycles.blocks)
+    too_noisy = margin_too_wide & ~reaches_beyond & (time.same < alpha)
     reasons[too_noisy & (verdicts == Verdict.UNCLEAR)] = Reason.NOISE
     return pd.DataFrame(
         {
@@ -218,8 +220,8 @@ def compare(  # noqa: PLR0913 - all but the first two by keyword
             "session_sd": np.expm1(session_sd),
             "detectable": np.expm1(effects),
             "blocks": time.blocks,
-            "p_faster": faster,
-            "p_slower": slower,
+            "p_faster": p_faster,
+            "p_slower": p_slower,
             "p_same": time.same,
         },
         index=pairs.index,
@@ -228,16 +230,16 @@ def compare(  # noqa: PLR0913 - all but the first two by keyword
 
 
 def too_wide(margins: Floats, delta: float) -> Flags:
-    """Whether each margin (log ratio) is so wide that nothing within it is the same.
+    """Whether each margin (log ratio) is so wide that no difference within it is SAME.
 
-    One as wide as the experiment asks for (`delta`) never is.
+    A margin as wide as the experiment asks for (`delta`) never is.
     """
     flags: Flags = margins > max(np.log1p(MOST_NOISE), np.log1p(delta))
     return flags
 
 
 def noise_floors(differences: pd.Series[Any], of: pd.Series[Any]) -> pd.Series[Any]:
-    """Noise floor of each value of `of` (e.g. the problem): how far the median of no change moves.
+    """Noise floor of each value of `of` (e.g. the problem), by bootstrapped medians of no change.
 
     `differences` are those of the two arms of the baseline, A and A', one per block: log ratios, or
     percentage points. The floor has their unit: the 95th percentile of |bootstrapped median|. NaN
@@ -252,13 +254,13 @@ def noise_floors(differences: pd.Series[Any], of: pd.Series[Any]) -> pd.Series[A
     return pd.Series(floors, index=keys, name="noise_floor")
 
 
-def undecided(comparisons: pd.DataFrame) -> pd.Index[Any]:
-    """Index of the pairs in a result of `compare` that a later look may decide."""
+def undecided_pairs(comparisons: pd.DataFrame) -> pd.Index[Any]:
+    """Index of the UNCLEAR pairs of a result of `compare` that a later look may decide."""
     open_reasons = comparisons["reason"].isin(list(HELPED_BY_BLOCKS))
     return comparisons.index[(comparisons["verdict"] == Verdict.UNCLEAR) & open_reasons]
 
 
-def still_in_the_race(
+def find_contenders(
     times: pd.DataFrame,
     floors: pd.Series[Any] | None = None,
     *,
@@ -266,7 +268,7 @@ def still_in_the_race(
     looks: int = len(LOOKS),
     sds: Sequence[float] = NO_OFFSETS,
 ) -> pd.DataFrame:
-    """Variants by problem that may still be its best: later looks go on with them.
+    """Variants that may be the best of each problem, with which later looks go on.
 
     `times` has one row per problem, variant and block: `problem variant block duration_ns`.
     `floors` are noise floors by problem, `sds` those of `intervals.session_sds`. The result
@@ -283,26 +285,28 @@ def still_in_the_race(
         .agg(["count", "median"])
         .reset_index()
     )
-    most = race["count"] == race.groupby("problem")["count"].transform("max")
-    best = race[most].groupby("problem")["median"].idxmin()
-    beside = _beside(timed, race, best)
-    ahead = beside.groupby("pair")["log_ratio"].median()[lambda median: (median < 0) & ~most]
+    has_most_blocks = race["count"] == race.groupby("problem")["count"].transform("max")
+    best = race[has_most_blocks].groupby("problem")["median"].idxmin()
+    ratios_to_best = _ratios_to_best(timed, race, best)
+    ahead = ratios_to_best.groupby("pair")["log_ratio"].median()[
+        lambda median: (median < 0) & ~has_most_blocks
+    ]
     if len(ahead):
         best.update(pd.Series(ahead).groupby(race["problem"]).idxmin())
-        beside = _beside(timed, race, best)
+        ratios_to_best = _ratios_to_best(timed, race, best)
     race["best"] = race.index.isin(best)
     by_problem = pd.Series(dtype=float) if floors is None else floors
     noise = race["problem"].map(by_problem).to_numpy(dtype=np.float64)
     shortest = race.groupby("problem")["median"].transform("min").to_numpy(dtype=np.float64)
     offsets = COVERED * session_sds(shortest, sds)
     margins = np.fmax(np.fmax(np.log1p(delta), offsets), noise)
-    tests = _tested(beside, "log_ratio", race.index, margins)
+    tests = _pair_tests(ratios_to_best, "log_ratio", race.index, margins)
     race["contender"] = ~(tests.slower < ALPHA / looks / 2)
     return race.drop(columns=["count", "median"])
 
 
-def _beside(timed: pd.DataFrame, race: pd.DataFrame, best: pd.Series[int]) -> pd.DataFrame:
-    """Log ratio of each variant (`pair`, its row in the race) by the best, by block of both."""
+def _ratios_to_best(timed: pd.DataFrame, race: pd.DataFrame, best: pd.Series[int]) -> pd.DataFrame:
+    """Log ratio of each variant (`pair`, its row in `race`) to the best, by block of both."""
     leader = race.loc[best, ["problem", "variant"]].merge(timed)
     return (
         timed.merge(leader, on=["problem", "block"], suffixes=("", "_best"))
@@ -340,36 +344,44 @@ def _rows(
         yield indices, values[places]
 
 
-def _tested(
+def _pair_tests(
     blocks: pd.DataFrame,
     column: str,
     pairs: pd.Index[Any],
     margins: Floats,
-    numbered: Flags | None = None,
+    has_interval: Flags | None = None,
 ) -> _PairTests:
-    """Tests of one column of log ratios; of pairs that are `numbered` also intervals."""
-    tested = _PairTests.empty(len(pairs))
+    """Tests of one column of log ratios; intervals of the pairs in `has_interval` alone."""
+    tests_of_pairs = _PairTests.empty(len(pairs))
     if column not in blocks:
-        return tested
+        return tests_of_pairs
     for indices, exact in _rows(blocks, column, pairs):
         rows = exact.round(DIGITS)
         n = rows.shape[1]
-        tested.blocks[indices] = n
-        tested.median[indices] = np.median(rows, axis=1)
-        if numbered is not None:
-            shown = numbered[indices]
-            places = indices[shown]
-            tested.low[places], tested.high[places] = median_intervals(rows[shown])
+        tests_of_pairs.blocks[indices] = n
+        tests_of_pairs.median[indices] = np.median(rows, axis=1)
+        if has_interval is not None:
+            in_group = has_interval[indices]
+            places = indices[in_group]
+            tests_of_pairs.low[places], tests_of_pairs.high[places] = median_intervals(
+                rows[in_group]
+            )
         if n >= FEWEST_BLOCKS:
             tests = margin_tests(rows, margins[indices])
-            tested.faster[indices], tested.slower[indices], tested.same[indices] = tests
-            within = (tested.same[indices] < ALPHA) & ~np.isnan(tested.low[indices])
-            places = indices[within]
+            (
+                tests_of_pairs.faster[indices],
+                tests_of_pairs.slower[indices],
+                tests_of_pairs.same[indices],
+            ) = tests
+            within_margin = (tests_of_pairs.same[indices] < ALPHA) & ~np.isnan(
+                tests_of_pairs.low[indices]
+            )
+            places = indices[within_margin]
             # A resample of the mirrored pair is another one: a verdict is the same both ways round.
-            low, high = median_intervals(-rows[within, ::-1])
-            ends = [-tested.low[places], tested.high[places], -low, high]
-            tested.reach[places] = np.max(ends, axis=0)
-    return tested
+            low, high = median_intervals(-rows[within_margin, ::-1])
+            ends = [-tests_of_pairs.low[places], tests_of_pairs.high[places], -low, high]
+            tests_of_pairs.reach[places] = np.max(ends, axis=0)
+    return tests_of_pairs
 
 
 def _detectable(
@@ -378,15 +390,15 @@ def _detectable(
     limits: tuple[Floats, Floats, Floats],
     levels: Floats,
 ) -> Floats:
-    """Log ratio of each pair that would likely be found; NaN with too few blocks for a verdict.
+    """Detectable log ratio of each pair; NaN with too few blocks for a verdict.
 
     `limits`: noise floor, least margin and deviation between sessions of each pair. `levels`:
     one-sided p values that pairs have to meet, NaN for those that are not asked about.
     """
     detectable = np.full(len(pairs), np.nan)
     for indices, exact in _rows(blocks, "log_ratio", pairs):
-        asked = ~np.isnan(levels[indices]) & (exact.shape[1] >= FEWEST_BLOCKS)
-        places, rows = indices[asked], exact[asked].round(DIGITS)
+        is_needed = ~np.isnan(levels[indices]) & (exact.shape[1] >= FEWEST_BLOCKS)
+        places, rows = indices[is_needed], exact[is_needed].round(DIGITS)
         if len(places):
             floors, least, session_sds = (of_pairs[places] for of_pairs in limits)
             detectable[places] = detectable_effects(
@@ -395,49 +407,49 @@ def _detectable(
     return detectable
 
 
-def verdicts_of(faster: Floats, slower: Floats, same: Floats, alpha: float) -> Objects:
+def verdicts_of(p_faster: Floats, p_slower: Floats, p_same: Floats, alpha: float) -> Objects:
     """Verdict of each pair by its p values (pairs,); UNCLEAR where these are NaN: not tested."""
-    verdicts = _constant(Verdict.UNCLEAR, len(faster))
-    verdicts[same < alpha] = Verdict.SAME
-    verdicts[slower < alpha / 2] = Verdict.SLOWER
-    verdicts[faster < alpha / 2] = Verdict.FASTER
+    verdicts = _constant(Verdict.UNCLEAR, len(p_faster))
+    verdicts[p_same < alpha] = Verdict.SAME
+    verdicts[p_slower < alpha / 2] = Verdict.SLOWER
+    verdicts[p_faster < alpha / 2] = Verdict.FASTER
     return verdicts
 
 
 def _with_cycles(
     in_time: Objects,
     in_cycles: Objects,
-    alone: Objects,
+    unadjusted: Objects,
     blocks: npt.NDArray[np.int64],
     cycles_blocks: npt.NDArray[np.int64],
 ) -> tuple[Objects, Objects]:
     """Verdict and reason of each pair; later rules overrule earlier ones."""
     counted = cycles_blocks > 0
     differs = (in_time == Verdict.FASTER) | (in_time == Verdict.SLOWER)
-    same = in_time == Verdict.SAME
+    is_same = in_time == Verdict.SAME
     cycles_differ = (in_cycles == Verdict.FASTER) | (in_cycles == Verdict.SLOWER)
-    pending = differs & counted & (in_cycles == Verdict.UNCLEAR)
-    clash = differs & counted & (in_cycles != Verdict.UNCLEAR) & (in_cycles != in_time)
-    clash |= same & cycles_differ
+    cycles_pending = differs & counted & (in_cycles == Verdict.UNCLEAR)
+    cycles_disagree = differs & counted & (in_cycles != Verdict.UNCLEAR) & (in_cycles != in_time)
+    cycles_disagree |= is_same & cycles_differ
     rules = [
-        ((in_time == Verdict.UNCLEAR) & (alone != Verdict.UNCLEAR), Reason.MANY_COMPARISONS),
+        ((in_time == Verdict.UNCLEAR) & (unadjusted != Verdict.UNCLEAR), Reason.MANY_COMPARISONS),
         (differs, Reason.DECIDED),
         (differs & ~counted, Reason.DECIDED_BY_TIME),
-        (same, Reason.WITHIN_MARGIN),
-        (same & ~counted, Reason.WITHIN_MARGIN_BY_TIME),
-        (pending, Reason.CYCLES_UNCLEAR),
-        (clash, Reason.CLOCK),
+        (is_same, Reason.WITHIN_MARGIN),
+        (is_same & ~counted, Reason.WITHIN_MARGIN_BY_TIME),
+        (cycles_pending, Reason.CYCLES_UNCLEAR),
+        (cycles_disagree, Reason.CLOCK),
         (blocks < FEWEST_BLOCKS, Reason.FEW_BLOCKS),
         (blocks == 0, Reason.NOT_MEASURED),
     ]
     verdicts = in_time.copy()
-    verdicts[pending | clash] = Verdict.UNCLEAR
+    verdicts[cycles_pending | cycles_disagree] = Verdict.UNCLEAR
     verdicts[blocks == 0] = Verdict.NO_DATA
     return verdicts, reasons_of(rules, Reason.MORE_BLOCKS_NEEDED)
 
 
 def reasons_of(rules: Sequence[tuple[Flags, StrEnum]], default: StrEnum) -> Objects:
-    """Reason of each pair: that of the last rule whose flags (pairs,) are set for it."""
+    """Reason of each pair: that of the last rule whose flag (pairs,) is set for the pair."""
     reasons = _constant(default, len(rules[0][0]))
     for flags, reason in rules:
         reasons[flags] = reason
@@ -445,7 +457,7 @@ def reasons_of(rules: Sequence[tuple[Flags, StrEnum]], default: StrEnum) -> Obje
 
 
 def _constant(value: StrEnum, count: int) -> Objects:
-    """An array of one member; np.full would make plain strings of it."""
+    """An array that repeats one enum member; np.full would make strings of it."""
     array = np.empty(count, dtype=object)
     array.fill(value)
     return array

@@ -1,8 +1,8 @@
-"""Counters as a witness: numbers that cannot come from the work that a problem needs.
+"""Checks of plausibility: numbers that cannot come from the work that a problem needs.
 
-Every bound is one that right work cannot cross, so that what crosses it was not measured, or not
-done: the least that must have passed the interface of device memory, the most that the hardware
-does in a second, and the most operations that the executed instructions can have made.
+Right work cannot cross any of these bounds; where a number does, the work was not measured, or not
+done. The bounds are the least bytes that must have passed the interface of device memory, the peak
+rates of the hardware, and the most operations that the executed instructions can have made.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from profiler.metrics.queries import ncu_name
 from profiler.model import FLUSHED_PER_LAUNCH, CellStatus, Environment, SessionKind
 
 MARGIN = 0.05
-"""Share by which every bound is wider, for what counters and clocks are off by."""
+"""Share by which every bound is wider, for errors of counters and clocks."""
 
 SMALLEST = 2.0**20
 """Bytes below which traffic is not judged: other traffic of the launch is as large."""
@@ -60,11 +60,11 @@ kernels and are not counted: addmm copies its addend to the result, and finds th
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _CellMedians:
     """Medians of one cell; NaN where nothing was measured."""
 
     durations_ns: Mapping[str, float]
-    """By collector."""
+    """Median duration by collector."""
     kernels: float
     cycles: float
     instructions: float
@@ -74,7 +74,7 @@ class _Seen:
     tensor_operations: float = math.nan
     """Counted exactly, by an explain session."""
     counted_by: frozenset[str] = frozenset()
-    """Collectors."""
+    """Collectors that counted."""
     copies: float | None = None
     """Copies in a launch that are no kernels; None where that is not known."""
 
@@ -85,9 +85,9 @@ def implausible_cells(
     profiles: Mapping[str, Launches],
     environment: Environment,
 ) -> dict[str, str]:
-    """Why the numbers of a cell cannot be right, by cell id; cells without an objection absent.
+    """Why the numbers of a cell cannot be right, by cell id; plausible cells are left out.
 
-    What was not counted, and what a workload does not state, is not judged.
+    Quantities that were not counted, or that a workload does not state, are not checked.
     """
     stating = {
         cell: status
@@ -97,46 +97,50 @@ def implausible_cells(
     if not stating:
         return {}
     reasons: dict[str, str] = {}
-    for cell, seen in _medians(samples[samples["cell"].isin(list(stating))]).items():
+    for cell, cell_medians in _medians_by_cell(
+        samples[samples["cell"].isin(list(stating))]
+    ).items():
         status = stating[cell]
         tensor = _tensor_operations(profiles.get(cell), environment.compute_capability)
-        known = replace(seen, tensor_operations=tensor, copies=status.copies)
-        objections = _objections(status, known, environment)
+        facts = replace(cell_medians, tensor_operations=tensor, copies=status.copies)
+        objections = _violated_bounds(status, facts, environment)
         reason = next(objections, None)
         if reason is not None:
             reasons[cell] = reason
     return reasons
 
 
-def _objections(status: CellStatus, seen: _Seen, environment: Environment) -> Iterator[str]:
+def _violated_bounds(
+    status: CellStatus, medians: _CellMedians, environment: Environment
+) -> Iterator[str]:
     if status.bytes is not None and environment.l2_bytes is not None:
-        yield from _traffic_above_ceiling(status.bytes, seen, environment)
-        yield from _too_little_traffic(status.bytes, seen, environment)
+        yield from _traffic_above_ceiling(status.bytes, medians, environment)
+        yield from _traffic_below_least(status.bytes, medians, environment)
     if status.bytes is not None and status.result_bytes is not None:
         inputs = status.bytes - status.result_bytes
-        yield from _inputs_not_read(inputs, seen, environment)
+        yield from _unread_inputs(inputs, medians, environment)
     if status.flops is not None:
-        yield from _operations_above_ceiling(status.flops, seen, environment)
-        yield from _too_few_operations(status.flops, seen, environment)
+        yield from _operations_above_ceiling(status.flops, medians, environment)
+        yield from _operations_below_least(status.flops, medians, environment)
 
 
 def _compulsory_bytes(
-    stated: float, seen: _Seen, environment: Environment, collectors: Set[str]
+    stated: float, medians: _CellMedians, environment: Environment, collectors: Set[str]
 ) -> float:
     """Bytes that must have passed the interface of device memory.
 
     Results may stay in L2, and be written back after the launch: at most its size, for each kernel
     where the tool flushes it between them. Inputs may lie in L2 before.
     """
-    kernels = seen.kernels if seen.kernels >= 1 else 1.0
+    kernels = medians.kernels if medians.kernels >= 1 else 1.0
     written = float(environment.l2_bytes or 0) * kernels
-    return stated - written - _in_cache(environment, seen, collectors)
+    return stated - written - _in_cache(environment, medians, collectors)
 
 
-def _in_cache(environment: Environment, seen: _Seen, collectors: Set[str]) -> float:
+def _in_cache(environment: Environment, medians: _CellMedians, collectors: Set[str]) -> float:
     """Bytes of the inputs that may lie in L2 when the first kernel that reads them begins."""
     each_kernel = collectors <= {NCU} and environment.cache_control == _EACH_KERNEL
-    no_copies = seen.copies == 0 and all(map(counts, collectors)) and _flushed(environment)
+    no_copies = medians.copies == 0 and all(map(counts, collectors)) and _flushed(environment)
     return 0.0 if each_kernel or no_copies else float(environment.l2_bytes or 0)
 
 
@@ -144,10 +148,12 @@ def _flushed(environment: Environment) -> bool:
     return environment.cache_control in {_EACH_KERNEL, FLUSHED_PER_LAUNCH}
 
 
-def _traffic_above_ceiling(stated: float, seen: _Seen, environment: Environment) -> Iterator[str]:
+def _traffic_above_ceiling(
+    stated: float, medians: _CellMedians, environment: Environment
+) -> Iterator[str]:
     peak = environment.peak_dram_bytes_per_s
-    for collector, duration_ns in seen.durations_ns.items():
-        needed = _compulsory_bytes(stated, seen, environment, {collector})
+    for collector, duration_ns in medians.durations_ns.items():
+        needed = _compulsory_bytes(stated, medians, environment, {collector})
         rate = needed / duration_ns * 1e9
         if peak is not None and needed >= SMALLEST and rate > peak * (1 + MARGIN):
             yield (
@@ -157,9 +163,11 @@ def _traffic_above_ceiling(stated: float, seen: _Seen, environment: Environment)
             )
 
 
-def _too_little_traffic(stated: float, seen: _Seen, environment: Environment) -> Iterator[str]:
-    moved = seen.dram_read_bytes + seen.dram_write_bytes
-    needed = _compulsory_bytes(stated, seen, environment, seen.counted_by)
+def _traffic_below_least(
+    stated: float, medians: _CellMedians, environment: Environment
+) -> Iterator[str]:
+    moved = medians.dram_read_bytes + medians.dram_write_bytes
+    needed = _compulsory_bytes(stated, medians, environment, medians.counted_by)
     if needed >= SMALLEST and moved < needed * (1 - MARGIN):
         yield (
             f"{_megabytes(moved)} went to or came from device memory; the problem needs at least "
@@ -167,21 +175,25 @@ def _too_little_traffic(stated: float, seen: _Seen, environment: Environment) ->
         )
 
 
-def _inputs_not_read(inputs: float, seen: _Seen, environment: Environment) -> Iterator[str]:
-    needed = inputs - _in_cache(environment, seen, seen.counted_by)
-    if _flushed(environment) and needed >= SMALLEST and seen.dram_read_bytes < needed * READ_SHARE:
+def _unread_inputs(inputs: float, medians: _CellMedians, environment: Environment) -> Iterator[str]:
+    needed = inputs - _in_cache(environment, medians, medians.counted_by)
+    if (
+        _flushed(environment)
+        and needed >= SMALLEST
+        and medians.dram_read_bytes < needed * READ_SHARE
+    ):
         beyond = "" if needed == inputs else f", of which {_megabytes(needed)} do not fit in L2"
         yield (
-            f"{_megabytes(seen.dram_read_bytes)} were read from device memory, with caches "
+            f"{_megabytes(medians.dram_read_bytes)} were read from device memory, with caches "
             f"flushed; the inputs are {_megabytes(inputs)}{beyond}"
         )
 
 
 def _operations_above_ceiling(
-    stated: float, seen: _Seen, environment: Environment
+    stated: float, medians: _CellMedians, environment: Environment
 ) -> Iterator[str]:
     ceiling = (environment.max_sm_clock_mhz or math.nan) * 1e6 * _tensor_peak(environment)
-    for duration_ns in seen.durations_ns.values():
+    for duration_ns in medians.durations_ns.values():
         rate = stated / duration_ns * 1e9
         if rate > ceiling * (1 + MARGIN):
             yield (
@@ -190,12 +202,14 @@ def _operations_above_ceiling(
             )
 
 
-def _too_few_operations(stated: float, seen: _Seen, environment: Environment) -> Iterator[str]:
-    busy_cycles = seen.tensor_pipe_pct / 100 * seen.cycles
-    tensor = seen.tensor_operations
+def _operations_below_least(
+    stated: float, medians: _CellMedians, environment: Environment
+) -> Iterator[str]:
+    busy_cycles = medians.tensor_pipe_pct / 100 * medians.cycles
+    tensor = medians.tensor_operations
     if math.isnan(tensor):
         tensor = busy_cycles * _tensor_peak(environment)
-    possible = tensor + OPERATIONS_PER_INSTRUCTION * seen.instructions
+    possible = tensor + OPERATIONS_PER_INSTRUCTION * medians.instructions
     if possible < stated * OPERATIONS_SHARE:
         yield (
             f"its instructions can have made at most {possible:.3g} operations; the problem needs "
@@ -213,27 +227,27 @@ def _megabytes(value: float) -> str:
     return f"{value / 1e6:,.4g} MB"
 
 
-def _medians(samples: pd.DataFrame) -> Mapping[str, _Seen]:
+def _medians_by_cell(samples: pd.DataFrame) -> Mapping[str, _CellMedians]:
     """Medians of each cell."""
     counted = samples[samples["collector"].map(counts).astype(bool)]
     counters = counted.reindex(columns=["cell", *_COUNTERS]).groupby("cell").median()
     timed = samples[samples["kind"].isin(_TIMED)].reindex(columns=["cell", "collector", DURATION])
     durations: dict[str, dict[str, float]] = {}
-    medians = timed.groupby(["cell", "collector"], as_index=False)[DURATION].median()
-    for cell, collector, value in medians.itertuples(index=False):
+    duration_medians = timed.groupby(["cell", "collector"], as_index=False)[DURATION].median()
+    for cell, collector, value in duration_medians.itertuples(index=False):
         if value > 0:
             durations.setdefault(str(cell), {})[str(collector)] = float(value)
     values: dict[str, dict[str, float]] = {
         str(cell): {name: float(row[name]) for name in _COUNTERS}
         for cell, row in counters.to_dict("index").items()
     }
-    nothing = dict.fromkeys(_COUNTERS, math.nan)
+    missing = dict.fromkeys(_COUNTERS, math.nan)
     collectors = counted.groupby("cell")["collector"].agg(frozenset).to_dict()
     return {
-        cell: _Seen(
+        cell: _CellMedians(
             durations_ns=durations.get(cell, {}),
             counted_by=collectors.get(cell, frozenset()),
-            **values.get(cell, nothing),
+            **values.get(cell, missing),
         )
         for cell in {**values, **durations}
     }

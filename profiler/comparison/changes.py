@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.analyse.between_runs import REFUSED_WORDS, Reason
+from profiler.analyse.between_runs import REFUSED_WORDS, BetweenRunsReason
 from profiler.analyse.metric_values import build_fact
 from profiler.comparison.programs import Program, Retuned
 from profiler.comparison.runs import ComparedRun, is_correct
-from profiler.findings.counters import TIME_AGAIN, Move, move_size
+from profiler.findings.counters import TIME_AGAIN, CounterChange, move_size
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.queries import label
 from profiler.model import Cell, Outcome, Verdict
 
-__all__ = ["CellChange", "Reason"]
+__all__ = ["BetweenRunsReason", "CellChange"]
 
 MOST_MOVED = 3
 """Counters of a cell that are named beside its verdict."""
@@ -41,7 +41,7 @@ class Judgement:
 
     verdict: Verdict | None
     """None where no verdict may be given."""
-    reason: Reason
+    reason: BetweenRunsReason
     margin: float
     noise_floor: float
     clock_floor: float
@@ -81,7 +81,7 @@ class CellChange:
         return self.judgement.verdict
 
     @property
-    def reason(self) -> Reason:
+    def reason(self) -> BetweenRunsReason:
         """Why it has this verdict, or none."""
         return self.judgement.reason
 
@@ -165,7 +165,7 @@ class MetricChange:
     @property
     def size(self) -> float:
         """Size of the change, comparable between metrics."""
-        return move_size(label(self.metric), Move(1, self.older, self.newer))
+        return move_size(label(self.metric), CounterChange(1, self.older, self.newer))
 
     @property
     def moved(self) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from profiler.analyse.between_runs import Reason
+from profiler.analyse.between_runs import BetweenRunsReason
 from profiler.analyse.verdicts import DELTA
 from profiler.comparison.grids import RunGrids, find_grids
 from profiler.comparison.runs import ComparedRun, Timings
@@ -105,7 +105,7 @@ class RunComparison:
         rows = [
             (cell, change.verdict, change.ratio, change.ratio_low, change.ratio_high)
             for cell, change in self.last.cells.items()
-            if change.reason is not Reason.CONTROL
+            if change.reason is not BetweenRunsReason.CONTROL
         ]
         return pd.DataFrame(rows, columns=list(GATE_COLUMNS)).astype({"verdict": object})
 

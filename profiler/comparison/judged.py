@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.analyse.between_runs import (
-    Reason,
+    BetweenRunsReason,
     compare_runs,
     control_floors,
     estimate_ratios,
@@ -25,25 +25,29 @@ Sources = tuple[str | None, str | None]
 """Collectors of the durations of both runs."""
 
 
-def why_refused(older: ComparedRun, newer: ComparedRun, sources: Sources) -> Reason | None:
+def why_refused(
+    older: ComparedRun, newer: ComparedRun, sources: Sources
+) -> BetweenRunsReason | None:
     """Why the durations of two runs are not compared; None where they may be."""
     if None not in sources and sources[0] != sources[1]:
-        return Reason.DIFFERENT_COLLECTORS
+        return BetweenRunsReason.DIFFERENT_COLLECTORS
     environments = older.report.environment, newer.report.environment
     return _settings_differ(*environments, flushed=sources[0] is None or counts(sources[0]))
 
 
-def _settings_differ(older: Environment, newer: Environment, *, flushed: bool) -> Reason | None:
+def _settings_differ(
+    older: Environment, newer: Environment, *, flushed: bool
+) -> BetweenRunsReason | None:
     """Why durations of two environments are different quantities.
 
     `flushed`: whether they are of a collector with a setting of when caches are emptied.
     """
     if machines_of(older, newer) is Machines.DIFFERENT:
-        return Reason.DIFFERENT_MACHINES
+        return BetweenRunsReason.DIFFERENT_MACHINES
     if older.clock_control != newer.clock_control:
-        return Reason.DIFFERENT_CLOCKS
+        return BetweenRunsReason.DIFFERENT_CLOCKS
     if flushed and older.cache_control != newer.cache_control:
-        return Reason.DIFFERENT_CACHES
+        return BetweenRunsReason.DIFFERENT_CACHES
     return None
 
 
@@ -61,7 +65,7 @@ def judge_cells(
     times: tuple[Timings, Timings],
     pairs: pd.DataFrame,
     control: str | None,
-    refused: Reason | None,
+    refused: BetweenRunsReason | None,
 ) -> pd.DataFrame:
     """Judge the durations of cells that two runs share; `pairs` is from `common_cells`.
 
@@ -159,18 +163,18 @@ def _references(pairs: pd.DataFrame, control: str | None) -> Mapping[str, str]:
 
 
 def _withheld(
-    pairs: pd.DataFrame, reference: Mapping[str, str], refused: Reason | None
-) -> list[Reason | None]:
+    pairs: pd.DataFrame, reference: Mapping[str, str], refused: BetweenRunsReason | None
+) -> list[BetweenRunsReason | None]:
     """Why each cell gets no verdict; None for those that get one."""
     if refused is not None:
         return [refused] * len(pairs)
     controls = set(reference.values())
-    reasons: list[Reason | None] = []
+    reasons: list[BetweenRunsReason | None] = []
     for cell, controlled in zip(pairs.index, pairs["controlled"], strict=True):
         if cell in controls:
-            reasons.append(Reason.CONTROL)
+            reasons.append(BetweenRunsReason.CONTROL)
         else:
-            reasons.append(None if controlled else Reason.NO_CONTROL)
+            reasons.append(None if controlled else BetweenRunsReason.NO_CONTROL)
     return reasons
 
 

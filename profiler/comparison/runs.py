@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.analyse.clocks import cell_clocks
-from profiler.analyse.judge import Judge, times_of
+from profiler.analyse.judge import Judge, visit_times
 from profiler.analyse.samples import SAMPLE_COLUMNS
 from profiler.analyse.summary import summarise
 from profiler.collect.registry import counts, duration_metrics
@@ -241,5 +241,5 @@ def timings(run: ComparedRun, source: str | None) -> Timings:
         if source is not None and counts(source)
         else pd.Series(dtype="float64")
     )
-    blocks = times_of(samples, cells, SessionKind.TIMING, collector=source)
+    blocks = visit_times(samples, cells, SessionKind.TIMING, collector=source)
     return Timings(blocks, clocks[clocks.index.isin(correct)], samples)

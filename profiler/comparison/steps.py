@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.between_runs import REFUSED_WORDS, Reason
+from profiler.analyse.between_runs import REFUSED_WORDS, BetweenRunsReason
 from profiler.analyse.effects import MeanRatio, mean_ratio
 from profiler.comparison.changes import (
     CellChange,
@@ -81,7 +81,7 @@ class RunStep:
     reversed: bool
     """Whether what was named as the older one was measured later."""
     machines: Machines
-    refused: Reason | None
+    refused: BetweenRunsReason | None
     """Why no duration has a verdict; None where durations may be compared."""
     control: str | None
     """Id of the variant that the ratios are relative to in both runs."""
@@ -137,7 +137,9 @@ class RunStep:
         """Problems at which the control is another program, and all problems, as numbers."""
         changes = self.cells.values()
         without = {
-            change.cell.problem.id for change in changes if change.reason is Reason.NO_CONTROL
+            change.cell.problem.id
+            for change in changes
+            if change.reason is BetweenRunsReason.NO_CONTROL
         }
         return len(without), len({change.cell.problem.id for change in changes})
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.summary import SUMMARY_COLUMNS, SlowVisits, summarise_finals
+from profiler.analyse.summary import SUMMARY_COLUMNS, SlowVisits, summarise_confirmation
 from profiler.collect.registry import duration_metrics
 from profiler.findings.kinds.timers import reference_collector
 from profiler.findings.programs import Programs
@@ -137,7 +137,7 @@ def final_numbers(
     report: Report, correct: Collection[str], sources: Mapping[str, str]
 ) -> pd.DataFrame:
     """The summary of the final, of correct cells: `NUMBER_COLUMNS`; empty where there was none."""
-    summary = summarise_finals(
+    summary = summarise_confirmation(
         report.measured.samples,
         cells=report.plan.cells,
         baseline=report.plan.baseline,

@@ -13,7 +13,7 @@ from operator import itemgetter
 from statistics import median
 from typing import Literal
 
-from profiler.analyse.effects import Medians, Move, ParameterStep, moves
+from profiler.analyse.effects import CounterChange, Medians, ParameterStep, counter_changes
 from profiler.analyse.why.kernel_profiles import DURATION
 from profiler.analyse.why.roofs import BYTES, OPERATIONS
 from profiler.collect.registry import duration_metrics
@@ -25,7 +25,7 @@ from profiler.metrics.catalogue import ROOF_PREFIX, STALL_PREFIX, TENSOR_TYPES
 from profiler.metrics.queries import Label, labels
 from profiler.model import Cell, Problem, Variant
 
-__all__ = ["Medians", "Move", "ParameterStep"]
+__all__ = ["CounterChange", "Medians", "ParameterStep"]
 
 IDLE_PCT = 60.0
 """Below this on both sides ncu's rule SOLBottleneck looks for latency (2025.3.1)."""
@@ -108,7 +108,7 @@ class CounterMove:
     """A counter before and after a step, by problem."""
 
     metric: Label
-    moves: tuple[Move, ...]
+    moves: tuple[CounterChange, ...]
     size: float
     """How far it moved at the problem in the middle: the order of counters of all kinds."""
 
@@ -155,18 +155,18 @@ def moved_counters(
     counter_moves = [
         CounterMove(metric, row, _typical(metric, row))
         for metric, values in medians.items()
-        if (row := moves(step, values, problems))
+        if (row := counter_changes(step, values, problems))
     ]
     moved = [counter for counter in counter_moves if counter.size > STILL_UNDER]
     return sorted(moved, key=lambda counter: -counter.size)
 
 
-def _typical(metric: Label, row: Sequence[Move]) -> float:
+def _typical(metric: Label, row: Sequence[CounterChange]) -> float:
     sizes = [move_size(metric, move) for move in row if move.pairs]
     return median(sizes) if sizes else 0.0
 
 
-def move_size(metric: Label, move: Move) -> float:
+def move_size(metric: Label, move: CounterChange) -> float:
     """Size of a move, so that counters of all kinds have an order.
 
     Percentages and stall reasons go by their difference: a ratio would make much of nothing.

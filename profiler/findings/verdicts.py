@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.analyse.intervals import session_margin
-from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, times_of, with_session_sds
+from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, visit_times, with_session_sds
 from profiler.analyse.verdicts import COLUMNS, Reason
 from profiler.collect.registry import is_judged, shares_process
 from profiler.findings.json_model import JsonObject, Number, Source
@@ -136,7 +136,7 @@ def judges_of(report: Report) -> tuple[Judge, Judge]:
 
 def _judge(report: Report, kind: SessionKind, rules: Rules) -> Judge:
     return Judge(
-        times_of(report.measured.samples, report.plan.cells, kind), report.plan.baseline, rules
+        visit_times(report.measured.samples, report.plan.cells, kind), report.plan.baseline, rules
     )
 
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 import pandas as pd
 
 from profiler.analyse.safe_frames import safe_frames
-from profiler.analyse.samples import no_durations, to_catalogue_metrics
+from profiler.analyse.samples import not_durations, to_catalogue_metrics
 from profiler.analyse.timeline import MOST_NUMBERED
 from profiler.analyse.why.sass_code import executed_by_class
-from profiler.analyse.why.waited_for import by_wait
+from profiler.analyse.why.waited_for import samples_by_wait
 from profiler.collect.ncu import LAUNCHES, SASS, SOURCE, find_ncu, report_pages
 from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.findings.json_model import json_value
@@ -64,7 +64,7 @@ class ImportedLaunches(Imported):
         launches, notices = table.launches, list(table.notices)
         for metric in (name for name in launches.columns if _IS_DURATION in str(name)):
             values = pd.to_numeric(launches[metric], errors="coerce")
-            none = no_durations(values)
+            none = not_durations(values)
             if none.any():
                 launches = launches.assign(**{metric: values.mask(none)})
                 example = f"{values[none].iloc[0]:g} ns"
@@ -183,7 +183,7 @@ def _listed_kernels(file: str, listings: Sequence[Listing]) -> tuple[ListedKerne
             file=file,
             kernel=listing.kernel,
             has_lines=listing.has_lines,
-            lines=hot_lines(by_wait(listing.instructions), MOST_LINES),
+            lines=hot_lines(samples_by_wait(listing.instructions), MOST_LINES),
             executed={str(k): float(v) for k, v in executed_by_class(listing).dropna().items()},
         )
         for listing in listings

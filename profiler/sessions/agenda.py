@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from profiler.analyse.judge import Judge, Pair, Rules, times_of
-from profiler.analyse.verdicts import DELTA, Reason, undecided
+from profiler.analyse.judge import Judge, Pair, Rules, visit_times
+from profiler.analyse.verdicts import DELTA, Reason, undecided_pairs
 from profiler.collect import Records
 from profiler.collect.registry import COLLECTORS, is_judged
 from profiler.metrics.passes import confirmation_metrics
@@ -262,7 +262,7 @@ def _finalists(plan: Plan, judge: Judge) -> set[tuple[str, str]]:
 
 
 def _judge(plan: Plan, samples: pd.DataFrame, blocks: int | None, delta: float) -> Judge:
-    times = times_of(samples, plan.cells, SessionKind.TIMING, blocks)
+    times = visit_times(samples, plan.cells, SessionKind.TIMING, blocks)
     return Judge(times, plan.baseline, Rules(len(plan.looks), delta), detectable=False)
 
 
@@ -303,7 +303,7 @@ def _undecided(judge: Judge, pairs: Iterable[Pair]) -> set[str]:
     if not pairs:
         return set()
     verdicts = judge.compare(pairs)
-    rows = verdicts.loc[undecided(verdicts)]
+    rows = verdicts.loc[undecided_pairs(verdicts)]
     return {*rows["cell"], *rows["against"]}
 
 

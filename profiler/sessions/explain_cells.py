@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.analyse.judge import times_of
+from profiler.analyse.judge import visit_times
 from profiler.errors import UsageError
 from profiler.model import Cell, Plan, SessionKind
 from profiler.planning.cell_filter import problems_called
@@ -277,7 +277,7 @@ def _durations(plan: Plan, samples: pd.DataFrame) -> _Durations:
     many = many_kernels(samples)
 
     def medians(kind: SessionKind) -> dict[str, float]:
-        durations = times_of(samples, plan.cells, kind).groupby("cell")["duration_ns"].median()
+        durations = visit_times(samples, plan.cells, kind).groupby("cell")["duration_ns"].median()
         return {
             str(cell): float(median)
             for cell, median in durations.items()

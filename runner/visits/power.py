@@ -22,7 +22,7 @@ PERIOD_S = 0.01
 known of it is the time of its steps, to a period."""
 _MILLI = 1e3
 _POWER_LIMIT = 0x4
-"""Bit of NVML's clock event reasons: the power limit of the board (`analyse.clocks.Reason`)."""
+"""Bit of NVML's clock event reasons: the board's power limit (`analyse.clocks.ClockReason`)."""
 
 
 @dataclass(frozen=True)

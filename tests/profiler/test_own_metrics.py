@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.analyse.metric_values import add_own
+from profiler.analyse.metric_values import add_experiment_metrics
 from profiler.errors import SpecError
 from profiler.kernels.arithmetic import ExpressionError
 from profiler.model import CellStatus, Environment, Outcome
@@ -24,7 +24,7 @@ def value(text, **columns):
     samples = pd.DataFrame({"cell": ["a"], **{name: [number] for name, number in columns.items()}})
     status = CellStatus("a", Outcome.MEASURED, flops=100.0)
     own = OwnFormula(name="own", formula=text).metric
-    result = add_own(samples, [own], {"a": status}, Environment())
+    result = add_experiment_metrics(samples, [own], {"a": status}, Environment())
     return float(result["own"][0]) if "own" in result else NAN
 
 
@@ -111,7 +111,7 @@ def test_a_part_of_another_session_is_the_mean_of_the_cell():
         OwnFormula(name="same", formula="dram_read_bytes / duration_ns").metric,
         OwnFormula(name="other", formula="dram_read_bytes / cycles").metric,
     ]
-    result = add_own(samples, own, {}, Environment())
+    result = add_experiment_metrics(samples, own, {}, Environment())
     # Both parts are in the counters' sample: the times of other samples are not used.
     assert result["same"].tolist() == pytest.approx([NAN, NAN, 45.0, NAN, NAN], nan_ok=True)
     assert result["other"].tolist() == pytest.approx([30.0, 15.0, 20.0, NAN, NAN], nan_ok=True)

@@ -1,4 +1,4 @@
-"""Accounts of time: what the duration of a kernel is made of, and what two durations differ by.
+"""Accounts of time: factors of the duration of a kernel, parts of the difference of two durations.
 
 A scheduler has `warps` warps in flight, and each waits `latency` cycles between two of its
 instructions, so that it issues one every latency ÷ warps cycles (Little's law; the metrics
@@ -48,14 +48,14 @@ CLOCK = "clock"
 RESIDUAL = "residual"
 STALL = "stall:"
 """Prefix of the parts of stall reasons."""
-ONLY = "kernel:"
-"""Prefix of the parts of kernels that one side launches and the other has none left for."""
+ONE_SIDED = "kernel:"
+"""Prefix of the parts of kernels that only one side launches."""
 
 _WITHOUT_INSTRUCTIONS = frozenset({"gmma"})
-"""Reasons whose waits are as long as the tensor cores take for what few instructions gave them,
-however many others a warp executes. Per instruction they would be shorter the more it executes."""
-_NO_CYCLES = 1e-9
-"""What differences of last digits leave of a reason whose units are all known."""
+"""Reasons whose waits are as long as the tensor cores take, which few instructions keep busy. Waits
+per instruction would be shorter the more other instructions a warp executes."""
+_LEAST_CYCLES = 1e-9
+"""Fewer cycles are rounding errors of a reason whose units are all known."""
 CLOSES_WITHIN = 0.03
 """How far the factors may be off the duration for an account to count as closed."""
 
@@ -107,7 +107,7 @@ def kernel_time(profile: KernelProfile, *, by_unit: bool = False) -> KernelTime 
     active = profile.value(ACTIVE_AVERAGE)
     schedulers = profile.value(ACTIVE_SUM) / active if active else math.nan
     counted = profile.stalls_by_unit if by_unit else profile.stalls()
-    stalls = {reason: cycles for reason, cycles in counted.items() if cycles > _NO_CYCLES}
+    stalls = {reason: cycles for reason, cycles in counted.items() if cycles > _LEAST_CYCLES}
     time = KernelTime(
         name=profile.name,
         duration_ns=profile.value(DURATION),
@@ -150,7 +150,7 @@ class Account:
 
     @property
     def difference_ns(self) -> float:
-        """Duration of the first less that of the second."""
+        """Duration of the first cell minus that of the second."""
         return self.first_ns - self.second_ns
 
     @property
@@ -165,39 +165,39 @@ class Account:
 
 
 def account(first: Sequence[KernelProfile], second: Sequence[KernelProfile]) -> Account | None:
-    """Account of the difference between two sequences of launches; None where a counter is missing.
+    """Account of the difference of two sequences of launches; None where a counter is missing.
 
-    Kernels of the same name are compared in their order; those that are left on each side together.
-    Where only one side has any left, they stand in it with their whole durations.
+    Kernels of the same name are compared in their order, the unmatched kernels of both sides as a
+    sum. Where only one side has unmatched kernels, each is a part by its whole duration.
     """
-    listed = all(profile.listing is not None for profile in (*first, *second))
-    first_times, second_times = (_times(side, by_unit=listed) for side in (first, second))
+    has_listings = all(profile.listing is not None for profile in (*first, *second))
+    first_times, second_times = (_times(side, by_unit=has_listings) for side in (first, second))
     if first_times is None or second_times is None:
         return None
-    pairs, first_rest, second_rest = _by_name(first_times, second_times)
+    pairs, first_unmatched, second_unmatched = _matched_by_name(first_times, second_times)
     parts: dict[str, float] = defaultdict(float)
-    of_pairs = itertools.chain.from_iterable(itertools.starmap(_parts, pairs))
-    for part in (*of_pairs, *_parts_of_rest(first_rest, second_rest)):
+    matched_parts = itertools.chain.from_iterable(itertools.starmap(_parts_of_pair, pairs))
+    for part in (*matched_parts, *_parts_of_unmatched(first_unmatched, second_unmatched)):
         parts[part.name] += part.ns
     return Account(
         first_ns=sum(time.duration_ns for time in first_times),
         second_ns=sum(time.duration_ns for time in second_times),
         parts=_largest_first(parts),
-        residuals=(_part_off(first_times), _part_off(second_times)),
-        pooled=_pooled(first_rest, second_rest),
+        residuals=(_residual_share(first_times), _residual_share(second_times)),
+        pooled=_pooled_names(first_unmatched, second_unmatched),
     )
 
 
-def _part_off(times: Sequence[KernelTime]) -> float:
-    """Part of the duration of several launches by which the products of the factors are off."""
+def _residual_share(times: Sequence[KernelTime]) -> float:
+    """|Duration - product of the factors| ÷ duration, over several launches."""
     off_ns = sum(abs(time.duration_ns - time.modelled_ns) for time in times)
     return off_ns / sum(time.duration_ns for time in times)
 
 
-def _pooled(
+def _pooled_names(
     first: Sequence[KernelTime], second: Sequence[KernelTime]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of what is left on each side, where both have some and one of them several."""
+    """Names of the unmatched kernels of each side; empty unless both have some, one several."""
     if not first or not second or len(first) + len(second) == 2:
         return (), ()
     return tuple(time.name for time in first), tuple(time.name for time in second)
@@ -214,24 +214,26 @@ def _largest_first(parts: Mapping[str, float]) -> tuple[Part, ...]:
     return tuple(Part(name, ns) for name, ns in in_order)
 
 
-def _by_name(
+def _matched_by_name(
     first: Iterable[KernelTime], second: Iterable[KernelTime]
 ) -> tuple[list[tuple[KernelTime, KernelTime]], list[KernelTime], list[KernelTime]]:
-    """Launches of both sides that have the same name, and those of each side that are left."""
-    rest = list(second)
-    pairs, alone = [], []
+    """Pairs of launches of the same name, then the unmatched launches of each side."""
+    second_unmatched = list(second)
+    pairs, first_unmatched = [], []
     for time in first:
-        other = next((candidate for candidate in rest if candidate.name == time.name), None)
-        if other is None:
-            alone.append(time)
+        match = next(
+            (candidate for candidate in second_unmatched if candidate.name == time.name), None
+        )
+        if match is None:
+            first_unmatched.append(time)
         else:
-            rest.remove(other)
-            pairs.append((time, other))
-    return pairs, alone, rest
+            second_unmatched.remove(match)
+            pairs.append((time, match))
+    return pairs, first_unmatched, second_unmatched
 
 
-def _together(times: Sequence[KernelTime]) -> KernelTime:
-    """Factors of the durations of several launches on one GPU as if they were one."""
+def _combined_time(times: Sequence[KernelTime]) -> KernelTime:
+    """Factors of the sum of the durations of several launches on one GPU."""
     instructions = sum(time.instructions for time in times)
     reasons = dict.fromkeys(reason for time in times for reason in time.stalls)
     duration_ns = sum(time.duration_ns for time in times)
@@ -252,16 +254,18 @@ def _together(times: Sequence[KernelTime]) -> KernelTime:
     )
 
 
-def _parts_of_rest(first: Sequence[KernelTime], second: Sequence[KernelTime]) -> Iterator[Part]:
-    """Parts of the launches that have no counterpart of their name."""
+def _parts_of_unmatched(
+    first: Sequence[KernelTime], second: Sequence[KernelTime]
+) -> Iterator[Part]:
+    """Parts of the launches without a counterpart of the same name."""
     if first and second:
-        yield from _parts(_together(first), _together(second))
+        yield from _parts_of_pair(_combined_time(first), _combined_time(second))
         return
-    yield from (Part(f"{ONLY}{time.name}", time.duration_ns) for time in first)
-    yield from (Part(f"{ONLY}{time.name}", -time.duration_ns) for time in second)
+    yield from (Part(f"{ONE_SIDED}{time.name}", time.duration_ns) for time in first)
+    yield from (Part(f"{ONE_SIDED}{time.name}", -time.duration_ns) for time in second)
 
 
-def _parts(first: KernelTime, second: KernelTime) -> Iterator[Part]:
+def _parts_of_pair(first: KernelTime, second: KernelTime) -> Iterator[Part]:
     factors = _common_factors(first, second)
     for reason in dict.fromkeys((*first.stalls, *second.stalls)):
         yield from _parts_of_reason(reason, first, second, factors)
@@ -287,17 +291,17 @@ def _parts_of_reason(
         yield Part(f"{STALL}{reason}", first_ns - second_ns)
         return
     weight = logarithmic_mean(first_ns, second_ns)
-    own = math.log(first.stalls[reason] / second.stalls[reason])
+    stall_ratio = math.log(first.stalls[reason] / second.stalls[reason])
     for name, logarithm in factors.items():
         if name == INSTRUCTIONS and reason in _WITHOUT_INSTRUCTIONS:
-            own += logarithm
+            stall_ratio += logarithm
         else:
             yield Part(name, weight * logarithm)
-    yield Part(f"{STALL}{reason}", weight * own)
+    yield Part(f"{STALL}{reason}", weight * stall_ratio)
 
 
 def _time_of_reason(time: KernelTime, reason: str) -> float:
-    """Part of a duration in which its warps wait for a reason, by its share of the latency."""
+    """Part of a duration (ns) that its warps wait for a reason, by the share of the latency."""
     share = time.stalls.get(reason, 0.0) / sum(time.stalls.values())
     return time.duration_ns * share
 

@@ -3,7 +3,7 @@
 A share is an estimate: the part of the work that the cause makes (excess sectors of all sectors,
 conflicting wavefronts of all wavefronts, spill instructions of all) times how much the kernel
 depends on the unit that does it, which is how busy that unit is, or how much of their time warps
-wait for it, whichever is more. And it is cut to what the units leave whose work stays the same:
+wait for it, whichever is more. It is cut to the idle share of the units whose work stays the same:
 a kernel at 96 % of the tensor cores' peak has 4 % to gain from shorter waits, however long they
 are. Shares of different causes overlap and are never added. What ncu's rules estimate is not used:
 the two stand beside each other.
@@ -21,7 +21,7 @@ from typing import TypeVar
 
 import pandas as pd
 
-from profiler.analyse.why.filling import FILLING, MOST_WARPS, warps_there
+from profiler.analyse.why.filling import FILLING, MOST_WARPS, active_warps
 from profiler.analyse.why.kernel_profiles import (
     BUSIEST_SLICE,
     COMPUTE,
@@ -38,13 +38,13 @@ from profiler.analyse.why.kernel_profiles import (
     stall_per_issue,
 )
 from profiler.analyse.why.roofs import fp32_operations
-from profiler.analyse.why.sass_code import instruction_class, of_slow_paths, of_swap_loops
+from profiler.analyse.why.sass_code import in_slow_path, in_swap_loop, instruction_class
 from profiler.parse.ncu_source import EXECUTED, NOT_ISSUED, SAMPLES_NOT_ISSUED, STALL
 
 LEAST_SHARE = 0.02
-"""Smaller shares of the duration are not told: counters of two passes differ by as much."""
+"""Smaller shares of the duration are not reported: counters of two passes differ by as much."""
 UNFUSED = "unfused_operations"
-"""The cause that is of all kernels of a launch together."""
+"""The cause that concerns all kernels of a visit together."""
 _LINE_BYTES = 16
 """Widest access of a thread in one instruction."""
 _BANK_BYTES = 4
@@ -59,7 +59,7 @@ _USUALLY_OFF = 0.2
 """Part of all threads that predicates switch off in code that has nothing wrong with it, at most:
 0 to 16 % in the explained kernels of this project's recordings."""
 _MATRIX_SHARE = 0.5
-"""Multiply-adds of all instructions of a thread from which on it does too."""
+"""Multiply-adds of all instructions of a thread from which on a kernel counts as such a product."""
 _MATRIX_LOADS = 1 / 64
 """Loads from shared memory per multiply-add from which on a kernel counts as a product of tiles."""
 _LIMIT_OF_WARPS = "occupancy_"
@@ -77,21 +77,23 @@ class Cause:
     name: str
     share: float
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
-    """By what it says, in words of the field."""
+    """Counters behind the cause, by what they mean in words of the field."""
 
 
 def causes(profile: KernelProfile, least_bytes: float = math.nan) -> tuple[Cause, ...]:
     """Causes that the counters of a launch show, largest share first, reasons before symptoms."""
     facts = Facts(profile, least_bytes)
     estimates = [(name, *detect(facts)) for name, detect in _DETECTORS.items()]
-    # Of several that the same unit bounds, those that it bounds most come first.
+    # Among causes that one unit bounds to the same share, the largest estimate comes first.
     in_order = sorted(estimates, key=lambda estimate: -estimate[1])
-    found = [
-        Cause(name, min(share, facts.left_by_others(_UNITS_OF.get(name, _NONE))), evidence)
+    bounded = [
+        Cause(
+            name, min(share, facts.share_without_other_units(_UNITS_OF.get(name, _NONE))), evidence
+        )
         for name, share, evidence in in_order
     ]
-    shown = [cause for cause in found if cause.share >= LEAST_SHARE]
-    by_share = sorted(shown, key=lambda cause: -cause.share)
+    reported = [cause for cause in bounded if cause.share >= LEAST_SHARE]
+    by_share = sorted(reported, key=lambda cause: -cause.share)
     return reasons_first(by_share, lambda cause: cause.name)
 
 
@@ -101,11 +103,13 @@ def reasons_first(items: Sequence[_Item], name: Callable[[_Item], str]) -> tuple
     Such a wait is a symptom of the limit, however much longer it is: where shared memory leaves one
     block to an SM, nothing runs while its warps wait for tensor cores.
     """
-    first = next((at for at, item in enumerate(items) if name(item) in _SYMPTOMS), len(items))
-    behind = items[first:]
-    reasons = [item for item in behind if name(item).startswith(_LIMIT_OF_WARPS)]
-    others = [item for item in behind if not name(item).startswith(_LIMIT_OF_WARPS)]
-    return (*items[:first], *reasons, *others)
+    first_symptom = next(
+        (at for at, item in enumerate(items) if name(item) in _SYMPTOMS), len(items)
+    )
+    following = items[first_symptom:]
+    reasons = [item for item in following if name(item).startswith(_LIMIT_OF_WARPS)]
+    other_items = [item for item in following if not name(item).startswith(_LIMIT_OF_WARPS)]
+    return (*items[:first_symptom], *reasons, *other_items)
 
 
 def unfused(profiles: Sequence[KernelProfile], least_bytes: float = math.nan) -> Cause | None:
@@ -120,12 +124,12 @@ def unfused(profiles: Sequence[KernelProfile], least_bytes: float = math.nan) ->
         return None
     moved = sum(profile.value(DRAM_BYTES) for profile in profiles)
     depends = sum(Facts(item, least_bytes).dram * item.value(DURATION) for item in profiles)
-    share, evidence = _more_than_needed(moved, least_bytes, depends / duration_ns)
+    share, evidence = _excess_traffic(moved, least_bytes, depends / duration_ns)
     return Cause(UNFUSED, share, evidence) if share >= LEAST_SHARE else None
 
 
 def _uncoalesced(facts: Facts, opcode: str) -> Detected:
-    """Sectors beyond those needed of all that L2 served.
+    """Share of excess sectors among all sectors that L2 served.
 
     The source page has no sectors of asynchronous copies: where these are most of the traffic, all
     of its sectors are few (0.5 to 1 % in attention with TMA on an H200).
@@ -139,7 +143,7 @@ def _uncoalesced(facts: Facts, opcode: str) -> Detected:
         ),
         "sectors of all accesses": Evidence(every, "sector", "L2 Theoretical Sectors Global"),
     }
-    # What is needed comes from DRAM all the same, and takes it as long.
+    # The needed sectors come from DRAM all the same, and take as long.
     needed = facts.percent(UNITS["dram"]) * part(
         (every - excess) * _SECTOR_BYTES, facts.value(DRAM_BYTES)
     )
@@ -183,12 +187,16 @@ def _local_cost(facts: Facts) -> float:
     misses = sum(facts.value(_LOCAL_MISSES.format(op)) for op in ("ld", "st"))
     in_l2 = part(misses * _SECTOR_BYTES, facts.value(L2_BYTES))
     polls = part(facts.column("executed", "SYNCS"), facts.column("executed"))
-    waits = facts.waits_for_memory * _of_memory(facts, _LOCAL_ACCESSES) if not polls else 0.0
+    waits = (
+        facts.waits_for_memory * _share_of_memory_instructions(facts, _LOCAL_ACCESSES)
+        if not polls
+        else 0.0
+    )
     return max(part(wavefronts, every) * facts.load_store, in_l2 * facts.memory, waits)
 
 
 def _local_memory(facts: Facts, instructions: float, counted_by: str) -> Detected:
-    """Cost of some of the instructions on local memory."""
+    """Cost of `instructions`, which are part of those on local memory."""
     executed = facts.value("smsp__inst_executed.sum")
     of_local = part(instructions, max(instructions, facts.column("executed", _LOCAL_ACCESSES)))
     evidence = {
@@ -204,8 +212,8 @@ def _register_spills(facts: Facts) -> Detected:
 
 
 def _local_arrays(facts: Facts) -> Detected:
-    others = facts.column("executed", _LOCAL_ACCESSES) - facts.value(_SPILLING)
-    return _local_memory(facts, max(others, 0.0), "Instructions Executed")
+    array_accesses = facts.column("executed", _LOCAL_ACCESSES) - facts.value(_SPILLING)
+    return _local_memory(facts, max(array_accesses, 0.0), "Instructions Executed")
 
 
 _THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
@@ -220,21 +228,21 @@ def _divergence(facts: Facts) -> Detected:
 
 
 def _predicated_threads(facts: Facts) -> Detected:
-    """Active threads whose instruction a predicate switches off, but those of branches."""
+    """Active threads whose instruction a predicate switches off; branches are left out."""
     active, on = facts.by_opcode("thread_executed"), facts.by_opcode("predicated_on")
     off = sum(
         threads - on.get(opcode, threads)
         for opcode, threads in active.items()
         if instruction_class(opcode) != "control"
     )
-    of_all = part(off, 32 * facts.column("executed"))
+    off_share = part(off, 32 * facts.column("executed"))
     evidence = {
         "threads predicated off": Evidence(
-            100 * of_all, "%", "Predicated-On Thread Instructions Executed"
+            100 * off_share, "%", "Predicated-On Thread Instructions Executed"
         )
     }
     depends = max(facts.issuing, facts.percent(COMPUTE))
-    return (of_all * depends if of_all > _USUALLY_OFF else 0.0), evidence
+    return (off_share * depends if off_share > _USUALLY_OFF else 0.0), evidence
 
 
 _ATOMIC_BUSY = "lts__d_atomic_input_cycles_active.max.pct_of_peak_sustained_elapsed"
@@ -242,9 +250,9 @@ _ATOMIC_AVERAGE = "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_e
 
 
 def _atomic_contention(facts: Facts) -> Detected:
-    """Atomics of one slice of L2 while the others have none, by how busy or waited for it is."""
+    """Atomics of one slice of L2 while other slices have none, by its busy share or by waits."""
     busiest, average = facts.percent(_ATOMIC_BUSY), facts.percent(_ATOMIC_AVERAGE)
-    waits = facts.waits_for_memory * _of_memory(facts, _ATOMICS)
+    waits = facts.waits_for_memory * _share_of_memory_instructions(facts, _ATOMICS)
     uneven = 1 - part(average, busiest) if busiest else 0.0
     evidence = {
         "busiest slice of L2 with atomics": Evidence(100 * busiest, "%", _ATOMIC_BUSY),
@@ -254,9 +262,9 @@ def _atomic_contention(facts: Facts) -> Detected:
 
 
 def _global_atomics(facts: Facts) -> Detected:
-    """Atomics that all slices of L2 share, by how busy they are with them or waited for."""
+    """Atomics that all slices of L2 share, by their busy share or by waits."""
     busiest, average = facts.percent(_ATOMIC_BUSY), facts.percent(_ATOMIC_AVERAGE)
-    part_of_accesses = _of_memory(facts, _GLOBAL_ATOMICS)
+    part_of_accesses = _share_of_memory_instructions(facts, _GLOBAL_ATOMICS)
     waits = facts.waits_for_memory * part_of_accesses
     evidence = {
         "slices of L2 with atomics": Evidence(100 * average, "%", _ATOMIC_AVERAGE),
@@ -268,14 +276,14 @@ def _global_atomics(facts: Facts) -> Detected:
 
 
 def _shared_atomics(facts: Facts) -> Detected:
-    """Atomics on shared memory, by their part of its wavefronts or of the memory instructions.
+    """Atomics on shared memory, by their share of its wavefronts or of memory instructions.
 
-    Of loops that compare and swap (floats have no other) all cycles in them are theirs.
+    Loops that compare and swap (floats have no other atomics) count with all their cycles.
     """
     wavefronts = facts.column("shared_wavefronts", "ATOMS")
     of_shared = part(wavefronts, facts.value("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"))
-    of_instructions = _of_memory(facts, ("ATOMS",))
-    in_loops = _cycles_at(facts, lambda rows: of_swap_loops(rows, _SWAP))
+    of_instructions = _share_of_memory_instructions(facts, ("ATOMS",))
+    in_loops = _cycle_share(facts, lambda rows: in_swap_loop(rows, _SWAP))
     evidence = {
         "wavefronts of atomics": Evidence(wavefronts, "wavefront", "L1 Wavefronts Shared"),
         "of the memory instructions": Evidence(100 * of_instructions, "%", "Instructions Executed"),
@@ -291,19 +299,19 @@ _SWAP = "ATOMS.CAS"
 _OF_CYCLES = "Instructions Executed, Warp Stall Sampling (Not-issued Samples)"
 
 
-def _cycles_at(facts: Facts, choose: Callable[[pd.DataFrame], pd.Series]) -> float:
-    """Part of the cycles that go to instructions which are chosen.
+def _cycle_share(facts: Facts, select: Callable[[pd.DataFrame], pd.Series]) -> float:
+    """Share of the cycles of the instructions that `select` selects.
 
-    Cycles in which a scheduler issues are those of the instruction, whatever other warps wait for
-    meanwhile; in all others it is the samples that count.
+    A cycle in which a scheduler issues counts for the issued instruction, whatever other warps wait
+    for; the other cycles count by samples.
     """
     rows = facts.profile.instructions
     if rows is None or SAMPLES_NOT_ISSUED not in rows:
         return 0.0
-    is_chosen = choose(rows)
+    is_selected = select(rows)
 
     def part_of(column: str) -> float:
-        return part(float(rows[column][is_chosen].sum()), float(rows[column].sum()))
+        return part(float(rows[column][is_selected].sum()), float(rows[column].sum()))
 
     issuing = facts.issuing
     return issuing * part_of(EXECUTED) + (1 - issuing) * part_of(SAMPLES_NOT_ISSUED)
@@ -312,13 +320,13 @@ def _cycles_at(facts: Facts, choose: Callable[[pd.DataFrame], pd.Series]) -> flo
 def _uneven_l2_slices(facts: Facts) -> Detected:
     """Accesses that a slice of L2 serves while others wait, as strides of powers of two make."""
     average, busiest = facts.percent(UNITS["l2"]), facts.percent(BUSIEST_SLICE)
-    others = 1 - _of_memory(facts, _ATOMICS)
+    without_atomics = 1 - _share_of_memory_instructions(facts, _ATOMICS)
     evidence = {
         "busiest slice of L2": Evidence(100 * busiest, "%", BUSIEST_SLICE),
         "average slice": Evidence(100 * average, "%", UNITS["l2"]),
     }
     uneven = 1 - part(average, busiest) if busiest else 0.0
-    return uneven * busiest * others, evidence
+    return uneven * busiest * without_atomics, evidence
 
 
 _ATOMICS = ("ATOM", "RED")
@@ -326,18 +334,18 @@ _GLOBAL_ATOMICS = ("ATOM.", "ATOMG", "RED")
 _ACCESSES = ("LDG", "STG", "LDS", "STS")
 
 
-def _of_memory(facts: Facts, opcodes: tuple[str, ...]) -> float:
-    """Part of the executed memory instructions that have these opcodes."""
+def _share_of_memory_instructions(facts: Facts, opcodes: tuple[str, ...]) -> float:
+    """Share of the executed memory instructions that have these opcodes."""
     names = (*_ATOMICS, *_ACCESSES, *_LOCAL_ACCESSES)
     every = sum(facts.column("executed", name) for name in names)
     return part(sum(facts.column("executed", name) for name in opcodes), every)
 
 
 def _l2_reuse(facts: Facts) -> Detected:
-    return _more_than_needed(facts.value(DRAM_BYTES), facts.least_bytes, facts.dram)
+    return _excess_traffic(facts.value(DRAM_BYTES), facts.least_bytes, facts.dram)
 
 
-def _more_than_needed(moved: float, least_bytes: float, dram: float) -> Detected:
+def _excess_traffic(moved: float, least_bytes: float, dram: float) -> Detected:
     """Bytes of DRAM beyond those of the problem, where `dram` of the time depends on them."""
     excess = moved - least_bytes
     if not excess > 0:  # also where the workload states nothing, or they were not counted
@@ -349,25 +357,25 @@ def _more_than_needed(moved: float, least_bytes: float, dram: float) -> Detected
     return part(excess, moved) * dram, evidence
 
 
-def _latency(facts: Facts, reason: str) -> Detected:
+def _empty_issue_slots(facts: Facts, reason: str) -> Detected:
     """Issue slots that stay empty while warps wait for a reason."""
     waits = facts.waits(reason)
     evidence = {"of a warp's time": Evidence(100 * waits, "%", stall_per_issue(reason))}
     return waits * (1 - facts.issuing), evidence
 
 
-def _stopped(facts: Facts, reason: str) -> Detected:
-    """Cycles in which a scheduler does not issue, by the samples of its warps in them.
+def _idle_issue_cycles(facts: Facts, reason: str) -> Detected:
+    """Share of cycles without an issue in which warps wait for a reason, by samples in them.
 
-    For waits for what no other warp can give. Without a source page the samples of all cycles but
-    those of a ready warp, as none is ready where none issues.
+    For reasons that hold up all warps. Without a source page, the samples of all cycles but those
+    of a ready warp, as none is ready where none issues.
     """
     waits, samples = facts.waits(reason), facts.column(SAMPLES_NOT_ISSUED)
-    stopped = part(facts.column(f"{STALL}{reason}{NOT_ISSUED}"), samples)
+    idle_cycles = part(facts.column(f"{STALL}{reason}{NOT_ISSUED}"), samples)
     if not samples:
-        stopped = part(waits, 1 - facts.waits("selected", "not_selected"))
+        idle_cycles = part(waits, 1 - facts.waits("selected", "not_selected"))
     evidence = {"of a warp's time": Evidence(100 * waits, "%", stall_per_issue(reason))}
-    return stopped * (1 - facts.issuing), evidence
+    return idle_cycles * (1 - facts.issuing), evidence
 
 
 def _tensor_core_waits(facts: Facts) -> Detected:
@@ -382,12 +390,12 @@ def _tensor_core_waits(facts: Facts) -> Detected:
 
 
 def _few_loads_in_flight(facts: Facts) -> Detected:
-    """Waits for memory that is not busy, in as many warps as there are.
+    """Waits for memory that is not busy, by the share of warps that are active.
 
-    What more warps would hide is the share of causes of their own; the rest takes more loads in
+    The waits that more warps would hide have causes of their own; the others take more loads in
     flight in each warp (Little's law: bytes in flight are throughput times latency).
     """
-    waits, warps = facts.waits("long_scoreboard"), warps_there(facts)
+    waits, warps = facts.waits("long_scoreboard"), active_warps(facts)
     evidence = {
         "of a warp's time": Evidence(100 * waits, "%", stall_per_issue("long_scoreboard")),
         "busiest unit": facts.busiest,
@@ -425,18 +433,22 @@ def _narrow_accesses(facts: Facts) -> Detected:
             100 * busy, "%", "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
         ),
     }
-    narrow = max(1 - average / _LINE_BYTES, 0.0) * busy * _of_memory(facts, _ACCESSES)
-    # Wider accesses are fewer, and each takes as many more wavefronts: those that words fill stay.
-    words = sizes[sized] / _BANK_BYTES
-    kept = (words * executed[sized]).sum() / (words.clip(lower=1.0) * executed[sized]).sum()
-    return min(narrow, 1 - facts.percent(UNITS["l1"]) * float(kept)), evidence
+    narrow = (
+        max(1 - average / _LINE_BYTES, 0.0) * busy * _share_of_memory_instructions(facts, _ACCESSES)
+    )
+    # Wider accesses are fewer, each with more wavefronts: wavefronts full of words stay.
+    words_per_access = sizes[sized] / _BANK_BYTES
+    wavefronts_kept = (words_per_access * executed[sized]).sum() / (
+        words_per_access.clip(lower=1.0) * executed[sized]
+    ).sum()
+    return min(narrow, 1 - facts.percent(UNITS["l1"]) * float(wavefronts_kept)), evidence
 
 
 _FMA_PIPE = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
 
 
 def _no_tensor_cores(facts: Facts) -> Detected:
-    """The multiply-adds of a product of tiles on the FMA pipe, where no tensor core works."""
+    """Multiply-adds of a product of tiles on the FMA pipe, where no tensor core works."""
     values = facts.profile.values
     tensor = sum(value for name, value in values.items() if _is_tensor(name))
     multiplied = fp32_operations(facts.profile) / 2
@@ -474,13 +486,13 @@ def _fp64(facts: Facts) -> Detected:
     opcodes = rows["opcode"].astype(str)
     double = opcodes.str.startswith(_DOUBLE) | opcodes.str.contains(_DOUBLES, regex=False)
     instructions, every = float(rows["executed"][double].sum()), float(rows["executed"].sum())
-    conversions = sum(total for name, total in _of_xu(facts).items() if _DOUBLES in name)
+    conversions = sum(total for name, total in _xu_instructions(facts).items() if _DOUBLES in name)
     waits = facts.waits("mio_throttle", "short_scoreboard", "math_pipe_throttle")
     depends = part(instructions, every) * max(waits, facts.percent(COMPUTE))
-    on_xu = facts.percent(UNITS["xu"]) * part(conversions, sum(_of_xu(facts).values()))
-    # Arithmetic in single precision is as many instructions; conversions go.
-    left = 1 - facts.issuing * (1 - part(conversions, every))
-    share = min(max(busy, on_xu, depends), left)
+    on_xu = facts.percent(UNITS["xu"]) * part(conversions, sum(_xu_instructions(facts).values()))
+    # Single precision takes as many arithmetic instructions, but no conversions.
+    without_double = 1 - facts.issuing * (1 - part(conversions, every))
+    share = min(max(busy, on_xu, depends), without_double)
     evidence = {
         "FP64 instructions": Evidence(instructions, "inst", "Instructions Executed"),
         "FP64 pipe": Evidence(100 * busy, "%", _FP64_PIPE),
@@ -489,27 +501,27 @@ def _fp64(facts: Facts) -> Detected:
 
 
 _ON_XU = ("MUFU", "F2F", "F2I", "I2F", "FRND", "POPC", "FLO", "BREV")
-"""Opcodes of the pipe XU, but those that other pipes take beside it (`I2FP`, `F2FP`)."""
+"""Opcodes of the pipe XU alone: other pipes take `I2FP`, `F2FP`."""
 
 
-def _of_xu(facts: Facts) -> Mapping[str, float]:
+def _xu_instructions(facts: Facts) -> Mapping[str, float]:
     """Executed instructions of the pipe XU by opcode."""
     executed = facts.by_opcode("executed").items()
     return {name: total for name, total in executed if name.split(".", 1)[0] in _ON_XU}
 
 
-def _on_xu(facts: Facts, opcodes: tuple[str, ...]) -> Detected:
-    """The pipe of special functions where it limits, by the part of its instructions."""
-    counts = _of_xu(facts)
-    these = sum(
+def _xu_pipe(facts: Facts, opcodes: tuple[str, ...]) -> Detected:
+    """Busy share of the pipe XU where it limits, by the share of its instructions."""
+    counts = _xu_instructions(facts)
+    instructions = sum(
         total for name, total in counts.items() if name.startswith(opcodes) and _DOUBLES not in name
     )
     busy = facts.percent(UNITS["xu"])
     evidence = {
-        "instructions": Evidence(these, "inst", "Instructions Executed"),
+        "instructions": Evidence(instructions, "inst", "Instructions Executed"),
         "pipe of special functions": Evidence(100 * busy, "%", UNITS["xu"]),
     }
-    share = part(these, sum(counts.values())) * busy if busy >= _BUSY_PIPE else 0.0
+    share = part(instructions, sum(counts.values())) * busy if busy >= _BUSY_PIPE else 0.0
     return share, evidence
 
 
@@ -519,7 +531,7 @@ all lanes ask for one address, and each for another)."""
 
 
 def _constant_by_lane(facts: Facts) -> Detected:
-    """Constant memory that is indexed by lane: it gives one address of a warp at a time."""
+    """Constant memory that is indexed by lane: it serves one address of a warp at a time."""
     busy = facts.percent(UNITS["constants"])
     cycles = busy * facts.value("sm__cycles_elapsed.sum")
     requests = facts.column("executed", "LDC")
@@ -532,7 +544,7 @@ def _constant_by_lane(facts: Facts) -> Detected:
 
 def _slow_path_math(facts: Facts) -> Detected:
     """Sines and cosines of large arguments, by the cycles in the path that reduces them."""
-    share = _cycles_at(facts, of_slow_paths)
+    share = _cycle_share(facts, in_slow_path)
     return share, {"cycles in the slow path": Evidence(100 * share, "%", _OF_CYCLES)}
 
 
@@ -568,17 +580,17 @@ _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
     "shared_atomics": _shared_atomics,
     "uneven_l2_slices": _uneven_l2_slices,
     "l2_reuse": _l2_reuse,
-    "dependent_chain": partial(_latency, reason="wait"),
+    "dependent_chain": partial(_empty_issue_slots, reason="wait"),
     "few_loads_in_flight": _few_loads_in_flight,
     "barrier_waits": _barrier_waits,
     "tensor_core_waits": _tensor_core_waits,
-    "instruction_fetch": partial(_stopped, reason="no_instruction"),
-    "constant_misses": partial(_stopped, reason="imc_miss"),
-    "dispatch_stalls": partial(_latency, reason="dispatch_stall"),
-    "sleeping": partial(_stopped, reason="sleeping"),
+    "instruction_fetch": partial(_idle_issue_cycles, reason="no_instruction"),
+    "constant_misses": partial(_idle_issue_cycles, reason="imc_miss"),
+    "dispatch_stalls": partial(_empty_issue_slots, reason="dispatch_stall"),
+    "sleeping": partial(_idle_issue_cycles, reason="sleeping"),
     "narrow_accesses": _narrow_accesses,
-    "special_functions": partial(_on_xu, opcodes=("MUFU",)),
-    "conversions": partial(_on_xu, opcodes=("F2F", "F2I", "I2F", "FRND")),
+    "special_functions": partial(_xu_pipe, opcodes=("MUFU",)),
+    "conversions": partial(_xu_pipe, opcodes=("F2F", "F2I", "I2F", "FRND")),
     "constant_by_lane": _constant_by_lane,
     "slow_path_math": _slow_path_math,
     "no_tensor_cores": _no_tensor_cores,
@@ -613,5 +625,5 @@ _UNITS_OF: Mapping[str, frozenset[str]] = {
     "fp64": frozenset({"fp64", "xu", "issue", "alu"}),
     "integer_arithmetic": frozenset({"issue", "alu", "fma", "xu"}),
 }
-"""Units whose work a cause makes, in part; the work of all others stays without it. Causes that
-only let warps wait make none."""
+"""Units part of whose work a cause makes; the work of all other units would stay without the cause.
+Causes that only let warps wait make no work."""

@@ -1,4 +1,4 @@
-"""Causes of how a grid fills the GPU: blocks, warps, and the SMs that have none.
+"""Causes by how a grid fills the GPU: too few blocks, too few warps, idle SMs.
 
 A launch has too few blocks, or more than fit at once; then the last of them, and how unevenly they
 end, leave SMs idle. Warps that would fit but are not there are counted once each: those of a small
@@ -49,7 +49,7 @@ def waves(facts: Facts) -> float:
 
 
 def occupancy_limits(profile: KernelProfile) -> dict[str, float]:
-    """Most blocks on an SM by the resource that allows no more; those that were counted."""
+    """Most blocks on an SM by limiting resource, for the limits that were counted."""
     limits = {name: profile.value(raw) for name, raw in _LIMITS.items() if profile.value(raw) > 0}
     # Without shared memory ncu gives the most blocks of an SM as its limit.
     if limits.get("shared memory") == limits.get("blocks per SM"):
@@ -61,24 +61,24 @@ def occupancy_limits(profile: KernelProfile) -> dict[str, float]:
 
 
 def more_warps(facts: Facts, missing: float) -> float:
-    """Share of the duration that so many more warps, as a part of all that an SM has, may hide.
+    """Share of the duration that the `missing` warps, as a share of an SM's warps, may hide.
 
-    They hide waits for latencies, those of tensor cores among them, as far as no unit is busy.
+    More warps hide waits for latencies, tensor cores included, as far as no unit is busy.
     """
     latencies = facts.waits("long_scoreboard", "short_scoreboard", "wait", "gmma")
     return missing * facts.idle * latencies
 
 
-def warps_there(facts: Facts) -> float:
-    """Warps in flight as a part of all that an SM has; where not counted, of what its limits allow.
+def active_warps(facts: Facts) -> float:
+    """Warps in flight ÷ warps that an SM holds; theoretical occupancy where not counted.
 
-    Of the cycles in which it has any.
+    Over the cycles in which the SM has any warp.
     """
     return facts.percent(_WARPS) or facts.percent(MOST_WARPS)
 
 
 def _occupancy(facts: Facts, limit: str) -> Detected:
-    """Warps that a limit keeps away, if this is the one and the grid has blocks for more.
+    """Warps that `limit` keeps away, if it is the tightest and the grid has blocks for more.
 
     A grid of exactly one wave was made as large as the limit allows.
     """
@@ -97,7 +97,7 @@ def _occupancy(facts: Facts, limit: str) -> Detected:
 
 def _unfilled_occupancy(facts: Facts) -> Detected:
     """Warps that would fit, of a grid that has them: blocks end before others have started."""
-    theoretical, active = facts.percent(MOST_WARPS), warps_there(facts)
+    theoretical, active = facts.percent(MOST_WARPS), active_warps(facts)
     if waves(facts) < 1:
         return 0.0, {}
     launched = facts.value(WARPS_LAUNCHED)
@@ -114,24 +114,24 @@ def _unfilled_occupancy(facts: Facts) -> Detected:
 # ---- SMs that have no warp -----------------------------------------------------------------------
 
 
-def _start_and_end(facts: Facts) -> float:
-    """Part of the elapsed cycles in which not even the busiest SM has a warp."""
+def _idle_ends_share(facts: Facts) -> float:
+    """Share of the elapsed cycles in which not even the busiest SM has a warp."""
     elapsed, busiest = facts.value(ELAPSED), facts.value(_BUSIEST_SM)
     return part(min(elapsed - busiest, _START_AND_END_CYCLES), elapsed) if busiest else 0.0
 
 
-def _uneven(facts: Facts) -> float:
-    """Part of the elapsed cycles that the average SM has no warp, and the busiest one has."""
+def _imbalance_share(facts: Facts) -> float:
+    """Share of the elapsed cycles in which the busiest SM has a warp and the average SM none."""
     busiest, average = facts.value(_BUSIEST_SM), facts.value(_SM_ACTIVE)
     if not busiest:
         busiest, average = facts.value(ELAPSED), facts.value(ACTIVE_AVERAGE)
     return part(busiest - average, facts.value(ELAPSED)) if average else 0.0
 
 
-def _empty_places(facts: Facts) -> float:
-    """Part of the places of the last wave that has no block, of all waves.
+def _empty_share(facts: Facts) -> float:
+    """Block slots of the last wave without a block ÷ slots of all waves.
 
-    Of less than one wave: blocks that SMs have less than those with the most.
+    Below one wave: blocks that SMs lack compared with the SMs that have the most.
     """
     of_grid, sms = waves(facts), facts.value(_SMS)
     full = facts.value(_GRID) / sms if of_grid < 1 and sms else of_grid
@@ -141,42 +141,42 @@ def _empty_places(facts: Facts) -> float:
 def _idle_evidence(facts: Facts) -> dict[str, Evidence]:
     return {
         "waves": Evidence(waves(facts), "wave/SM", _WAVES),
-        "cycles without a warp": Evidence(100 * _uneven(facts), "%", _SM_ACTIVE),
+        "cycles without a warp": Evidence(100 * _imbalance_share(facts), "%", _SM_ACTIVE),
     }
 
 
-def _for_empty_places(facts: Facts) -> float:
-    """Idle cycles for places without a block, where these explain half of them or more."""
-    uneven, empty = _uneven(facts), _empty_places(facts)
+def _idle_share_of_empty(facts: Facts) -> float:
+    """Share of idle cycles by empty block slots, where these explain half of it or more."""
+    uneven, empty = _imbalance_share(facts), _empty_share(facts)
     return min(uneven, empty) if empty >= uneven / 2 else 0.0
 
 
 def _small_grid(facts: Facts) -> Detected:
-    """SMs without a block, and warps that the others lack, of less than one wave."""
+    """Below one wave: SMs without a block, and warps that the other SMs lack."""
     blocks, sms = facts.value(_GRID), facts.value(_SMS)
     if not blocks or not sms or waves(facts) >= 1:
         return 0.0, {}
-    idle = _for_empty_places(facts)
+    idle = _idle_share_of_empty(facts)
     evidence = {
         "blocks": Evidence(blocks, "block", _GRID),
         "SMs": Evidence(sms, "SM", _SMS),
-        "occupancy": Evidence(100 * warps_there(facts), "%", _WARPS),
+        "occupancy": Evidence(100 * active_warps(facts), "%", _WARPS),
         "busiest unit": facts.busiest,
     }
-    return idle + (1 - idle) * more_warps(facts, 1 - warps_there(facts)), evidence
+    return idle + (1 - idle) * more_warps(facts, 1 - active_warps(facts)), evidence
 
 
 def _tail_wave(facts: Facts) -> Detected:
-    return (_for_empty_places(facts) if waves(facts) >= 1 else 0.0), _idle_evidence(facts)
+    return (_idle_share_of_empty(facts) if waves(facts) >= 1 else 0.0), _idle_evidence(facts)
 
 
 def _block_imbalance(facts: Facts) -> Detected:
-    uneven, empty = _uneven(facts), _empty_places(facts)
+    uneven, empty = _imbalance_share(facts), _empty_share(facts)
     return (0.0 if empty >= uneven / 2 else uneven - empty), _idle_evidence(facts)
 
 
 def _launch_overhead(facts: Facts) -> Detected:
-    elapsed, share = facts.value(ELAPSED), _start_and_end(facts)
+    elapsed, share = facts.value(ELAPSED), _idle_ends_share(facts)
     evidence = {
         "cycles without a warp on any SM": Evidence(share * elapsed, "cycle", _BUSIEST_SM),
         "cycles of the launch": Evidence(elapsed, "cycle", ELAPSED),

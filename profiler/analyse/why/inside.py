@@ -1,4 +1,4 @@
-"""What ncu sampled inside a launch: SM cycles, pipes and device memory over its time.
+"""Samples that ncu took inside a launch: SM cycles, pipes and device memory over time.
 
 The section PmSampling reads counters every 1.5 µs in a pass of its own, on an idle GPU as all
 passes (Nsight Compute Profiling Guide, PM sampling). ncu prints the samples on a raw page with
@@ -31,33 +31,33 @@ SAMPLED = {
     "xu": "sm__inst_executed_pipe_xu_realtime.avg.pct_of_peak_sustained_elapsed",
     "dram": "dramc__throughput.avg.pct_of_peak_sustained_elapsed",
 }
-"""What is kept, and how ncu names it after the group that it was sampled in
+"""ncu's names of the counters that are kept, which follow the group of the samples
 (`TPC.TriageCompute.`, `pmsampling:`). Percent of the peak, but for PER_ACTIVE and for ACTIVE:
 cycles of an SM with a warp, which are kept per ns."""
 _PEAK_ISSUED = 4.0
 """Instructions of an SM in a cycle: one of each scheduler, since compute capability 7.0."""
 _FEWEST_ISSUED = 0.25
-"""Per active cycle: ncu prints two decimals, and of less they are more than 2 % off."""
+"""Least issued per active cycle: of less, the two decimals that ncu prints are over 2 % off."""
 _GROUP = re.compile(r"(?:[\w.]+\.Triage\w*\.|pmsampling:)(.+)")
 _SAMPLE = re.compile(r"(\d{15,}) \(\+\d+\): ([-+.,\deE]+)")
 _TIME = re.compile(r"\d{15,}")
 _BEGIN, _END = "profiler__timestamp_workload_start_", "profiler__timestamp_workload_end_"
 _MOST_SAMPLES = 400
-"""Kept of a launch; of more, neighbours are averaged."""
+"""Samples kept of a launch; of more, neighbours are averaged."""
 _BUSY = 0.95
-"""Part of the usual share of busy SMs from which on they are not filling or emptying."""
+"""Share of the median busy share from which on a launch is neither in its ramp nor in its tail."""
 _CLOCKED = 0.5
 """Share of busy SMs from which on a sample tells the clock."""
 LEAST_SAMPLES = 20
 """Samples that a launch needs: fewer show nothing."""
 _EDGE = 10
-"""Parts in which the clock is looked at; and one in so many samples may not be known."""
+"""Parts whose mean clocks are compared; one in so many samples may be unknown."""
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Inside:
+class PmSamples:
     """Samples of one launch."""
 
     begin_ns: float
@@ -76,13 +76,13 @@ class Inside:
 
     @cached_property
     def busy(self) -> Floats:
-        """Share of the SMs' cycles with a warp in each sample; NaN where too little is issued.
+        """Share of the SMs' cycles with a warp, by sample; NaN where too little is issued.
 
         Instructions in an elapsed cycle ÷ those in an active one.
         """
         per_active = self.samples[PER_ACTIVE]
-        known = np.where(per_active >= _FEWEST_ISSUED, per_active, np.nan)
-        shares = self.samples[ISSUED] / 100 * _PEAK_ISSUED / known
+        counted_per_active = np.where(per_active >= _FEWEST_ISSUED, per_active, np.nan)
+        shares = self.samples[ISSUED] / 100 * _PEAK_ISSUED / counted_per_active
         return np.where(self.samples[ACTIVE] > 0, np.minimum(shares, 1.0), 0.0)
 
     @cached_property
@@ -94,7 +94,7 @@ class Inside:
 
     @property
     def is_known(self) -> bool:
-        """Whether there are samples enough, and nearly all tell how many SMs are busy."""
+        """Whether there are enough samples, nearly all of them with a known busy share."""
         return len(self.busy) >= LEAST_SAMPLES and float(np.isnan(self.busy).mean()) < 1 / _EDGE
 
     @cached_property
@@ -105,12 +105,12 @@ class Inside:
 
     @property
     def ramp_ns(self) -> float:
-        """Time until the SMs are as busy as they usually are, up to a step."""
+        """Time until as many SMs are busy as usual, to within a step."""
         return max(0.0, self.begin_ns + self._steady[0] * self.step_ns)
 
     @property
     def tail_ns(self) -> float:
-        """Time from then on that they are not any more: a last wave, and what is slowest."""
+        """Time at the end in which fewer SMs are busy than usual: last wave, slowest blocks."""
         ends_ns = self.begin_ns + (self._steady[1] + 1) * self.step_ns
         return max(0.0, self.duration_ns - ends_ns)
 
@@ -122,18 +122,18 @@ class Inside:
     @property
     def clock_range_ghz(self) -> tuple[float, float]:
         """Lowest and highest clock, each over a tenth of the launch."""
-        known = self.clocks_ghz[np.isfinite(self.clocks_ghz)]
-        tenths = [float(part.mean()) for part in np.array_split(known, min(_EDGE, len(known)))]
+        clocks = self.clocks_ghz[np.isfinite(self.clocks_ghz)]
+        tenths = [float(part.mean()) for part in np.array_split(clocks, min(_EDGE, len(clocks)))]
         return min(tenths), max(tenths)
 
     @property
     def idle_share(self) -> float:
-        """Part of the time of all SMs in which they have no warp: start, tail, imbalance."""
+        """Share of the time of all SMs without a warp: start, tail, imbalance."""
         return 1 - float(np.nansum(self.busy)) * self.step_ns / self.duration_ns
 
     @property
     def ends_idle_share(self) -> float:
-        """The part of it that lies in ramp and tail."""
+        """Share of the time of all SMs without a warp in ramp and tail."""
         first, last = self._steady
         busy_ns = float(np.nansum(self.busy[first : last + 1])) * self.step_ns
         steady_ns = self.duration_ns - self.ramp_ns - self.tail_ns
@@ -147,14 +147,14 @@ def samples_of_page(page: str) -> str:
     if len(rows) < 3 or "ID" not in rows[0]:
         return ""
     launches = [dict(zip(rows[0], row, strict=False)) for row in rows[2:]]
-    sampled = [launch for launch in map(_launch, launches) if launch]
+    sampled = [launch for launch in map(_launch_record, launches) if launch]
     return json.dumps({"launches": sampled}, separators=(",", ":")) if sampled else ""
 
 
-def read_samples(text: str | bytes) -> dict[int, Inside]:
+def read_samples(text: str | bytes) -> dict[int, PmSamples]:
     """Samples by the id of their launch; raises ValueError, KeyError, TypeError for other JSON."""
     return {
-        int(launch["id"]): Inside(
+        int(launch["id"]): PmSamples(
             **{name: float(launch[name]) for name in _NUMBERS},
             samples={
                 name: np.array(values, dtype=np.float64)
@@ -168,29 +168,29 @@ def read_samples(text: str | bytes) -> dict[int, Inside]:
 _NUMBERS = ("begin_ns", "step_ns", "duration_ns")
 
 
-def _launch(cells: Mapping[str, str]) -> dict[str, Any] | None:
-    """What is kept of one launch; None where cycles and instructions were not sampled."""
+def _launch_record(cells: Mapping[str, str]) -> dict[str, Any] | None:
+    """Record of one launch; None where cycles and instructions were not sampled."""
     windows = list(_windows(cells))
     series: dict[str, list[tuple[int, float]]] = {}
     for column, cell in cells.items():
         match = _GROUP.fullmatch(column)
         name = match and next((n for n, raw in SAMPLED.items() if raw == match[1]), None)
-        if name and (inside := _inside(cell, windows)):
-            series.setdefault(name, inside)
+        if name and (launch_samples := _samples_in_launch(cell, windows)):
+            series.setdefault(name, launch_samples)
     if not {ACTIVE, ISSUED, PER_ACTIVE} <= series.keys() or len(series[ACTIVE]) < 2:
         return None
     times, active = zip(*series[ACTIVE], strict=True)
     step = float(np.median(np.diff(times)))
     begin, end = next((b, e) for b, e in windows if b - step < times[0] < e)
     per_bin = -(-len(times) // _MOST_SAMPLES)
-    kept = {name: [value for _, value in samples] for name, samples in series.items()}
-    kept[ACTIVE] = [cycles / step for cycles in active]
+    values_by_name = {name: [value for _, value in samples] for name, samples in series.items()}
+    values_by_name[ACTIVE] = [cycles / step for cycles in active]
     return {
         "id": int(cells["ID"]),
         "begin_ns": times[0] - begin,
         "step_ns": step * per_bin,
         "duration_ns": end - begin,
-        "samples": {name: _binned(values, per_bin) for name, values in kept.items()},
+        "samples": {name: _bin_means(values, per_bin) for name, values in values_by_name.items()},
     }
 
 
@@ -204,20 +204,20 @@ def _windows(cells: Mapping[str, str]) -> Iterator[tuple[int, int]]:
         group += 1
 
 
-def _inside(cell: str, windows: Sequence[tuple[int, int]]) -> list[tuple[int, float]]:
-    """Time and value of the samples that are a part of the launch."""
+def _samples_in_launch(cell: str, windows: Sequence[tuple[int, int]]) -> list[tuple[int, float]]:
+    """Time and value of the samples within the launch."""
     samples = [(int(time), float(value.replace(",", ""))) for time, value in _SAMPLE.findall(cell)]
     step = samples[1][0] - samples[0][0] if len(samples) > 1 else 0
     for begin, end in windows:
-        if inside := [sample for sample in samples if begin - step < sample[0] < end]:
-            return inside
+        if in_window := [sample for sample in samples if begin - step < sample[0] < end]:
+            return in_window
     return []
 
 
-def _binned(values: Sequence[float], per_bin: int) -> list[float]:
-    """Means of so many neighbours, with four digits; what is left at the end is a bin, too."""
+def _bin_means(values: Sequence[float], per_bin: int) -> list[float]:
+    """Means of bins of `per_bin` values, with four digits; the last bin may be smaller."""
     means = [
-        sum(values[at : at + per_bin]) / len(values[at : at + per_bin])
-        for at in range(0, len(values), per_bin)
+        sum(values[start : start + per_bin]) / len(values[start : start + per_bin])
+        for start in range(0, len(values), per_bin)
     ]
     return [float(f"{mean:.4g}") for mean in means]

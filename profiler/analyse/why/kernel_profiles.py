@@ -1,6 +1,6 @@
-"""What an explain session counted of one launch: every counter, ncu's rules, its instructions.
+"""Profile of one launch by an explain session: every counter, ncu's rules, its instructions.
 
-And what that says in the terms in which causes are estimated (`Facts`).
+`Facts` has the quantities from which causes are estimated.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.why.inside import Inside
+from profiler.analyse.why.inside import PmSamples
 from profiler.analyse.why.waited_for import (
     BARRIER,
     PRODUCTS,
     REASONS,
-    by_wait,
+    samples_by_wait,
     share_of_barrier_waits,
-    shares_by_unit,
+    wait_shares_by_unit,
 )
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.parse.ncu_source import Listing
@@ -47,14 +47,14 @@ def stall_per_issue(reason: str) -> str:
 def stall_per_warp(reason: str) -> str:
     """Raw ncu name of the cycles that a warp waits for a reason in its whole life.
 
-    ncu prints two decimals: of this large number they are more digits than of the small one.
+    ncu prints two decimals, which are more digits of this large number than of a small one.
     """
     return f"smsp__average_warp_latency_issue_stalled_{reason}.ratio"
 
 
 @dataclass(frozen=True, eq=False)
 class KernelProfile:
-    """One launch of one kernel, as an explain session saw it."""
+    """One launch of one kernel in an explain session."""
 
     name: str
     """Name of the kernel as ncu prints it."""
@@ -64,8 +64,8 @@ class KernelProfile:
     """ncu's advice: `rule type text speedup_type speedup_pct`."""
     listing: Listing | None = None
     """Its instructions with their counters; None without a source page."""
-    inside: Inside | None = None
-    """What was sampled inside it; None where ncu printed no samples."""
+    inside: PmSamples | None = None
+    """Samples over the time of the launch; None where ncu printed none."""
 
     @property
     def instructions(self) -> pd.DataFrame | None:
@@ -77,7 +77,7 @@ class KernelProfile:
         return self.values.get(raw, math.nan)
 
     def stalls(self) -> dict[str, float]:
-        """Cycles that a warp waits between two of its instructions, by reason; unseen ones absent.
+        """Cycles that a warp waits between two of its instructions, by counted reason.
 
         From the counters with more digits where they and the number of warps are known. Waits for
         the results of warpgroup matrix instructions, which ncu counts at barriers, are `gmma`.
@@ -86,21 +86,21 @@ class KernelProfile:
 
     @cached_property
     def instructions_by_wait(self) -> pd.DataFrame | None:
-        """`instructions` with the samples of each wait under what is waited for."""
+        """`instructions` with the samples of each wait by what warps wait for."""
         instructions = self.instructions
-        return None if instructions is None else by_wait(instructions)
+        return None if instructions is None else samples_by_wait(instructions)
 
     @cached_property
     def stalls_by_unit(self) -> dict[str, float]:
-        """As `stalls`, those of a reason that several units share as `REASON:UNIT` by samples.
+        """`stalls` with a reason that several units share as `REASON:UNIT`, by samples.
 
-        What no unit is known for keeps its reason.
+        Waits of an unknown unit keep their reason.
         """
-        stalls, named = self.stalls(), self.instructions_by_wait
-        if named is None:
+        stalls, instructions = self.stalls(), self.instructions_by_wait
+        if instructions is None:
             return stalls
         for reason in stalls.keys() & REASONS:
-            shares = shares_by_unit(named, reason)
+            shares = wait_shares_by_unit(instructions, reason)
             cycles = {f"{reason}:{unit}": share * stalls[reason] for unit, share in shares.items()}
             stalls |= {**cycles, reason: stalls[reason] - sum(cycles.values())}
         return stalls
@@ -117,7 +117,7 @@ class KernelProfile:
         return stalls
 
     def _with_products(self, stalls: dict[str, float]) -> dict[str, float]:
-        """Stalls in which the waits at barriers that samples find at products are theirs."""
+        """Stalls with the waits for products moved from barriers to products, by samples."""
         at_products = stalls.get(BARRIER, 0.0) * self._products_at_barriers
         if not at_products:
             return stalls
@@ -147,7 +147,7 @@ Launches = tuple[KernelProfile, ...]
 """The launches of one visit of a cell in an explain session, in their order."""
 
 
-# ---- in the terms in which causes are estimated --------------------------------------------------
+# ---- quantities from which causes are estimated --------------------------------------------------
 
 ELAPSED_PEAK = "pct_of_peak_sustained_elapsed"
 ISSUE_ACTIVE = "smsp__issue_active.avg.pct_of_peak_sustained_active"
@@ -185,26 +185,26 @@ class Evidence:
 
 
 Detected = tuple[float, Mapping[str, Evidence]]
-"""Share of the duration, and the counters behind it by what they say."""
+"""Share of the duration, and the counters behind it by what they mean."""
 
 
 def part(amount: float, of: float) -> float:
-    """The quotient, at least 0 and at most 1; 0 of nothing."""
+    """`amount` ÷ `of`, cut to 0 and 1; 0 where `of` is 0."""
     return min(max(amount / of, 0.0), 1.0) if of else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """One launch, and what the workload states of it."""
+    """Quantities of one launch from which causes are estimated."""
 
     profile: KernelProfile
     least_bytes: float
     """Compulsory traffic to device memory as the workload states it; NaN where it does not."""
     _sums: dict[str, dict[str, float]] = field(default_factory=dict, init=False, repr=False)
-    """Sums by opcode of the columns that were asked for: each is, many times."""
+    """Sums by opcode of the columns that were read, each of which is read many times."""
 
     def value(self, raw: str) -> float:
-        """A raw metric; 0 where it was not measured, so that a cause of it is not told."""
+        """A raw metric; 0 where it was not measured, so that no cause follows from it."""
         value = self.profile.value(raw)
         return 0.0 if math.isnan(value) else value
 
@@ -229,16 +229,16 @@ class Facts:
         return self._sums[name]
 
     def _count(self, name: str) -> dict[str, float]:
-        rows = self.profile.instructions
-        if rows is None or name not in rows:
+        instructions = self.profile.instructions
+        if instructions is None or name not in instructions:
             return {}
         opcodes, codes = self._opcodes
-        sums = np.bincount(codes, rows[name].fillna(0.0), len(opcodes))
+        sums = np.bincount(codes, instructions[name].fillna(0.0), len(opcodes))
         return dict(zip(opcodes, sums.tolist(), strict=True))
 
     @cached_property
     def _opcodes(self) -> tuple[list[str], np.ndarray]:
-        """Distinct opcodes of the source page, and the number of that of each instruction."""
+        """Distinct opcodes of the source page, and the opcode number of each instruction."""
         rows = self.profile.instructions
         opcodes = () if rows is None else map(str, rows["opcode"])
         codes, distinct = pd.factorize(np.array([*opcodes], dtype=object), sort=True)
@@ -251,7 +251,7 @@ class Facts:
 
     @property
     def pipes(self) -> float:
-        """How busy the busiest of the arithmetic pipes is, as a share."""
+        """Busy share of the busiest arithmetic pipe."""
         return max(self.percent(UNITS[unit]) for unit in ("tensor", "fma", "alu", "xu", "fp64"))
 
     @property
@@ -262,7 +262,7 @@ class Facts:
 
     @property
     def idle(self) -> float:
-        """Part of the peak that the busiest unit leaves: what waiting less can save."""
+        """Share of the peak that the busiest unit does not use: the most that fewer waits save."""
         return 1 - self.busiest.value / 100
 
     @property
@@ -300,10 +300,10 @@ class Facts:
         )
         return max(busy, self.waits("lg_throttle", "mio_throttle", "short_scoreboard"))
 
-    def left_by_others(self, units: frozenset[str]) -> float:
-        """Part of the duration that the busiest of all other units leaves.
+    def share_without_other_units(self, units: frozenset[str]) -> float:
+        """Share of the duration in which the busiest unit outside of `units` is not busy.
 
-        Their work stays whatever is done about these: no launch is shorter than the time in which
-        each of its units does its own.
+        The work of the other units stays: no launch is shorter than the time that its busiest unit
+        works.
         """
         return 1 - max(self.percent(raw) for unit, raw in UNITS.items() if unit not in units)

@@ -1,4 +1,4 @@
-"""Roofs of a kernel, and its busiest unit: what it moved and computed beside what can be sustained.
+"""Roofs of a kernel, and its busiest unit: rates of bytes and operations against sustained peaks.
 
 A ceiling is ncu's `.peak_sustained` (per cycle of the unit) times the clock of that unit in the
 same launch, so that a clock that moved moves the roof too. The peak of the counters of tensor
@@ -43,7 +43,7 @@ from profiler.runner import protocol
 
 _COUNTERS = ncu_names(("fp32_fma", "fp32_add", "fp32_mul"))
 _BY_COUNTER = dict(zip(_COUNTERS, (2, 1, 1), strict=True))
-"""Operations of a thread by what ncu counts."""
+"""Operations of a thread by ncu's counter."""
 _BY_OPCODE = MappingProxyType(
     {
         "FFMA": 2,
@@ -62,17 +62,17 @@ _THREADS = "predicated_on"
 
 
 def fp32_operations(profile: KernelProfile) -> float:
-    """2 · FMA + additions + products of all threads; NaN where neither is known.
+    """2 · FMA + additions + products of all threads; NaN without counters and source page.
 
     From ncu's counters, where they were asked for; else from the threads that executed each
     instruction of the source page. Both gave the same numbers for every launch of the recordings.
     The counters have ncu rewrite the machine code once more, which costs a kernel of 25 ms 1.1 s.
     """
     counted = sum(flops * profile.value(name) for name, flops in _BY_COUNTER.items())
-    return _of_instructions(profile) if math.isnan(counted) else counted
+    return _operations_of_instructions(profile) if math.isnan(counted) else counted
 
 
-def _of_instructions(profile: KernelProfile) -> float:
+def _operations_of_instructions(profile: KernelProfile) -> float:
     instructions = profile.instructions
     if instructions is None:
         return math.nan
@@ -95,7 +95,7 @@ NO_PRACTICAL: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Roof:
-    """One ceiling, and what a kernel reached under it."""
+    """One ceiling, and the rate of a kernel under it."""
 
     name: str
     """`dram`, `l2`, `l1`, `tensor_TYPE`, `fp32`."""
@@ -121,12 +121,12 @@ class Roof:
 
     @property
     def practical_share(self) -> float:
-        """Rate ÷ what a plain kernel reaches; NaN where that was not measured."""
+        """Rate ÷ rate of a plain kernel; NaN where no plain kernel was measured."""
         return self.share / self.practical
 
     @property
     def nominal_share(self) -> float:
-        """Rate ÷ ceiling at the highest clock: of two launches the faster one's is larger."""
+        """Rate ÷ ceiling at the highest clock, which is larger for the faster of two launches."""
         return self.rate / self.nominal
 
 
@@ -136,7 +136,7 @@ def roofs(
     practical: Mapping[str, float] = NO_PRACTICAL,
     highest_clock_ghz: float = math.nan,
 ) -> tuple[Roof, ...]:
-    """Roofs of a launch of which everything was counted, nearest first.
+    """Roofs of a launch whose counters are complete, nearest first.
 
     `practical`: what plain kernels reached, as shares of the hardware's roofs, by roof.
     `highest_clock_ghz`: of the SMs, by NVML.
@@ -183,14 +183,14 @@ def _catalogue_value(profile: KernelProfile, metric: str, compute_capability: st
 def _roof(
     profile: KernelProfile, name: str, amount: float, unit: str, ceiling: float
 ) -> Iterator[Roof]:
-    """The roof, where everything of it is known."""
+    """The roof, or none where its rate or ceiling is unknown."""
     rate = amount / profile.value(DURATION) * 1e9
     if math.isfinite(rate) and ceiling > 0:
         yield Roof(name, amount, unit, rate, ceiling)
 
 
-def roofs_together(kernels: Sequence[tuple[Sequence[Roof], float]]) -> tuple[Roof, ...]:
-    """Roofs of several launches as if they were one, nearest first.
+def combined_roofs(kernels: Sequence[tuple[Sequence[Roof], float]]) -> tuple[Roof, ...]:
+    """Roofs of the sum of several launches, nearest first.
 
     `kernels`: the roofs of each launch and its duration in ns. A ceiling is the mean over time; a
     type of operations that a launch did none of counts as 0 of it. Roofs that no launch has are
@@ -226,7 +226,7 @@ def roofs_together(kernels: Sequence[tuple[Sequence[Roof], float]]) -> tuple[Roo
 # other there.
 
 SAME_ROOF = 0.6
-"""From this share of a roof on, in both kernels, it is what their times are explained by."""
+"""From this share of a roof on, in both kernels, the roof explains their times."""
 
 
 @dataclass(frozen=True)
@@ -237,17 +237,17 @@ class RoofAccount:
     first: Roof
     second: Roof
     amount_ns: float
-    """For more bytes or operations."""
+    """Time for more bytes or operations."""
     share_ns: float
-    """For a lower share of the roof."""
+    """Time for a lower share of the roof."""
     ceiling_ns: float
-    """For a lower ceiling: a lower clock of the unit."""
+    """Time for a lower ceiling: a lower clock of the unit."""
 
 
 def roof_account(
     first: Sequence[Roof], second: Sequence[Roof], durations_ns: tuple[float, float]
 ) -> RoofAccount | None:
-    """Account over the memory that limits both; None where none does, or another one."""
+    """Account over the memory that limits both; None unless one memory limits both."""
     if not first or not second or first[0].name != second[0].name:
         return None
     nearest, nearest_of_other = first[0], second[0]
@@ -281,14 +281,14 @@ _PARTS: Mapping[str, Mapping[str, str]] = {
     },
     COMPUTE: {"issue_slots": ISSUE_ACTIVE},
 }
-_OTHER = {MEMORY: "memory_units", COMPUTE: "sm_pipes"}
-BUSY_UNITS = (*(name for parts in _PARTS.values() for name in parts), *_OTHER.values())
-_SAME = 0.95
-"""A unit this near to the throughput of its group is the one that it is of."""
+_UNNAMED_UNIT = {MEMORY: "memory_units", COMPUTE: "sm_pipes"}
+BUSY_UNITS = (*(name for parts in _PARTS.values() for name in parts), *_UNNAMED_UNIT.values())
+_SAME_UNIT = 0.95
+"""A unit this near to the throughput of its group is the unit that sets it."""
 
 
 def busy_unit(profile: KernelProfile) -> tuple[str, float] | None:
-    """The unit (of BUSY_UNITS) that is close to its peak, and the part of it that it reached.
+    """The unit (of BUSY_UNITS) that is close to its peak, and the share of the peak it reached.
 
     None where none is, or throughputs are missing.
     """
@@ -297,20 +297,22 @@ def busy_unit(profile: KernelProfile) -> tuple[str, float] | None:
         return None
     busiest = max(groups, key=groups.__getitem__)
     shares = {name: profile.value(raw) / 100 for name, raw in _PARTS[busiest].items()}
-    counted = {name: share for name, share in shares.items() if share >= _SAME * groups[busiest]}
-    name = max(counted, key=counted.__getitem__, default=_OTHER[busiest])
+    counted = {
+        name: share for name, share in shares.items() if share >= _SAME_UNIT * groups[busiest]
+    }
+    name = max(counted, key=counted.__getitem__, default=_UNNAMED_UNIT[busiest])
     return name, groups[busiest]
 
 
-_STANDS_FOR = {entry.parts[0]: entry.name for entry in CATALOGUE.values() if entry.parts}
-"""First parts of metrics, and these: the products of torch work by them alone where they exist (on
-an H200 HGMMA counted all of their operations)."""
-_FIRST_PARTS = {whole: part for part, whole in _STANDS_FOR.items()}
+_METRIC_OF_FIRST_PART = {entry.parts[0]: entry.name for entry in CATALOGUE.values() if entry.parts}
+"""Metrics by their first parts. Products of torch use the first part alone where it exists (on an
+H200 HGMMA counted all of their operations)."""
+_FIRST_PART_OF = {metric: part for part, metric in _METRIC_OF_FIRST_PART.items()}
 
 
 def roofs_countable(metrics: Collection[str]) -> tuple[str, ...]:
     """Practical roofs of which a session collects every counter that their share needs."""
-    collected = {_STANDS_FOR.get(name, name) for name in metrics}
+    collected = {_METRIC_OF_FIRST_PART.get(name, name) for name in metrics}
     return tuple(
         roof
         for roof in protocol.PRACTICAL_ROOFS
@@ -330,12 +332,12 @@ def practical_shares(
     ranges = [_roof_range(nvtx) for nvtx in launches["nvtx"]]
     shares: dict[str, float] = {}
     for roof in finished:
-        of_this = [launch if name == roof else None for name, launch in ranges]
-        rows = np.array([launch is not None for launch in of_this], dtype=bool)
-        numbers = [launch for launch in of_this if launch is not None]
+        launch_of_row = [launch if name == roof else None for name, launch in ranges]
+        rows = np.array([launch is not None for launch in launch_of_row], dtype=bool)
+        numbers = [launch for launch in launch_of_row if launch is not None]
         codes, distinct = pd.factorize(np.array(numbers, dtype=np.intp))
         of_roof = Ranges(launches[rows].reset_index(drop=True), codes, len(distinct))
-        best = _best(_values(_share_formula(roof), of_roof, compute_capability))
+        best = _largest_share(_roof_percents(_share_formula(roof), of_roof, compute_capability))
         if best > 0:
             shares[roof] = best
     return shares
@@ -348,26 +350,28 @@ def _share_formula(roof: str) -> Formula:
     return formula
 
 
-def _values(formula: Formula, ranges: Ranges, compute_capability: str | None) -> pd.Series[Any]:
+def _roof_percents(
+    formula: Formula, ranges: Ranges, compute_capability: str | None
+) -> pd.Series[Any]:
     """Percent of the hardware's roof that each range reached."""
 
     def lookup(quantity: Formula) -> pd.Series[Any]:
         values = pd.Series(combine_metric(ranges, quantity.name, compute_capability))
-        part = _FIRST_PARTS.get(quantity.name)
-        if part is None:
+        first_part = _FIRST_PART_OF.get(quantity.name)
+        if first_part is None:
             return values
-        return values.fillna(pd.Series(combine_metric(ranges, part, compute_capability)))
+        return values.fillna(pd.Series(combine_metric(ranges, first_part, compute_capability)))
 
     return evaluate(formula, lookup)
 
 
-def _best(percents: Sequence[float] | pd.Series[Any]) -> float:
+def _largest_share(percents: Sequence[float] | pd.Series[Any]) -> float:
     """Largest as a share; NaN without any."""
     return max((float(value) / 100 for value in percents if math.isfinite(value)), default=math.nan)
 
 
 def _roof_range(ranges: Iterable[NvtxRange] | None) -> tuple[str, int]:
-    """Roof and launch of the innermost range of the runner that is a roof's; no name without."""
+    """Roof and launch of the innermost roof range of the runner; an empty name without any."""
     for nvtx_range in reversed(tuple(ranges or ())):
         if nvtx_range.domain == protocol.NVTX_DOMAIN:
             roof_and_launch = protocol.parse_roof_range_name(nvtx_range.name)

@@ -1,9 +1,8 @@
-"""Instructions of a launch: which gives the result that another waits for, parts, common ones.
+"""Instructions of a launch: producers of results, classes, loops and paths, common instructions.
 
-Registers that both name tell the former. A sample is at the instruction that cannot issue: the
-first that uses a result, often far below the one that gives it and in a line of another file. That
-is the last instruction before it that writes one of its registers; of a loop that loads ahead, one
-that stands behind it.
+A sample is at the instruction that cannot issue: the first that uses a result, often far below its
+producer and in a line of another file. The producer is the last instruction before it that writes
+one of the registers it reads; in a loop that loads ahead, an instruction that stands behind it.
 
 Classes of opcodes are from the instruction tables of NVIDIA's "CUDA Binary Utilities" for Volta to
 Blackwell, and SASS of nvcc 13.0. Compilers move and convert with the arithmetic pipes, too: such an
@@ -39,13 +38,13 @@ LOADS = ("LDG.", "LD.", "LDL", "ATOMG", "ATOM.", "TLD", "TEX")
 """Opcodes whose results are waited for under LONG_SCOREBOARD."""
 _WITHOUT_RESULT = ("ST", "RED", "BRA", "BAR", "EXIT", "MEMBAR", "LDGSTS")
 _PREDICATES_ALONE = ("SETP", "PLOP3")
-"""Parts of opcodes that write predicates and no register."""
+"""Parts of opcodes that write predicates alone."""
 _NAME = re.compile(r"\b(U?[RP])(\d+)\b")
 _PREDICATE = re.compile(r"!?U?P(?:\d+|T)")
 _WIDE = {".128": 4, "88.4": 4, ".64": 2, "88.2": 2, ".WIDE": 2}
 """Registers that an instruction writes, by a part of its opcode."""
 _DOUBLE = ("DADD", "DMUL", "DFMA", "F2F.F64", "I2F.F64")
-"""Opcodes that write two."""
+"""Opcodes that write two registers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +52,8 @@ class Code:
     """Instructions of one launch in the order of addresses, with the registers that they name."""
 
     opcodes: Sequence[str]
-    written: Sequence[frozenset[str]]
-    read: Sequence[frozenset[str]]
+    registers_written: Sequence[frozenset[str]]
+    registers_read: Sequence[frozenset[str]]
     writers: Mapping[str, Sequence[int]]
     """Positions of the instructions that write each register, in their order."""
     readers: Mapping[str, Sequence[int]]
@@ -65,36 +64,41 @@ class Code:
         return _code(tuple(map(str, instructions[OPCODE])), tuple(map(str, instructions[SASS])))
 
     def producer(self, position: int, opcodes: tuple[str, ...]) -> int | None:
-        """Position of the instruction with one of these `opcodes` that the one there waits for.
+        """Position of the instruction with one of these `opcodes` that `position` waits for.
 
-        Of several the last. Where none gives what it reads, one that has yet to read what it
-        writes; None without either.
+        The last of several. Where none writes a register that it reads, an instruction that has yet
+        to read a register that it overwrites; None without either.
         """
-        writers = [self._last(self.writers[name], position) for name in self.read[position]]
-        nearer = [at for at in writers if at is not None and self.opcodes[at].startswith(opcodes)]
-        # One above is nearer than one of the iteration before.
-        nearest = max(nearer, key=lambda at: (at < position, at), default=None)
-        return self._reader(position, opcodes) if nearest is None else nearest
+        writers = [
+            self._last_before(self.writers[name], position)
+            for name in self.registers_read[position]
+        ]
+        candidates = [
+            at for at in writers if at is not None and self.opcodes[at].startswith(opcodes)
+        ]
+        # A writer above is nearer than one below, of the iteration before.
+        nearest = max(candidates, key=lambda at: (at < position, at), default=None)
+        return self._last_reader(position, opcodes) if nearest is None else nearest
 
-    def _reader(self, position: int, opcodes: tuple[str, ...]) -> int | None:
-        """The last one that reads what the instruction overwrites, since that was written."""
+    def _last_reader(self, position: int, opcodes: tuple[str, ...]) -> int | None:
+        """Last reader, since its last write, of a register that the instruction overwrites."""
         readers = [
             at
-            for name in self.written[position]
-            for at in self._since_written(name, position)
+            for name in self.registers_written[position]
+            for at in self._reads_since_write(name, position)
             if self.opcodes[at].startswith(opcodes)
         ]
         return max(readers, default=None)
 
-    def _since_written(self, name: str, position: int) -> Sequence[int]:
+    def _reads_since_write(self, name: str, position: int) -> Sequence[int]:
         writers, readers = self.writers[name], self.readers.get(name, ())
         place = bisect_left(writers, position)
-        written = writers[place - 1] if place else -1
-        return readers[bisect_right(readers, written) : bisect_left(readers, position)]
+        last_write = writers[place - 1] if place else -1
+        return readers[bisect_right(readers, last_write) : bisect_left(readers, position)]
 
     @staticmethod
-    def _last(positions: Sequence[int], position: int) -> int | None:
-        """The last of these before a position; without any, the last behind it."""
+    def _last_before(positions: Sequence[int], position: int) -> int | None:
+        """The last of `positions` before a position; without any, the last behind it."""
         before = bisect_left(positions, position)
         if before:
             return positions[before - 1]
@@ -104,8 +108,16 @@ class Code:
 @lru_cache(maxsize=16)  # several facts of one launch are found in its code, and launches share it
 def _code(opcodes: tuple[str, ...], texts: tuple[str, ...]) -> Code:
     """Code of instructions by their opcodes and their texts."""
-    written, read = zip(*map(_registers, opcodes, texts), strict=True) if opcodes else ((), ())
-    return Code(opcodes, written, read, _positions(written), _positions(read))
+    registers_written, registers_read = (
+        zip(*map(_registers, opcodes, texts), strict=True) if opcodes else ((), ())
+    )
+    return Code(
+        opcodes,
+        registers_written,
+        registers_read,
+        _positions(registers_written),
+        _positions(registers_read),
+    )
 
 
 def _positions(registers: Sequence[frozenset[str]]) -> Mapping[str, Sequence[int]]:
@@ -118,22 +130,22 @@ def _positions(registers: Sequence[frozenset[str]]) -> Mapping[str, Sequence[int
 
 @lru_cache(maxsize=1 << 15)
 def _registers(opcode: str, text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Registers and predicates that an instruction writes, and those that it reads."""
-    guard, _, rest = text.partition(opcode)
-    operands = [operand.strip() for operand in rest.split(",")]
+    """Registers and predicates that an instruction writes, then those that it reads."""
+    guard, _, operands_text = text.partition(opcode)
+    operands = [operand.strip() for operand in operands_text.split(",")]
     results = 0 if opcode.startswith(_WITHOUT_RESULT) else _count_results(opcode, operands)
-    written = [
+    registers_written = [
         f"{kind}{int(number) + place}"
         for operand in operands[:results]
         for kind, number in _NAME.findall(operand)
         for place in range(_width(opcode) if kind == "R" else 1)
     ]
-    read = _NAME.findall(",".join([guard, *operands[results:]]))
-    return frozenset(written), frozenset(kind + number for kind, number in read)
+    registers_read = _NAME.findall(",".join([guard, *operands[results:]]))
+    return frozenset(registers_written), frozenset(kind + number for kind, number in registers_read)
 
 
 def _count_results(opcode: str, operands: Sequence[str]) -> int:
-    """Operands that an instruction writes: predicates, then one register, then its carries."""
+    """Number of operands that an instruction writes: predicates, one register, its carries."""
     predicates = _leading_predicates(operands)
     if predicates and any(part in opcode for part in _PREDICATES_ALONE):
         return predicates
@@ -159,47 +171,46 @@ def _width(opcode: str) -> int:
 # memory and ends in double precision: a conversion of a 64-bit integer, a product, a conversion to
 # float. Code without large arguments has it too, and jumps over it: only what was executed counts.
 #
-# Loops that compare and swap: a branch leads back before an instruction that does it, and what that
-# gave decides whether the loop goes on. A loop that swaps once a turn and goes on in any case has
-# more to do than that.
+# Loops that compare and swap: a branch leads back before a compare-and-swap, whose result decides
+# whether the loop goes on. A loop that swaps once a turn and goes on in any case does other work.
 
 _FIRST, _LAST = "I2F.F64.S64", "F2F.F32.F64"
-"""Opcodes near the end of the path, in this order."""
-_BETWEEN = 16
+"""Opcodes near the end of the slow path, in this order."""
+_MOST_BETWEEN = 16
 """Instructions that stand between these two, at most."""
-_THROUGH_TABLE = ("STL", "LDL")
-"""Opcodes that fill the table, and read it: conversions alone are anyone's."""
+_TABLE_ACCESSES = ("STL", "LDL")
+"""Opcodes that fill the table, and read it: conversions alone prove no slow path."""
 _TARGET = re.compile(r"\bBRA\b.*?\b(?:0x)?([0-9a-f]+)\s*$")
 
 
-def of_slow_paths(instructions: pd.DataFrame) -> pd.Series:
-    """Whether each instruction of a listing is of a slow path."""
+def in_slow_path(instructions: pd.DataFrame) -> pd.Series:
+    """Whether each instruction of a listing is in a slow path."""
     opcodes = [*map(str, instructions[OPCODE])]
     inside = pd.Series(False, index=instructions.index)
     if not any(opcode.startswith(_LAST) for opcode in opcodes):
         return inside
     addresses = instructions[ADDRESS].tolist()
     targets = [_target(text) for text in instructions[SASS].astype(str)]
-    for end in (at for at, name in enumerate(opcodes) if name.startswith(_LAST)):
-        if any(opcode.startswith(_FIRST) for opcode in opcodes[max(end - _BETWEEN, 0) : end]):
+    for end in (position for position, name in enumerate(opcodes) if name.startswith(_LAST)):
+        if any(opcode.startswith(_FIRST) for opcode in opcodes[max(end - _MOST_BETWEEN, 0) : end]):
             begin = _jump_over(end, addresses, targets)
             if begin is None:
                 continue
-            behind = sum(address < targets[begin] for address in addresses)
-            path = opcodes[begin + 1 : behind]
-            if all(any(name.startswith(of_table) for name in path) for of_table in _THROUGH_TABLE):
-                inside.iloc[begin + 1 : behind] = True
+            path_end = sum(address < targets[begin] for address in addresses)
+            path = opcodes[begin + 1 : path_end]
+            if all(any(name.startswith(of_table) for name in path) for of_table in _TABLE_ACCESSES):
+                inside.iloc[begin + 1 : path_end] = True
     return inside
 
 
 def _jump_over(end: int, addresses: list[int], targets: list[int]) -> int | None:
-    """Position of the branch that leads from before a position to nearest behind it, or None."""
-    behind = [at for at in range(end) if targets[at] > addresses[end]]
-    return min(behind, key=lambda at: targets[at], default=None)
+    """Position of the branch before `end` with the nearest target behind it, or None."""
+    jumps = [at for at in range(end) if targets[at] > addresses[end]]
+    return min(jumps, key=lambda at: targets[at], default=None)
 
 
-def of_swap_loops(instructions: pd.DataFrame, opcode: str) -> pd.Series:
-    """Whether each instruction of a listing is of a loop with a compare-and-swap of this opcode."""
+def in_swap_loop(instructions: pd.DataFrame, opcode: str) -> pd.Series:
+    """Whether each instruction of a listing is in a loop of compare-and-swap with this opcode."""
     opcodes = [*map(str, instructions[OPCODE])]
     inside = pd.Series(False, index=instructions.index)
     if not any(name.startswith(opcode) for name in opcodes):
@@ -207,30 +218,34 @@ def of_swap_loops(instructions: pd.DataFrame, opcode: str) -> pd.Series:
     addresses = instructions[ADDRESS].tolist()
     targets = [_target(text) for text in instructions[SASS].astype(str)]
     code = Code.of(instructions)
-    for swap in (at for at, name in enumerate(opcodes) if name.startswith(opcode)):
-        ends = (at for at in range(swap, len(targets)) if 0 <= targets[at] <= addresses[swap])
+    for swap in (position for position, name in enumerate(opcodes) if name.startswith(opcode)):
+        ends = (
+            position
+            for position in range(swap, len(targets))
+            if 0 <= targets[position] <= addresses[swap]
+        )
         end = next(ends, None)
-        if end is not None and _decides(code, swap, end, addresses, targets):
+        if end is not None and _swap_decides(code, swap, end, addresses, targets):
             begin = sum(address < targets[end] for address in addresses)
             inside.iloc[begin : end + 1] = True
     return inside
 
 
-def _decides(
+def _swap_decides(
     code: Code, swap: int, end: int, addresses: Sequence[int], targets: Sequence[int]
 ) -> bool:
-    """Whether what a swap gave decides if the loop that ends here goes on.
+    """Whether the result of a swap decides if the loop that ends at `end` goes on.
 
     By the branch back at `end`, or by one in between that leaves the loop.
     """
-    depending = set(code.written[swap])
-    for at in range(swap + 1, end + 1):
-        if code.read[at].isdisjoint(depending):
-            depending -= code.written[at]
-        elif targets[at] > addresses[end] or at == end:
+    depending = set(code.registers_written[swap])
+    for position in range(swap + 1, end + 1):
+        if code.registers_read[position].isdisjoint(depending):
+            depending -= code.registers_written[position]
+        elif targets[position] > addresses[end] or position == end:
             return True
         else:
-            depending |= code.written[at]
+            depending |= code.registers_written[position]
     return False
 
 
@@ -294,9 +309,9 @@ _CONSTANT = re.compile(r"\bHFMA2(?:\.\w+)* [^,]+, -?RZ, -?RZ, ")
 
 
 def instruction_class(opcode: str) -> str:
-    """Class of an opcode with or without modifiers (`LDG.E.128`); `other` where it has none.
+    """Class of an opcode with or without modifiers (`LDG.E.128`); `other` without a class.
 
-    Opcodes of the uniform datapath begin with U: those that no other class names are `uniform`.
+    Opcodes of the uniform datapath begin with U; without another class they are `uniform`.
     """
     base = opcode.split(".", 1)[0]
     fallback = "uniform" if base.startswith("U") else "other"
@@ -349,7 +364,7 @@ _BRANCH = re.compile(r"BRA (0x[0-9a-f]+)")
 
 @lru_cache(maxsize=_KEPT_INSTRUCTIONS)
 def normalised(sass: str) -> str:
-    """An instruction without what does not change what it does: see the module."""
+    """An instruction without the details that do not change its effect: see the module."""
     text = _NUMBERED.sub(r"\1", _HINT.sub("", sass))
     operation = opcode(sass)
     head, _, operands = text.partition(operation)
@@ -362,13 +377,13 @@ def normalised(sass: str) -> str:
 def common_instructions(first: Listing, second: Listing) -> list[tuple[int, int]]:
     """Positions in both listings of the instructions that are the same, in order.
 
-    Where the listings are too long (MOST_PAIRS), those of their common beginning and end.
+    Of listings that are too long (MOST_PAIRS), their common beginning and end alone.
     """
     sides = _keys(first), _keys(second)
     start, ends = _common_ends(*sides)
     middles = [keys[start : len(keys) - ends] for keys in sides]
-    few = len(middles[0]) * len(middles[1]) <= MOST_PAIRS
-    matches = _common_subsequence(*middles) if few else []
+    alignable = len(middles[0]) * len(middles[1]) <= MOST_PAIRS
+    matches = _common_subsequence(*middles) if alignable else []
     count, other_count = map(len, sides)
     return [
         *((position, position) for position in range(start)),
@@ -379,16 +394,16 @@ def common_instructions(first: Listing, second: Listing) -> list[tuple[int, int]
 
 @lru_cache(maxsize=16)  # the best kernel is compared with several
 def _keys(listing: Listing) -> list[str]:
-    """Instructions as they are compared, without the padding after the last one."""
+    """Normalised instructions, without the padding after the last instruction."""
     sass = listing.instructions[SASS].tolist()
     size = _size_without_padding(sass, listing.instructions[ADDRESS].tolist())
-    own = _own_numbers(listing)
-    key_by_text = {text: _key(text, *own) for text in set(sass)}
+    own_addresses = _own_addresses(listing)
+    key_by_text = {text: _key(text, *own_addresses) for text in set(sass)}
     return [key_by_text[text] for text in sass[:size]]
 
 
 def _size_without_padding(sass: Sequence[str], addresses: Sequence[int]) -> int:
-    """Instructions up to the last one that is no NOP, and no branch to itself before NOPs."""
+    """Number of instructions without the NOPs at the end, and the branch to itself before them."""
     size = len(sass)
     while size:
         branch = _BRANCH.fullmatch(sass[size - 1])
@@ -402,10 +417,10 @@ _LOADED = 2**20
 """Addresses of code on a GPU are beyond; a disassembly that begins at 0 has offsets."""
 
 
-def _own_numbers(listing: Listing) -> tuple[range, frozenset[int]]:
-    """Addresses of the loaded code, and where its calls return: offsets from its beginning.
+def _own_addresses(listing: Listing) -> tuple[range, frozenset[int]]:
+    """Addresses of the loaded code, and offsets from its beginning at which its calls return.
 
-    A program keeps the latter in a register.
+    A program keeps these offsets in a register.
     """
     addresses = listing.instructions[ADDRESS]
     if addresses.empty:
@@ -421,13 +436,13 @@ def _key(sass: str, loaded: range, returns: frozenset[int]) -> str:
     if "0x" not in sass:
         return normalised(sass)
     moved = _MOVED.fullmatch(sass)
-    if moved and _is_own(int(moved["number"], 16), loaded, returns):
+    if moved and _is_own_address(int(moved["number"], 16), loaded, returns):
         return normalised(moved["to"]) + _LABEL
     return normalised(_ABSOLUTE.sub(lambda m: _LABEL if int(m[0], 16) in loaded else m[0], sass))
 
 
-def _is_own(number: int, loaded: range, returns: frozenset[int]) -> bool:
-    """Whether a number in a register is an address, either half of one, or a return offset."""
+def _is_own_address(number: int, loaded: range, returns: frozenset[int]) -> bool:
+    """Whether a number is an address of the code, half of an address, or a return offset."""
     if number in returns or number in loaded:
         return True
     first_low = loaded.start % 2**32
@@ -439,7 +454,7 @@ def _is_own(number: int, loaded: range, returns: frozenset[int]) -> bool:
 
 
 def _common_ends(first: Sequence[str], second: Sequence[str]) -> tuple[int, int]:
-    """Number of equal items at the start, and of those at the end that are left."""
+    """Number of equal items at the start, and at the end of the remaining items."""
     shorter = min(len(first), len(second))
     start = 0
     while start < shorter and first[start] == second[start]:
@@ -454,7 +469,7 @@ def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> list[tup
     """Positions of a longest common subsequence, in order.
 
     Bit i of row j is 0 where the common subsequence of second[:j] with first[:i + 1] is longer than
-    that with first[:i]. The way back follows these zeros.
+    that with first[:i]. The traceback follows these zeros.
     """
     places: dict[str, int] = {}
     for position, item in enumerate(first):
@@ -463,8 +478,8 @@ def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> list[tup
     rows = [every]
     for item in second:
         row = rows[-1]
-        both = row & places.get(item, 0)
-        rows.append(((row + both) | (row - both)) & every)
+        matches = row & places.get(item, 0)
+        rows.append(((row + matches) | (row - matches)) & every)
     pairs: list[tuple[int, int]] = []
     left, right = len(first), len(second)
     while left and right:

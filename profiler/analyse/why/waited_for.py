@@ -1,4 +1,4 @@
-"""What warps wait for where ncu's stall reason is of several units, by the instructions that wait.
+"""Units that warps wait for where several share a stall reason of ncu, by waiting instructions.
 
 `short_scoreboard` is a wait for a result of any unit behind the MIO queue: shared memory, but also
 constant memory that is indexed, special functions, conversions, double precision, shuffles.
@@ -29,35 +29,35 @@ _MATRIX = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
 
 
 def share_of_barrier_waits(instructions: pd.DataFrame | None) -> float:
-    """Part of the samples at barriers that wait for products; 0 without a source page."""
+    """Share of the samples at barriers that wait for products; 0 without a source page."""
     name = f"{STALL}{BARRIER}"
     if instructions is None or name not in instructions:
         return 0.0
     samples = instructions[name]
     total = float(samples.sum())
-    return float(samples[_waits(instructions)].sum()) / total if total else 0.0
+    return float(samples[_waits_for_products(instructions)].sum()) / total if total else 0.0
 
 
-def with_products_named(instructions: pd.DataFrame) -> pd.DataFrame:
-    """The instructions with samples of waits for products under their reason."""
+def name_product_waits(instructions: pd.DataFrame) -> pd.DataFrame:
+    """Instructions with the samples of waits for products in the columns of that reason."""
     if not any(str(opcode).startswith(_MATRIX) for opcode in instructions[OPCODE]):
         return instructions
-    waits = _waits(instructions)
-    named = instructions.copy()
+    waits = _waits_for_products(instructions)
+    renamed = instructions.copy()
     for suffix in ("", NOT_ISSUED):
         products, barrier, unnamed = (
             f"{name}{suffix}" for name in (f"{STALL}{PRODUCTS}", f"{STALL}{BARRIER}", UNNAMED)
         )
-        if not {products, barrier, unnamed} <= set(named.columns):
+        if not {products, barrier, unnamed} <= set(renamed.columns):
             continue
-        at_wait = named[barrier].where(waits, 0.0).fillna(0.0)
-        named[products] = named[products].fillna(0.0) + at_wait + named[unnamed].fillna(0.0)
-        named[barrier] = named[barrier] - at_wait
-        named[unnamed] = 0.0
-    return named
+        at_wait = renamed[barrier].where(waits, 0.0).fillna(0.0)
+        renamed[products] = renamed[products].fillna(0.0) + at_wait + renamed[unnamed].fillna(0.0)
+        renamed[barrier] = renamed[barrier] - at_wait
+        renamed[unnamed] = 0.0
+    return renamed
 
 
-def _waits(instructions: pd.DataFrame) -> pd.Series:
+def _waits_for_products(instructions: pd.DataFrame) -> pd.Series:
     waits = [str(opcode).startswith(_WAIT) for opcode in instructions[OPCODE]]
     return pd.Series(waits, index=instructions.index, dtype=bool)
 
@@ -85,63 +85,65 @@ _OF_MEMORY: Mapping[str, tuple[str, ...]] = {
     "global_atomics": ("ATOMG", "ATOM."),
     "textures": ("TEX", "TLD"),
 }
-"""Opcodes by the memory beyond it that they read."""
+"""Opcodes by the memory beyond the MIO queue that they read."""
 _ASYNCHRONOUS = ("LDGSTS", "SYNCS", "UTMA", "UBLK")
 UNITS = (*_OPCODES, *_OF_MEMORY)
 BEHIND_QUEUE = tuple(opcode for opcodes in _OPCODES.values() for opcode in opcodes)
-"""Opcodes that go to any of those behind the queue."""
+"""Opcodes that go to any unit behind the MIO queue."""
 PRODUCERS: Mapping[str, tuple[str, ...]] = {RESULTS: BEHIND_QUEUE, LONG_SCOREBOARD: LOADS}
-"""Opcodes whose results are waited for, by the stall reason."""
+"""Opcodes whose results warps wait for, by stall reason."""
 
 
-def unit_of(opcode: str) -> str:
-    """Name of the unit or memory that an opcode goes to; empty of others."""
+def unit_of_opcode(opcode: str) -> str:
+    """Name of the unit or memory that an opcode goes to; empty for other opcodes."""
     units = (*_OPCODES.items(), *_OF_MEMORY.items())
     return next((unit for unit, opcodes in units if opcode.startswith(opcodes)), "")
 
 
-def by_wait(instructions: pd.DataFrame) -> pd.DataFrame:
-    """The instructions with samples of waits for products, and of REASONS by unit, so named."""
-    return with_units_named(with_products_named(instructions))
+def samples_by_wait(instructions: pd.DataFrame) -> pd.DataFrame:
+    """Instructions with the samples of waits for products, and of REASONS by unit, in columns."""
+    return name_units(name_product_waits(instructions))
 
 
-def with_units_named(instructions: pd.DataFrame) -> pd.DataFrame:
-    """The instructions with samples of REASONS under `REASON:UNIT`, where the unit is known."""
+def name_units(instructions: pd.DataFrame) -> pd.DataFrame:
+    """Instructions with samples of REASONS in columns `REASON:UNIT`, where the unit is known."""
     code = Code.of(instructions)
-    named: dict[str, np.ndarray] = {}
+    columns: dict[str, np.ndarray] = {}
     for reason in REASONS:
         column = f"{STALL}{reason}"
         if column in instructions:
             units = _units(code, reason, _samples(instructions, column))
-            if reason == LONG_SCOREBOARD and (only := _only_memory(code.opcodes)):
-                units[:] = only
+            if reason == LONG_SCOREBOARD and (memory := _only_memory(code.opcodes)):
+                units[:] = memory
             for suffix in ("", NOT_ISSUED):
                 if f"{column}{suffix}" in instructions:
                     samples = _samples(instructions, f"{column}{suffix}")
-                    named |= _by_unit(samples, units, column, suffix)
-    return instructions.assign(**named)
+                    columns |= _samples_by_unit(samples, units, column, suffix)
+    return instructions.assign(**columns)
 
 
-def shares_by_unit(named: pd.DataFrame, reason: str) -> Mapping[str, float]:
-    """Part of the samples of a reason by the unit that is waited for; the rest is not known.
+def wait_shares_by_unit(instructions: pd.DataFrame, reason: str) -> Mapping[str, float]:
+    """Share of the samples of a reason by the unit that warps wait for; known units alone.
 
-    `named`: from `with_units_named`.
+    `instructions`: from `name_units`.
     """
     column = f"{STALL}{reason}"
     units = [
         str(name)
-        for name in named.columns
+        for name in instructions.columns
         if str(name).startswith(f"{column}:") and not str(name).endswith(NOT_ISSUED)
     ]
-    sums = {name: float(named[name].sum()) for name in units}
-    total = sum(sums.values()) + float(named[column].sum() if column in named else 0.0)
+    sums = {name: float(instructions[name].sum()) for name in units}
+    total = sum(sums.values()) + float(
+        instructions[column].sum() if column in instructions else 0.0
+    )
     return {name.rpartition(":")[2]: count / total for name, count in sums.items() if count}
 
 
 def _only_memory(opcodes: Iterable[str]) -> str:
-    """The one kind of memory that a kernel reads; empty where there are several, or none.
+    """The only kind of memory that a kernel reads; empty where there are several, or none.
 
-    Copies to shared memory, and what is waited for at an mbarrier, are of no kind.
+    With copies to shared memory or waits at an mbarrier the kind is unknown.
     """
     names = {*opcodes}
     if any(name.startswith(_ASYNCHRONOUS) for name in names):
@@ -159,14 +161,14 @@ def _units(code: Code, reason: str, samples: np.ndarray) -> np.ndarray:
         waited_for: int | None = position
         if reason in PRODUCERS:
             waited_for = code.producer(position, PRODUCERS[reason])
-        units[position] = "" if waited_for is None else unit_of(code.opcodes[waited_for])
+        units[position] = "" if waited_for is None else unit_of_opcode(code.opcodes[waited_for])
     return units
 
 
-def _by_unit(
+def _samples_by_unit(
     samples: np.ndarray, units: np.ndarray, column: str, suffix: str
 ) -> dict[str, np.ndarray]:
-    """Samples of a reason by the name of their column."""
+    """Samples of a reason by unit, by name of column."""
     return {
         f"{column}:{unit}{suffix}" if unit else f"{column}{suffix}": np.where(
             units == unit, samples, 0.0

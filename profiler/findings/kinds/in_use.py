@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.analyse.judge import Judge, Pair, Rules, times_of
+from profiler.analyse.judge import Judge, Pair, Rules, visit_times
 from profiler.analyse.why.account import logarithmic_mean
 from profiler.collect.timer import SUSTAINED
 from profiler.findings.cell_numbers import NOTHING, CellNumbers, Value
@@ -126,7 +126,7 @@ def find_sustained(
     reference = reference_collector(samples)
     if reference in (None, SUSTAINED.name) or SUSTAINED.name not in samples["collector"].unique():
         return ()
-    times = times_of(samples, report.plan.cells, SessionKind.TIMING, collector=SUSTAINED.name)
+    times = visit_times(samples, report.plan.cells, SessionKind.TIMING, collector=SUSTAINED.name)
     judge = Judge(times, report.plan.baseline, Rules(looks=1, delta=report.rules.delta))
     verdicts = judged(judge, dict.fromkeys(pairs.values(), "baseline"), sources)
     by_cell: dict[str, dict[str, Value]] = {}

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.analyse.phases import Path, Phased, lasting_ranges, launch_rows, longer_path
+from profiler.analyse.phases import Path, PhasedTimeline, lasting_ranges, launch_rows, longer_path
 from profiler.analyse.timeline import range_instances
 
 BAR_COLUMNS = (
@@ -72,7 +72,7 @@ class UnitWindow:
         return min(self.host[0], gpu[0]), max(self.host[1], gpu[1])
 
 
-def find_bars(phased: Phased, most: int) -> TimelineBars:
+def find_bars(phased: PhasedTimeline, most: int) -> TimelineBars:
     """Bars of at most `most` operations, and of at most twice as many calls."""
     timeline = phased.timeline
     until, launches = _cut(phased, most)
@@ -111,7 +111,7 @@ def _launch_times(operations: pd.DataFrame) -> Integers:
     return times
 
 
-def _cut(phased: Phased, most: int) -> tuple[float, int]:
+def _cut(phased: PhasedTimeline, most: int) -> tuple[float, int]:
     """Host time from which on nothing is shown, and the number of complete launches before it."""
     timeline = phased.timeline
     starts = (
@@ -150,7 +150,7 @@ def _identifiers(frame: pd.DataFrame, name: str) -> Integers:
     return identifiers
 
 
-def _range_bars(phased: Phased, rows: Integers, numbers: Integers) -> pd.DataFrame:
+def _range_bars(phased: PhasedTimeline, rows: Integers, numbers: Integers) -> pd.DataFrame:
     frame, stacks = _bars(phased.timeline.ranges.iloc[rows]), phased.timeline.stacks
     frame["phase"] = phased.range_phase[rows]
     parents = np.append(stacks["parent"].to_numpy(), -1)
@@ -159,7 +159,7 @@ def _range_bars(phased: Phased, rows: Integers, numbers: Integers) -> pd.DataFra
     return frame
 
 
-def _operation_bars(phased: Phased, rows: Integers, numbers: Integers) -> pd.DataFrame:
+def _operation_bars(phased: PhasedTimeline, rows: Integers, numbers: Integers) -> pd.DataFrame:
     operations, stacks = phased.timeline.operations, phased.timeline.stacks
     frame = _bars(operations.iloc[rows])
     frame["name"] = operations["demangled"].astype(object).fillna("").to_numpy()[rows]
@@ -168,7 +168,7 @@ def _operation_bars(phased: Phased, rows: Integers, numbers: Integers) -> pd.Dat
     return frame
 
 
-def _span_bars(phased: Phased, rows: Integers, numbers: Integers) -> pd.DataFrame:
+def _span_bars(phased: PhasedTimeline, rows: Integers, numbers: Integers) -> pd.DataFrame:
     """Ranges that are shown, from the first to the last of their shown operations on the GPU."""
     timeline = phased.timeline
     spans = range_instances(timeline.operations.iloc[rows].reset_index(drop=True), timeline.stacks)
@@ -193,12 +193,12 @@ def _main_thread(ranges: pd.DataFrame) -> int:
     return int(threads.iloc[0]) if len(threads) else _UNKNOWN
 
 
-def find_window(phased: Phased, until_ns: float) -> UnitWindow | None:
+def find_window(phased: PhasedTimeline, until_ns: float) -> UnitWindow | None:
     """Times of the unit in the middle; of all where nothing repeats; None where there is nothing.
 
     `until_ns`: units that end after it are left out.
     """
-    timeline, middle = phased.timeline, phased.middle(until_ns)
+    timeline, middle = phased.timeline, phased.median_unit(until_ns)
     operations = timeline.operations
     if middle is None:
         return _complete_window(until_ns, timeline.ranges, timeline.api, operations)

@@ -20,11 +20,11 @@ from profiler.analyse.phases import (
     CPU_OPERATOR,
     OUTSIDE,
     WHOLE,
-    Phased,
+    PhasedTimeline,
     api_calls,
+    find_phases,
     gap_groups,
     phase_summary,
-    phased,
 )
 from profiler.analyse.range_counters import counters_of_paths, tree_paths
 from profiler.analyse.timeline import (
@@ -116,8 +116,8 @@ class CellTimelineFindings:
         return self.timeline.launches
 
     @cached_property
-    def _phased(self) -> Phased:
-        return phased(self.timeline)
+    def _phased(self) -> PhasedTimeline:
+        return find_phases(self.timeline)
 
     # ---- units and phases ----
 

@@ -11,15 +11,15 @@ import pandas as pd
 
 from profiler.analyse.why.account import KernelTime, kernel_time
 from profiler.analyse.why.causes import Cause, causes, reasons_first, unfused
-from profiler.analyse.why.inside import Inside
+from profiler.analyse.why.inside import PmSamples
 from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile, Launches
 from profiler.analyse.why.roofs import (
     NO_PRACTICAL,
     SM_CLOCK,
     Roof,
     busy_unit,
+    combined_roofs,
     roofs,
-    roofs_together,
 )
 from profiler.findings.caveats import CLOCKS_DIFFER
 from profiler.findings.counters import NOT_WAITING
@@ -73,7 +73,7 @@ class KernelWhy:
         return self.profile.value(DURATION)
 
     @property
-    def inside(self) -> Inside | None:
+    def inside(self) -> PmSamples | None:
         """What was sampled inside it; None where that is too little to tell."""
         inside = self.profile.inside
         return inside if inside is not None and inside.is_known else None
@@ -143,7 +143,7 @@ class CellWhy:
     @cached_property
     def roofs(self) -> tuple[Roof, ...]:
         """Roofs of all kernels of the visit as if they were one, nearest first."""
-        return roofs_together([(kernel.roofs, kernel.duration_ns) for kernel in self.kernels])
+        return combined_roofs([(kernel.roofs, kernel.duration_ns) for kernel in self.kernels])
 
 
 def cell_why(

@@ -18,7 +18,7 @@ from profiler.analyse.why.account import (
     CLOCK,
     IMBALANCE,
     INSTRUCTIONS,
-    ONLY,
+    ONE_SIDED,
     STALL,
     WARPS,
     Account,
@@ -156,7 +156,7 @@ def _sizes(account: Account | None) -> dict[str, float]:
 
 
 def _group(part: str) -> str:
-    if part.startswith(ONLY):
+    if part.startswith(ONE_SIDED):
         return IMBALANCE
     return _GROUP_OF_STALL.get(part.removeprefix(STALL), part)
 

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from profiler.analyse.why.account import Account, Part
 from profiler.analyse.why.causes import Cause
-from profiler.analyse.why.inside import Inside
+from profiler.analyse.why.inside import PmSamples
 from profiler.analyse.why.kernel_profiles import Evidence
 from profiler.analyse.why.roofs import BUSY_UNITS, Roof, RoofAccount
 from profiler.findings.findings import Findings
@@ -372,7 +372,7 @@ class RuleAdviceDocument(JsonObject):
 class InsideDocument(JsonObject):
     """What was sampled inside a launch (section PmSampling)."""
 
-    get = Source[Inside]()
+    get = Source[PmSamples]()
     ramp_ns: Number = get(lambda inside: rounded(inside.ramp_ns))
     """until the SMs are as busy as they usually are"""
     tail_ns: Number = get(lambda inside: rounded(inside.tail_ns))

@@ -66,7 +66,7 @@ def file_name(path: str) -> str:
 def hot_lines(instructions: pd.DataFrame | None, most: int) -> tuple[HotLine, ...]:
     """Lines with most samples that could not issue; instructions where lines are not known.
 
-    `instructions` are those of `by_wait`; None without a source page.
+    `instructions` are those of `samples_by_wait`; None without a source page.
     """
     if instructions is None or _SAMPLES not in instructions:
         return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from profiler.comparison.changes import CellChange, MetricChange, Reason
+from profiler.comparison.changes import BetweenRunsReason, CellChange, MetricChange
 from profiler.comparison.compare import RunComparison
 from profiler.comparison.programs import Machines, Program, Retuned, TunedChoice
 from profiler.comparison.steps import RunStep
@@ -234,25 +234,29 @@ def reason_words(change: CellChange) -> str:
     seen = judged.detectable
     likely = "" if numbers.is_missing(seen) else f"; would likely see {percent(seen)}"
     clauses = {
-        Reason.DECIDED: f"beyond {margin}",
-        Reason.DECIDED_BY_TIME: f"beyond {margin}; the clock is not known",
-        Reason.WITHIN_MARGIN: f"with its whole interval{likely}",
-        Reason.FEW_BLOCKS: f"{blocks}; a verdict needs {FEWEST_BLOCKS} in each run",
-        Reason.MORE_BLOCKS_NEEDED: f"{blocks} do not tell it from {margin}{likely}",
-        Reason.MANY_COMPARISONS: "would stand alone, but not as one of so many comparisons",
-        Reason.WIDE_MARGIN: f"within {margin}: too wide a margin to call two durations the same",
-        Reason.CLOCK: (
+        BetweenRunsReason.DECIDED: f"beyond {margin}",
+        BetweenRunsReason.DECIDED_BY_TIME: f"beyond {margin}; the clock is not known",
+        BetweenRunsReason.WITHIN_MARGIN: f"with its whole interval{likely}",
+        BetweenRunsReason.FEW_BLOCKS: f"{blocks}; a verdict needs {FEWEST_BLOCKS} in each run",
+        BetweenRunsReason.MORE_BLOCKS_NEEDED: f"{blocks} do not tell it from {margin}{likely}",
+        BetweenRunsReason.MANY_COMPARISONS: (
+            "would stand alone, but not as one of so many comparisons"
+        ),
+        BetweenRunsReason.WIDE_MARGIN: (
+            f"within {margin}: too wide a margin to call two durations the same"
+        ),
+        BetweenRunsReason.CLOCK: (
             f"the SM clock differs by up to {percent(judged.clock_floor)} between the runs"
         ),
-        Reason.CONTROLS_MOVED: (
+        BetweenRunsReason.CONTROLS_MOVED: (
             f"unchanged programs vary by {percent(judged.control_floor)} between the runs"
         ),
-        Reason.FEW_CONTROLS: (
+        BetweenRunsReason.FEW_CONTROLS: (
             "too few unchanged programs of such a duration: offsets between sessions of up to "
             f"{percent(judged.session_floor)} are not seen"
         ),
-        Reason.NO_CONTROL: "no baseline that is the same program in both runs",
-        Reason.NOT_MEASURED: "no correct duration in one of the runs",
-        Reason.CONTROL: "the baseline: its own shift between the runs",
+        BetweenRunsReason.NO_CONTROL: "no baseline that is the same program in both runs",
+        BetweenRunsReason.NOT_MEASURED: "no correct duration in one of the runs",
+        BetweenRunsReason.CONTROL: "the baseline: its own shift between the runs",
     }
     return clauses[judged.reason]

@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import pandas as pd
 
-from profiler.findings.counters import Move
+from profiler.findings.counters import CounterChange
 from profiler.findings.findings import Findings
 from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import PairVerdict
@@ -307,7 +307,7 @@ def _worst(pairs: Sequence[PairVerdict]) -> str:
 # ---- changes of counters -------------------------------------------------------------------------
 
 
-def move_datum(metric: Label, move: Move) -> Datum:
+def move_datum(metric: Label, move: CounterChange) -> Datum:
     """Change of one counter: a ratio, or points where it is a percentage."""
     if not move.pairs:
         return Datum(title="not collected for both", css="none")

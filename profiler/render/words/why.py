@@ -163,8 +163,8 @@ def part_words(part: Part) -> str:
     adds = part.ns >= 0
     if part.name in _FACTORS:
         return _FACTORS[part.name][0 if adds else 1]
-    if part.name.startswith(accounts.ONLY):
-        kernel = plain_kernel(part.name.removeprefix(accounts.ONLY))
+    if part.name.startswith(accounts.ONE_SIDED):
+        kernel = plain_kernel(part.name.removeprefix(accounts.ONE_SIDED))
         return f"kernel {kernel}" if adds else f"no kernel {kernel}"
     reason = part.name.removeprefix(accounts.STALL)
     more = "more" if adds else "less"

@@ -10,10 +10,15 @@ import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Rules
-from profiler.analyse.metric_values import add_build_facts, add_derived, add_own, add_status_facts
+from profiler.analyse.metric_values import (
+    add_build_facts,
+    add_derived,
+    add_experiment_metrics,
+    add_status_facts,
+)
 from profiler.analyse.range_counters import range_counters
 from profiler.analyse.safe_frames import safe_frames
-from profiler.analyse.samples import came_back, share_duplicates
+from profiler.analyse.samples import has_metrics, with_aliases
 from profiler.analyse.summary import summarise
 from profiler.collect import cupti, ncu
 from profiler.collect.registry import primary_timer
@@ -130,12 +135,12 @@ def _with_other_metrics(
 ) -> Results:
     """Results with the metrics that no session measures, and statuses that name those missing."""
     unmeasured = _unmeasured_metrics(loaded)
-    samples = share_duplicates(results.samples, results.statuses)
+    samples = with_aliases(results.samples, results.statuses)
     samples = add_derived(samples, results.statuses, environment)
     samples = add_build_facts(samples, _build_of(results, builds), _of_source("ptxas", unmeasured))
     samples = add_status_facts(samples, results.statuses, _of_source("runner", unmeasured))
     own_metrics = loaded.experiment.collect.own_metrics
-    samples = add_own(samples, own_metrics, results.statuses, environment)
+    samples = add_experiment_metrics(samples, own_metrics, results.statuses, environment)
     asked = (*unmeasured, *(metric.name for metric in own_metrics))
     return replace(results, samples=samples, statuses=_name_missing(results, samples, asked))
 
@@ -168,7 +173,7 @@ def _measurements(
             results.samples, cells=results.cells, baseline=plan.baseline, ranked=ranked
         ),
         range_counters=range_counters(
-            share_duplicates(results.ranges, results.statuses),
+            with_aliases(results.ranges, results.statuses),
             environment,
             [cell.id for cell in results.cells],
         ),
@@ -254,7 +259,7 @@ def _name_missing(
 ) -> Mapping[str, CellStatus]:
     """Statuses with those of these metrics that a measured cell lacks."""
     statuses = dict(results.statuses)
-    for cell, row in came_back(samples, names).iterrows():
+    for cell, row in has_metrics(samples, names).iterrows():
         status = statuses.get(str(cell))
         if status is None:  # Measured before; not asked for today.
             continue

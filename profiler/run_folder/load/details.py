@@ -24,7 +24,7 @@ from profiler.analyse.samples import (
     empty_samples,
     visit_of_ranges,
 )
-from profiler.analyse.why.inside import Inside, read_samples
+from profiler.analyse.why.inside import PmSamples, read_samples
 from profiler.analyse.why.kernel_profiles import EXECUTED, KernelProfile, Launches
 from profiler.collect.nsys import PRIVATE_FOLDER
 from profiler.collect.registry import COLLECTORS
@@ -285,7 +285,7 @@ def first_sample_cells(launches: pd.DataFrame, cell: str, parts: PartSamples | N
 def _kernel_profile(
     launch: pd.Series,
     rules: Mapping[int, pd.DataFrame],
-    samples: Mapping[int, Inside],
+    samples: Mapping[int, PmSamples],
     listing: Listing | None,
 ) -> KernelProfile:
     values = {
@@ -353,7 +353,7 @@ def _rules(folder: Path) -> tuple[Mapping[int, pd.DataFrame], tuple[Notice, ...]
     return {int(advice["id"].iloc[0]): advice for _, advice in by_launch}, ()
 
 
-def _samples(folder: Path) -> tuple[Mapping[int, Inside], tuple[Notice, ...]]:
+def _samples(folder: Path) -> tuple[Mapping[int, PmSamples], tuple[Notice, ...]]:
     """What was sampled inside launches, by their id."""
     packed = folder / f"{SERIES_FILE}.gz"
     if not packed.exists():

@@ -31,7 +31,7 @@ def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set
     of_session = [loaded for loaded in attempts if loaded.attempt.record.session == session]
     if not any(loaded.throttled for loaded in of_session):
         return set()
-    return {Visit(*key) for key in _repeats(of_session, plan.problem_of).again}
+    return {Visit(*key) for key in _repeats(of_session, plan.problem_of).to_repeat}
 
 
 def session_repeats(plan: Plan, attempts: Iterable[Loaded]) -> SessionRepeats:

@@ -158,7 +158,7 @@ def test_waits_for_tensor_cores_are_no_shorter_beside_more_instructions():
     parts = parts_of(account)
     assert parts[f"{accounts.STALL}gmma"] == pytest.approx(0, abs=1e-6)
     assert parts[f"{accounts.STALL}wait"] < 0 < parts[accounts.INSTRUCTIONS]
-    assert not any(name.startswith(accounts.ONLY) for name in parts)
+    assert not any(name.startswith(accounts.ONE_SIDED) for name in parts)
 
 
 def test_several_kernels_wait_as_they_do_by_their_instructions():

@@ -11,7 +11,7 @@ from profiler.analyse.between_runs import (
     COLUMNS,
     FEWEST_CONTROLS,
     REFUSED_WORDS,
-    Reason,
+    BetweenRunsReason,
     compare_runs,
     control_floors,
     joint_floor,
@@ -43,7 +43,7 @@ def judge(older, newer, **columns):
 
 def test_a_slower_kernel_is_slower_and_the_numbers_say_by_how_much():
     row = judge(noise(0.3, seed=1), noise(0.3 + np.log(1.05), seed=2), clock_floor=0.0)
-    assert (row["verdict"], row["reason"]) == (Verdict.SLOWER, Reason.DECIDED)
+    assert (row["verdict"], row["reason"]) == (Verdict.SLOWER, BetweenRunsReason.DECIDED)
     assert row["ratio"] == pytest.approx(1.05, abs=0.005)
     assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
     assert row["margin"] == pytest.approx(0.01)
@@ -53,7 +53,7 @@ def test_a_slower_kernel_is_slower_and_the_numbers_say_by_how_much():
 
 def test_equal_kernels_are_the_same_and_what_would_be_seen_is_said():
     row = judge(noise(0, 16, 1), noise(0, 16, 2))
-    assert (row["verdict"], row["reason"]) == (Verdict.SAME, Reason.WITHIN_MARGIN)
+    assert (row["verdict"], row["reason"]) == (Verdict.SAME, BetweenRunsReason.WITHIN_MARGIN)
     assert 0.01 < row["detectable"] < 0.02
 
 
@@ -61,7 +61,7 @@ def test_nothing_is_the_same_within_a_margin_as_wide_as_anything():
     """Seen: "0.679 x [0.051, 9.087] same; within +-56.1 x"."""
     wide = {"noise_floor": np.log(57.1)}
     row = judge(noise(0, scatter=0.5, seed=1), noise(-0.4, scatter=0.5, seed=2), **wide)
-    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.WIDE_MARGIN)
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, BetweenRunsReason.WIDE_MARGIN)
     assert row["p_same"] < 0.05
     narrow = judge(noise(0, seed=1), noise(0, seed=2), noise_floor=np.log1p(0.09))
     assert narrow["verdict"] == Verdict.SAME
@@ -73,18 +73,21 @@ def test_nothing_is_the_same_whose_interval_reaches_beyond_the_margin():
     row = judge(noise(0, seed=3, scatter=0.004), noise(0.004, seed=4, scatter=0.004))
     assert row["p_same"] < 0.05
     assert row["ratio_high"] > 1 + row["margin"]
-    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED)
+    assert (row["verdict"], row["reason"]) == (
+        Verdict.UNCLEAR,
+        BetweenRunsReason.MORE_BLOCKS_NEEDED,
+    )
 
 
 def test_without_cycles_the_reason_says_that_the_clock_is_not_known():
     row = judge(noise(0, seed=1), noise(0.1, seed=2))
-    assert row["reason"] == Reason.DECIDED_BY_TIME
+    assert row["reason"] == BetweenRunsReason.DECIDED_BY_TIME
 
 
 @pytest.mark.parametrize(("older", "newer"), [(5, 32), (32, 5), (5, 5), (1, 1)])
 def test_fewer_than_six_blocks_on_a_side_never_decide(older, newer):
     row = judge(noise(0, older, 1), noise(1.0, newer, 2))
-    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.FEW_BLOCKS)
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, BetweenRunsReason.FEW_BLOCKS)
     assert row["ratio"] == pytest.approx(np.e, rel=0.02)
 
 
@@ -94,14 +97,17 @@ def test_six_blocks_a_side_decide():
 
 def test_blocks_that_do_not_tell_are_unclear():
     row = judge(noise(0, 8, 1, 0.03), noise(0.02, 8, 2, 0.03))
-    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED)
+    assert (row["verdict"], row["reason"]) == (
+        Verdict.UNCLEAR,
+        BetweenRunsReason.MORE_BLOCKS_NEEDED,
+    )
 
 
 def test_a_cell_that_one_run_lacks_has_no_data():
     pairs = pd.DataFrame(index=["a", "b"])
     found = compare_runs(samples(noise(0)), samples(noise(0), "b"), pairs)
     assert list(found["verdict"]) == [Verdict.NO_DATA] * 2
-    assert list(found["reason"]) == [Reason.NOT_MEASURED] * 2
+    assert list(found["reason"]) == [BetweenRunsReason.NOT_MEASURED] * 2
     assert found["ratio"].isna().all()
 
 
@@ -116,10 +122,10 @@ def test_values_that_are_not_finite_were_not_measured():
 @pytest.mark.parametrize(
     ("floor", "reason"),
     [
-        ("noise_floor", Reason.MORE_BLOCKS_NEEDED),
-        ("clock_floor", Reason.CLOCK),
-        ("control_floor", Reason.CONTROLS_MOVED),
-        ("session_floor", Reason.FEW_CONTROLS),
+        ("noise_floor", BetweenRunsReason.MORE_BLOCKS_NEEDED),
+        ("clock_floor", BetweenRunsReason.CLOCK),
+        ("control_floor", BetweenRunsReason.CONTROLS_MOVED),
+        ("session_floor", BetweenRunsReason.FEW_CONTROLS),
     ],
 )
 def test_each_floor_widens_the_margin_and_says_what_stood_in_the_way(floor, reason):
@@ -131,7 +137,7 @@ def test_each_floor_widens_the_margin_and_says_what_stood_in_the_way(floor, reas
 
 def test_a_wide_margin_makes_nothing_the_same_that_a_clock_keeps_undecided():
     row = judge(noise(0, seed=1), noise(0.05, seed=2), clock_floor=0.2)
-    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.CLOCK)
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, BetweenRunsReason.CLOCK)
 
 
 def test_one_of_many_comparisons_needs_more():
@@ -141,7 +147,10 @@ def test_one_of_many_comparisons_needs_more():
     newer = pd.concat([samples(generator.normal(0, 0.02, 6), cell) for cell in cells[1:]])
     newer = pd.concat([newer, samples(generator.normal(0.05, 0.02, 6), "c0")])
     together = compare_runs(older, newer, pd.DataFrame(index=cells)).loc["c0"]
-    assert (together["verdict"], together["reason"]) == (Verdict.UNCLEAR, Reason.MANY_COMPARISONS)
+    assert (together["verdict"], together["reason"]) == (
+        Verdict.UNCLEAR,
+        BetweenRunsReason.MANY_COMPARISONS,
+    )
     families = pd.DataFrame({"family": [f"p{number // 4}" for number in range(40)]}, index=cells)
     assert compare_runs(older, newer, families).loc["c0", "verdict"] == Verdict.SLOWER
 
@@ -230,7 +239,7 @@ def test_intervals_hold_the_offsets_of_two_sessions():
 # ---- withheld ----
 
 
-@pytest.mark.parametrize("reason", [*REFUSED_WORDS, Reason.CONTROL])
+@pytest.mark.parametrize("reason", [*REFUSED_WORDS, BetweenRunsReason.CONTROL])
 def test_withheld_verdicts_are_none_and_keep_their_numbers(reason):
     row = judge(noise(0, seed=1), noise(0.2, seed=2), withheld=reason)
     assert row["verdict"] is None
@@ -239,13 +248,13 @@ def test_withheld_verdicts_are_none_and_keep_their_numbers(reason):
 
 
 def test_without_a_control_it_is_unclear():
-    row = judge(noise(0, seed=1), noise(0.2, seed=2), withheld=Reason.NO_CONTROL)
-    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.NO_CONTROL)
+    row = judge(noise(0, seed=1), noise(0.2, seed=2), withheld=BetweenRunsReason.NO_CONTROL)
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, BetweenRunsReason.NO_CONTROL)
 
 
 def test_nothing_measured_stays_no_data_whatever_was_withheld():
-    row = judge([], noise(0.2), withheld=Reason.DIFFERENT_MACHINES)
-    assert (row["verdict"], row["reason"]) == (Verdict.NO_DATA, Reason.NOT_MEASURED)
+    row = judge([], noise(0.2), withheld=BetweenRunsReason.DIFFERENT_MACHINES)
+    assert (row["verdict"], row["reason"]) == (Verdict.NO_DATA, BetweenRunsReason.NOT_MEASURED)
 
 
 # ---- the estimate and its test ----

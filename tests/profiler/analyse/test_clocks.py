@@ -11,8 +11,8 @@ from profiler.analyse.clocks import (
     MAX_REPEATS,
     THROTTLING,
     VISIT_COLUMNS,
+    ClockReason,
     LaunchClocks,
-    Reason,
     Repeats,
     clock_notices,
     launch_clocks,
@@ -289,15 +289,15 @@ def test_damaged_files_are_told_by_name_alone(tmp_path):
 def test_bits_have_the_values_and_names_of_nvml():
     pynvml = pytest.importorskip("pynvml")
     names = {
-        Reason.GPU_IDLE: "GpuIdle",
-        Reason.APPLICATIONS_CLOCKS_SETTING: "ApplicationsClocksSetting",
-        Reason.SW_POWER_CAP: "SwPowerCap",
-        Reason.HW_SLOWDOWN: "HwSlowdown",
-        Reason.SYNC_BOOST: "SyncBoost",
-        Reason.SW_THERMAL_SLOWDOWN: "SwThermalSlowdown",
-        Reason.HW_THERMAL_SLOWDOWN: "HwThermalSlowdown",
-        Reason.HW_POWER_BRAKE_SLOWDOWN: "HwPowerBrakeSlowdown",
-        Reason.DISPLAY_CLOCK_SETTING: "DisplayClockSetting",
+        ClockReason.GPU_IDLE: "GpuIdle",
+        ClockReason.APPLICATIONS_CLOCKS_SETTING: "ApplicationsClocksSetting",
+        ClockReason.SW_POWER_CAP: "SwPowerCap",
+        ClockReason.HW_SLOWDOWN: "HwSlowdown",
+        ClockReason.SYNC_BOOST: "SyncBoost",
+        ClockReason.SW_THERMAL_SLOWDOWN: "SwThermalSlowdown",
+        ClockReason.HW_THERMAL_SLOWDOWN: "HwThermalSlowdown",
+        ClockReason.HW_POWER_BRAKE_SLOWDOWN: "HwPowerBrakeSlowdown",
+        ClockReason.DISPLAY_CLOCK_SETTING: "DisplayClockSetting",
     }
     for reason, name in names.items():
         assert getattr(pynvml, f"nvmlClocksThrottleReason{name}") == reason
@@ -316,7 +316,7 @@ def test_the_ordinary_state_of_a_machine_is_no_throttling():
         "hw_thermal_slowdown",
         "hw_power_brake_slowdown",
     )
-    assert not THROTTLING & Reason.SW_POWER_CAP
+    assert not THROTTLING & ClockReason.SW_POWER_CAP
 
 
 # ---- visits ----
@@ -385,7 +385,7 @@ def test_a_visit_is_throttled_by_any_sample_within_a_period_of_it():
     assert throttled_visits(backwards, visit_frame(visits[::-1])) == throttled
 
 
-@pytest.mark.parametrize("reason", list(Reason))
+@pytest.mark.parametrize("reason", list(ClockReason))
 def test_only_throttling_reasons_throttle(reason):
     clocks = clocks_of((1.0, 1980, int(reason)))
     throttled = throttled_visits(clocks, visit_frame([("a", 0, 0, 1.0, 1.0)]))
@@ -424,7 +424,7 @@ def test_thousands_of_visits_agree_with_looking_at_each_of_them():
         window = (times >= visit[3] - PERIOD_S) & (times <= visit[4] + PERIOD_S)
         if np.any(reasons[window] & int(THROTTLING)):
             slowly.add(visit[:3])
-        capped += np.any(reasons[window] & int(Reason.SW_POWER_CAP))
+        capped += np.any(reasons[window] & int(ClockReason.SW_POWER_CAP))
         sampled += window.any()
     assert 0 < len(slowly) < len(visits)
     assert throttled_visits(clocks, visit_frame(visits)) == slowly
@@ -487,16 +487,16 @@ def test_repeats_before_anything_and_without_throttling():
 
 def test_the_first_clean_measurement_counts():
     plan = plan_repeats([({A, B}, {A})])
-    assert (plan.again, plan.unused, plan.throttled) == ({A}, (frozenset(),), {A})
+    assert (plan.to_repeat, plan.unused, plan.throttled) == ({A}, (frozenset(),), {A})
     plan = plan_repeats([({A, B}, {A}), ({A}, set()), ({A}, set())])
-    assert (plan.again, plan.throttled, plan.cured) == (set(), set(), {A})
+    assert (plan.to_repeat, plan.throttled, plan.cured) == (set(), set(), {A})
     assert plan.unused == ({A}, set(), {A})
 
 
 def test_repeats_are_bounded_and_then_the_first_measurement_counts():
     attempts = [({A, C}, {A})]
     rounds = 0
-    while plan_repeats(attempts).again:
+    while plan_repeats(attempts).to_repeat:
         attempts.append(({A}, {A}))
         rounds += 1
     assert rounds == MAX_REPEATS

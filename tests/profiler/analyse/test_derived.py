@@ -15,7 +15,7 @@ from profiler.analyse.metric_values import (
     add_build_facts,
     add_derived,
     add_status_facts,
-    add_wholes,
+    add_sums_of_parts,
 )
 from profiler.analyse.samples import SampleOrigin, missing_metrics, samples_from_launches
 from profiler.analyse.summary import summarise
@@ -90,16 +90,16 @@ def test_what_three_sessions_counted_in_parts_is_one_number_beside_the_first_of_
         for part in parts
     ]
     frames[2] = frames[2][frames[2]["cell"] == "a..p"]
-    samples = add_wholes(pd.concat(frames, ignore_index=True))
+    samples = add_sums_of_parts(pd.concat(frames, ignore_index=True))
     first = samples["session"] == parts[0]
     assert samples.loc[first, "tensor_fp16_ops"].fillna(-1).tolist() == [6.0e9, 12.0e9, -1.0]
     assert samples.loc[~first, "tensor_fp16_ops"].isna().all()
     derived = add_derived(samples, {}, Environment())
     assert derived.loc[first, "roof_tensor_fp16_pct"].tolist()[:2] == pytest.approx([0.3, 0.6])
     counted_whole = samples_of({"a..p": [5.0]}, "tensor_fp16_ops", kind="counters")
-    both = add_wholes(pd.concat([counted_whole, *frames], ignore_index=True))
+    both = add_sums_of_parts(pd.concat([counted_whole, *frames], ignore_index=True))
     assert both["tensor_fp16_ops"].iloc[0] == 5.0
-    assert "tensor_fp16_ops" not in add_wholes(frames[0])
+    assert "tensor_fp16_ops" not in add_sums_of_parts(frames[0])
 
 
 def test_every_derived_entry_has_a_formula_and_no_other_has_one():

@@ -9,9 +9,9 @@ from analyse_frames import samples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiler.analyse.effects import effects, judge_steps, moves, over_problems, steps
+from profiler.analyse.effects import counter_changes, effects, judge_steps, over_problems, steps
 from profiler.analyse.intervals import NO_OFFSETS
-from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.judge import Judge, Rules, visit_times
 from profiler.analyse.verdicts import Reason
 from profiler.model import Cell, Problem, SessionKind, Variant, Verdict, cell_id
 
@@ -137,7 +137,7 @@ def test_counters_are_compared_by_their_means():
     variants = [named(variant) for variant in space]
     (step,) = steps(variants, ["on"])
     medians = {(one.id, "p"): number for one, number in zip(variants, (0.0, 4, 8, 0), strict=True)}
-    there, nowhere = moves(step, medians, ["p", "q"])
+    there, nowhere = counter_changes(step, medians, ["p", "q"])
     assert (there.pairs, there.before, there.after) == (2, 4.0, 2.0)
     assert (nowhere.pairs, math.isnan(nowhere.before)) == (0, True)
 
@@ -152,7 +152,7 @@ def judge_of(values, variants):
     problem = Problem("p", "p")
     cells = [Cell(cell_id(one, problem), one, problem) for one in variants]
     frame = samples_of({f"{name}..p": row for name, row in values.items()})
-    times = times_of(frame.assign(cycles=frame["duration_ns"] * 1.8), cells, SessionKind.TIMING)
+    times = visit_times(frame.assign(cycles=frame["duration_ns"] * 1.8), cells, SessionKind.TIMING)
     return Judge(times, None, Rules(), NO_OFFSETS)
 
 

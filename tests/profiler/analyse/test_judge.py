@@ -10,9 +10,9 @@ import pytest
 from analyse_frames import make_cell, samples_of
 
 from profiler.analyse.intervals import NO_OFFSETS, PRIOR_SDS, estimated_sds
-from profiler.analyse.judge import MEDIANS, TIME_COLUMNS, Judge, Rules, times_of
+from profiler.analyse.judge import MEDIANS, TIME_COLUMNS, Judge, Rules, visit_times
 from profiler.analyse.samples import empty_samples
-from profiler.analyse.verdicts import COLUMNS, Reason, compare, noise_floors, still_in_the_race
+from profiler.analyse.verdicts import COLUMNS, Reason, compare, find_contenders, noise_floors
 from profiler.errors import ProfilerError
 from profiler.model import SessionKind, Verdict
 
@@ -34,7 +34,7 @@ def around(value, wiggle=WIGGLE):
 
 
 def judge(samples, baseline="a", **rules):
-    times = times_of(samples, CELLS, SessionKind.TIMING)
+    times = visit_times(samples, CELLS, SessionKind.TIMING)
     return Judge(times, baseline, Rules(**rules), NO_OFFSETS)
 
 
@@ -49,7 +49,7 @@ RACE = run(
 
 
 def test_times_have_the_plan_beside_them():
-    times = times_of(RACE, CELLS, SessionKind.TIMING)
+    times = visit_times(RACE, CELLS, SessionKind.TIMING)
     assert tuple(times.columns) == TIME_COLUMNS
     assert len(times) == 4 * 8
     assert set(zip(times["cell"], times["variant"], times["problem"], strict=True)) == {
@@ -66,9 +66,9 @@ def test_ncu_is_believed_before_the_timer():
     ncu = samples_of({"a..p": [5.0]})
     timer = samples_of({"a..p": [9.0, 9.0], "b..p": [9.0]}, collector="timer")
     both = pd.concat([timer, ncu], ignore_index=True)
-    found = times_of(both, CELLS, SessionKind.TIMING)
+    found = visit_times(both, CELLS, SessionKind.TIMING)
     assert found[["cell", "block", "duration_ns"]].to_numpy().tolist() == [["a..p", 0, 5.0]]
-    alone = times_of(timer, CELLS, SessionKind.TIMING)
+    alone = visit_times(timer, CELLS, SessionKind.TIMING)
     assert set(alone["cell"]) == {"a..p", "b..p"}
     assert alone["cycles"].isna().all()
 
@@ -76,7 +76,7 @@ def test_ncu_is_believed_before_the_timer():
 def test_ncu_without_a_duration_leaves_the_timer_its_say():
     ncu = samples_of({"a..p": [math.nan]})
     timer = samples_of({"a..p": [9.0]}, collector="timer")
-    found = times_of(pd.concat([ncu, timer], ignore_index=True), CELLS, SessionKind.TIMING)
+    found = visit_times(pd.concat([ncu, timer], ignore_index=True), CELLS, SessionKind.TIMING)
     assert list(found["duration_ns"]) == [9.0]
 
 
@@ -91,7 +91,7 @@ def test_cycles_are_those_that_a_visit_counted_itself():
     timing = run({"a..p": [1000.0, 1010.0, 1020.0]}, cycles=1.8)
     timing.loc[1, "cycles"] = math.nan
     samples = pd.concat([timing, counted({"a..p": 1.5})], ignore_index=True)
-    found = times_of(samples, CELLS, SessionKind.TIMING)
+    found = visit_times(samples, CELLS, SessionKind.TIMING)
     assert list(found["cycles"].fillna(0.0)) == pytest.approx([1800.0, 0.0, 1836.0])
 
 
@@ -100,36 +100,36 @@ def test_kinds_of_sessions_do_not_mix():
     frames = [samples_of({"a..p": [time]}, kind=kind) for kind, time in kinds.items()]
     samples = pd.concat(frames, ignore_index=True)
     for kind in SessionKind:
-        assert list(times_of(samples, CELLS, kind)["duration_ns"]) == [kinds[kind.value]]
+        assert list(visit_times(samples, CELLS, kind)["duration_ns"]) == [kinds[kind.value]]
 
 
 def test_only_the_first_blocks_where_so_many_are_asked_for():
-    assert set(times_of(RACE, CELLS, SessionKind.TIMING, 3)["block"]) == {0, 1, 2}
-    assert len(times_of(RACE, CELLS, SessionKind.TIMING, 3)) == 4 * 3
-    assert times_of(RACE, CELLS, SessionKind.TIMING, 0).empty
+    assert set(visit_times(RACE, CELLS, SessionKind.TIMING, 3)["block"]) == {0, 1, 2}
+    assert len(visit_times(RACE, CELLS, SessionKind.TIMING, 3)) == 4 * 3
+    assert visit_times(RACE, CELLS, SessionKind.TIMING, 0).empty
 
 
 def test_repeats_of_a_visit_count_as_their_median():
     samples = samples_of({"a..p": [1.0, 7.0, 3.0, 8.0]}, collector="timer")
     samples["block"], samples["repeat"], samples["arm"] = 0, range(4), [0, 0, 0, 1]
-    found = times_of(samples, CELLS, SessionKind.TIMING)
+    found = visit_times(samples, CELLS, SessionKind.TIMING)
     assert found[["arm", "duration_ns"]].to_numpy().tolist() == [[0, 3.0], [1, 8.0]]
 
 
 def test_cells_outside_the_plan_and_missing_values_are_left_out():
     samples = samples_of({"x..p": [1.0], "a..p": [math.nan, 2.0]})
-    found = times_of(samples, CELLS, SessionKind.TIMING)
+    found = visit_times(samples, CELLS, SessionKind.TIMING)
     assert found[["cell", "block"]].to_numpy().tolist() == [["a..p", 1]]
 
 
 def test_what_are_no_samples_is_refused():
     with pytest.raises(ProfilerError, match="arm"):
-        times_of(RACE.drop(columns="arm"), CELLS, SessionKind.TIMING)
+        visit_times(RACE.drop(columns="arm"), CELLS, SessionKind.TIMING)
 
 
 def test_of_no_samples_there_are_no_times_and_no_verdicts():
     for samples in (empty_samples(), samples_of({"x..p": [1.0]})):
-        times = times_of(samples, CELLS, SessionKind.TIMING)
+        times = visit_times(samples, CELLS, SessionKind.TIMING)
         assert tuple(times.columns) == TIME_COLUMNS
         assert times.empty
         nobody = Judge(times, "a")
@@ -332,11 +332,11 @@ def test_contenders_are_those_of_the_variants_that_are_not_slower_than_the_best(
     assert judged.contenders(()).empty
 
 
-def test_contenders_are_those_of_still_in_the_race():
+def test_contenders_are_those_of_find_contenders():
     judged = judge(RACE, looks=3, delta=0.05)
     first = judged.times[(judged.times["arm"] == 0) & (judged.times["variant"] != "a")]
     floors = judged.floors["duration_ns"]
-    expected = still_in_the_race(first, floors, delta=0.05, looks=3)
+    expected = find_contenders(first, floors, delta=0.05, looks=3)
     pd.testing.assert_frame_equal(judged.contenders({"b", "c"}), expected)
 
 
@@ -366,7 +366,7 @@ def test_who_left_after_a_look_keeps_the_verdict_of_that_look():
     again = {"a..p": blocks(1000, 32)}
 
     def verdict(values):
-        times = times_of(run(values, again), many, SessionKind.TIMING)
+        times = visit_times(run(values, again), many, SessionKind.TIMING)
         found = Judge(times, "a", Rules(looks=3)).compare([(f"{x}..p", "a..p") for x in "bcdef"])
         return found.set_index("cell").loc["b..p", "verdict"]
 
@@ -407,7 +407,7 @@ def test_a_short_kernel_differs_only_beyond_what_sessions_differ_by():
     """3.5 times 0.6 % below 50 us; the same ratio of a long kernel is a difference."""
     verdicts = {}
     for factor in (1, 100):
-        times = times_of(
+        times = visit_times(
             run({"a..p": around(1000.0 * factor), "b..p": around(985.0 * factor, OTHER)}),
             CELLS,
             SessionKind.TIMING,

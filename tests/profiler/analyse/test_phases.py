@@ -19,11 +19,11 @@ from profiler.analyse.phases import (
     VISIT,
     WHOLE,
     api_calls,
+    find_phases,
     find_units,
     gap_groups,
     launch_rows,
     phase_summary,
-    phased,
     plain_ranges,
     stack_paths,
     tree_ranges,
@@ -92,7 +92,7 @@ def units_of(found):
 
 
 def rows_of(found):
-    return phased(found).times
+    return find_phases(found).times
 
 
 class TestUnits:
@@ -118,7 +118,7 @@ class TestUnits:
         rows = [(0, 50, "launch=0", -1), (0, 9, "layer_0", 0), (9, 20, "layer_1", 0)]
         found = timeline(rows, [(1, 2, "a", 1), (10, 12, "b", 2)])
         assert units_of(found).name == LAUNCH
-        assert phased(found).phases == ("layer_0", "layer_1")
+        assert find_phases(found).phases == ("layer_0", "layer_1")
 
     def test_a_program_without_launches(self):
         found = timeline([(0, 9, "run_0", -1), (10, 19, "run_1", -1)], launches=0)
@@ -127,7 +127,7 @@ class TestUnits:
     def test_nothing_repeats(self):
         for found in (timeline([]), timeline([(0, 9, "a", -1), (10, 19, "b", -1)], launches=0)):
             assert len(units_of(found).rows) == 0
-            assert phased(found).middle() is None
+            assert find_phases(found).median_unit() is None
             assert rows_of(found).empty
 
 
@@ -202,7 +202,7 @@ class TestPhases:
     def test_several_devices_have_a_span_each(self):
         found = timeline([(0, 10, "launch=0", -1)], [(50, 100, "k", 0), (50, 100, "k", 0)])
         operations = found.operations.assign(device=[0, 1])
-        table = phased(replace(found, operations=operations)).times
+        table = find_phases(replace(found, operations=operations)).times
         assert table["busy_ns"].tolist() == [100]
         assert table["span_ns"].tolist() == [200]
 
@@ -242,7 +242,7 @@ class TestPhases:
         assert rows[["gpu_ns", "busy_share", "idle_ns", "share_of_gpu"]].isna().all().all()
 
     def test_everything_knows_its_phase(self):
-        found = phased(TRAINING)
+        found = find_phases(TRAINING)
         assert found.phases == ("forward", "backward")
         assert found.operation_phase.tolist() == [0, 0, 1, -1, 0, 0, 1]
         assert found.operation_unit.tolist() == [0, 0, 0, 0, 1, 1, 1]
@@ -257,23 +257,26 @@ class TestPhases:
 
     def test_a_range_without_a_name_is_a_phase(self):
         rows = [(0, 99, "launch=0", -1), (0, 9, None, 0), (10, 20, "b", 0)]
-        assert phased(timeline(rows)).phases == (NAMELESS, "b")
+        assert find_phases(timeline(rows)).phases == (NAMELESS, "b")
 
     def test_the_one_in_the_middle(self):
         rows = [(10 * n, 10 * n + 9, f"launch={n}", -1) for n in range(3)]
         operations = [(0, 8, "k", 0), (10, 11, "k", 1), (20, 25, "k", 2)]
-        assert phased(timeline(rows, operations)).middle() == 0
-        assert phased(timeline(rows, operations)).middle(before_ns=19) == 1
-        assert phased(timeline(rows, operations)).middle(before_ns=5) is None
-        assert phased(timeline([(0, 5, "launch=0", -1), (6, 9, "launch=1", -1)])).middle() == 1
+        assert find_phases(timeline(rows, operations)).median_unit() == 0
+        assert find_phases(timeline(rows, operations)).median_unit(before_ns=19) == 1
+        assert find_phases(timeline(rows, operations)).median_unit(before_ns=5) is None
+        assert (
+            find_phases(timeline([(0, 5, "launch=0", -1), (6, 9, "launch=1", -1)])).median_unit()
+            == 1
+        )
 
 
 def test_the_time_of_a_launch_is_from_end_to_end():
     ops = [(30, 40, "a", 3), (350, 400, "b", 4), (530, 540, "a", 7), (850, 905, "b", 8)]
     found = timeline(STEPS, ops)
-    assert phased(found).launch_ns == 905 - 400
-    assert np.isnan(phased(timeline(STEPS, ops[:2])).launch_ns), "one launch has no next one"
-    assert np.isnan(phased(timeline(STEPS, ops, launches=0)).launch_ns)
+    assert find_phases(found).launch_ns == 905 - 400
+    assert np.isnan(find_phases(timeline(STEPS, ops[:2])).launch_ns), "one launch has no next one"
+    assert np.isnan(find_phases(timeline(STEPS, ops, launches=0)).launch_ns)
 
 
 def test_group_times_leaves_out_what_is_in_no_group():

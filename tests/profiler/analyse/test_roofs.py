@@ -11,9 +11,9 @@ from profiler.analyse.why.roofs import (
     OPERATIONS,
     Roof,
     busy_unit,
+    combined_roofs,
     roof_account,
     roofs,
-    roofs_together,
 )
 
 # FlashAttention-2 and a kernel of `experiments/progression.yaml` (H200, ncu 2025.3.1): batch 16,
@@ -120,7 +120,7 @@ def test_parts_under_a_roof_add_up_to_the_difference():
 def test_roofs_of_several_kernels_are_those_of_their_sums():
     compute = Roof("tensor_bf16", 4e11, OPERATIONS, 4e11 / 300e3 * 1e9, 8e14)
     short, long = memory_roof(1.2e9, 300e3, 4.8e12), memory_roof(0.9e9, 600e3, 4.2e12)
-    tensor, dram = roofs_together([([compute, *short], 300e3), (long, 600e3)])
+    tensor, dram = combined_roofs([([compute, *short], 300e3), (long, 600e3)])
     assert (tensor.name, dram.name) == ("tensor_bf16", "dram"), "nearest first"
     assert dram.amount == pytest.approx(2.1e9)
     assert dram.rate == pytest.approx(2.1e9 / 900e3 * 1e9)
@@ -130,8 +130,8 @@ def test_roofs_of_several_kernels_are_those_of_their_sums():
 
 def test_several_kernels_have_no_roof_where_the_bytes_of_one_were_not_counted():
     compute = Roof("fp32", 4e11, OPERATIONS, 4e11 / 300e3 * 1e9, 8e14)
-    assert roofs_together([(memory_roof(1.2e9, 300e3), 300e3), ([compute], 600e3)]) == ()
-    assert roofs_together([]) == ()
+    assert combined_roofs([(memory_roof(1.2e9, 300e3), 300e3), ([compute], 600e3)]) == ()
+    assert combined_roofs([]) == ()
 
 
 def test_kernels_that_are_not_near_the_same_roof_have_no_such_account():

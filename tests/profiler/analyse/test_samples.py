@@ -25,9 +25,9 @@ from profiler.analyse.samples import (
     samples_from_command,
     samples_from_journal,
     samples_from_launches,
-    share_duplicates,
     streams_by_cell,
     to_catalogue_metrics,
+    with_aliases,
 )
 from profiler.errors import ProfilerError
 from profiler.model import CellStatus, Environment, Outcome, Visit
@@ -375,7 +375,7 @@ def test_duplicates_share_the_samples_of_the_measured_twin():
         "c": CellStatus("c", Outcome.DUPLICATE, duplicate_of="gone"),
         "a": CellStatus("a", Outcome.MEASURED, duplicate_of=None),
     }
-    shared = share_duplicates(samples, statuses)
+    shared = with_aliases(samples, statuses)
     assert list(shared["cell"]) == ["a", "a", "b", "b"]
     assert list(shared["duration_ns"]) == [2.0] * 4
     assert len(samples) == 2

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from recorded import CAUSES, RECORDINGS, report_of_recording
 
-from profiler.analyse.why.sass_code import LOADS, Code, of_slow_paths, of_swap_loops
+from profiler.analyse.why.sass_code import LOADS, Code, in_slow_path, in_swap_loop
 from profiler.findings.why.hot_lines import hot_lines
 from profiler.parse.ncu_source import opcode
 from profiler.render.words.why import wait_words
@@ -82,7 +82,7 @@ def listing(*texts):
 
 
 def in_loops(*texts):
-    return of_swap_loops(listing(*texts), "ATOMS.CAS").tolist()
+    return in_swap_loop(listing(*texts), "ATOMS.CAS").tolist()
 
 
 # ---- compare and swap ----
@@ -150,10 +150,10 @@ CONVERSIONS = ("I2F.F64.S64 R6, R8", "DMUL R6, R6, R2", "F2F.F32.F64 R6, R6")
 def test_the_slow_path_of_a_sine_is_what_a_branch_jumps_over():
     table = ("STL [R0], R5", "LDL R8, [R0]")
     instructions = listing("@!P1 BRA 0x60", *table, *CONVERSIONS, "FMUL R1, R6, R6")
-    assert of_slow_paths(instructions).tolist() == [False, *[True] * 5, False]
+    assert in_slow_path(instructions).tolist() == [False, *[True] * 5, False]
 
 
 def test_conversions_of_integers_by_double_precision_are_no_sine():
     """`if (i < n) out[i] = (float)(double(ticks[i]) * period);` was said to be one."""
     instructions = listing("@P0 BRA 0x50", "LDG.E.64 R8, [R4]", *CONVERSIONS, "EXIT")
-    assert not of_slow_paths(instructions).any()
+    assert not in_slow_path(instructions).any()

@@ -11,9 +11,9 @@ from profiler.analyse.verdicts import (
     LOOKS,
     Reason,
     compare,
+    find_contenders,
     noise_floors,
-    still_in_the_race,
-    undecided,
+    undecided_pairs,
 )
 from profiler.model import Verdict
 
@@ -280,7 +280,7 @@ def test_undecided_pairs_are_those_that_blocks_may_help():
         frame({0: WIGGLE + 0.05, 1: WIGGLE + 0.01, 2: WIGGLE, 3: WIGGLE[:3], 4: WIGGLE + 0.01}),
         pairs(6),
     )
-    assert undecided(found).tolist() == [1, 3, 4]
+    assert undecided_pairs(found).tolist() == [1, 3, 4]
 
 
 class TestRace:
@@ -306,20 +306,20 @@ class TestRace:
         return set(found.loc[(found["problem"] == problem) & found["contender"], "variant"])
 
     def test_slower_variants_leave(self):
-        found = still_in_the_race(self.times({"slow": 1.1, "best": 1.0, "close": 1.003}))
+        found = find_contenders(self.times({"slow": 1.1, "best": 1.0, "close": 1.003}))
         assert self.contenders(found) == {"best", "close"}
         assert self.contenders(found, "large") == {"best", "close"}
         assert found.groupby("problem")["best"].sum().tolist() == [1, 1]
         assert list(found.columns) == ["problem", "variant", "best", "contender"]
 
     def test_with_too_few_blocks_nobody_leaves(self):
-        found = still_in_the_race(self.times({"slow": 9.0, "best": 1.0}, blocks=5))
+        found = find_contenders(self.times({"slow": 9.0, "best": 1.0}, blocks=5))
         assert self.contenders(found) == {"slow", "best"}
 
     def test_a_noise_floor_keeps_more_of_them(self):
         times = self.times({"slow": 1.05, "best": 1.0})
         floors = pd.Series({"small": 0.08})
-        found = still_in_the_race(times, floors)
+        found = find_contenders(times, floors)
         assert self.contenders(found) == {"slow", "best"}
         assert self.contenders(found, "large") == {"best"}
 
@@ -328,7 +328,7 @@ class TestRace:
         # Everything became slower after the first look, which the one that left never saw.
         times.loc[times["block"] >= verdicts.LOOKS[0], "duration_ns"] *= 1.5
         times = times[(times["variant"] != "left") | (times["block"] < verdicts.LOOKS[0])]
-        found = still_in_the_race(times)
+        found = find_contenders(times)
         assert self.contenders(found) == {"best", "close"}
         assert "left" not in set(found.loc[found["best"], "variant"])
 
@@ -337,18 +337,18 @@ class TestRace:
         # Everything became quicker after the first look, which those in the race never saw.
         times.loc[times["block"] >= verdicts.LOOKS[0], "duration_ns"] *= 0.5
         times = times[(times["variant"] == "other") | (times["block"] < verdicts.LOOKS[0])]
-        found = still_in_the_race(times)
+        found = find_contenders(times)
         assert self.contenders(found) == self.contenders(found, "large") == {"best", "close"}
         assert set(found.loc[found["best"], "variant"]) <= {"best", "close"}
 
     def test_what_was_not_timed_is_no_contender(self):
         times = self.times({"best": 1.0, "failed": 1.0})
         times.loc[times["variant"] == "failed", "duration_ns"] = np.nan
-        found = still_in_the_race(times)
+        found = find_contenders(times)
         assert self.contenders(found) == {"best"}
 
     def test_no_times_at_all(self):
-        assert still_in_the_race(self.times({"a": 1.0}).iloc[:0]).empty
+        assert find_contenders(self.times({"a": 1.0}).iloc[:0]).empty
 
 
 def test_within_nothing_but_noise_nothing_is_the_same():

@@ -5,7 +5,7 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiler.analyse.verdicts import COLUMNS, Reason, compare, still_in_the_race
+from profiler.analyse.verdicts import COLUMNS, Reason, compare, find_contenders
 from profiler.model import FEWEST_BLOCKS, Verdict
 
 FLIPPED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
@@ -145,8 +145,8 @@ def test_the_race_has_one_best_that_contends_in_any_unit(times, factor):
             "duration_ns": times["after"].astype(float),
         }
     )
-    found = still_in_the_race(arms)
+    found = find_contenders(arms)
     assert found["best"].sum() == 1
     assert found.loc[found["best"], "contender"].all()
-    again = still_in_the_race(arms.assign(duration_ns=arms["duration_ns"] * factor))
+    again = find_contenders(arms.assign(duration_ns=arms["duration_ns"] * factor))
     pd.testing.assert_frame_equal(found, again)

@@ -10,10 +10,10 @@ from profiler.analyse.why.account import STALL, account
 from profiler.analyse.why.causes import causes
 from profiler.analyse.why.kernel_profiles import KernelProfile, stall_per_issue
 from profiler.analyse.why.waited_for import (
-    by_wait,
+    name_product_waits,
+    samples_by_wait,
     share_of_barrier_waits,
-    shares_by_unit,
-    with_products_named,
+    wait_shares_by_unit,
 )
 from profiler.findings.why.hot_lines import hot_lines
 from profiler.parse.ncu_source import Listing, opcode
@@ -72,13 +72,13 @@ def code(*sampled, column=RESULT, text="y = x;"):
 )  # fmt: skip
 def test_a_result_is_of_the_unit_that_gives_it(producer, consumer, unit):
     before = [(sass, 0.0) for sass in producer.split("\n")]
-    named = by_wait(code(*before, (consumer, 10.0)))
-    assert shares_by_unit(named, "short_scoreboard") == ({unit: 1.0} if unit else {})
+    named = samples_by_wait(code(*before, (consumer, 10.0)))
+    assert wait_shares_by_unit(named, "short_scoreboard") == ({unit: 1.0} if unit else {})
 
 
 def test_room_in_the_queue_is_for_the_instruction_itself():
     sampled = (("LDC R5, c[0x3][R4]", 30.0), ("STS [R9], R5", 10.0), ("FADD R1, R5, R5", 60.0))
-    shares = shares_by_unit(by_wait(code(*sampled, column=QUEUE)), "mio_throttle")
+    shares = wait_shares_by_unit(samples_by_wait(code(*sampled, column=QUEUE)), "mio_throttle")
     assert shares == {"constant_memory": 0.3, "shared_memory": 0.1}
 
 
@@ -120,14 +120,14 @@ def test_words_of_waits_name_no_unit_that_is_not_known():
 def test_without_its_source_a_line_is_machine_code_and_what_it_waits_for(text):
     """As ncu prints it of CuPy, nvrtc and code that was compiled elsewhere."""
     sampled = (("LDC R5, c[0x3][R4]", 0.0), ("FADD R2, R5, R3", 9.0), ("EXIT", 1.0))
-    (line,) = hot_lines(by_wait(code(*sampled, text=text)), 5)
+    (line,) = hot_lines(samples_by_wait(code(*sampled, text=text)), 5)
     assert line.place == "k.cu:7"
     assert line.text == "FADD R2, R5, R3 \u2190 LDC R5, c[0x3][R4]"
     assert line.reason == "short_scoreboard:constant_memory"
 
 
 def test_a_template_argument_is_source():
-    (line,) = hot_lines(by_wait(code(("FADD R2, R5, R3", 9.0), text="<float>")), 5)
+    (line,) = hot_lines(samples_by_wait(code(("FADD R2, R5, R3", 9.0), text="<float>")), 5)
     assert line.text == "<float>"
 
 
@@ -180,7 +180,7 @@ def test_the_instruction_that_waits_for_products_says_so(cudnn):
 def test_samples_that_no_column_has_are_those_of_products(attention):
     for kernel in attention.values():
         instructions = kernel.instructions
-        named = with_products_named(instructions)
+        named = name_product_waits(instructions)
         if not instructions["opcode"].str.contains("GMMA").any():
             assert named is instructions
             continue

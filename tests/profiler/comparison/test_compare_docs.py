@@ -10,12 +10,17 @@ import pytest
 import typer.main
 import yaml
 
-from profiler.analyse.between_runs import Reason, compare_runs
+from profiler.analyse.between_runs import BetweenRunsReason, compare_runs
 from profiler.cli import app
 from profiler.findings.gates import parse_gate
 
 TEXT = (Path(__file__).parents[3] / "docs/compare.md").read_text("utf-8")
-SAID_BY_ITSELF = {Reason.DECIDED, Reason.DECIDED_BY_TIME, Reason.WITHIN_MARGIN, Reason.NOT_MEASURED}
+SAID_BY_ITSELF = {
+    BetweenRunsReason.DECIDED,
+    BetweenRunsReason.DECIDED_BY_TIME,
+    BetweenRunsReason.WITHIN_MARGIN,
+    BetweenRunsReason.NOT_MEASURED,
+}
 """Reasons of verdicts that the text explains as such."""
 
 
@@ -26,7 +31,7 @@ def job():
 
 
 def test_every_reason_that_keeps_a_verdict_back_is_explained():
-    for reason in set(Reason) - SAID_BY_ITSELF:
+    for reason in set(BetweenRunsReason) - SAID_BY_ITSELF:
         assert f"`{reason}`" in TEXT, reason
 
 

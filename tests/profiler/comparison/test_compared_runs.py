@@ -9,7 +9,7 @@ from as_read import strict_json
 from run_pairs import Pair
 from scaled_runs import TIME, change_json
 
-from profiler.analyse.between_runs import Reason
+from profiler.analyse.between_runs import BetweenRunsReason
 from profiler.commands.output import dump
 from profiler.comparison.compare import compare
 from profiler.comparison.document import ComparisonDocument, comparison_document
@@ -56,14 +56,14 @@ def test_known_factors_are_found_and_all_else_is_not(moved):
     assert found.last.refused is None
     for cell, row in cells.items():
         if cell.startswith("slow.."):
-            assert (row.verdict, row.reason) == (Verdict.SLOWER, Reason.DECIDED)
+            assert (row.verdict, row.reason) == (Verdict.SLOWER, BetweenRunsReason.DECIDED)
             assert row.ratio == pytest.approx(1.06, abs=0.006)
             assert row.ratio_low > 1.05
         elif cell == "fast..large":
             assert row.verdict == Verdict.FASTER
             assert row.ratio == pytest.approx(0.9, abs=0.006)
         elif cell.startswith("plain.."):
-            assert (row.verdict, row.reason) == (None, Reason.CONTROL)
+            assert (row.verdict, row.reason) == (None, BetweenRunsReason.CONTROL)
         else:
             assert row.verdict in (Verdict.SAME, Verdict.UNCLEAR), cell
     assert {change.program for change in cells.values()} == {Program.SAME_KEY}
@@ -103,7 +103,7 @@ def test_the_other_way_round_the_verdicts_are_flipped(moved):
 def test_time_that_moved_without_the_cycles_is_the_clock(pair):
     found = pair.compare(pair.copy({"slow..": 1.06}, columns=[TIME]))
     row = found.last.cells["slow..large"]
-    assert (row.verdict, row.reason) == (Verdict.UNCLEAR, Reason.CLOCK)
+    assert (row.verdict, row.reason) == (Verdict.UNCLEAR, BetweenRunsReason.CLOCK)
     assert row.judgement.clock_floor == pytest.approx(0.06, abs=0.01)
 
 
@@ -115,7 +115,7 @@ def test_a_clock_that_moved_for_all_is_said(pair):
 def test_unchanged_programs_that_moved_keep_others_undecided(pair):
     moved = {"tree..": 1.05, "loop..": 0.95, "wide..": 1.06, "fast..": 1.05, "odd..": 0.94}
     row = pair.compare(pair.copy({**moved, "slow..": 1.05})).last.cells["slow..large"]
-    assert (row.verdict, row.reason) == (Verdict.UNCLEAR, Reason.CONTROLS_MOVED)
+    assert (row.verdict, row.reason) == (Verdict.UNCLEAR, BetweenRunsReason.CONTROLS_MOVED)
 
 
 def test_a_program_under_two_names_is_no_control_of_itself(pair):
@@ -150,7 +150,7 @@ def test_with_few_unchanged_programs_short_kernels_have_the_offsets_of_other_run
         # 3.5 deviations of the difference of two sessions, of 0.6 % each.
         assert row.judgement.session_floor == pytest.approx(0.0302, abs=0.0001)
         assert row.judgement.margin == row.judgement.session_floor
-        assert (row.verdict, row.reason) == (Verdict.UNCLEAR, Reason.FEW_CONTROLS)
+        assert (row.verdict, row.reason) == (Verdict.UNCLEAR, BetweenRunsReason.FEW_CONTROLS)
         assert row.ratio_high - row.ratio_low > 2 * 1.96 * 0.0084
         assert row.judgement.detectable > 0.03
     said = [reason_words(found.last.cells[cell]) for cell in ("slow..small", "slow..large")]
@@ -198,7 +198,7 @@ def test_without_an_unchanged_baseline_nothing_is_decided(pair):
     cells = found.last.cells
     assert found.last.control is None
     assert kinds(found) == {NoticeKind.NO_CONTROL}
-    assert {change.reason for change in cells.values()} == {Reason.NO_CONTROL}
+    assert {change.reason for change in cells.values()} == {BetweenRunsReason.NO_CONTROL}
     assert {change.verdict for change in cells.values()} == {Verdict.UNCLEAR}
     assert cells["slow..large"].ratio == pytest.approx(1.5, rel=0.02)
     assert cells["plain..large"].program == Program.CHANGED
@@ -385,7 +385,7 @@ def test_a_baseline_that_was_tuned_otherwise_at_one_problem_controls_the_other(p
     tuned_as(newer, {"plain..large": {"X": 2}})
     found = pair.compare(newer)
     for cell, change in found.last.cells.items():
-        assert (change.reason is Reason.NO_CONTROL) == cell.endswith("large")
+        assert (change.reason is BetweenRunsReason.NO_CONTROL) == cell.endswith("large")
     detail = cards(found)[2].detail
     assert detail.endswith("at 1 of 2 problems it is another program, and controls nothing")
 
@@ -402,9 +402,9 @@ def test_a_run_that_did_not_record_what_was_tuned_tells_nothing_of_it(pair):
 @pytest.mark.parametrize(
     ("environment", "reason"),
     [
-        ({"gpu": "NVIDIA A100"}, Reason.DIFFERENT_MACHINES),
-        ({"clock_control": "base"}, Reason.DIFFERENT_CLOCKS),
-        ({"cache_control": "none"}, Reason.DIFFERENT_CACHES),
+        ({"gpu": "NVIDIA A100"}, BetweenRunsReason.DIFFERENT_MACHINES),
+        ({"clock_control": "base"}, BetweenRunsReason.DIFFERENT_CLOCKS),
+        ({"cache_control": "none"}, BetweenRunsReason.DIFFERENT_CACHES),
     ],
 )
 def test_durations_of_other_settings_have_no_verdict(pair, environment, reason):
@@ -422,7 +422,7 @@ def test_durations_of_other_settings_have_no_verdict(pair, environment, reason):
 def test_machines_without_a_gpu_are_told_apart_by_their_processor(pair):
     change_json(pair.older / "run.json", environment={"gpu": None})
     newer = pair.copy(environment={"cpu": "Another CPU"})
-    assert pair.compare(newer).last.refused is Reason.DIFFERENT_MACHINES
+    assert pair.compare(newer).last.refused is BetweenRunsReason.DIFFERENT_MACHINES
 
 
 def test_another_chip_of_the_same_model_is_said_and_compared(pair):
@@ -444,7 +444,7 @@ def test_durations_of_different_collectors_have_no_verdict(pair):
             record["durations_ns"] = [1e5, 1.1e5]
         lines.append(json.dumps(record))
     (attempt / "journal.jsonl").write_text("\n".join(lines) + "\n")
-    assert pair.compare(newer).last.refused is Reason.DIFFERENT_COLLECTORS
+    assert pair.compare(newer).last.refused is BetweenRunsReason.DIFFERENT_COLLECTORS
 
 
 def test_few_blocks_have_no_verdict(pair):
@@ -453,7 +453,7 @@ def test_few_blocks_have_no_verdict(pair):
     samples = runs[1].report.measured.samples
     object.__setattr__(runs[1].report.measured, "samples", samples[samples["block"] < 5])
     row = compare(runs).last.cells["slow..large"]
-    assert (row.verdict, row.reason) == (Verdict.UNCLEAR, Reason.FEW_BLOCKS)
+    assert (row.verdict, row.reason) == (Verdict.UNCLEAR, BetweenRunsReason.FEW_BLOCKS)
     assert (row.judgement.blocks_older, row.judgement.blocks_newer) == (8, 5)
 
 

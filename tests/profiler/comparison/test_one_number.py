@@ -11,7 +11,7 @@ from as_read import words
 from rich.console import Console
 from run_pairs import Pair
 
-from profiler.analyse.between_runs import Reason, compare_runs
+from profiler.analyse.between_runs import BetweenRunsReason, compare_runs
 from profiler.comparison import judged
 from profiler.comparison.changes import MetricChange
 from profiler.comparison.compare import compare
@@ -165,6 +165,8 @@ def test_the_number_of_instructions_is_no_static_fact():
 def test_large_effects_are_factors(comparison):
     change = comparison.last.cells["slow..large"]
     for seen, words_of_it in ((0.25, "25.00\u202f%"), (12.9, "13.9\u00d7")):
-        judgement = replace(change.judgement, reason=Reason.MORE_BLOCKS_NEEDED, detectable=seen)
+        judgement = replace(
+            change.judgement, reason=BetweenRunsReason.MORE_BLOCKS_NEEDED, detectable=seen
+        )
         of_change = reason_words(replace(change, judgement=judgement))
         assert of_change.endswith(f"would likely see {words_of_it}")

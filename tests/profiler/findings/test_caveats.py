@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
-from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.judge import Judge, Rules, visit_times
 from profiler.findings.caveats import caveats
 from profiler.model import (
     FEWEST_BLOCKS,
@@ -74,7 +74,7 @@ def found():
         if samples is None:
             samples = samples_of({c.id: ENOUGH for c in cells})
         timing, final = (
-            Judge(times_of(samples, cells, kind), baseline, Rules(delta=delta))
+            Judge(visit_times(samples, cells, kind), baseline, Rules(delta=delta))
             for kind in (SessionKind.TIMING, SessionKind.FINAL)
         )
         session = SessionPlan("timing", "ncu", SessionKind.TIMING, (), (), recompiles=recompiled)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from profiler.analyse import effects, judge
-from profiler.analyse.judge import Judge, times_of
+from profiler.analyse.judge import Judge, visit_times
 from profiler.commands.gallery import find_recorded
 from profiler.findings.document import judged_table, summary_table
 from profiler.findings.why.find import find_why
@@ -46,7 +46,7 @@ def report():
 def kinds(report):
     """Durations by kind of session: which one a judge was given tells its kind."""
     return {
-        kind: times_of(report.measured.samples, report.plan.cells, kind)
+        kind: visit_times(report.measured.samples, report.plan.cells, kind)
         for kind in (SessionKind.TIMING, SessionKind.FINAL)
     }
 

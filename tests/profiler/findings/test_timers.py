@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
-from profiler.analyse.judge import times_of
+from profiler.analyse.judge import visit_times
 from profiler.analyse.summary import summarise
 from profiler.collect.registry import duration_metrics, primary_timer, timeline_collectors
 from profiler.findings.kinds.timers import (
@@ -59,7 +59,7 @@ def test_one_timer_is_judged_and_the_rest_never_mixed_in():
     for left_out in range(4):
         names = list(duration_metrics())[left_out:]
         samples = EVERY[EVERY["collector"].isin(names)]
-        found = times_of(samples, CELLS, SessionKind.TIMING)
+        found = visit_times(samples, CELLS, SessionKind.TIMING)
         own = EVERY.loc[EVERY["collector"] == names[0], "duration_ns"]
         assert list(found["duration_ns"]) == list(own)
         assert reference_collector(samples) == primary_timer(reversed(names)) == names[0]

@@ -9,7 +9,7 @@ import lxml.html
 import pytest
 from synthetic_report import make_report, problems, with_metrics, without
 
-from profiler.analyse.effects import Effect, Move
+from profiler.analyse.effects import CounterChange, Effect
 from profiler.findings.counters import counters, medians_of
 from profiler.findings.find import find
 from profiler.metrics.queries import label
@@ -89,12 +89,12 @@ def test_counters_stand_by_how_far_they_moved(ablation):
 
 
 def test_percentages_change_in_points_and_counts_by_a_factor():
-    assert move_datum(label("l2_hit_pct"), Move(1, 50.0, 62.5)).text == "+12.5 points"
-    assert move_datum(label("l2_hit_pct"), Move(1, 50.0, 49.99)).text == "\u00b10.0 points"
-    assert move_datum(label("l2_hit_pct"), Move(1, 50.0, 48.2)).text == "\u22121.8 points"
-    assert move_datum(label("instructions"), Move(1, 200.0, 100.0)).text == "0.500\u00d7"
-    assert move_datum(label("bank_conflicts"), Move(1, 8.0, 0.0)).text == "to 0"
-    assert move_datum(label("bank_conflicts"), Move(0)).title == "not collected for both"
+    assert move_datum(label("l2_hit_pct"), CounterChange(1, 50.0, 62.5)).text == "+12.5 points"
+    assert move_datum(label("l2_hit_pct"), CounterChange(1, 50.0, 49.99)).text == "\u00b10.0 points"
+    assert move_datum(label("l2_hit_pct"), CounterChange(1, 50.0, 48.2)).text == "\u22121.8 points"
+    assert move_datum(label("instructions"), CounterChange(1, 200.0, 100.0)).text == "0.500\u00d7"
+    assert move_datum(label("bank_conflicts"), CounterChange(1, 8.0, 0.0)).text == "to 0"
+    assert move_datum(label("bank_conflicts"), CounterChange(0)).title == "not collected for both"
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -17,7 +17,7 @@ from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, witho
 from synthetic_timeline import Recorder, mlp, on_cpu, timeline_report
 
 from profiler.analyse.cell_timeline import CellTimeline, Original
-from profiler.analyse.phases import LAUNCH, phase_summary, phased
+from profiler.analyse.phases import LAUNCH, find_phases, phase_summary
 from profiler.analyse.timeline import kernel_summary, range_tree
 from profiler.commands.output import dump, report_document
 from profiler.findings.find import find
@@ -110,7 +110,7 @@ def test_a_report_without_timelines_has_no_section():
 def test_ranges_stand_as_the_tree_has_them():
     timeline = mlp("c", launches=4, layers=2)
     table = tree_table(findings(timeline))
-    wanted = range_tree(timeline.operations, phased(timeline).ranges, timeline.stacks)
+    wanted = range_tree(timeline.operations, find_phases(timeline).ranges, timeline.stacks)
     assert [line.name for line in table.lines] == wanted["name"].tolist()
     assert [line.depth + 1 for line in table.lines] == wanted["depth"].tolist()
     assert [line.name for line in table.lines[:4]] == ["visit", "launch", "step_*", "forward"]
@@ -372,8 +372,8 @@ def test_the_page_has_one_busy_share_of_a_step():
 def test_a_timeline_is_read_once_for_everything_that_shows_it(monkeypatch):
     calls = []
     monkeypatch.setattr(
-        "profiler.findings.timelines.cells.phased",
-        lambda timeline: calls.append(timeline.cell) or phased(timeline),
+        "profiler.findings.timelines.cells.find_phases",
+        lambda timeline: calls.append(timeline.cell) or find_phases(timeline),
     )
     report = timeline_report([mlp("a", layers=2), mlp("b", graph=True)], count=2)
     found = find(report)
@@ -450,7 +450,7 @@ def test_programs_get_the_busy_shares_of_the_page():
     having = [cell for cell in cells if cell["timeline"]]
     assert len(having) == len(report.details.timelines) == 1
     told = having[0]["timeline"]
-    found = phased(next(iter(report.details.timelines.values())))
+    found = find_phases(next(iter(report.details.timelines.values())))
     assert (told["collector"], told["unit"]) == ("nsys", found.units.name)
     assert told["launch_ns"] == pytest.approx(found.launch_ns)
     summary = phase_summary(found.times)

@@ -9,7 +9,7 @@ import pytest
 from synthetic_timeline import mlp, timeline_report
 from test_render_browser import opened
 
-from profiler.analyse.phases import phased
+from profiler.analyse.phases import find_phases
 from profiler.findings.find import find
 from profiler.findings.timelines.bars import bar_paths, find_bars
 from profiler.render.page import render_page
@@ -104,7 +104,7 @@ def test_keys_zoom_and_move(result):
 
 
 def test_every_bar_tells_its_name_duration_and_ranges(result):
-    timeline = phased(TRAINING)
+    timeline = find_phases(TRAINING)
     picture = make_picture(find_bars(timeline, MOST_OPERATIONS), timeline.phases)
     paths = [" / ".join(path) for path in bar_paths(picture.bars[RANGE])]
     wanted = picture.bars[GPU].iloc[: len(result["walked"])]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_timeline import mlp
 
-from profiler.analyse.phases import phased
+from profiler.analyse.phases import find_phases
 from profiler.findings.timelines.bars import (
     BAR_COLUMNS,
     bar_paths,
@@ -31,7 +31,7 @@ from profiler.render.timeline.picture import (
     window_parts,
 )
 
-TRAINING = phased(mlp("c", launches=4, layers=3))
+TRAINING = find_phases(mlp("c", launches=4, layers=3))
 
 
 def picture(most=40000):
@@ -196,7 +196,7 @@ def test_ten_bytes_a_bar_are_enough():
 
 def test_the_window_is_that_of_the_unit_in_the_middle():
     window = unit_window(TRAINING)
-    row = TRAINING.middle()
+    row = TRAINING.median_unit()
     assert row is not None
     middle = TRAINING.timeline.ranges.iloc[row]
     assert window.unit == middle["name"]
@@ -206,15 +206,15 @@ def test_the_window_is_that_of_the_unit_in_the_middle():
 
 
 def test_a_gpu_far_behind_its_host_has_an_axis_of_its_own():
-    late = unit_window(phased(mlp("c", launches=40, speed=4.0, layers=3)))
+    late = unit_window(find_phases(mlp("c", launches=40, speed=4.0, layers=3)))
     assert far_apart(late)
     assert [name for name, *_ in window_parts(late)] == ["One on the GPU", "One on the host"]
-    near = unit_window(phased(mlp("c", launches=3, speed=0.1, layers=3)))
+    near = unit_window(find_phases(mlp("c", launches=3, speed=0.1, layers=3)))
     assert [name for name, *_ in window_parts(near)] == ["One"]
 
 
 def test_without_a_gpu_the_window_is_of_the_host():
-    window = unit_window(phased(mlp("c", gpu=False)))
+    window = unit_window(find_phases(mlp("c", gpu=False)))
     assert window.gpu is None
     assert window.extent == window.host
 

@@ -11,7 +11,7 @@ from browser_pages import open_page
 from synthetic_timeline import mlp, timeline_report
 from test_render_in_kernel import report_with
 
-from profiler.analyse.phases import phased
+from profiler.analyse.phases import find_phases
 from profiler.findings.find import find
 from profiler.findings.timelines.bars import find_bars
 from profiler.parse.stamps import kernel_stamps
@@ -49,7 +49,7 @@ def bars_of(kind):
     if kind == "in_kernel":
         spans = kernel_stamps(STAMPS).spans
         return sorted(zip(spans["start_ns"], spans["end_ns"], strict=True))
-    timeline = phased(TRAINING)
+    timeline = find_phases(TRAINING)
     picture = make_picture(find_bars(timeline, MOST_OPERATIONS), timeline.phases)
     frames = [picture.bars[name] for name in SETS]
     return sorted(

@@ -11,7 +11,7 @@ import pytest
 from as_read import printed
 from synthetic_report import make_report, problems, with_metrics, without
 
-from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.judge import Judge, Rules, visit_times
 from profiler.analyse.summary import summarise
 from profiler.analyse.verdicts import Reason
 from profiler.commands.output import report_document
@@ -172,7 +172,9 @@ def test_a_final_speaks_where_both_were_in_it(again, measured_again):
     winner = findings.ranking.rival_winners[problem.id].cell
     baseline = findings.programs.by_place["torch", problem.id]
     pair = findings.verdicts.pairs.of(winner.id, baseline.id)
-    times = times_of(measured_again.measured.samples, measured_again.plan.cells, SessionKind.FINAL)
+    times = visit_times(
+        measured_again.measured.samples, measured_again.plan.cells, SessionKind.FINAL
+    )
     row = Judge(times, "torch", Rules(looks=1)).compare([(winner.id, baseline.id)]).iloc[0]
     assert pair.final
     assert (pair.verdict, pair.ratio) == (row["verdict"], row["ratio"])
@@ -284,7 +286,7 @@ def test_a_final_with_nothing_right_but_the_baseline_decides_nothing(again):
 def test_every_named_baseline_asks_the_same_judge(findings):
     by_key = {one.key: one for one in findings.verdicts.baselines}
     report = findings.report
-    times = times_of(report.measured.samples, report.plan.cells, SessionKind.TIMING)
+    times = visit_times(report.measured.samples, report.plan.cells, SessionKind.TIMING)
     judge = Judge(times, report.plan.baseline, report.rules)
     for key in ("reference", "first", "previous"):
         others = by_key[key].others
@@ -298,7 +300,7 @@ def test_every_named_baseline_asks_the_same_judge(findings):
 
 def test_verdicts_of_the_reference_are_those_of_the_judge(findings):
     report = findings.report
-    times = times_of(report.measured.samples, report.plan.cells, SessionKind.TIMING)
+    times = visit_times(report.measured.samples, report.plan.cells, SessionKind.TIMING)
     judge = Judge(times, report.plan.baseline, report.rules)
     table = judge.with_baseline(list(findings.programs.correct_cells.values()))
     verdicts = {cell: one.verdict for cell, one in findings.verdicts.against_baseline.items()}
