@@ -28,7 +28,7 @@ from profiler.planning.spec import load_spec
 from profiler.render.tables.grids import kernel_lists
 from profiler.render.words import numbers
 from profiler.render.words.numbers import TIMES
-from profiler.render.words.verdict_words import ORDER
+from profiler.render.words.signs import ORDER
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.load.outcomes import choices_by_operation
 

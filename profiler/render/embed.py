@@ -46,8 +46,7 @@ from profiler.render.tables.details import (
 )
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import best_word
-from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.verdict_words import CSS, ORDER, word
+from profiler.render.words.signs import CSS, ORDER, OUTCOME_WORDS, word
 from profiler.render.words.verdicts import baseline_label, details, why_no_verdict, within
 
 SUMMARY_FIELDS = (

@@ -27,7 +27,7 @@ from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.headline import headline_text
 from profiler.render.words.sentences import spoken
-from profiler.render.words.verdict_words import CSS, best_words, change_words
+from profiler.render.words.signs import CSS, best_words, change_words
 
 INDEX_FILE = "index.html"
 

@@ -17,9 +17,9 @@ from profiler.render.kinds.timeline import timeline_parts
 from profiler.render.kinds.versions import View
 from profiler.render.searches import search_section
 from profiler.render.tables import main_table
-from profiler.render.tables.builds import builds_of
 from profiler.render.tables.details import CellSamples
 from profiler.render.tables.explained import explained
+from profiler.render.tables.method import builds_of, method
 from profiler.render.tables.sustained import captured_step_table, step_note, sustained_table
 from profiler.render.tables.timers import timer_parts
 from profiler.render.tables.why import why
@@ -30,7 +30,6 @@ from profiler.render.words.answer import answer_of
 from profiler.render.words.cards import cards, evidence
 from profiler.render.words.comparisons import best_word
 from profiler.render.words.headline import headline
-from profiler.render.words.method import method
 from profiler.render.words.names import key_to_names
 from profiler.render.words.verdicts import baseline_label, verdict_choices
 from profiler.render.words.why import idle_sentence

@@ -16,7 +16,7 @@ from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import Mark
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
-from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.signs import OUTCOME_WORDS
 from profiler.search.estimates import CONFIDENCE, FEWEST_MEASURED, GEOMEAN, WORST
 from profiler.search.space import Parameter, value_key
 

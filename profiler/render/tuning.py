@@ -14,7 +14,7 @@ from profiler.model import Cell, Params, TunedConfig
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
 from profiler.render.words import numbers
 from profiler.render.words.names import kernels_by_cell
-from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.signs import OUTCOME_WORDS
 
 MOST_CHOSEN = 1000
 MOST_TRIED = 1000

@@ -16,7 +16,7 @@ from profiler.model import Plan, Problem, SearchPlan
 from profiler.planning.problem_names import distinct_values
 from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.words import numbers
-from profiler.render.words.verdict_words import best_range, change_words
+from profiler.render.words.signs import best_range, change_words
 
 if TYPE_CHECKING:  # the module brings SciPy
     from profiler.search.replay import RecordedSpace, ReplaySummary, TargetSummary

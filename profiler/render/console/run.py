@@ -19,11 +19,11 @@ from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import problem_key
 from profiler.render.console.terminal import TextTable
 from profiler.render.kinds.timeline import timeline_tables
-from profiler.render.tables.builds import compiler_message, variants_text
+from profiler.render.tables.method import compiler_message, variants_text
 from profiler.render.tables.timers import overall_table
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import ties_words
-from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.signs import OUTCOME_WORDS
 from profiler.render.words.verdicts import counted, percent, verdict_key, word_of
 
 _TOP = 10

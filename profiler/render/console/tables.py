@@ -19,7 +19,7 @@ from profiler.outside_text import safe
 from profiler.render.console.run import run_tables
 from profiler.render.console.terminal import LONGEST_KERNEL, Paragraph, TextTable
 from profiler.render.searches import search_summary
-from profiler.render.tables.builds import build_failures, build_state
+from profiler.render.tables.method import build_failures, build_state
 from profiler.render.tables.rows import PAGE_ONLY, SmallTable
 from profiler.render.words import numbers
 from profiler.render.words.answer import answer_of

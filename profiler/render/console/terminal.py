@@ -17,7 +17,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from profiler.outside_text import safe
-from profiler.render.words.verdict_words import SYMBOLS
+from profiler.render.words.signs import SYMBOLS
 
 NAME_WIDTH = 24
 """Characters that a column of names keeps."""

@@ -30,7 +30,7 @@ from profiler.render.tables.rows import (
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import best_word
 from profiler.render.words.names import shorten
-from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.signs import OUTCOME_WORDS
 from profiler.render.words.verdicts import ratio_and_symbol, verdict_key
 
 MOST_BARS = 40

@@ -26,7 +26,7 @@ from profiler.render.figures.drawing import (
 )
 from profiler.render.tables.heats import RatioScale, heat_ratio, heat_verdict, scale_of
 from profiler.render.words import numbers
-from profiler.render.words.outcomes import missing_key, missing_sign
+from profiler.render.words.signs import missing_key, missing_sign
 
 MOST_MAPS = 8
 MOST_ROWS = 12

@@ -33,7 +33,7 @@ from profiler.render.tables.rows import (
     with_unit,
 )
 from profiler.render.words import numbers
-from profiler.render.words.outcomes import OUTCOME_WORDS, why_missing
+from profiler.render.words.signs import OUTCOME_WORDS, why_missing
 from profiler.render.words.verdicts import ratio_and_symbol, word_of
 
 MULTIPLES: tuple[tuple[str, ...], ...] = (

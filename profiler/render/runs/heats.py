@@ -27,8 +27,8 @@ from profiler.render.tables.grids import ABSENT, OUTCOME_CSS, grid_heat
 from profiler.render.tables.heats import Heat, RatioScale, scale_of
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
 from profiler.render.words import numbers
-from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.sentences import Sentence, sentence_of, strong
+from profiler.render.words.signs import OUTCOME_WORDS
 
 CROSS = "\u00d7"
 """Stands where one of the runs has no correct time; ratios here go without a sign of their own."""

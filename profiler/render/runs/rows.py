@@ -10,10 +10,10 @@ from profiler.comparison.programs import Machines, Program, Retuned, TunedChoice
 from profiler.comparison.steps import RunStep
 from profiler.metrics.queries import label
 from profiler.model import FEWEST_BLOCKS, Verdict
+from profiler.render.tables.method import ENVIRONMENT_WORDS
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, change_datum, text_column
 from profiler.render.tuning import config_words
 from profiler.render.words import numbers
-from profiler.render.words.method import ENVIRONMENT_WORDS
 from profiler.render.words.verdicts import percent
 
 

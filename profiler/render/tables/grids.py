@@ -18,7 +18,7 @@ from profiler.render.tables.heats import RatioScale
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.names import kernels_by_cell, readable_kernel
-from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.signs import OUTCOME_WORDS
 from profiler.render.words.verdicts import details, heat_mark, word_of
 
 SHADES = 7

@@ -17,7 +17,7 @@ from profiler.model import Cell, Problem, Variant
 from profiler.planning.problem_names import telling_parameters
 from profiler.render.tables.rows import Datum, Row, move_datum, raw_or_none, variant_row
 from profiler.render.words import numbers
-from profiler.render.words.outcomes import NOT_MEASURED, missing_sign, why_missing
+from profiler.render.words.signs import NOT_MEASURED, missing_sign, why_missing
 from profiler.render.words.verdicts import after_number, heat_mark
 
 _ENDS = (1.25, 1.6, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)

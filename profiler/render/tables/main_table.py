@@ -26,7 +26,7 @@ from profiler.render.tables.rows import (
 )
 from profiler.render.words import numbers
 from profiler.render.words.counters import NEAREST_ROOF, nearest_roof_label, short_roof
-from profiler.render.words.outcomes import OUTCOME_WORDS, why_missing
+from profiler.render.words.signs import OUTCOME_WORDS, why_missing
 from profiler.render.words.verdicts import quotient_words, why_no_verdict
 
 MOST_COLUMNS = 12

@@ -16,7 +16,7 @@ from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.queries import Label, label
 from profiler.model import Outcome, Variant, Verdict
 from profiler.render.words import numbers
-from profiler.render.words.verdict_words import CSS, ORDER
+from profiler.render.words.signs import CSS, ORDER
 from profiler.render.words.verdicts import (
     counted,
     counts,

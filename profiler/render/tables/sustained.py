@@ -20,7 +20,7 @@ from profiler.render.tables.rows import (
 )
 from profiler.render.words import numbers
 from profiler.render.words.sentences import Sentence, sentence_of, strong
-from profiler.render.words.verdict_words import word
+from profiler.render.words.signs import word
 
 _MOST_NAMED = 2
 

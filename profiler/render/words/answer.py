@@ -30,9 +30,8 @@ from profiler.render.words.comparisons import (
     ties_words,
     worst_of_the_best,
 )
-from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.sentences import Sentence, sentence_of, strong
-from profiler.render.words.verdict_words import word
+from profiler.render.words.signs import OUTCOME_WORDS, word
 from profiler.render.words.verdicts import all_problems, counts_clause, reason_and_blocks, word_of
 
 NOTHING_MEASURED = "No variant has a correct and measured result."

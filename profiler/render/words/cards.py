@@ -49,10 +49,9 @@ from profiler.render.words.headline import (
     reference_clause,
 )
 from profiler.render.words.names import in_sentence, label_keys, quoted, shared_words, usual_words
-from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.places import common_condition, places, where
 from profiler.render.words.sentences import Card, Sentence, card_sentence, sentence_of, spoken
-from profiler.render.words.verdict_words import CSS, SYMBOLS
+from profiler.render.words.signs import CSS, OUTCOME_WORDS, SYMBOLS
 from profiler.render.words.verdicts import (
     all_problems,
     counted,

@@ -15,7 +15,7 @@ from profiler.history.trends import History, by_usual, is_usual, moved_together
 from profiler.model import Verdict
 from profiler.outside_text import escaped_markdown
 from profiler.render.words import numbers
-from profiler.render.words.verdict_words import word
+from profiler.render.words.signs import word
 
 MOST_ROWS = 20
 _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR, Verdict.NO_DATA, Verdict.SAME)

@@ -30,7 +30,7 @@ from profiler.render.words.comparisons import noun, step_name, ties_words, value
 from profiler.render.words.names import quoted
 from profiler.render.words.places import named, where
 from profiler.render.words.sentences import Sentence, sentence_of, spoken, strong
-from profiler.render.words.verdict_words import SYMBOLS, word
+from profiler.render.words.signs import SYMBOLS, word
 from profiler.render.words.verdicts import counted, counts_clause, symbol, word_of
 
 

@@ -10,7 +10,7 @@ from profiler.findings.findings import NamedBaseline, Verdicts
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
 from profiler.render.words import numbers
-from profiler.render.words.verdict_words import CSS, ORDER, SYMBOLS, word
+from profiler.render.words.signs import CSS, ORDER, SYMBOLS, word
 
 BY_TIME = " by time alone"
 """What follows FASTER and SLOWER where cycles were not counted: a clock may have made it."""

@@ -40,7 +40,7 @@ from profiler.render.words import numbers
 from profiler.render.words.cards import cards, first_answer
 from profiler.render.words.counters import nearest_roof_label
 from profiler.render.words.sentences import spoken
-from profiler.render.words.verdict_words import ORDER
+from profiler.render.words.signs import ORDER
 from profiler.render.words.why import why_sentence
 
 ROOT = Path(__file__).parents[3]

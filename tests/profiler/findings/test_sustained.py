@@ -17,7 +17,7 @@ from profiler.render.page import render_page
 from profiler.render.tables.rows import shown_metrics
 from profiler.render.tables.sustained import sustained_sentence, sustained_table
 from profiler.render.words.sentences import spoken
-from profiler.render.words.verdict_words import word
+from profiler.render.words.signs import word
 from profiler.run_folder.load.assemble import assemble
 
 NOISE = (0, 3, -2, 1, -3, 2, 4, -1)

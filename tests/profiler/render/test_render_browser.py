@@ -21,7 +21,7 @@ from profiler.render.page import render_page
 from profiler.render.tables.details import problem_facts, timing_blocks
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import best_word
-from profiler.render.words.outcomes import why_missing
+from profiler.render.words.signs import why_missing
 from profiler.render.words.verdicts import details, word_of
 
 # What a test adds to the page: it acts as a reader would, and writes down what came of it.

@@ -22,7 +22,7 @@ from profiler.render.kinds.maps import HeatMap, MapCell, columns_for, grid_chart
 from profiler.render.kinds.ratios import strip_marks, versions_chart
 from profiler.render.words.cards import cards
 from profiler.render.words.headline import headline
-from profiler.render.words.verdict_words import ORDER
+from profiler.render.words.signs import ORDER
 
 MOST_WORDS = 45
 

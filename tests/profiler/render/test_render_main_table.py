@@ -11,8 +11,8 @@ from profiler.findings.find import find
 from profiler.model import BuildResult
 from profiler.render.html import templates
 from profiler.render.page import render_page
-from profiler.render.tables.builds import builds_of
 from profiler.render.tables.main_table import main_table
+from profiler.render.tables.method import builds_of
 from profiler.render.tables.why import why
 
 

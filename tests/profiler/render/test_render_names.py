@@ -15,7 +15,7 @@ from profiler.render.figures.drawing import legend_columns
 from profiler.render.page import render_page
 from profiler.render.words.answer import sentences
 from profiler.render.words.names import kernel_list, key_to_names, readable_kernel
-from profiler.render.words.verdict_words import word
+from profiler.render.words.signs import word
 
 
 @pytest.fixture(scope="module")

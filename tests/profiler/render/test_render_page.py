@@ -28,7 +28,7 @@ from profiler.render import embed
 from profiler.render.html import moment
 from profiler.render.page import render_page
 from profiler.render.tables import heats
-from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.signs import OUTCOME_WORDS
 from profiler.render.words.verdicts import details
 
 

@@ -31,7 +31,7 @@ from profiler.render.tables.slowdowns import slowdown_heats
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards, evidence
 from profiler.render.words.comparisons import best_word, bias_words, ties_words
-from profiler.render.words.verdict_words import SYMBOLS, word
+from profiler.render.words.signs import SYMBOLS, word
 from profiler.render.words.verdicts import (
     counts,
     details,

@@ -18,15 +18,14 @@ from profiler.planning.problem_names import problem_key
 from profiler.render import embed
 from profiler.render.figures import roofline_drawing, svg
 from profiler.render.figures.charts import colours
-from profiler.render.figures.roofline import roofline, roofline_table
 from profiler.render.tables import details, heats, main_table
 from profiler.render.tables.details import CellSamples
-from profiler.render.tables.why import why
+from profiler.render.tables.why import roofline, roofline_table, why
 from profiler.render.words import cards as cards_module
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards, doubts
 from profiler.render.words.comparisons import best_word
-from profiler.render.words.verdict_words import word
+from profiler.render.words.signs import word
 from profiler.render.words.verdicts import reason_and_blocks
 
 
