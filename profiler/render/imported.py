@@ -148,7 +148,7 @@ def source_sentence(kernels: Sequence[ListedKernel]) -> Sentence:
     where = line.place or shorten(line.text, _LONGEST_TEXT)
     waits = f", which wait {waited_for(line.reason)}" if line.reason else ""
     return sentence_of(
-        f"{strong(where)} has {strong(numbers.show(100 * line.share, '%'))} of the samples without "
+        f"{strong(where)} has {strong(numbers.share(line.share))} of the samples without "
         f"issue of {shorten(readable_kernel(kernel.kernel), _LONGEST_KERNEL)}{waits}."
     )
 

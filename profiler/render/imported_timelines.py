@@ -141,7 +141,7 @@ def _sentence(tool: str, overview: TimelineOverview, unread: Mapping[str, int]) 
     devices = "the device was" if overview.devices == 1 else f"the {overview.devices} devices were"
     return (
         f"Recorded by {tool}. {operations} within {span}; {devices} busy for "
-        f"{numbers.show(100 * overview.busy_share, '%')} of that time."
+        f"{numbers.share(overview.busy_share)} of that time."
     )
 
 

@@ -11,7 +11,7 @@ from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
 from profiler.findings.programs import Programs
 from profiler.model import Cell, Params, TunedConfig
-from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable, cell_row, text_column
 from profiler.render.words import numbers
 from profiler.render.words.names import kernels_by_cell
 from profiler.render.words.signs import OUTCOME_WORDS
@@ -122,11 +122,7 @@ def _chosen_table(findings: Findings, cells: Sequence[Cell]) -> SmallTable:
         "variant",
         columns,
         tuned[:MOST_CHOSEN],
-        lambda of: Row(
-            of.cell.variant.label,
-            mark=programs.marks[of.cell.variant.id],
-            cell=programs.cell_numbers[of.cell.id],
-        ),
+        lambda of: cell_row(programs, of.cell, of.cell.variant.label),
         left_out=max(0, len(tuned) - MOST_CHOSEN),
         elsewhere="; the JSON has them",
     )

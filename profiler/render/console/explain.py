@@ -195,7 +195,7 @@ def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
 def _roofs(findings: Findings, kernel: KernelWhy) -> Iterator[_Prose]:
     """Shares of the hardware's roofs and of the practical ones."""
     roofs = ", ".join(
-        f"{why_words.roof_words(roof.name)} {numbers.show(100 * roof.share, '%')}"
+        f"{why_words.roof_words(roof.name)} {numbers.share(roof.share)}"
         f"{why_words.practical_words(roof.name, roof.practical_share)}"
         for roof in kernel.roofs[:4]
     )
@@ -213,7 +213,7 @@ def _roofs(findings: Findings, kernel: KernelWhy) -> Iterator[_Prose]:
 
 def _tree(why: CellWhy, kernel: KernelWhy) -> Iterator[str | _Prose]:
     waits = ", ".join(
-        f"{why_words.waited_for(reason)} {numbers.show(100 * share, '%')}"
+        f"{why_words.waited_for(reason)} {numbers.share(share)}"
         for reason, share in islice(kernel.waits.items(), _MOST_WAITS)
     )
     if waits:
@@ -243,7 +243,7 @@ def _hot_lines(kernel: KernelWhy) -> Iterator[str | _Prose]:
         return
     yield "  where warps wait, as shares of all stalls:"
     for line in kernel.lines:
-        share = numbers.show(100 * line.share, "%")
+        share = numbers.share(line.share)
         wait = f"  [{why_words.wait_words(line)}]" if line.reason else ""
         yield f"  {share:>8}  {why_words.place_words(line)}{wait}  {line.text}"
 

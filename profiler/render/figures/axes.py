@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from matplotlib.ticker import AutoLocator, Locator, LogLocator, MaxNLocator, ScalarFormatter
@@ -191,6 +191,14 @@ class Axes:
     """Size of labels at ticks, and of the axes."""
     tick_gap: float = TICK_GAP
 
+    @classmethod
+    def in_inches(
+        cls, drawing: Drawing, left: float, top: float, right: float, bottom: float, **looks: float
+    ) -> Self:
+        """Axes whose edges are given in inches."""
+        edges = (left * POINTS, top * POINTS, right * POINTS, bottom * POINTS)
+        return cls(drawing, *edges, **looks)
+
     def across(self, ends: tuple[float, float], *, logarithmic: bool = False) -> Scale:
         """Scale from left to right."""
         return Scale(*ends, self.left, self.right, logarithmic)
@@ -329,17 +337,16 @@ class RowAxes:
         self.drawing.text(text, (x, self.y(row) + styles.TEXT_DROP * _SMALL), style)
 
 
+def sheet(height_in: float) -> Drawing:
+    """Drawing as wide as a page."""
+    return Drawing(WIDTH_IN * POINTS, height_in * POINTS)
+
+
 def row_axes(names: Sequence[str], row_height: float = ROW_IN, head: float = HEAD_IN) -> RowAxes:
     """Drawing with one row a name, whose left margin fits the longest of them."""
     height = head + FOOT_IN + row_height * max(len(names), 2)
     left = 0.2 + widest_in(names)
-    axes = Axes(
-        Drawing(WIDTH_IN * POINTS, height * POINTS),
-        left * POINTS,
-        head * POINTS,
-        0.985 * WIDTH_IN * POINTS,
-        (height - FOOT_IN) * POINTS,
-    )
+    axes = Axes.in_inches(sheet(height), left, head, 0.985 * WIDTH_IN, height - FOOT_IN)
     return RowAxes(axes, len(names))
 
 
@@ -349,7 +356,7 @@ def panel_axes(count: int, rows_in: float | None = None) -> tuple[Drawing, list[
     `rows_in`: height of all rows together; without it each has its usual height.
     """
     height, boxes = panel_boxes(count, rows_in)
-    drawing = Drawing(WIDTH_IN * POINTS, height * POINTS)
+    drawing = sheet(height)
     axes = []
     for left, bottom, width, panel in boxes:
         low = (height - bottom) * POINTS

@@ -23,6 +23,7 @@ from profiler.render.figures.axes import (
     panel_axes,
     places,
     points_of,
+    sheet,
     times_ticks,
 )
 from profiler.render.figures.drawing import (
@@ -162,14 +163,8 @@ def _version_axes(names: Iterable[str]) -> tuple[Axes, Scale]:
     # The first label reaches furthest to the left of its place.
     reach = 0.1 + text_width_in(shown[0]) * math.cos(turn)
     left = max(_LEFT * WIDTH_IN, reach - 0.6 * (WIDTH_IN - reach) / len(shown))
-    drawing = Drawing(WIDTH_IN * POINTS, (_HEAD_IN + _PLOT_IN + foot) * POINTS)
-    axes = Axes(
-        drawing,
-        left * POINTS,
-        _HEAD_IN * POINTS,
-        _RIGHT * WIDTH_IN * POINTS,
-        (_HEAD_IN + _PLOT_IN) * POINTS,
-    )
+    drawing = sheet(_HEAD_IN + _PLOT_IN + foot)
+    axes = Axes.in_inches(drawing, left, _HEAD_IN, _RIGHT * WIDTH_IN, _HEAD_IN + _PLOT_IN)
     across = axes.across((-0.6, len(shown) - 0.4))
     axes.slanted_labels(across, shown, _TURN_DEGREES)
     return axes, across

@@ -9,7 +9,16 @@ from functools import partial
 from matplotlib.ticker import MaxNLocator
 
 from profiler.render.figures import styles
-from profiler.render.figures.axes import POINTS, Axes, Handle, RowAxes, Scale, legend, times_ticks
+from profiler.render.figures.axes import (
+    POINTS,
+    Axes,
+    Handle,
+    RowAxes,
+    Scale,
+    legend,
+    sheet,
+    times_ticks,
+)
 from profiler.render.figures.drawing import (
     WIDTH_IN,
     Drawing,
@@ -103,13 +112,8 @@ def strip_axes(rows: Sequence[RowText], row_in: float = _ROW_IN) -> RowAxes:
     height = min(_TALLEST_IN, row_in * max(len(rows), 2))
     left = widest_in([text for text, _ in rows]) + _GAP_IN
     right = widest_in([text for _, text in rows]) + _GAP_IN
-    axes = Axes(
-        Drawing(WIDTH_IN * POINTS, (height + _HEAD_IN + _FOOT_IN) * POINTS),
-        left * POINTS,
-        _HEAD_IN * POINTS,
-        (WIDTH_IN - right) * POINTS,
-        (_HEAD_IN + height) * POINTS,
-    )
+    drawing = sheet(height + _HEAD_IN + _FOOT_IN)
+    axes = Axes.in_inches(drawing, left, _HEAD_IN, WIDTH_IN - right, _HEAD_IN + height)
     return RowAxes(axes, len(rows), 0.5)
 
 
@@ -194,7 +198,7 @@ def interval_panels(
     row_in = min(_PANEL_ROW_IN, height_in / most)
     pitch = row_in * most + _TITLE_IN + _TICKS_IN
     total = pitch * math.ceil(len(panels) / columns) + _LABEL_IN
-    drawing = Drawing(WIDTH_IN * POINTS, total * POINTS)
+    drawing = sheet(total)
     width = WIDTH_IN / columns
     names_in = [_names_in(rows, width) for rows in panels.values()]
     texts_in = widest_in((mark.text for mark in every), _SMALL) + 0.1
@@ -202,12 +206,12 @@ def interval_panels(
     for number, rows in enumerate(panels.values()):
         line, column = divmod(number, columns)
         room = max(names_in) if same_rows else names_in[number]
-        axes = Axes(
+        axes = Axes.in_inches(
             drawing,
-            (column * width + room) * POINTS,
-            (line * pitch + _TITLE_IN) * POINTS,
-            ((column + 1) * width - _PANEL_GAP_IN - texts_in) * POINTS,
-            ((line + 1) * pitch - _TICKS_IN) * POINTS,
+            column * width + room,
+            line * pitch + _TITLE_IN,
+            (column + 1) * width - _PANEL_GAP_IN - texts_in,
+            (line + 1) * pitch - _TICKS_IN,
             text_size=_SMALL,
             tick_gap=_TICK_GAP,
         )

@@ -9,7 +9,6 @@ import numpy as np
 
 from profiler.render.figures import styles
 from profiler.render.figures.axes import (
-    POINTS,
     Axes,
     Scale,
     decade_ticks,
@@ -17,6 +16,7 @@ from profiler.render.figures.axes import (
     linear_ticks,
     places,
     points_of,
+    sheet,
     times_ticks,
     whole_numbers,
 )
@@ -109,13 +109,8 @@ def _axes(
     right: float = _RIGHT_IN,
     head: float = _HEAD_IN,
 ) -> Axes:
-    return Axes(
-        Drawing(WIDTH_IN * POINTS, (head + panel_in + _FOOT_IN) * POINTS),
-        left * POINTS,
-        head * POINTS,
-        (WIDTH_IN - right) * POINTS,
-        (head + panel_in) * POINTS,
-    )
+    drawing = sheet(head + panel_in + _FOOT_IN)
+    return Axes.in_inches(drawing, left, head, WIDTH_IN - right, head + panel_in)
 
 
 def _heights(codes: np.ndarray, count: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import NO_DATA, PairVerdict
 from profiler.model import Cell, Problem, Verdict
 from profiler.render.figures import styles
-from profiler.render.figures.axes import POINTS, Axes, RowAxes, Ticks
+from profiler.render.figures.axes import POINTS, Axes, RowAxes, Ticks, sheet
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import (
     WIDTH_IN,
@@ -261,18 +261,18 @@ def heat_maps(
     room = _HEIGHT_IN - _LEGEND_IN - len(rows) * (_TITLE_IN + foot)
     cell_in = max(min(_TALLEST_IN, room / lines), 0.17)
     total = _LEGEND_IN + len(rows) * (_TITLE_IN + foot) + lines * cell_in
-    drawing = Drawing(WIDTH_IN * POINTS, total * POINTS)
+    drawing = sheet(total)
     titles: list[tuple[str, Point]] = []
     top = _LEGEND_IN
     for row in rows:
         for place, heat in enumerate(row):
             wide = min(width - left - _GAP_IN, _WIDEST_IN * len(heat.columns))
-            axes = Axes(
+            axes = Axes.in_inches(
                 drawing,
-                (place * width + left) * POINTS,
-                (top + _TITLE_IN) * POINTS,
-                (place * width + left + wide) * POINTS,
-                (top + _TITLE_IN + len(heat.rows) * cell_in) * POINTS,
+                place * width + left,
+                top + _TITLE_IN,
+                place * width + left + wide,
+                top + _TITLE_IN + len(heat.rows) * cell_in,
                 text_size=_SMALL,
                 tick_gap=_TICK_GAP,
             )

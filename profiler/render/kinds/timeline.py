@@ -36,7 +36,6 @@ from profiler.render.timeline.section import make_section, named_timelines
 from profiler.render.timeline.still_figure import PHASE_COLOURS, phase_colour
 from profiler.render.timeline.timeline_tables import (
     NamedTimeline,
-    percent,
     phase_shares,
     slowed_words,
 )
@@ -184,7 +183,7 @@ def _length_words(timeline: CellTimelineFindings, window: UnitWindow) -> str:
     unit = timeline.whole_unit
     if unit is None or numbers.is_missing(unit.busy_share):
         return length
-    return f"{length}, {percent(unit.busy_share)} busy"
+    return f"{length}, {numbers.share(unit.busy_share)} busy"
 
 
 # ---- the figure ----------------------------------------------------------------------------------

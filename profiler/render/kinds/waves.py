@@ -46,7 +46,7 @@ def waves_view(findings: Findings) -> View:
         "first": _efficiencies(table, findings.waves.needs if findings.waves else ()),
         "wave_charts": _stairs(table),
         "wave_left_out": max(0, table["name"].nunique() - MOST_PANELS),
-        "wave_good": numbers.show(100 * GOOD, "%"),
+        "wave_good": numbers.share(GOOD),
         "wave_rule": _PER_SM,
         "wave_needs": need_table(findings),
         "wave_grids": _grid_table(table),
@@ -159,7 +159,7 @@ def _plain_column(head: str, key: str) -> Column[FrameRow]:
 def _sentence(programs: Programs, steady: Steady) -> Sentence:
     labels = {variant.id: variant.label for variant in programs.variants}
     name = strong(labels[steady.variant])
-    least = numbers.show(100 * GOOD, "%")
+    least = numbers.share(GOOD)
     if math.isnan(steady.waves):
         text = f": no grid up to {steady.largest_waves:.4g} waves from which on all keep at least "
         text += f"{least} of the rate of full waves."
@@ -178,7 +178,7 @@ def _rule_words(steady: Steady) -> str:
     if steady.rule_holds is None:
         return ""
     verb = "are enough" if steady.rule_holds else "are not always enough"
-    share = numbers.show(100 * steady.rule_least, "%")
+    share = numbers.share(steady.rule_least)
     return f" At least {_PER_SM} {verb}: the least is {share}, at {steady.rule_least_at:.4g} waves."
 
 

@@ -17,7 +17,6 @@ from profiler.findings.why.hot_lines import HotLine
 from profiler.findings.why.pairs import Account, PairWhy
 from profiler.render.figures import styles
 from profiler.render.figures.axes import (
-    POINTS,
     Axes,
     Handle,
     Scale,
@@ -26,6 +25,7 @@ from profiler.render.figures.axes import (
     legend,
     linear_ticks,
     places,
+    sheet,
 )
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import WIDTH_IN, Drawing, Point
@@ -310,7 +310,7 @@ def inside_figure(
 
     NaN is a gap. At most as many lines as the palette has series.
     """
-    drawing = Drawing(WIDTH_IN * POINTS, _HEIGHT_IN * POINTS)
+    drawing = sheet(_HEIGHT_IN)
     shares, clock = (_panel(drawing, edges) for edges in (_SHARES_IN, _CLOCK_IN))
     across = shares.across((0.0, ends_us[2]))
     upwards = shares.upwards((0.0, 100.0))
@@ -339,8 +339,7 @@ def inside_figure(
 
 def _panel(drawing: Drawing, edges_in: tuple[float, float]) -> Axes:
     top, bottom = edges_in
-    right = (WIDTH_IN - _RIGHT_IN) * POINTS
-    return Axes(drawing, _LEFT_IN * POINTS, top * POINTS, right, bottom * POINTS)
+    return Axes.in_inches(drawing, _LEFT_IN, top, WIDTH_IN - _RIGHT_IN, bottom)
 
 
 def _shade_ends(

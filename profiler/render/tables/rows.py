@@ -11,10 +11,11 @@ import pandas as pd
 
 from profiler.findings.counters import CounterChange
 from profiler.findings.findings import Findings
+from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.queries import Label, label
-from profiler.model import Outcome, Variant, Verdict
+from profiler.model import Cell, Outcome, Variant, Verdict
 from profiler.render.words import numbers
 from profiler.render.words.signs import CSS, ORDER
 from profiler.render.words.verdicts import (
@@ -214,6 +215,11 @@ def variant_row(ranking: Ranking, variant: Variant, data: Iterable[Datum] = ()) 
         note=variant.remark,
         also=programs.aliases.get(variant.id, ()),
     )
+
+
+def cell_row(programs: Programs, cell: Cell, name: str) -> Row:
+    """Row of a cell, whose details it opens."""
+    return Row(name, mark=programs.marks[cell.variant.id], cell=programs.cell_numbers[cell.id])
 
 
 def with_unit(metric: Label, unit: str) -> str:

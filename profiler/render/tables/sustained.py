@@ -12,8 +12,8 @@ from profiler.model import Problem
 from profiler.render.tables.rows import (
     Column,
     Datum,
-    Row,
     SmallTable,
+    cell_row,
     text_column,
     variant_row,
     verdict_datum,
@@ -50,11 +50,7 @@ def sustained_table(findings: Findings) -> SmallTable | None:
         "problem",
         columns,
         findings.sustained,
-        lambda of: Row(
-            of.cell.problem.name,
-            mark=programs.marks[of.cell.variant.id],
-            cell=programs.cell_numbers[of.cell.id],
-        ),
+        lambda of: cell_row(programs, of.cell, of.cell.problem.name),
     )
 
 

@@ -11,7 +11,16 @@ from typing import Any
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.timers import TimerComparison, TimerError
 from profiler.findings.programs import Programs
-from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable, T, text_column
+from profiler.render.tables.rows import (
+    Column,
+    Datum,
+    FrameRow,
+    Row,
+    SmallTable,
+    T,
+    cell_row,
+    text_column,
+)
 from profiler.render.words import numbers
 from profiler.render.words.counters import leader_roof_words
 from profiler.render.words.sentences import Card
@@ -119,11 +128,7 @@ def _table_of_cells(
 
     def named(row: T) -> Row:
         cell = cells[cell_of(row)]
-        return Row(
-            cell.problem.name,
-            mark=programs.marks[cell.variant.id],
-            cell=programs.cell_numbers[cell.id],
-        )
+        return cell_row(programs, cell, cell.problem.name)
 
     variant: Column[T] = text_column("variant", lambda row: cells[cell_of(row)].variant.label)
     return SmallTable.of(caption, "problem", (variant, *columns), rows, named)

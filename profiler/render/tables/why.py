@@ -297,7 +297,7 @@ def _reading(findings: Findings, lines: Sequence[RoofLine], table: pd.DataFrame)
     if table["own"].notna().any():
         sentences.append(
             "Ticks: the roof at the clock of a named variant, where that is more than "
-            f"{numbers.show(100 * _SAME, '%')} off the line."
+            f"{numbers.share(_SAME)} off the line."
         )
     marks = {"l2": "squares: L2", "l1": "triangles: L1", "shared": "diamonds: shared memory"}
     levels = [words for level, words in marks.items() if level in set(table["level"])]

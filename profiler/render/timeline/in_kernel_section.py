@@ -25,7 +25,6 @@ from profiler.render.timeline.still_figure import (
     phase_name,
     timeline_figure,
 )
-from profiler.render.timeline.timeline_tables import percent
 from profiler.render.words import numbers
 
 MOST_PICTURES = 12
@@ -344,4 +343,4 @@ def _overlap_column(count: int) -> Column[InKernelFindings]:
 def _share_datum(share: float) -> Datum:
     if numbers.is_missing(share):
         return Datum()
-    return Datum(percent(share), numbers.raw(share))
+    return Datum(numbers.share(share), numbers.raw(share))

@@ -40,7 +40,6 @@ from profiler.render.timeline.timeline_tables import (
     kernel_table,
     latency_table,
     operator_rows,
-    percent,
     phase_shares,
     phase_table,
     slowed_words,
@@ -159,13 +158,13 @@ def _sentence(timeline: CellTimelineFindings) -> str:
     )
     unit = timeline.whole_unit
     if unit is None or numbers.is_missing(unit.busy_share):
-        busy = f"The {timeline.device} was busy {percent(timeline.busy_share)} of that time."
+        busy = f"The {timeline.device} was busy {numbers.share(timeline.busy_share)} of that time."
     else:
         median = f" (the median of {unit.units})" if unit.units > 1 else ""
+        of_unit, of_visit = map(numbers.share, (unit.busy_share, timeline.busy_share))
         busy = (
-            f"The {timeline.device} was busy {percent(unit.busy_share)} of a {timeline.unit} with "
-            f"the wait before it{median}, and {percent(timeline.busy_share)} of the visit as a "
-            "whole."
+            f"The {timeline.device} was busy {of_unit} of a {timeline.unit} with the wait before "
+            f"it{median}, and {of_visit} of the visit as a whole."
         )
     return f"{recorded}: {counted} in {numbers.show(timeline.span_ns, 'ns')}. {busy}"
 

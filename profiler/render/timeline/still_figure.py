@@ -13,7 +13,6 @@ from profiler.findings.findings import Findings
 from profiler.model import SessionStep, Span
 from profiler.render.figures import styles
 from profiler.render.figures.axes import (
-    POINTS,
     TICK_GAP,
     Axes,
     Handle,
@@ -22,6 +21,7 @@ from profiler.render.figures.axes import (
     Ticks,
     legend,
     places,
+    sheet,
 )
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import WIDTH_IN, Drawing, Point
@@ -73,7 +73,7 @@ def timeline_figure(
     heights = [_HEAD_IN + row_in * max(len(panel.rows), 1) + _AXIS_IN for panel in panels]
     top = _LEGEND_IN if keys else 0.0
     overview = 0.0 if shares is None else _HEAD_IN + _OVERVIEW_IN + _AXIS_IN
-    drawing = Drawing(WIDTH_IN * POINTS, (top + overview + sum(heights)) * POINTS)
+    drawing = sheet(top + overview + sum(heights))
     if keys:
         legend(drawing, keys)
     if shares is not None:
@@ -87,8 +87,8 @@ def timeline_figure(
 
 
 def _axes(drawing: Drawing, top_in: float, height_in: float) -> Axes:
-    right, bottom = (WIDTH_IN - _RIGHT_IN) * POINTS, (top_in + height_in) * POINTS
-    return Axes(drawing, _LEFT_IN * POINTS, top_in * POINTS, right, bottom)
+    right = WIDTH_IN - _RIGHT_IN
+    return Axes.in_inches(drawing, _LEFT_IN, top_in, right, top_in + height_in)
 
 
 def _draw_shares(axes: Axes, shares: Shares, panels: Sequence[TimelinePanel]) -> None:

@@ -119,16 +119,12 @@ def _share_datum(phase: Phase | None) -> Datum:
         return Datum(title="no such range here", css="none")
     if numbers.is_missing(phase.busy_share):
         return Datum(title="nothing ran in it", css="none")
+    low, high = map(numbers.share, (phase.busy_share_low, phase.busy_share_high))
     title = (
-        f"{percent(phase.busy_share_low)} to {percent(phase.busy_share_high)} over {phase.units}; "
+        f"{low} to {high} over {phase.units}; "
         f"time {numbers.show(phase.gpu_ns, 'ns')}, idle {numbers.show(phase.idle_ns, 'ns')}"
     )
     return Datum.quantity(100 * phase.busy_share, "%", "", title)
-
-
-def percent(share: float) -> str:
-    """Write a share as percent."""
-    return numbers.show(100 * share, "%")
 
 
 def phase_table(named: Iterable[NamedTimeline], device: str) -> SmallTable:

@@ -381,7 +381,7 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     answer, waves = blocks_that_fill(enough)
     known = not any(numbers.is_missing(need.blocks_per_sm) for need in enough)
     detail = "; ".join(blocks[:_MOST_NEEDS]) if known and len(enough) > 1 else waves
-    cost = f"{numbers.show(100 * least.rule_least, '%')} of the full rate"
+    cost = f"{numbers.share(least.rule_least)} of the full rate"
     where = f"{quoted(labels[least.variant])} at {least.rule_least_at:.4g} waves"
     grids = sum(need.rule_grids for need in enough)
     idle = f"at worst ({where}), of {grids} grids with that many or more"
@@ -720,7 +720,7 @@ def _busy_card(findings: Findings) -> Card | None:
     if difference is None:
         return None
     units = (difference.unit, difference.other)
-    shares = [numbers.show(100 * (1 - unit.busy_share), "%") for unit in units]
+    shares = [numbers.share(1 - unit.busy_share) for unit in units]
     idle = [numbers.show(unit.idle_ns, "ns") for unit in units]
     saved = numbers.signed_time(difference.unit.idle_ns - difference.other.idle_ns)
     answer = f"{findings.timelines.device} less idle, {saved}"

@@ -65,7 +65,7 @@ def limit_and_roof(why: CellWhy) -> str:
         return limited
     kernel = why.kernels[0]
     roof = kernel.roofs[0]
-    share = numbers.show(100 * roof.share, "%")
+    share = numbers.share(roof.share)
     if kernel.limit == roof.name:
         return f"{limited}, {share} of its roof"
     return f"{limited}; nearest roof: {roof_words(roof.name)}, {share}"

@@ -126,9 +126,7 @@ def _busy(findings: Findings) -> str:
     idle = idle_difference(findings)
     if idle is None or TIMELINES not in findings.report.settings.page_kind.finds:
         return ""
-    other, own = (
-        numbers.show(100 * (1 - unit.busy_share), "%") for unit in (idle.other, idle.unit)
-    )
+    other, own = (numbers.share(1 - unit.busy_share) for unit in (idle.other, idle.unit))
     several = len(findings.programs.problems) > 1
     where = f" (recorded at {idle.cell.problem.name})" if several else ""
     return (
@@ -149,7 +147,7 @@ def _inside(findings: Findings, variant: Variant) -> str:
     ]
     if len(shares) < 2 or not all(shares):
         return ""
-    own, other = (numbers.show(100 * sum(share[2:]), "%") for share in shares)
+    own, other = (numbers.share(sum(share[2:])) for share in shares)
     return (
         f"; two or more warpgroups have operations under way {strong(own)} of the time in "
         f"{both[0].label}, {other} in {both[1].label}"
@@ -348,7 +346,7 @@ def _waves(findings: Findings) -> Sentence:
     answer, waves = blocks_that_fill(enough)
     held = sum(need.rule_holds is True for need in needs)
     return sentence_of(
-        f"A grid needs {strong(answer)} ({who}{waves}) to reach {numbers.show(100 * GOOD, '%')} of "
+        f"A grid needs {strong(answer)} ({who}{waves}) to reach {numbers.share(GOOD)} of "
         f"the rate of full waves and stay there; the rule of thumb that {RULE_BLOCKS_PER_SM:g} "
         f"thread blocks per SM are enough holds for {held or 'none'} of {len(needs)} variants."
     )

@@ -85,6 +85,11 @@ def show(value: float | None, unit: str = "") -> str:
     return _count(value)
 
 
+def share(part: float) -> str:
+    """Write a share in percent: 0.623 is `62.3 %`."""
+    return show(100 * part, "%")
+
+
 def says_unit(unit: str) -> bool:
     """Whether `show` writes the unit; of counts it does not."""
     unit = _ALIASES.get(unit, unit)

@@ -221,7 +221,7 @@ def roof_account_words(pair: PairWhy, account: RoofAccount) -> str:
         for name, ns in parts
         if abs(ns) >= _SMALL_UNDER_ROOF * abs(difference)
     )
-    shares = [numbers.show(100 * roof.share, "%") for roof in (first, second)]
+    shares = [numbers.share(roof.share) for roof in (first, second)]
     amounts = [numbers.show(roof.amount, roof.unit) for roof in (first, second)]
     return (
         f"{words}. Both are limited by {roof_words(account.name)}: {amounts[0]} at {shares[0]} of "
@@ -322,7 +322,7 @@ def _not_closed(pair: PairWhy, account: Account) -> str:
     """Sentence on factors that do not give a duration, and by how much; empty where they do."""
     names = (pair.cell.variant.label, pair.against.variant.label)
     off = [
-        f"{numbers.show(100 * residual, '%')} off the duration of {name}"
+        f"{numbers.share(residual)} off the duration of {name}"
         for name, residual in zip(names, account.residuals, strict=True)
         if residual > accounts.CLOSES_WITHIN
     ]
@@ -404,7 +404,7 @@ def idle_sentence(findings: Findings) -> str:
     if idle is None:
         return ""
     first, second = (
-        f"{numbers.show(100 * unit.busy_share, '%')} of the time in {cell.variant.label} "
+        f"{numbers.share(unit.busy_share)} of the time in {cell.variant.label} "
         f"({numbers.show(unit.idle_ns, 'ns')} idle)"
         for cell, unit in ((idle.cell, idle.unit), (idle.against, idle.other))
     )
@@ -428,20 +428,17 @@ def limit_words(kernel: KernelWhy) -> str:
     """Limit of a kernel in words: the nearest roof, a busy unit, or latency with its wait."""
     nearest = kernel.roofs[0] if kernel.roofs else None
     if nearest is not None and kernel.limit == nearest.name:
-        share = numbers.show(100 * nearest.share, "%")
+        share = numbers.share(nearest.share)
         practical = practical_words(nearest.name, nearest.practical_share)
         return f"{roof_words(nearest.name)}, {share} of its roof{practical}"
     limit = roof_words(kernel.limit)
     if kernel.busy is not None:
-        limit += f", {numbers.show(100 * kernel.busy[1], '%')} busy"
+        limit += f", {numbers.share(kernel.busy[1])} busy"
     elif kernel.waits:
         reason, waited = next(iter(kernel.waits.items()))
-        limit += (
-            f": a warp spends {numbers.show(100 * waited, '%')} of its time waiting "
-            f"{waited_for(reason)}"
-        )
+        limit += f": a warp spends {numbers.share(waited)} of its time waiting {waited_for(reason)}"
     if nearest is not None:
-        share = numbers.show(100 * nearest.share, "%")
+        share = numbers.share(nearest.share)
         limit += f"; nearest roof: {roof_words(nearest.name)}, {share}"
     return limit
 
@@ -494,7 +491,7 @@ def inside_words(kernel: KernelWhy) -> str:
     )
     lowest, highest = inside.clock_range_ghz
     idle, at_ends, counted = (
-        numbers.show(100 * share, "%")
+        numbers.share(share)
         for share in (inside.idle_share, inside.ends_idle_share, kernel.counted_idle_share)
     )
     words = (
@@ -535,7 +532,7 @@ def practical_words(roof: str, share: float) -> str:
     """
     if numbers.is_missing(share) or share < _NOTHING_UNDER:
         return ""
-    of_it = f"{share:.2f}{numbers.TIMES}" if share > 1 else f"{numbers.show(100 * share, '%')} of"
+    of_it = f"{share:.2f}{numbers.TIMES}" if share > 1 else f"{numbers.share(share)} of"
     return f" ({of_it} what {plain_kernel_words(roof)} reached)"
 
 
@@ -543,7 +540,7 @@ def nominal_words(share: float, nominal_share: float) -> str:
     """What a share of a roof is at the highest clock; empty where the launch had nearly that."""
     if numbers.is_missing(nominal_share) or share < nominal_share * (1 + CLOCKS_DIFFER):
         return ""
-    return f"; the first is {numbers.show(100 * nominal_share, '%')} at the highest clock"
+    return f"; the first is {numbers.share(nominal_share)} at the highest clock"
 
 
 def no_practical_words(measured: Collection[str], faults: Mapping[str, str]) -> str:

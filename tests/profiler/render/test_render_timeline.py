@@ -35,7 +35,6 @@ from profiler.render.timeline.timeline_tables import (
     call_table,
     kernel_table,
     operator_rows,
-    percent,
     phase_table,
     slowed_words,
     tree_table,
@@ -355,7 +354,7 @@ def test_the_page_has_one_busy_share_of_a_step():
     section = section_of(report)
     (cell,) = find_timelines(report).cells
     unit = cell.whole_unit
-    of_unit, of_visit = percent(unit.busy_share), percent(cell.busy_share)
+    of_unit, of_visit = numbers.share(unit.busy_share), numbers.share(cell.busy_share)
     assert of_unit != of_visit
     sentence = section["cells"][0]["sentence"]
     assert f"busy {of_unit} of a {cell.unit} with the wait before it (the median of" in sentence
