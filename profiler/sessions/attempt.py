@@ -66,7 +66,7 @@ class SessionTemplate:
         return replace(command, env={**command.env, **variables})
 
 
-def run_attempt(  # noqa: PLR0913 - the last three by keyword
+def run_attempt(  # noqa: PLR0913 - the last four by keyword
     session: SessionTemplate,
     visits: Sequence[Visit],
     folder: Path,
@@ -75,13 +75,15 @@ def run_attempt(  # noqa: PLR0913 - the last three by keyword
     waiting: Waiting | None = None,
     stays: bool = False,
     on_start: Callable[[], None] = lambda: None,
+    on_look: Callable[[], None] = lambda: None,
 ) -> SessionResult:
     """Run one process that makes the visits; recover its results if its tool was killed.
 
     Writes `job.json`; the runner writes `journal.jsonl`; the tool and the console output add their
     files. `waiting`: the process, where it was started before; it may make its visits already.
     `stays`: when its session is over it is left to the caller, who may have it make another.
-    `on_start` is called when it has been started. Raises Interrupted on Ctrl-C.
+    `on_start` is called when it has been started, `on_look` again and again until it ends. Raises
+    Interrupted on Ctrl-C.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if waiting is None:
@@ -99,6 +101,7 @@ def run_attempt(  # noqa: PLR0913 - the last three by keyword
             lock_file=session.lock_file,
             process=None if waiting is None else waiting.process,
             on_start=on_start,
+            on_look=on_look,
             stays=stays,
         )
         return result

@@ -25,6 +25,21 @@ LINE_EVERY_S = 5.0
 """Between two lines of one session where no terminal shows a live one."""
 _STATE_EVERY_S = 0.5
 """Between two forecasts on the live line."""
+_SILENT_S = 10.0
+"""In one phase of a cell until a line says so: autotuners of Triton take minutes of a first launch.
+"""
+_PHASE_WORDS = {
+    protocol.INPUTS: "the inputs of",
+    protocol.REFERENCE: "the reference of",
+    protocol.PREPARE: "setting up",
+    protocol.CHECK: "the first launch of",
+    protocol.WARMUP: "warming up",
+    protocol.RELAUNCH: "a launch on new inputs of",
+    protocol.RECHECK: "a check on new inputs of",
+    protocol.MEASURE: "a visit of",
+    protocol.COUNT: "a further pass of counters of",
+}
+_MAY_COMPILE = (protocol.PREPARE, protocol.CHECK, protocol.WARMUP)
 _MOST_FAILURES = 10
 """Failures with a line of their own: all of them stand in the results."""
 _MOST_CAUSE = 160
@@ -124,6 +139,12 @@ class VisitProgress:
     """Visits that were made: a cell that failed makes none."""
     _first_at: float = 0.0
     """When the first of them ended: before it a process starts."""
+    _phase: tuple[str, str] | None = None
+    """Cell and phase that have begun and not ended."""
+    _phase_at: float = 0.0
+    """When that phase began."""
+    _silent_s: float = _SILENT_S
+    """Seconds in that phase from which on a line says so."""
     _bar: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -156,6 +177,8 @@ class VisitProgress:
         cell, event, phase = record.get("cell"), record.get("event"), record.get("phase")
         if not isinstance(cell, str) or cell not in self.remaining:
             return
+        self._phase = (cell, str(phase)) if event == protocol.STARTED else None
+        self._phase_at, self._silent_s = self.clock(), _SILENT_S
         if event == protocol.FINISHED and phase == protocol.MEASURE:
             durations = record.get("durations_ns")
             if isinstance(durations, list) and durations:
@@ -166,6 +189,20 @@ class VisitProgress:
         elif event == protocol.FAILED:
             cause = f"{record.get('outcome')}: {record.get('cause')}"
             self.failed(cell, cause, with_problem=phase in protocol.PROBLEM_PHASES)
+
+    def look(self) -> None:
+        """Print which phase of which cell goes on, where it takes long; less and less often."""
+        if self._phase is None or self.clock() - self._phase_at < self._silent_s:
+            return
+        seconds, self._silent_s = self.clock() - self._phase_at, 2 * self._silent_s
+        cell, phase = self._phase
+        words = f"{_PHASE_WORDS.get(phase, phase)} {self._name(cell)}"
+        may_compile = "; it may compile or tune" if phase in _MAY_COMPILE else ""
+        state = f"{duration_words(seconds)} so far for {words}{may_compile}"
+        if self._bar is not None:
+            self._bar.update(self._bar.tasks[0].id, state=state)
+        else:
+            self.reporter.say(f"{self.title}: {state}")
 
     def failed(self, cell: str, cause: str, *, with_problem: bool = False) -> None:
         """Print that a cell, or each cell of its problem, failed; drop its remaining visits."""

@@ -114,6 +114,26 @@ def test_a_further_pass_of_counters_shows_that_the_session_goes_on(reporter):
     ]
 
 
+def test_a_phase_that_takes_long_is_named_less_and_less_often(reporter):
+    clock, screen = Clock(), reporter()
+    with VisitProgress(screen, "timing", CELLS, {"a..p": 1, "b..p": 1}, clock=clock) as progress:
+        progress.record({**started("a..p"), "phase": protocol.CHECK})
+        for _ in range(60):
+            clock.now += 1
+            progress.look()
+        progress.record({**visited("a..p"), "phase": protocol.CHECK})
+        clock.now += 60
+        progress.look()  # nothing goes on
+        progress.record(started("b..p"))
+        clock.now += 10
+        progress.look()
+    first = "so far for the first launch of A 4096; it may compile or tune"
+    assert said(screen).splitlines() == [
+        *(f"timing: {seconds} s {first}" for seconds in (10, 20, 40)),
+        "timing: 10 s so far for a visit of B 4096",
+    ]
+
+
 def test_a_line_names_the_lowest_median_so_far_at_the_problem_of_its_visit(reporter):
     records = [visited("b..p", 3000.0, 1000.0, 2000.0), visited("a..p", 5000.0)]
     state = follow(reporter(), records, step=3.0)[0]

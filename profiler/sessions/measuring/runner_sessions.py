@@ -283,6 +283,7 @@ class _RunnerSession:
                 waiting=process,
                 stays=goes_on and process is not None,
                 on_start=lambda: self.row.started(following),
+                on_look=self.progress.look,
             )
         if process is not None and result.standing is not None:
             self.row.standing = session.collector, process
