@@ -22,7 +22,13 @@ from profiler.model import SCHEMA_VERSION, Outcome, Verdict
 from profiler.revisions.bisection import Bisection, Change, Journal, Step, Survey, bisect
 from profiler.revisions.report import Account, bisection_lines, cause_of, skipped_line
 from profiler.revisions.repository import Commit, Repository
-from profiler.revisions.versions import FOLDER, Version, Wanted, build_programs, read_version
+from profiler.revisions.versions import (
+    FOLDER,
+    Version,
+    VersionSelection,
+    build_programs,
+    read_version,
+)
 from profiler.run_folder.folder import write_json
 from profiler.run_folder.runs import require_folder
 from profiler.sessions.execution import build_root
@@ -108,7 +114,7 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
         "cell": cell,
         "metric": request.metric,
         "sessions": bisection.sessions,
-        "whole": _without_nan(asdict(bisection.whole)),
+        "whole": _without_nan(asdict(bisection.total_change)),
         "steps": [_step_document(history, step, accounts[step.after]) for step in bisection.steps],
         "skipped": [
             {"commit": history[place].hash, "reason": reason} for place, reason in reasons.items()
@@ -116,7 +122,7 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
         "answer": lines,
     }
     write_json(sessions.journal.path.with_name("bisection.json"), document)
-    unclear = bisection.whole.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
+    unclear = bisection.total_change.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
     still_open = any(step.change.is_open for step in bisection.steps)
     return document, unclear or still_open or bisection.out_of_sessions
 
@@ -203,7 +209,7 @@ class CommitSessions:
     def version(self, place: int) -> Version:
         """The experiment at a commit."""
         if place not in self._versions:
-            selection = Wanted(self.request.spec, self.request.overrides, self.only)
+            selection = VersionSelection(self.request.spec, self.request.overrides, self.only)
             commit = self.history[place]
             self._versions[place] = read_version(
                 self.repository, commit, selection, self.request.out
@@ -263,7 +269,7 @@ class CommitSessions:
         record = self.journal.answer(question, partial(self._survey, places, attempt))
         return Survey(
             steps=tuple(_change(step) for step in record["steps"]),
-            whole=_change(record["whole"]),
+            total_change=_change(record["whole"]),
             failed=tuple(places[number] for number in record["failed"]),
         )
 

@@ -30,7 +30,7 @@ from profiler.revisions.experiment import version_name, write_experiment
 from profiler.revisions.repository import WORKING_TREE, Commit, Repository
 from profiler.revisions.versions import (
     Version,
-    Wanted,
+    VersionSelection,
     read_version,
     same_sources,
     shared_variants,
@@ -200,7 +200,7 @@ def measure_revisions(
     """
     repository = Repository.of(request.spec)
     commits = tuple(repository.commit(revision) for revision in revisions)
-    selection = Wanted(request.spec, request.overrides, request.only)
+    selection = VersionSelection(request.spec, request.overrides, request.only)
     versions = [read_version(repository, commit, selection, request.out) for commit in commits]
     return measure_versions(request, repository, versions, reporter, with_baseline=with_baseline)
 

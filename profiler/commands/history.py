@@ -229,7 +229,7 @@ def answers_of_findings(findings: Findings, run: RunFolder) -> HistoryRun:
     """A run or recording with its answers, from its findings."""
     source = "recording" if run.is_recording() else "run"
     document = report_document(findings)
-    return answers_of_summary(document, run.named.name, source, collector_of(run.plan()))
+    return answers_of_summary(document, run.given_path.name, source, collector_of(run.plan()))
 
 
 def _records(path: Path) -> list[Any]:

@@ -42,7 +42,7 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
     require_one_stdout(request.json_target, request.markdown_target)
     run = open_run(find_run(str(request.run_folder), request.reports))
     stages = Stages(request.color)
-    with stages.stage(f"Reading {run.named}"):
+    with stages.stage(f"Reading {run.given_path}"):
         report = read_run(run)
     cells = len(report.plan.cells)
     with stages.stage(f"Comparing {cells} cells"):
@@ -79,7 +79,7 @@ def read_run(run: RunFolder, *, baseline: str | None = None, only: str | None = 
     with naming_archive(run):
         record, plan = run.record(), run.plan()
         if baseline is not None:
-            variant = variant_id(plan.cells, baseline, f"--against {baseline}: {run.named}")
+            variant = variant_id(plan.cells, baseline, f"--against {baseline}: {run.given_path}")
             plan = replace(plan, baseline=variant)
         if only is not None:
             plan = replace(plan, cells=select_cells(plan.cells, only, plan.baseline))

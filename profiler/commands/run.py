@@ -387,7 +387,7 @@ def _recorded_plan(planned: PlannedExperiment, recording: RunFolder) -> Plan:
     finished = None if search is None else search.finished
     if finished is None:
         raise UsageError(
-            f"{recording.named}: holds no finished search.",
+            f"{recording.given_path}: holds no finished search.",
             remedy="`profiler report` shows what it measured.",
         )
     return judged_plan(planned.loaded.experiment, planned.plan, finished.finalists)

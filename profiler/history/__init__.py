@@ -1,1 +1,1 @@
-"""The answers of all runs: kept in one file, and what changed in them, since when and where."""
+"""The answers of all runs, kept in one file, and their changes over time."""

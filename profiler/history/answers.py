@@ -1,4 +1,4 @@
-"""The answers of one run as the history keeps them: a number for each cell and metric.
+"""The answers of one run in the history: a number for each cell and metric.
 
 They are read from the content of its summary.json, or from records of PyTorch's benchmark database
 (`pytorch/test-infra`, table oss_ci_benchmark_v3), which others write as well.
@@ -77,7 +77,7 @@ class HistoryRun:
     """Empty where only the run was asked for."""
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         """Commit and day, for sentences."""
         return f"{self.commit} ({self.created[:10]})" if self.commit else self.created[:16]
 
@@ -88,7 +88,7 @@ class HistoryRun:
 
 
 def collector_of(plan: Plan) -> str | None:
-    """What gives the durations of a plan."""
+    """Collector of a plan's durations."""
     timing = (s.collector for s in plan.sessions if s.kind is SessionKind.TIMING)
     return primary_timer(timing)
 
@@ -117,17 +117,19 @@ def answers_of_summary(
             metric=summary["answer"]["metric"],
             versions={f: safe(str(environment[f])) for f in VERSION_FIELDS if environment.get(f)},
         )
-        kept = {record.metric, *_STATIC, *duration_metrics().values()}
-        return replace(record, answers=tuple(_summary_answers(summary["cells"], kept)))
+        kept_metrics = {record.metric, *_STATIC, *duration_metrics().values()}
+        return replace(record, answers=tuple(_summary_answers(summary["cells"], kept_metrics)))
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{run}: damaged, or none of this program: {error!r}") from error
 
 
-def _summary_answers(cells: Sequence[Mapping[str, Any]], kept: Collection[str]) -> Iterator[Answer]:
+def _summary_answers(
+    cells: Sequence[Mapping[str, Any]], kept_metrics: Collection[str]
+) -> Iterator[Answer]:
     for cell in cells:
         for metric, numbers in cell["metrics"].items():
             value = _number(numbers.get("median"))
-            if value is None or metric not in kept:
+            if value is None or metric not in kept_metrics:
                 continue
             yield Answer(
                 safe(cell["id"]),
@@ -176,18 +178,18 @@ def answers_of_records(records: Sequence[Any], file: str) -> tuple[HistoryRun, .
             ) from error
         runs.setdefault(repr(run), (run, []))[1].extend(answers)
     return tuple(
-        replace(run, metric=answers[0].metric, answers=tuple(_last_of_each(answers)))
+        replace(run, metric=answers[0].metric, answers=tuple(_last_answers(answers)))
         for run, answers in runs.values()
         if answers
     )
 
 
-def _last_of_each(answers: Iterable[Answer]) -> Iterable[Answer]:
+def _last_answers(answers: Iterable[Answer]) -> Iterable[Answer]:
     return {(answer.cell, answer.metric): answer for answer in answers}.values()
 
 
 def _record_run(record: Mapping[str, Any], file: str) -> HistoryRun:
-    """The run that a record is of; its primary metric is not known yet."""
+    """The run of a record; its primary metric is not known yet."""
     runner = (record.get("runners") or [{}])[0]
     machine = runner.get("gpu_info") or runner.get("cpu_info") or runner.get("type") or ""
     versions = {
@@ -223,7 +225,7 @@ def _record_answers(record: Mapping[str, Any]) -> Iterator[Answer]:
         "problem": (*problem, *(record.get("inputs") or {})),
     }
     variant, problem_name = (
-        " ".join(safe(str(part)) for part in given if part) for given in parts.values()
+        " ".join(safe(str(part)) for part in name_parts if part) for name_parts in parts.values()
     )
     yield Answer(
         f"{variant} | {problem_name}",

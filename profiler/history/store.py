@@ -49,25 +49,25 @@ BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END;
 
 @dataclass(frozen=True)
 class Store:
-    """The answers of the runs in one folder."""
+    """Answers of the runs in one folder."""
 
     path: Path
 
     @classmethod
     def beside(cls, out: Path) -> Store:
-        """The store of a folder of runs."""
+        """Store of a folder of runs."""
         return cls(out / STORE_FILE)
 
     def add(self, runs: Iterable[HistoryRun]) -> int:
-        """Add what is not there yet; returns how many runs that were.
+        """Number of added runs; runs with known content are not added again.
 
         Raises EnvironmentUnusable where the file cannot be written, or is none of ours.
         """
-        with self._connected() as connection:
+        with self._transaction() as connection:
             return sum(_add(connection, run) for run in runs)
 
     def runs(self, experiment: str | None = None) -> tuple[HistoryRun, ...]:
-        """Runs of an experiment, or all, without their answers, the oldest first.
+        """Runs of an experiment, or all runs, without answers, the oldest first.
 
         Of a run that was added again the last.
         """
@@ -76,11 +76,11 @@ class Store:
     def answers(
         self, experiment: str | None = None, metric: str | None = None
     ) -> tuple[HistoryRun, ...]:
-        """Runs with their answers, the oldest first: of an experiment and a metric, or of all."""
+        """Runs with answers of an experiment and a metric, or with all, the oldest first."""
         runs = self._runs(experiment)
         if not runs:
             return ()
-        with self._connected() as connection:
+        with self._transaction() as connection:
             rows = [
                 connection.execute(_ANSWERS, (number, metric, metric)).fetchall()
                 for _, number in runs
@@ -94,7 +94,7 @@ class Store:
     def _runs(self, experiment: str | None) -> list[tuple[HistoryRun, int]]:
         if not self.path.exists():
             return []
-        with self._connected() as connection:
+        with self._transaction() as connection:
             rows = connection.execute(
                 "SELECT record, MAX(id) FROM run WHERE ? IS NULL OR experiment = ? "
                 "GROUP BY experiment, created, machine ORDER BY created, id",
@@ -103,12 +103,12 @@ class Store:
         return [(HistoryRun(**json.loads(record)), number) for record, number in rows]
 
     @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        """A transaction; the schema is made where it is missing."""
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """A transaction on the store; a missing schema is made."""
         try:
             connection = sqlite3.connect(self.path, timeout=_PATIENCE_S, isolation_level=None)
         except sqlite3.Error as error:
-            raise self._unusable(error) from error
+            raise self._unusable_error(error) from error
         try:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version == 0:
@@ -122,11 +122,11 @@ class Store:
             yield connection
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            raise self._unusable(error) from error
+            raise self._unusable_error(error) from error
         finally:
             connection.close()
 
-    def _unusable(self, error: sqlite3.Error) -> EnvironmentUnusable:
+    def _unusable_error(self, error: sqlite3.Error) -> EnvironmentUnusable:
         return EnvironmentUnusable(
             f"{self.path}: {error}.",
             remedy="Move it away; `profiler history --rebuild` makes a new one.",
@@ -144,7 +144,7 @@ def _schema() -> str:
 
 
 def _add(connection: sqlite3.Connection, run: HistoryRun) -> bool:
-    """Add a run with its answers; False where the same content is there."""
+    """Add a run with its answers; False where the store has the same content."""
     text = json.dumps([run.record | {"run": "", "source": ""}, run.answers])
     row = (run.experiment, run.created, run.machine, run.source)
     added = connection.execute(

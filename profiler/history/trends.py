@@ -1,4 +1,4 @@
-"""What became of each cell, and of each variant over its problems, in the runs of an experiment.
+"""Trends of each cell, and of each variant over its problems, in the runs of an experiment.
 
 A cell is followed by its ratio to the baseline of the same run where all runs have one baseline:
 what moves the machine moves both. The baseline itself is followed by its time, and so tells the
@@ -33,7 +33,7 @@ _LEAST_ERROR = 1e-9
 
 
 class Cause(StrEnum):
-    """What moved a cell."""
+    """Cause of a cell's change."""
 
     KERNEL = "kernel"
     BASELINE = "baseline"
@@ -57,8 +57,8 @@ class Change:
     cause: Cause = Cause.KERNEL
 
     @property
-    def is_told(self) -> bool:
-        """Whether it is worth telling: half the margin of verdicts, and not within its error."""
+    def is_notable(self) -> bool:
+        """Whether a change is reported: half the verdicts' margin or more, and beyond its error."""
         large = abs(math.log(self.ratio)) >= math.log1p(MARGIN_PCT / 100) / 2
         return large and (self.ratio_low > 1 or self.ratio_high < 1)
 
@@ -80,11 +80,11 @@ class Trend:
     """How many cells it is the mean of."""
 
     def value(self, run: int) -> float:
-        """The number by which it is followed."""
+        """The followed number in a run: a ratio or a time."""
         return self.ends(run)[1]
 
     def ends(self, run: int) -> tuple[float | None, float, float | None]:
-        """That number between the ends of its interval; None where these are not known."""
+        """Low end, followed number and high end of a run; None where the ends are not known."""
         answer = self.answers[run]
         if self.is_relative:
             return answer.ratio_low, answer.ratio or math.nan, answer.ratio_high
@@ -92,12 +92,12 @@ class Trend:
 
     @property
     def since(self) -> int:
-        """The first run of the level that it has now."""
+        """The first run of the present level."""
         return self.changes[-1].first if self.changes else next(iter(self.answers))
 
 
 def with_changes(trends: Sequence[Trend], metric: str) -> tuple[Trend, ...]:
-    """Trends with their changes; those with the same runs are looked at together."""
+    """Trends with their changes; trends with the same runs are computed together."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for place, trend in enumerate(trends):
         if all(trend.value(run) > 0 for run in trend.answers):
@@ -112,7 +112,7 @@ def with_changes(trends: Sequence[Trend], metric: str) -> tuple[Trend, ...]:
 
 
 def _errors(trend: Trend, metric: str) -> Floats:
-    """Standard error of the logarithm of each number (runs,): of its blocks, or of a session."""
+    """Standard error of the log of each number (runs,): from its blocks, or of a session."""
     floor = session_sd(trend, metric)
     widths = np.array([_width(*trend.ends(run)) for run in trend.answers]) / (2 * _HALF_WIDTH)
     # The intervals of runs have the session in them, in quadrature.
@@ -126,7 +126,7 @@ def _width(low: float | None, value: float, high: float | None) -> float:
 
 
 def session_sd(trend: Trend, metric: str) -> float:
-    """Standard deviation that unchanged durations are known to have between sessions."""
+    """Standard deviation of unchanged durations between sessions."""
     if metric not in duration_metrics().values():
         return 0.0
     shorter = min(answer.value / max(1.0, answer.ratio or 1.0) for answer in trend.answers.values())
@@ -135,7 +135,7 @@ def session_sd(trend: Trend, metric: str) -> float:
 
 
 def changes_of(series: Floats, errors: Floats, runs: Sequence[int]) -> Iterator[tuple[Change, ...]]:
-    """Changes of each row of logarithms (count, runs): those whose interval leaves out no change.
+    """Significant changes of each row of logarithms (count, runs).
 
     `errors` (count, runs): as `change_points` takes them.
     """
@@ -145,7 +145,7 @@ def changes_of(series: Floats, errors: Floats, runs: Sequence[int]) -> Iterator[
             _change(row[begin:at], row[at:end], runs[at - 1], runs[at])
             for begin, at, end in zip(ends, ends[1:], ends[2:], strict=False)
         )
-        yield tuple(change for change in changes if change.is_told)
+        yield tuple(change for change in changes if change.is_notable)
 
 
 def _change(older: Floats, newer: Floats, before: int, first: int) -> Change:
@@ -165,7 +165,7 @@ FEWEST_TOGETHER = 3
 
 
 def with_causes(trends: Sequence[Trend]) -> tuple[Trend, ...]:
-    """Trends whose changes have what moved them."""
+    """Trends with the cause of each change."""
     by_problem: dict[str, list[Trend]] = {}
     for trend in trends:
         by_problem.setdefault(trend.problem, []).append(trend)
@@ -179,32 +179,37 @@ def with_causes(trends: Sequence[Trend]) -> tuple[Trend, ...]:
 
 
 def _cause(trend: Trend, change: Change, beside: Sequence[Trend]) -> Cause:
-    """What moved a cell, by what else moved at its problem at the same time."""
-    others = [other for other in beside if other.is_relative == trend.is_relative]
+    """Cause of a cell's change, by other changes at its problem at the same time."""
+    same_kind = [neighbour for neighbour in beside if neighbour.is_relative == trend.is_relative]
     if trend.is_baseline:
-        against = [other for other in beside if other.is_relative]
+        against = [neighbour for neighbour in beside if neighbour.is_relative]
         share = _share(against, change, lambda ratio: ratio * change.ratio)
         return Cause.BASELINE if share > MOST_TOGETHER else Cause.MACHINE
     if trend.is_relative:
-        baseline = [other for other in beside if other.is_baseline]
+        baseline = [neighbour for neighbour in beside if neighbour.is_baseline]
         moved = _share(baseline, change, lambda ratio: ratio * change.ratio)
-        together = len(others) >= FEWEST_TOGETHER or moved
-        same = _share(others, change, lambda ratio: ratio / change.ratio)
-        return Cause.BASELINE if moved and together and same > MOST_TOGETHER else Cause.KERNEL
-    same = _share(others, change, lambda ratio: ratio / change.ratio)
-    together = len(others) >= FEWEST_TOGETHER and same > MOST_TOGETHER
+        together = len(same_kind) >= FEWEST_TOGETHER or moved
+        common_share = _share(same_kind, change, lambda ratio: ratio / change.ratio)
+        return (
+            Cause.BASELINE if moved and together and common_share > MOST_TOGETHER else Cause.KERNEL
+        )
+    common_share = _share(same_kind, change, lambda ratio: ratio / change.ratio)
+    together = len(same_kind) >= FEWEST_TOGETHER and common_share > MOST_TOGETHER
     return Cause.MACHINE if together else Cause.KERNEL
 
 
-def _share(trends: Sequence[Trend], change: Change, left: Callable[[float], float]) -> float:
-    """Share of trends that changed at the same time so that little is `left` of their ratio."""
+def _share(
+    trends: Sequence[Trend], change: Change, remaining_ratio: Callable[[float], float]
+) -> float:
+    """Share of trends that changed at the same time with a small `remaining_ratio`."""
     if not trends:
         return 0.0
     little = abs(math.log(change.ratio)) / 2
     moved = [
         any(
-            abs(other.first - change.first) <= _NEAR and abs(math.log(left(other.ratio))) <= little
-            for other in trend.changes
+            abs(other_change.first - change.first) <= _NEAR
+            and abs(math.log(remaining_ratio(other_change.ratio))) <= little
+            for other_change in trend.changes
         )
         for trend in trends
     ]
@@ -235,31 +240,31 @@ class History:
         return tuple(trend for trend in (*self.variants, *self.trends) if trend.changes)
 
     def differences(self, older: int, newer: int) -> tuple[str, ...]:
-        """What two runs differ by, in words: commit, card, versions."""
+        """Differences of two runs in words: commit, card, versions."""
         return tuple(_differences(self.runs[older], self.runs[newer]))
 
 
 def find_history(
     runs: Sequence[HistoryRun], metric: str, machine: str | None = None
 ) -> History | None:
-    """Trends of every cell; None where no run has the metric.
+    """History with trends of every cell; None where no run has the metric.
 
-    `machine`: words in the name of the kind of machine; None: that of the newest run.
+    `machine`: part of the name of a kind of machine; None: the newest run's kind.
     """
     kinds = list(dict.fromkeys(run.machine for run in reversed(runs)))
-    wanted = [kind for kind in kinds if machine is None or machine.lower() in kind.lower()]
-    if not wanted:
+    matching_kinds = [kind for kind in kinds if machine is None or machine.lower() in kind.lower()]
+    if not matching_kinds:
         return None
-    of_machine = [run for run in runs if run.machine == wanted[0]][-MOST_RUNS:]
+    of_machine = [run for run in runs if run.machine == matching_kinds[0]][-MOST_RUNS:]
     trends = tuple(_trends(of_machine))
     return History(
         experiment=of_machine[-1].experiment,
         metric=metric,
-        machine=wanted[0],
+        machine=matching_kinds[0],
         runs=tuple(of_machine),
         trends=with_causes(with_changes(trends, metric)),
-        variants=with_causes(with_changes(tuple(_over_problems(trends)), metric)),
-        other_machines=tuple(kind for kind in kinds if kind != wanted[0]),
+        variants=with_causes(with_changes(tuple(_variant_trends(trends)), metric)),
+        other_machines=tuple(kind for kind in kinds if kind != matching_kinds[0]),
     )
 
 
@@ -279,8 +284,8 @@ def _trends(runs: Sequence[HistoryRun]) -> Iterable[Trend]:
         yield Trend(cell, newest.variant, newest.problem, is_baseline, relative, answers)
 
 
-def _over_problems(trends: Sequence[Trend]) -> Iterator[Trend]:
-    """Geometric mean of the ratios to the baseline, for each variant with several problems."""
+def _variant_trends(trends: Sequence[Trend]) -> Iterator[Trend]:
+    """Trends of the geometric mean ratio to the baseline, for variants with several problems."""
     groups: dict[tuple[str, tuple[int, ...]], list[Trend]] = {}
     for trend in trends:
         if trend.is_relative:
@@ -293,7 +298,7 @@ def _over_problems(trends: Sequence[Trend]) -> Iterator[Trend]:
 
 
 def _mean(answers: Sequence[Answer], problem: str) -> Answer:
-    """Geometric mean of the ratios of one run, whose errors are independent, and of its times."""
+    """Geometric means of a run's ratios, whose errors are independent, and of its times."""
     middles = np.log([answer.ratio or math.nan for answer in answers])
     lows = np.log([answer.ratio_low or math.nan for answer in answers])
     highs = np.log([answer.ratio_high or math.nan for answer in answers])
@@ -354,7 +359,7 @@ class Control:
 
     @property
     def cause(self) -> Cause | None:
-        """Machine, baseline or kernel, whichever moved; None where nothing did."""
+        """Machine, baseline or kernel, whichever moved; None without a change."""
         most = len(self.moved) > MOST_TOGETHER * self.cells and len(self.moved) >= FEWEST_TOGETHER
         if self.baseline is None:
             return None if not self.moved else Cause.MACHINE if most else Cause.KERNEL
@@ -365,7 +370,7 @@ class Control:
 
 
 def find_control(history: History) -> Control | None:
-    """What is unusual in the newest run; None without a run before it."""
+    """Unusual changes in the newest run; None without an earlier run."""
     newest = len(history.runs) - 1
     offs: list[tuple[Trend, float, bool]] = []
     for trend in history.trends:
@@ -387,7 +392,7 @@ def find_control(history: History) -> Control | None:
     baselines = [(off, beyond) for trend, off, beyond in offs if trend.is_baseline]
     cells = [(trend, math.exp(off), beyond) for trend, off, beyond in offs if not trend.is_baseline]
     floors = [_noise_floor(history, run) for run in range(newest + 1)]
-    known = [floor for floor in floors[:-1] if floor is not None]
+    earlier_floors = [floor for floor in floors[:-1] if floor is not None]
     return Control(
         past=newest,
         baseline=math.exp(np.mean([off for off, _ in baselines])) if baselines else None,
@@ -400,7 +405,7 @@ def find_control(history: History) -> Control | None:
         ),
         cells=len(cells),
         noise_floor=floors[-1],
-        usual_noise_floor=float(np.median(known)) if known else None,
+        usual_noise_floor=float(np.median(earlier_floors)) if earlier_floors else None,
     )
 
 
@@ -415,7 +420,7 @@ def _noise_floor(history: History, run: int) -> float | None:
 
 
 def moved_together(ratios: Sequence[float], cells: int) -> Iterator[tuple[int, float]]:
-    """How many of so many cells moved to one side, and their mean ratio, where most of them did.
+    """Number and mean ratio of cells that moved to one side, if most of `cells` did.
 
     `ratios`: of the cells that moved.
     """
@@ -428,7 +433,7 @@ def moved_together(ratios: Sequence[float], cells: int) -> Iterator[tuple[int, f
 
 
 def by_usual(times: Mapping[tuple[str, str], float], history: History) -> float | None:
-    """Times by those that the same cells usually have, in the middle; None where none has one.
+    """Median ratio of times to the cells' usual times; None without usual times.
 
     `times`: by variant and problem. Usual is the median of a cell's level of today.
     """
@@ -443,5 +448,5 @@ def by_usual(times: Mapping[tuple[str, str], float], history: History) -> float 
 
 
 def is_usual(factor: float) -> bool:
-    """Whether times that are so much of the usual ones tell of no other machine."""
+    """Whether a ratio to the usual times is consistent with the same machine."""
     return abs(math.log(factor)) <= math.log1p(_MACHINE_MARGIN)

@@ -1,4 +1,4 @@
-"""Which commits changed a number: surveys of a history, ever closer around each step that is found.
+"""Finds the commits that changed a number, by surveys of a history closer and closer to each step.
 
 A session measures several commits side by side, so that nothing but the code differs between them.
 The first holds both ends and commits spread between them; each two neighbours that differ hold a
@@ -24,7 +24,7 @@ from profiler.model import Verdict
 
 @dataclass(frozen=True)
 class Change:
-    """A later commit against an earlier one, measured in one session."""
+    """Ratio and verdict of a later commit to an earlier one, measured in one session."""
 
     verdict: Verdict
     ratio: float = math.nan
@@ -34,12 +34,12 @@ class Change:
 
     @property
     def differs(self) -> bool:
-        """Whether the two were shown to differ by more than the margin."""
+        """Whether the commits were shown to differ by more than the margin."""
         return self.verdict in (Verdict.SLOWER, Verdict.FASTER)
 
     @property
     def is_open(self) -> bool:
-        """Whether more blocks could tell."""
+        """Whether more blocks could decide."""
         return self.verdict is Verdict.UNCLEAR
 
 
@@ -49,18 +49,18 @@ UNCHANGED = Change(Verdict.SAME, 1.0, 1.0, 1.0)
 
 @dataclass(frozen=True)
 class Survey:
-    """What one session gave."""
+    """Result of one session."""
 
     steps: tuple[Change, ...]
-    """Each commit against the one before it."""
-    whole: Change
-    """The last commit against the first."""
+    """Change of each commit from the commit before it."""
+    total_change: Change
+    """Change from the first to the last commit."""
     failed: tuple[int, ...] = ()
     """Places of commits that gave no right result: the session is made again without them."""
 
 
 class State(StrEnum):
-    """What became of a step between two commits."""
+    """State of a step between two commits."""
 
     FOUND = "found"
     """Measured alone in a second session, which says the same."""
@@ -72,7 +72,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """A change between two commits that no usable commit lies between."""
+    """A change between two commits without a usable commit between them."""
 
     before: int
     after: int
@@ -85,8 +85,8 @@ class Step:
 class Bisection:
     """Result of a bisection."""
 
-    whole: Change
-    """The last usable commit against the first one."""
+    total_change: Change
+    """Change from the first to the last usable commit."""
     steps: tuple[Step, ...]
     """In the order of the history."""
     skipped: tuple[int, ...]
@@ -96,27 +96,27 @@ class Bisection:
 
     @property
     def culprits(self) -> tuple[Step, ...]:
-        """Confirmed steps that go the way the whole history went."""
+        """Confirmed steps in the direction of the whole history's change."""
         return tuple(
             step
             for step in self.steps
-            if step.state is State.FOUND and step.change.verdict is self.whole.verdict
+            if step.state is State.FOUND and step.change.verdict is self.total_change.verdict
         )
 
     @property
     def opposite(self) -> tuple[Step, ...]:
-        """Confirmed steps that go the other way, or that others undid."""
+        """Confirmed steps in the other direction, or undone by later steps."""
         return tuple(
             step
             for step in self.steps
-            if step.state is State.FOUND and step.change.verdict is not self.whole.verdict
+            if step.state is State.FOUND and step.change.verdict is not self.total_change.verdict
         )
 
     @property
     def remainder(self) -> float:
-        """Ratio that the confirmed steps together leave of the whole change; 1: none."""
+        """Ratio of the whole change to the product of the confirmed steps; 1: nothing is left."""
         ratios = [step.change.ratio for step in self.steps if step.state is State.FOUND]
-        return self.whole.ratio / math.prod(ratios)
+        return self.total_change.ratio / math.prod(ratios)
 
 
 # ---- how they are found --------------------------------------------------------------------------
@@ -145,7 +145,7 @@ _Gaps = Mapping[_Pair, Change | None]
 
 
 class _OutOfSessionsError(Exception):
-    """No session may be made any more."""
+    """The allowed number of sessions is used up."""
 
 
 @dataclass
@@ -160,82 +160,79 @@ class _Search:
     programs: dict[int, str] = field(default_factory=dict)
     steps: dict[_Pair, Step] = field(default_factory=dict)
     attempts: Counter[tuple[int, ...]] = field(default_factory=Counter)
-    whole: Change | None = None
+    total_change: Change | None = None
 
     def run(self) -> Bisection:
         short = False
         try:
             gaps: _Gaps = {(0, self.last): None}
             while gaps:
-                gaps = self._look_into(gaps)
+                gaps = self._survey_gaps(gaps)
             for step in list(self.steps.values()):
                 self._confirm(step)
         except _OutOfSessionsError:
             short = True
         return Bisection(
-            whole=self.whole or Change(Verdict.NO_DATA),
+            total_change=self.total_change or Change(Verdict.NO_DATA),
             steps=tuple(sorted(self.steps.values(), key=lambda step: step.after)),
             skipped=tuple(sorted(self.skipped)),
             sessions=self.sessions,
             out_of_sessions=short,
         )
 
-    def _look_into(self, gaps: _Gaps) -> _Gaps:
-        """Look between the ends of gaps, of as many as a session takes.
-
-        Returns the gaps that are left then, behind them those that it shows.
-        """
+    def _survey_gaps(self, gaps: _Gaps) -> _Gaps:
+        """Remaining gaps after a session inside of as many gaps as fit, then newly found gaps."""
         spans: dict[_Pair, list[int]] = {}
         for gap in gaps:
             points = self._points(*gap)
             if spans and len({*points, *chain.from_iterable(spans.values())}) > self.commits:
                 break
             spans[gap] = points
-        steps = self._surveyed(spans, gaps)
+        steps = self._surveyed_changes(spans, gaps)
         if steps is None:
             return gaps
-        left = {gap: known for gap, known in gaps.items() if gap not in spans}
+        open_gaps = {gap: change_of_gap for gap, change_of_gap in gaps.items() if gap not in spans}
         for (before, after), change in steps.items():
             if change.is_open:
                 self.steps[before, after] = Step(before, after, change, State.UNCLEAR)
-            elif change.differs and self._between(before, after):
-                left[before, after] = change
+            elif change.differs and self._has_usable_between(before, after):
+                open_gaps[before, after] = change
             elif change.differs:
                 self.steps[before, after] = Step(before, after, change, State.NOT_CONFIRMED)
-        return left
+        return open_gaps
 
-    def _surveyed(
+    def _surveyed_changes(
         self, spans: Mapping[_Pair, Sequence[int]], gaps: _Gaps
     ) -> dict[_Pair, Change] | None:
-        """Changes between neighbours in gaps; None where commits failed, which are skipped now.
+        """Changes between neighbours in gaps; None where commits failed, which are now skipped.
 
-        Of a gap of two programs alone, whose change is known, nothing is measured.
+        A gap of only two programs with a known change is not measured.
         """
         steps: dict[_Pair, Change] = {}
         measured: set[int] = set()
         for gap, points in spans.items():
-            known = gaps[gap]
-            if known is not None and len(self._distinct(points)) == 2:
+            known_change = gaps[gap]
+            if known_change is not None and len(self._distinct_points(points)) == 2:
                 for before, after in pairwise(points):
-                    same = self.programs[before] == self.programs[after]
-                    steps[before, after] = UNCHANGED if same else known
+                    same_program = self.programs[before] == self.programs[after]
+                    steps[before, after] = UNCHANGED if same_program else known_change
             else:
                 steps |= dict.fromkeys(pairwise(points), UNCHANGED)
                 measured.update(points)
         places = sorted(measured)
         if len(places) > 1:
-            survey = self._measured(places)
+            survey = self._measured_survey(places)
             if survey.failed:
                 self.skipped.update(survey.failed)
                 return None
-            survey = self._settled(places, survey, steps)
-            self.whole = self.whole or survey.whole
+            survey = self._settled_survey(places, survey, steps)
+            self.total_change = self.total_change or survey.total_change
             of_survey = zip(pairwise(places), survey.steps, strict=True)
             steps |= {pair: change for pair, change in of_survey if pair in steps}
         return steps
 
     def _points(self, first: int, last: int) -> list[int]:
-        """Usable commits that are spread evenly from one to another, as many as a session takes."""
+        """Usable commits spread evenly between two commits, as many as a session takes."""
         while True:
             usable = [place for place in range(first, last + 1) if place not in self.skipped]
             count = min(self.commits, len(usable))
@@ -249,60 +246,64 @@ class _Search:
             if not failed:
                 return points
 
-    def _measured(self, points: Sequence[int]) -> Survey:
-        """Survey of commits, of which neighbours of the same program are measured once."""
-        kept = self._distinct(points)
-        if len(kept) == 1:
+    def _measured_survey(self, points: Sequence[int]) -> Survey:
+        """Survey of commits; neighbours with the same program are measured once."""
+        measured_points = self._distinct_points(points)
+        if len(measured_points) == 1:
             return Survey(tuple(UNCHANGED for _ in pairwise(points)), UNCHANGED)
         if self.sessions >= self.most_sessions:
             raise _OutOfSessionsError
         self.sessions += 1
-        made = self.measure(kept, self.attempts[tuple(kept)])
-        self.attempts[tuple(kept)] += 1
-        if made.failed:
-            return made
-        changes = dict(zip(kept[1:], made.steps, strict=True))
+        survey = self.measure(measured_points, self.attempts[tuple(measured_points)])
+        self.attempts[tuple(measured_points)] += 1
+        if survey.failed:
+            return survey
+        changes = dict(zip(measured_points[1:], survey.steps, strict=True))
         steps = tuple(changes.get(after, UNCHANGED) for _, after in pairwise(points))
-        return replace(made, steps=steps)
+        return replace(survey, steps=steps)
 
-    def _distinct(self, points: Sequence[int]) -> list[int]:
-        """Commits without those that are the same program as the one before them."""
+    def _distinct_points(self, points: Sequence[int]) -> list[int]:
+        """Commits whose program differs from the one before."""
         changed = [b for a, b in pairwise(points) if self.programs[a] != self.programs[b]]
         return [points[0], *changed]
 
-    def _settled(self, points: Sequence[int], survey: Survey, wanted: Collection[_Pair]) -> Survey:
-        """A survey whose wanted steps, where unclear, were measured again, together and alone."""
+    def _settled_survey(
+        self, points: Sequence[int], survey: Survey, pairs: Collection[_Pair]
+    ) -> Survey:
+        """A survey after its unclear steps among `pairs` were measured again."""
         for _ in range(MOST_REPEATS):
             steps = dict(zip(pairwise(points), survey.steps, strict=True))
-            unclear = [pair for pair, change in steps.items() if change.is_open and pair in wanted]
+            unclear = [pair for pair, change in steps.items() if change.is_open and pair in pairs]
             ends = set(chain.from_iterable(unclear))
-            if self.whole is None and survey.whole.is_open:
+            if self.total_change is None and survey.total_change.is_open:
                 ends |= {points[0], points[-1]}
             if not ends:
                 break
-            again = sorted(ends)
-            made = self._measured(again)
-            if made.failed:
+            repeated = sorted(ends)
+            repetition = self._measured_survey(repeated)
+            if repetition.failed:
                 break
-            measured = dict(zip(pairwise(again), made.steps, strict=True))
-            is_whole = (again[0], again[-1]) == (points[0], points[-1])
+            measured = dict(zip(pairwise(repeated), repetition.steps, strict=True))
+            is_whole = (repeated[0], repeated[-1]) == (points[0], points[-1])
             survey = Survey(
                 tuple(measured[p] if p in unclear else change for p, change in steps.items()),
-                made.whole if is_whole and survey.whole.is_open else survey.whole,
+                repetition.total_change
+                if is_whole and survey.total_change.is_open
+                else survey.total_change,
             )
         return survey
 
-    def _between(self, before: int, after: int) -> bool:
-        """Whether a usable commit lies between two."""
+    def _has_usable_between(self, before: int, after: int) -> bool:
+        """Whether a usable commit lies between two commits."""
         self._points(before, after)
         return any(place not in self.skipped for place in range(before + 1, after))
 
     def _confirm(self, step: Step) -> None:
-        """Measure the two commits of a step alone, in a session of their own."""
+        """A step after its two commits were measured alone, in a session of their own."""
         if step.state is State.UNCLEAR:
             return
         key = (step.before, step.after)
-        change = self._settled(key, self._measured(key), [key]).steps[0]
+        change = self._settled_survey(key, self._measured_survey(key), [key]).steps[0]
         agrees = change.verdict is step.change.verdict
         state = State.FOUND if agrees else State.UNCLEAR if change.is_open else State.NOT_CONFIRMED
         self.steps[key] = Step(*key, change, state)
@@ -316,7 +317,7 @@ def bisect(
     commits_a_session: int = COMMITS_A_SESSION,
     most_sessions: int = MOST_SESSIONS,
 ) -> Bisection:
-    """Find the steps in a history of so many commits, the oldest at place 0.
+    """Steps in a history of so many commits, the oldest at place 0.
 
     The answers of `prepare` and `measure` alone decide what comes next: given the same ones, it
     ends the same. The first and the last commit have to be usable, else the nearest ones are taken.
@@ -347,7 +348,7 @@ class Journal:
         return _text(question) in self._answers
 
     def answer(self, question: Sequence[Any], ask: Callable[[], Any]) -> Any:
-        """JSON-ready answer to a question: the one that is known, else the one of `ask`."""
+        """JSON-ready answer to a question: the journaled one, else the result of `ask`."""
         text = _text(question)
         if text not in self._answers:
             self._answers[text] = ask()

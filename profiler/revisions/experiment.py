@@ -1,4 +1,4 @@
-"""One experiment of several revisions: each variant once for each, measured in one session.
+"""One experiment of several revisions, with each variant at each revision, in one session.
 
 What is written is an ordinary experiment file, beside a workload and a space that hand every call
 on to those of the revision.
@@ -32,7 +32,7 @@ _LONGEST_NAME = 40
 def write_experiment(
     versions: Sequence[Version], variants: Sequence[str], out: Path, changes: str = ""
 ) -> Path:
-    """Write an experiment of these variants at each version, the oldest first; returns its file.
+    """File of a new experiment of the variants at each version, the oldest first.
 
     The baseline is that of the oldest version, or its first variant where that is not among them.
     Problems and settings are those of the
@@ -68,7 +68,7 @@ def _ends(versions: Sequence[Version]) -> tuple[str, str]:
 
 
 def version_name(variant: str, commit: Commit, *, several: bool) -> str:
-    """Name of a variant at a commit in the experiment of several."""
+    """Name of a variant at a commit, in the experiment of several versions."""
     return f"{variant} {commit.short}" if several else commit.short
 
 
@@ -78,10 +78,10 @@ def _data(versions: Sequence[Version], variants: Sequence[str], name: str) -> di
     experiment = newest.loaded.experiment
     several = len(variants) > 1
     old, new = versions[0].commit, newest.commit
-    own = versions[0].baseline.name
-    baseline = own if own in variants else variants[0]
-    kept = ("inputs", "collect", "margin_pct", "tolerance", "build")
-    given = experiment.model_dump(mode="json", exclude_unset=True, by_alias=True)
+    baseline_name = versions[0].baseline.name
+    baseline = baseline_name if baseline_name in variants else variants[0]
+    kept_keys = ("inputs", "collect", "margin_pct", "tolerance", "build")
+    spec_values = experiment.model_dump(mode="json", exclude_unset=True, by_alias=True)
     problems = {cell.problem.name: cell.problem for cell in newest.cells}
     excluded = list(_excluded(versions, variants, tuple(problems)))
     return {
@@ -94,14 +94,14 @@ def _data(versions: Sequence[Version], variants: Sequence[str], name: str) -> di
         "baseline": version_name(baseline, old, several=several),
         **({"exclude": excluded} if excluded else {}),
         **({"questions": ["baseline", "steps"]} if several or len(versions) > 2 else {}),
-        **{key: given[key] for key in kept if given.get(key)},
+        **{key: spec_values[key] for key in kept_keys if spec_values.get(key)},
     }
 
 
 def _excluded(
     versions: Sequence[Version], variants: Sequence[str], problems: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Rules that leave out the problems that a variant has not at every version."""
+    """Rules that exclude problems which a variant does not have at every version."""
     several = len(variants) > 1
     for variant in variants:
         planned = [
@@ -122,7 +122,7 @@ def _items(
     variants: Sequence[str],
     params_of: Callable[[Version, Variant], dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Entries of the list of variants: each at every version, the oldest first."""
+    """Entries of the list of variants: each variant at every version, the oldest first."""
     items = []
     for name in variants:
         for version in versions:
@@ -175,7 +175,7 @@ globals().update(merged_space(Path(__file__).parent, {spaces}))
 def _modules(
     versions: Sequence[Version], variants: Sequence[str], folder: Path
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Section of the workload and entries of variants, for files of Python."""
+    """Section of the workload and entries of variants, for Python files."""
     files, spaces = {}, {}
     for version in versions:
         workload = version.loaded.experiment.workload
@@ -214,13 +214,13 @@ def _file_of(version: Version, workload: ModuleWorkload) -> Path:
     )
 
 
-def merged_space(here: Path, spaces: Mapping[str, tuple[str, str, str | None]]) -> dict[str, Any]:
+def merged_space(root: Path, spaces: Mapping[str, tuple[str, str, str | None]]) -> dict[str, Any]:
     """Functions of a space whose variants name a revision.
 
-    `spaces`: folder of the experiment from `here`, workload and space, by revision.
+    `spaces`: by revision, the experiment's folder relative to `root`, workload and space.
     """
     loaded = {
-        revision: load_space(ModuleWorkload(module=module, space=space), (here / base).resolve())
+        revision: load_space(ModuleWorkload(module=module, space=space), (root / base).resolve())
         for revision, (base, module, space) in spaces.items()
     }
     newest = loaded[next(reversed(loaded))]
@@ -258,7 +258,7 @@ def _cuda_file(
         "source": os.path.relpath(newest.loaded.base / of_newest["source"], folder)
         if of_newest.get("source")
         else None,
-        "reference": _moved(of_newest["reference"], newest, folder),
+        "reference": _relocated_expression(of_newest["reference"], newest, folder),
     }
     problem_keys = {key for cell in newest.cells for key in cell.problem.params}
 
@@ -275,7 +275,7 @@ def _cuda_file(
                 remedy=f"Set {key} in the variant, under another name, for one value.",
             )
         if "torch" in params:
-            return {**params, "torch": _moved(str(params["torch"]), version, folder)}
+            return {**params, "torch": _relocated_expression(str(params["torch"]), version, folder)}
         for key in _OF_LAUNCH:
             if key not in params and theirs[key] not in (None, defaults[key]):
                 params[key] = _as_parameter(theirs[key])
@@ -290,7 +290,7 @@ def _cuda_file(
 
 
 def _as_parameter(value: Any) -> Any:
-    """A setting of the workload as the value of a variant's parameter."""
+    """A workload's setting as the value of a variant's parameter."""
     if isinstance(value, list | tuple):
         plain = all(not isinstance(part, dict) for part in value)
         return ", ".join(map(str, value)) if plain else json.dumps(value)
@@ -309,8 +309,8 @@ def _arguments(theirs: Mapping[str, Any], newest: Mapping[str, Any], version: Ve
     return ", ".join(theirs)
 
 
-def _moved(expression: str, version: Version, folder: Path) -> str:
-    """An expression of torch; a function of a file with the file of its revision."""
+def _relocated_expression(expression: str, version: Version, folder: Path) -> str:
+    """An expression of torch, or a function of a file at its revision's path."""
     file_and_function = split_function(expression)
     if file_and_function is None:
         return expression

@@ -1,4 +1,4 @@
-"""Sentences about the result of a bisection."""
+"""Sentences on the result of a bisection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOTICED = 0.01
 
 @dataclass(frozen=True)
 class Account:
-    """What a step is."""
+    """Account of a step: its cause, changed files and explanation."""
 
     cause: str
     files: tuple[str, ...]
@@ -27,7 +27,7 @@ class Account:
 
 
 def cause_of(before: str, after: str) -> str:
-    """What a step comes from, by the programs of its commits.
+    """Cause of a step, by the programs of its commits.
 
     Both ran on one machine, under one driver, compiler and method: it is the code.
     """
@@ -42,18 +42,18 @@ def cause_of(before: str, after: str) -> str:
 def bisection_lines(
     bisection: Bisection,
     history: Sequence[Commit],
-    what: tuple[str | None, str],
+    followed: tuple[str | None, str],
     accounts: Mapping[int, Account],
     skipped: Mapping[int, str],
 ) -> Iterator[str]:
-    """Lines of the answer; `what`: id of the cell, None where none changed, and the metric.
+    """Lines of the answer; `followed`: the metric and the cell id, None where no cell changed.
 
     `accounts` by place of the commit after a step, `skipped`: reason by place.
     """
-    cell, metric = what
+    cell, metric = followed
     ends = f"{history[-1].short} against {history[0].short}"
     where = "" if cell is None else f", {cell}"
-    yield f"{ends}{where}: {change_words(bisection.whole, metric)}."
+    yield f"{ends}{where}: {change_words(bisection.total_change, metric)}."
     culprits = bisection.culprits
     for number, step in enumerate(culprits):
         title = "Culprit" if not number else "A further culprit"
@@ -62,10 +62,10 @@ def bisection_lines(
         yield from _step_lines("The other way", step, history, metric, accounts[step.after])
     for step in bisection.steps:
         if step.state is State.UNCLEAR:
-            changed = f"whether {_named(step, history)} changed it"
+            changed = f"whether {_commit_text(step, history)} changed it"
             yield f"{Verdict.UNCLEAR.word} {changed}: more blocks may tell."
         elif step.state is State.NOT_CONFIRMED:
-            yield f"Not confirmed by a second session: {_named(step, history)}."
+            yield f"Not confirmed by a second session: {_commit_text(step, history)}."
     yield from _rest_lines(bisection)
     for place, reason in skipped.items():
         yield skipped_line(history[place], reason)
@@ -73,7 +73,7 @@ def bisection_lines(
 
 
 def skipped_line(commit: Commit, reason: str) -> str:
-    """A commit that is skipped, with the line of its reason that names the error."""
+    """Line on a skipped commit, with the line of its reason that names the error."""
     lines = reason.strip().splitlines() or [""]
     error = next((line for line in lines if "error" in line.lower()), lines[0])
     return f"Skipped: {commit.words}: {error.strip()}"
@@ -82,7 +82,7 @@ def skipped_line(commit: Commit, reason: str) -> str:
 def _step_lines(
     title: str, step: Step, history: Sequence[Commit], metric: str, account: Account
 ) -> Iterator[str]:
-    yield f"{title}: {_named(step, history)}"
+    yield f"{title}: {_commit_text(step, history)}"
     yield f"  {change_words(step.change, metric)} than {history[step.before].words}."
     yield f"  It is {account.cause}."
     if account.files:
@@ -95,29 +95,29 @@ def _step_lines(
         yield f"  Page: {account.page}"
 
 
-def _named(step: Step, history: Sequence[Commit]) -> str:
-    """The commit of a step; with commits in between that cannot be measured, all of them."""
+def _commit_text(step: Step, history: Sequence[Commit]) -> str:
+    """Text naming the commit of a step; all of them where commits between cannot be measured."""
     commits = history[step.before + 1 : step.after + 1]
     if len(commits) == 1:
         return commits[0].words
     return f"one of {len(commits)} commits, {commits[0].short} to {commits[-1].words}"
 
 
-def _rest_lines(found: Bisection) -> Iterator[str]:
-    if found.out_of_sessions:
+def _rest_lines(bisection: Bisection) -> Iterator[str]:
+    if bisection.out_of_sessions:
         yield "The sessions that were allowed are used up; --sessions allows more."
-    if found.whole.verdict is Verdict.SAME:
+    if bisection.total_change.verdict is Verdict.SAME:
         yield (
             "Nobody is to blame: side by side on this machine both ends are the same. What "
             "differed elsewhere came from driver, machine, compiler, library or method: "
             "`profiler compare` of the two runs says which of these differ."
         )
-    elif found.whole.differs and not found.out_of_sessions:
-        rest = found.remainder - 1
-        if not found.culprits:
+    elif bisection.total_change.differs and not bisection.out_of_sessions:
+        remainder = bisection.remainder - 1
+        if not bisection.culprits:
             yield "No single commit changed it by more than the margin: it came in small steps."
-        elif abs(rest) > max(_NOTICED, abs(found.whole.ratio - 1) / 4):
-            yield f"These steps leave {100 * rest:+.1f} % to others, each below the margin."
+        elif abs(remainder) > max(_NOTICED, abs(bisection.total_change.ratio - 1) / 4):
+            yield f"These steps leave {100 * remainder:+.1f} % to others, each below the margin."
 
 
 def change_words(change: Change, metric: str) -> str:

@@ -1,4 +1,4 @@
-"""The git repository of an experiment: its commits, and the files of each in a folder of its own.
+"""The git repository of an experiment: its commits, and a folder with the files of each.
 
 Only git itself is asked; neither the branch, the index nor the files of the user are touched.
 """
@@ -33,7 +33,7 @@ class Commit:
 
     @property
     def short(self) -> str:
-        """The first digits of its hash: what names a variant."""
+        """First digits of the hash, which name a variant."""
         return self.hash[:_SHORT]
 
     @property
@@ -51,7 +51,7 @@ class Repository:
 
     @classmethod
     def of(cls, file: Path) -> Repository:
-        """The repository that a file, or a folder, belongs to; UsageError where there is none."""
+        """The repository of a file or folder; UsageError without one."""
         folder = file.resolve()
         while not folder.is_dir():
             folder = folder.parent
@@ -64,14 +64,14 @@ class Repository:
         return cls(Path(top))
 
     def commit(self, revision: str) -> Commit:
-        """The commit that a revision means; `.` is the working tree, as a commit of no branch.
+        """The commit of a revision; `.` is the working tree, as a commit without a branch.
 
         Raises UsageError where there is no such commit.
         """
         if revision == WORKING_TREE:
             identity = ("-c", "user.name=profiler", "-c", "user.email=profiler@localhost")
-            made = _git(self.root, *identity, "stash", "create").strip()
-            revision = made or "HEAD"
+            stash = _git(self.root, *identity, "stash", "create").strip()
+            revision = stash or "HEAD"
         commit_hash = _git(
             self.root,
             *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"),
@@ -79,18 +79,18 @@ class Repository:
         )
         if not commit_hash.strip():
             raise UsageError(f"{revision}: no commit of the repository {self.root.name}")
-        return self._described([commit_hash.strip()])[0]
+        return self._described_commits([commit_hash.strip()])[0]
 
-    def merge_base(self, revision: str, other: str) -> Commit:
-        """The newest commit that two revisions have in common; UsageError where there is none."""
-        names = (self.commit(revision).hash, self.commit(other).hash)
+    def merge_base(self, revision: str, other_revision: str) -> Commit:
+        """The newest common commit of two revisions; UsageError without one."""
+        names = (self.commit(revision).hash, self.commit(other_revision).hash)
         base = _git(self.root, "merge-base", *names, check=False).strip()
         if not base:
-            raise UsageError(f"{revision} and {other} have no commit in common")
+            raise UsageError(f"{revision} and {other_revision} have no commit in common")
         return self.commit(base)
 
     def history(self, good: Commit, bad: Commit) -> tuple[Commit, ...]:
-        """Commits from `good` to `bad`, both among them, the oldest first.
+        """Commits from `good` to `bad`, both included, the oldest first.
 
         Along the first parents, so that each follows from the one before it: what a merge brought
         is one step. Raises UsageError where `good` is not there.
@@ -104,15 +104,15 @@ class Repository:
                 f"{good.short} is no ancestor of {bad.short} along its first parents",
                 remedy="Give the older revision first: GOOD..BAD, of one branch.",
             )
-        return (good, *self._described(names))
+        return (good, *self._described_commits(names))
 
-    def has(self, commit: Commit, path: Path) -> bool:
+    def has_file(self, commit: Commit, path: Path) -> bool:
         """Whether a commit has a file; its path is from the root."""
         listed = _git(self.root, "ls-tree", "--name-only", commit.hash, "--", path.as_posix())
         return bool(listed.strip())
 
     def tree(self, commit: Commit, folder: Path) -> Path:
-        """Folder with the files of a commit under `folder`, written where it is not there yet.
+        """Folder with the files of a commit under `folder`, written if missing.
 
         Submodules are empty, as `git clone` leaves them.
         """
@@ -139,7 +139,7 @@ class Repository:
         return target
 
     def diff(self, old: Commit, new: Commit, paths: Sequence[str] = ()) -> str:
-        """Difference of the files of two commits, as `git diff` prints it."""
+        """Difference of files between two commits, in the format of `git diff`."""
         return _git(
             self.root, "diff", "--no-color", "--no-ext-diff", old.hash, new.hash, "--", *paths
         )
@@ -148,7 +148,7 @@ class Repository:
         """Paths of the files that differ between two commits."""
         return tuple(_git(self.root, "diff", "--name-only", old.hash, new.hash).splitlines())
 
-    def _described(self, hashes: Sequence[str]) -> tuple[Commit, ...]:
+    def _described_commits(self, hashes: Sequence[str]) -> tuple[Commit, ...]:
         if not hashes:
             return ()
         lines = _git(self.root, "show", "--no-patch", f"--format={_FORMAT}", *hashes).splitlines()
@@ -158,7 +158,7 @@ class Repository:
 def _git(
     folder: Path, *arguments: str, check: bool = True, environment: dict[str, str] | None = None
 ) -> str:
-    """What git prints; EnvironmentUnusable where it fails and `check`, or is not there."""
+    """Output of git; EnvironmentUnusable where git is missing, or fails and `check` is set."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
@@ -172,6 +172,6 @@ def _git(
     except OSError as error:
         raise EnvironmentUnusable(f"git cannot be started: {error}") from error
     if check and done.returncode:
-        said = done.stderr.strip() or f"exit code {done.returncode}"
-        raise EnvironmentUnusable(f"git {arguments[0]}: {said}")
+        reason = done.stderr.strip() or f"exit code {done.returncode}"
+        raise EnvironmentUnusable(f"git {arguments[0]}: {reason}")
     return done.stdout

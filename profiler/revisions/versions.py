@@ -1,4 +1,4 @@
-"""An experiment as one git revision has it, and what several of them have in common.
+"""An experiment at one git revision, and common variants and sources of several.
 
 Each is read from a tree of its own: the files of its commit.
 """
@@ -35,7 +35,7 @@ _LONGEST_DIFF = 64 * 1024
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """An experiment as one commit has it."""
+    """An experiment at one commit."""
 
     commit: Commit
     tree: Path
@@ -51,13 +51,13 @@ class Version:
 
     @property
     def variants(self) -> dict[str, Variant]:
-        """Variants of its cells by name."""
+        """Variants of the cells by name."""
         return {cell.variant.name: cell.variant for cell in self.cells}
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is asked for of each revision."""
+class VersionSelection:
+    """The experiment and cells to read at each revision."""
 
     spec: Path
     """The experiment in the user's working tree; `mine.py:name` names one of several."""
@@ -65,35 +65,37 @@ class Wanted:
     only: str | None = None
 
 
-def read_version(repository: Repository, commit: Commit, wanted: Wanted, out: Path) -> Version:
-    """The experiment of a commit; `out`: the folder of runs.
+def read_version(
+    repository: Repository, commit: Commit, selection: VersionSelection, out: Path
+) -> Version:
+    """The experiment at a commit; `out`: the folder of runs.
 
-    A commit that does not have it gets the file as it lies there now, among its own files. Raises
+    A commit without the file gets today's file among its own files. Raises
     SpecError and UsageError where it is wrong at this commit.
     """
-    inside = _inside(repository, wanted.spec)
-    file, _ = file_and_name(wanted.spec)
+    inside = _path_in_repository(repository, selection.spec)
+    file, _ = file_and_name(selection.spec)
     tree = repository.tree(commit, out.resolve() / FOLDER / "trees")
-    if file.is_file() and not repository.has(commit, inside.with_name(file.name)):
+    if file.is_file() and not repository.has_file(commit, inside.with_name(file.name)):
         (tree / inside).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, tree / inside.with_name(file.name))
     try:
-        loaded = load_experiment(tree / inside, overrides=wanted.overrides)
+        loaded = load_experiment(tree / inside, overrides=selection.overrides)
         space = space_of(loaded)
         plan = make_plan(loaded, space)
     except SpecError as error:
-        words = error.message.replace(f"{tree}{os.sep}", "")
-        raise SpecError(f"at {commit.short}: {words}", remedy=error.remedy) from error
+        message = error.message.replace(f"{tree}{os.sep}", "")
+        raise SpecError(f"at {commit.short}: {message}", remedy=error.remedy) from error
     cells = plan.cells
-    if wanted.only is not None:
-        cells = select_cells(cells, wanted.only, None)
+    if selection.only is not None:
+        cells = select_cells(cells, selection.only, None)
     baseline = next(cell.variant for cell in plan.cells if cell.variant.id == plan.baseline)
     digests = _digests(loaded, cells)
     return Version(commit, tree.resolve(), loaded, space, cells, baseline, digests)
 
 
-def _inside(repository: Repository, spec: Path) -> Path:
-    """Path of the spec in its repository, with the name of an experiment behind it."""
+def _path_in_repository(repository: Repository, spec: Path) -> Path:
+    """Path of the spec in its repository, with the experiment's name appended."""
     try:
         return spec.resolve().relative_to(repository.root.resolve())
     except ValueError as error:
@@ -101,7 +103,7 @@ def _inside(repository: Repository, spec: Path) -> Path:
 
 
 def _digests(loaded: LoadedSpec, cells: Sequence[Cell]) -> dict[str, str]:
-    """Digest by name of each variant: of its function, else of the workload's files."""
+    """Digest by variant name: of its function, else of the workload's files."""
     experiment = loaded.experiment
     sources, _ = recorded_sources(experiment, loaded.base, cells)
     variants = {cell.variant.name: cell.variant for cell in cells}
@@ -126,34 +128,34 @@ def _digest(*parts: Any) -> str:
 
 
 def is_compiled(version: Version) -> bool:
-    """Whether the profiler compiles a variant of this version before anything runs."""
+    """Whether the profiler compiles a variant of a version."""
     return any(version.space.recipe(variant.params) for variant in version.variants.values())
 
 
 def same_sources(versions: Sequence[Version]) -> tuple[str, ...]:
-    """Names of the variants that are made of the same sources in all versions.
+    """Names of the variants with unchanged sources in all versions.
 
-    Of what is compiled only a build can tell, which compares machine code.
+    Empty for compiled variants: only a build can compare their machine code.
     """
     if any(map(is_compiled, versions)):
         return ()
-    first, *others = versions
+    first, *later_versions = versions
     return tuple(
         name
         for name, digest in first.digests.items()
-        if others and all(other.digests.get(name) == digest for other in others)
+        if later_versions and all(later.digests.get(name) == digest for later in later_versions)
     )
 
 
 def shared_variants(versions: Sequence[Version]) -> tuple[str, ...]:
-    """Names of the variants that all versions have, in the order of the newest."""
+    """Names of the variants of all versions, in the order of the newest."""
     return tuple(
         name for name in versions[-1].variants if all(name in v.variants for v in versions)
     )
 
 
 def source_changes(repository: Repository, versions: Sequence[Version]) -> str:
-    """How sources differ between the oldest and the newest version, as `git diff` prints it.
+    """Source differences of the oldest and the newest version, in the format of `git diff`.
 
     Those in the folders of experiment, workload and compiled sources; cut where it is very long.
     """
@@ -173,7 +175,7 @@ def source_changes(repository: Repository, versions: Sequence[Version]) -> str:
 
 
 def _named_files(version: Version) -> Iterator[Path]:
-    """Files that a workload names: its own, and the sources of what is compiled."""
+    """Files that a workload names: its own, and sources of compiled variants."""
     workload = version.loaded.experiment.workload
     if isinstance(workload, ModuleWorkload):
         yield Path(workload.target(version.loaded.base))
@@ -194,7 +196,7 @@ where it cannot be built."""
 def build_programs(
     versions: Sequence[Version], arch: str | None, build_root: Path
 ) -> list[Program]:
-    """Build the only variant of each version, side by side; libraries are cached for its runs.
+    """Program and error of each version's only variant, built in parallel into the cache.
 
     Where no architecture is known nothing is compiled, and each commit is a program of its own.
     """

@@ -1,1 +1,1 @@
-"""The folder of a run: what is written, read back, and made fit to be shared."""
+"""The folder of a run: written, read back, and redacted for sharing."""

@@ -1,4 +1,4 @@
-"""Recordings, and runs that somebody sends, as zip archives of a run folder.
+"""Zip archives of run folders: recordings, and runs from other people.
 
 An archive is unpacked into a temporary folder, which lives as long as the program that reads it.
 Its manifest is `run.json`: what was measured, when, on which machine and with which versions.
@@ -39,7 +39,7 @@ _NAME = re.compile(r"(?P<experiment>[^/~]+)(?:~(?P<back>\d+))?")
 
 
 def find_run(text: str, out: Path) -> Path:
-    """Folder or archive of the run that a command line names; raises UsageError where none is.
+    """Folder or archive of the run that a command line names; raises UsageError without one.
 
     A run folder, an archive of one such as a recording, a folder of runs (its newest), or an
     experiment: its newest run under `out`, or its recording in the folder here; `NAME~1` is the run
@@ -73,7 +73,7 @@ def find_run(text: str, out: Path) -> Path:
 
 
 def _newest_in(folder: Path, text: str) -> Path:
-    """The newest run of a folder of runs, such as `reports/softmax`."""
+    """The newest run in a folder of runs, such as `reports/softmax`."""
     recorded = runs(folder.resolve().parent, folder.resolve().name)
     if recorded:
         return recorded[-1].path
@@ -85,22 +85,22 @@ def _newest_in(folder: Path, text: str) -> Path:
 
 def open_run(path: Path) -> RunFolder:
     """The run in a folder, or in a zip archive of one; raises UsageError for any other archive."""
-    return _open(path, None)
+    return _opened_run(path, None)
 
 
 def open_record(path: Path) -> RunFolder:
-    """The run as `open_run` gives it, but of an archive with its `run.json` alone."""
-    return _open(path, RUN_FILE)
+    """The run like `open_run`, but of an archive only its `run.json` is unpacked."""
+    return _opened_run(path, RUN_FILE)
 
 
 def write_archive(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
-    """Write files by their names into a zip archive; the same files give the same bytes."""
+    """Write named files into a zip archive; equal files give equal bytes."""
     with replacing(target) as stream:
         write_members(stream, files)
 
 
 def write_members(stream: IO[bytes], files: Iterable[tuple[str, bytes]]) -> None:
-    """Write a zip archive as `write_archive` does, into a stream."""
+    """Write a zip archive into a stream, like `write_archive`."""
     with zipfile.ZipFile(stream, "w") as archive:
         for name, content in files:
             member = zipfile.ZipInfo(name, _UNDATED)
@@ -110,7 +110,7 @@ def write_members(stream: IO[bytes], files: Iterable[tuple[str, bytes]]) -> None
             archive.writestr(member, content, compresslevel=9)
 
 
-def _open(path: Path, only: str | None) -> RunFolder:
+def _opened_run(path: Path, only: str | None) -> RunFolder:
     if path.suffix != ARCHIVE_SUFFIX or path.is_dir():
         return RunFolder(path)
     require_regular(path)
@@ -118,7 +118,9 @@ def _open(path: Path, only: str | None) -> RunFolder:
         state = path.stat()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    run = RunFolder(_unpacked(path, (state.st_ino, state.st_mtime_ns, state.st_size), only), path)
+    run = RunFolder(
+        _unpacked_folder(path, (state.st_ino, state.st_mtime_ns, state.st_size), only), path
+    )
     with naming_archive(run):
         run.record()
     return run
@@ -126,7 +128,7 @@ def _open(path: Path, only: str | None) -> RunFolder:
 
 @contextmanager
 def naming_archive(run: RunFolder) -> Iterator[None]:
-    """Name the archive in errors about the folder that it was unpacked into."""
+    """In errors of the body, name the archive in place of the folder it was unpacked into."""
     try:
         yield
     except ProfilerError as error:
@@ -136,8 +138,8 @@ def naming_archive(run: RunFolder) -> Iterator[None]:
 
 
 @cache
-def _unpacked(path: Path, _state: tuple[int, ...], only: str | None) -> Path:
-    """Folder of the run in an archive, called as its folder there, else as the archive."""
+def _unpacked_folder(path: Path, _state: tuple[int, ...], only: str | None) -> Path:
+    """Folder of the run in an archive, with its folder's name there, else the archive's."""
     held = ExitStack()
     folder = held.enter_context(temporary_folder()) / path.stem
     atexit.register(held.close)
@@ -145,13 +147,13 @@ def _unpacked(path: Path, _state: tuple[int, ...], only: str | None) -> Path:
 
 
 def unpack(path: Path, folder: Path, only: str | None = None) -> Path:
-    """Unpack the run in an archive into a folder, or one file of it; returns the run's folder.
+    """The run's folder after its archive, or one file of it, is unpacked into `folder`.
 
     Raises UsageError where the archive is damaged, too large, or no archive of one run.
     """
     try:
         with naming(path), zipfile.ZipFile(path) as archive:
-            top = _top(path, archive)
+            top = _top_folder(path, archive)
             members = [
                 member
                 for member in archive.infolist()
@@ -168,15 +170,15 @@ def unpack(path: Path, folder: Path, only: str | None = None) -> Path:
     return folder / top
 
 
-def _top(path: Path, archive: zipfile.ZipFile) -> str:
-    """What the names of the files of the run begin with: nothing, or a folder with a slash."""
+def _top_folder(path: Path, archive: zipfile.ZipFile) -> str:
+    """Prefix of the run's file names in an archive: empty, or a folder with a slash."""
     names = archive.namelist()
     tops = [
         name.removesuffix(RUN_FILE)
         for name in names
         if PurePosixPath(name).name == RUN_FILE and name.count("/") <= 1
     ]
-    if outside := next(filter(_leaves, names), None):
+    if outside := next(filter(_leaves_folder, names), None):
         raise UsageError(f"{path}: holds {outside!r}, which lies outside of it: it is not unpacked")
     if "" in tops:
         return ""
@@ -190,7 +192,7 @@ def _top(path: Path, archive: zipfile.ZipFile) -> str:
 
 
 def _require_single(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
-    """Raise UsageError where a name stands twice: which of its files is meant is not known."""
+    """Raise UsageError for a duplicate name: it is ambiguous which file is meant."""
     twice = [name for name, count in Counter(m.filename for m in members).items() if count > 1]
     if twice:
         raise UsageError(
@@ -199,14 +201,14 @@ def _require_single(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
         )
 
 
-def _leaves(name: str) -> bool:
-    """Whether a name leads out of the folder that it is unpacked into."""
+def _leaves_folder(name: str) -> bool:
+    """Whether a name points outside of the folder that it is unpacked into."""
     path = PurePosixPath(name)
     return path.is_absolute() or ".." in path.parts
 
 
 def _require_bounded(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
-    """Raise UsageError for more than a disk should be filled with unasked."""
+    """Raise UsageError for an archive that would fill the disk with more than a fixed limit."""
     if sum(max(member.file_size, _LEAST_BYTES) for member in members) > MAX_UNPACKED_BYTES:
         raise UsageError(
             f"{path}: {beyond(MAX_UNPACKED_BYTES)}",

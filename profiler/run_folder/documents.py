@@ -1,4 +1,4 @@
-"""JSON files of a run folder as dataclasses, checked where they are read.
+"""JSON files of a run folder as dataclasses, checked when they are read.
 
 Whatever is in a file, it becomes the dataclass with the types that it declares, or a UsageError
 that names the file: nothing that reads a run meets a list where it expects a mapping.
@@ -24,7 +24,7 @@ _MOST_DIGITS = 20
 
 
 def refuse_link(path: Path) -> None:
-    """Raise UsageError for a link: what it points to is not part of the run."""
+    """Raise UsageError for a link: its target is not part of the run."""
     if path.is_symlink():
         raise UsageError(
             f"{path}: is a link, and links in a run folder are not followed",
@@ -46,7 +46,7 @@ def read_dataclass(path: Path, kind: type[T]) -> T:
 
 
 def checked_dataclass(name: Path | str, content: bytes, kind: type[T]) -> T:
-    """JSON as `kind`, its nested dataclasses too; raises UsageError, which calls it by `name`."""
+    """JSON as `kind`, its nested dataclasses too; raises UsageError that names it `name`."""
     _parse(name, content)
     return _checked(name, content, kind)
 
@@ -60,7 +60,7 @@ def read_value(path: Path, key: str, kind: type[T]) -> T:
 
 
 def _checked(name: Path | str, content: bytes, kind: type[T], *place: str) -> T:
-    """JSON that stands at a place of a file, as `kind`; raises UsageError."""
+    """JSON at a place in a file, as `kind`; raises UsageError."""
     try:
         checked: T = _adapter(kind).validate_json(content, strict=True)  # type: ignore[arg-type]
         return checked

@@ -1,4 +1,4 @@
-"""The run folder: the only place where a run keeps anything, written so that a kill loses nothing.
+"""The run folder: the only place where a run keeps data, written so that a kill loses nothing.
 
     reports/<experiment>/<YYYYmmdd-HHMMSS>/
       run.json     created, seed, environment, cell keys, seconds per stage, whether a recording
@@ -93,7 +93,7 @@ Named = TypeVar("Named", SessionPlan, "AttemptRecord")
 
 
 def write_atomic(path: Path, text: str | Iterable[str]) -> None:
-    """Write text, whole or in parts: a reader sees the old content or the new, never a part.
+    """Write a text or its parts: a reader sees the old content or the new, never a part.
 
     Halves of characters, as in names that are no UTF-8, are written as escapes.
     """
@@ -109,12 +109,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, document: Mapping[str, Any], *, indent: int | None = 1) -> None:
-    """Write a JSON document atomically, as `json_text` makes it."""
+    """Write the `json_text` of a document atomically."""
     write_atomic(path, json_text(document, indent=indent))
 
 
 def json_text(document: Mapping[str, Any], *, indent: int | None = 1) -> str:
-    """A document as JSON; NaN is refused, missing is null.
+    """JSON of a document; NaN is refused, missing values are null.
 
     `indent`: None for one line, which takes a tenth of the time.
     """
@@ -127,7 +127,7 @@ def json_text(document: Mapping[str, Any], *, indent: int | None = 1) -> str:
 
 @dataclass(frozen=True)
 class Sources:
-    """Digests of a workload's own source files, and of what each variant is made from."""
+    """Digests of a workload's own source files, and of the sources of each variant."""
 
     files: Mapping[str, str] = field(default_factory=dict)
     """Path from the workload's folder → digest of the content."""
@@ -169,7 +169,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class AttemptRecord:
-    """One process under one tool, as written before it starts."""
+    """Content of session.json: one process under one tool, written before its start."""
 
     session: str
     collector: str
@@ -196,7 +196,7 @@ class AttemptRecord:
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """How an attempt ended, as written after it; absent when the orchestrator was killed."""
+    """Content of result.json: how an attempt ended; absent where the orchestrator was killed."""
 
     cause: str
     """Why it ended: `finished`, `died`, `timed_out`, `context_lost`."""
@@ -222,7 +222,7 @@ class KernelCheck:
 
 @dataclass(frozen=True)
 class Worker:
-    """The GPU that an attempt was made on, where workers measured."""
+    """The GPU of an attempt that a worker made."""
 
     name: str
     """`worker-1`: the number of the GPU in its run."""
@@ -234,7 +234,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt as found on disk."""
+    """One attempt on disk."""
 
     folder: Path
     record: AttemptRecord
@@ -253,7 +253,7 @@ class Attempt:
 
     @property
     def was_cut_short(self) -> bool:
-        """Whether it is a visit of an external command whose profiler was stopped meanwhile.
+        """Whether the attempt is a visit of an external command whose profiler was stopped.
 
         Which of its launches are missing is not known: no journal tells.
         """
@@ -261,13 +261,13 @@ class Attempt:
         return self.record.visit is not None and not is_over
 
     def command(self) -> str:
-        """The exact command line; empty where the profiler was stopped before it was known."""
+        """The exact command line; empty where the profiler was stopped before writing it."""
         if COMMAND_FILE in self.damaged:
             return ""
         return (_command(self.folder / COMMAND_FILE) or "").strip()
 
     def csv(self) -> Path | None:
-        """The tool's CSV, compressed or not; None where it wrote none."""
+        """Path of the tool's CSV, compressed or not; None without one."""
         for name in (CSV_FILE, f"{CSV_FILE}.gz"):
             if (self.folder / name).exists():
                 return self.folder / name
@@ -276,7 +276,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class AttemptListing:
-    """Attempts on disk of a run, with the names of those that cannot be read."""
+    """Attempts of a run on disk, with the names of unreadable ones."""
 
     attempts: tuple[Attempt, ...]
     """Readable ones, as `RunFolder.attempts` has them."""
@@ -286,7 +286,7 @@ class AttemptListing:
     """Names of those that are links or hold some: what these name is not read."""
 
 
-_NONE_KNOWN: Mapping[Path, Attempt] = MappingProxyType({})
+_NO_ATTEMPTS: Mapping[Path, Attempt] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -298,17 +298,17 @@ class RunFolder:
     """The archive that it was unpacked from, until the program ends; None of any other folder."""
 
     @property
-    def named(self) -> Path:
-        """Path by which a user named it: of the archive, else of the folder."""
+    def given_path(self) -> Path:
+        """Path that a user gave: of the archive, else of the folder."""
         return self.archive or self.path
 
     def write_spec(self, text: str) -> None:
-        """Write the spec as it was given."""
+        """Write the spec with its original text."""
         write_atomic(self.path / SPEC_FILE, text)
 
     @property
     def spec_file(self) -> Path:
-        """Path of the copy of the spec; raises UsageError where it is absent or a link."""
+        """Path of the spec's copy; raises UsageError where it is absent or a link."""
         path = self.path / SPEC_FILE
         refuse_link(path)
         if not path.is_file():
@@ -320,7 +320,7 @@ class RunFolder:
         write_json(self.path / RUN_FILE, asdict(record))
 
     def record(self) -> RunRecord:
-        """Read run.json; raises UsageError where it is no run folder or of another version."""
+        """Content of run.json; raises UsageError for no run folder or another version."""
         path = self.path / RUN_FILE
         data = read_json(path)
         if data.get("schema_version") != SCHEMA_VERSION:
@@ -339,16 +339,16 @@ class RunFolder:
         return replace(record, environment=public_environment(record.environment, record.seed))
 
     def note_machine(self, environment: Environment, seed: int, base: Path) -> None:
-        """Write down what is private to this machine: it is taken out of all that is shared."""
+        """Write the texts that are private to this machine, which redaction removes."""
         write_json(self.path / MACHINE_FILE, machine_texts(self.path, environment, seed, base))
 
     def refuse_links(self) -> None:
-        """Raise UsageError where a run that goes on would write through a link."""
+        """Raise UsageError where a resumed run would write through a link."""
         for name in ("raw", "private", COMPILED_FOLDER, "search", SEARCH_JOURNAL_FILE):
             refuse_link(self.path / name)
 
     def exists(self) -> bool:
-        """Whether the run was begun, so that there is a record."""
+        """Whether the run has begun, and so has a record."""
         return (self.path / RUN_FILE).exists()
 
     def is_recording(self) -> bool:
@@ -360,16 +360,16 @@ class RunFolder:
         write_json(self.path / SOURCES_FILE, {"files": dict(texts)})
 
     def source_texts(self) -> Mapping[str, str]:
-        """Text of source files by their path; none of a recording, which has digests alone."""
+        """Text of source files by path; empty for a recording, which has digests alone."""
         path = self.path / SOURCES_FILE
         return read_value(path, "files", dict[str, str]) if path.exists() else {}
 
     def write_plan(self, plan: Plan) -> None:
-        """Write plan.json, so that a page can be made again without the workload."""
+        """Write plan.json, from which a page is rebuilt without the workload."""
         write_json(self.path / PLAN_FILE, asdict(plan), indent=None)
 
     def plan(self) -> Plan:
-        """Read plan.json."""
+        """Content of plan.json."""
         path = self.path / PLAN_FILE
         packed = path.with_name(f"{path.name}.gz")
         plan = read_dataclass(packed if packed.exists() else path, Plan)
@@ -386,27 +386,27 @@ class RunFolder:
         write_json(self.path / BUILD_FILE, {"builds": [asdict(build) for build in builds]})
 
     def builds(self) -> tuple[BuildResult, ...]:
-        """Read build.json; empty where nothing had to be built."""
+        """Content of build.json; empty where nothing had to be built."""
         path = self.path / BUILD_FILE
         return read_value(path, "builds", tuple[BuildResult, ...]) if path.exists() else ()
 
     def seconds(self) -> Executions:
-        """Where the seconds of each execution went."""
+        """Spans of each execution, from seconds.json."""
         return read_seconds(self.path)
 
     def write_seconds(self, earlier: Executions, spans: Sequence[Span]) -> None:
-        """Write seconds.json: what earlier executions took, and the spans of this one."""
+        """Write seconds.json: spans of earlier executions, and of this one."""
         executions = [list(map(asdict, execution)) for execution in (*earlier, spans)]
         write_json(self.path / SECONDS_FILE, {"executions": executions})
 
     def new_attempt(self, record: AttemptRecord) -> Path:
-        """Make the folder of a new attempt and write its session.json."""
+        """Folder of a new attempt, with its session.json."""
         folder = self.reserve_attempt(record.session)
         self.begin_attempt(folder, record)
         return folder
 
     def reserve_attempt(self, session: str) -> Path:
-        """Make a folder that is no attempt yet: it has no session.json."""
+        """Folder for a later attempt, without session.json."""
         raw = self.path / "raw"
         raw.mkdir(parents=True, exist_ok=True)
         number = 1 + max((_age(folder)[1] for folder in raw.glob(f"{session}.*")), default=0)
@@ -415,7 +415,7 @@ class RunFolder:
         return folder
 
     def begin_attempt(self, folder: Path, record: AttemptRecord) -> None:
-        """Make an attempt of a reserved folder."""
+        """Turn a reserved folder into an attempt, by writing its session.json."""
         write_json(folder / SESSION_FILE, asdict(record))
 
     def write_command(self, folder: Path, command: str) -> None:
@@ -430,24 +430,24 @@ class RunFolder:
         """One attempt of this run."""
         return _attempt(folder)
 
-    def attempts(self, known: Mapping[Path, Attempt] = _NONE_KNOWN) -> tuple[Attempt, ...]:
-        """All attempts: by session, and of one session in the order in which they were made.
+    def attempts(self, read_before: Mapping[Path, Attempt] = _NO_ATTEMPTS) -> tuple[Attempt, ...]:
+        """All attempts by session, and of one session in their order.
 
-        Those that are or hold links are not among them, nor those whose session.json is damaged
-        (`list_attempts`), nor visits that were cut short. `known`: those that need not be read, by
-        folder.
+        Without attempts that are or hold links, attempts with a damaged session.json
+        (`list_attempts`), and visits that were cut short. `read_before`: attempts by folder that
+        need not be read again.
         """
-        return self.list_attempts(known).attempts
+        return self.list_attempts(read_before).attempts
 
-    def list_attempts(self, known: Mapping[Path, Attempt] = _NONE_KNOWN) -> AttemptListing:
-        """Attempts on disk, with names of unreadable ones; `known` as `attempts` has it."""
+    def list_attempts(self, read_before: Mapping[Path, Attempt] = _NO_ATTEMPTS) -> AttemptListing:
+        """Attempts on disk, with names of unreadable ones; `read_before` as in `attempts`."""
         attempts: list[Attempt] = []
         damaged: list[str] = []
         linked: list[str] = []
         for folder in self._attempt_folders():
-            if folder in known:
-                attempts.append(known[folder])
-            elif _linked(folder):
+            if folder in read_before:
+                attempts.append(read_before[folder])
+            elif _is_linked(folder):
                 linked.append(folder.name)
             else:
                 try:
@@ -468,22 +468,24 @@ def _age(folder: Path) -> tuple[str, int]:
     return session, int(number) if number.isdecimal() else 0
 
 
-def _with_todays_collector(named: Named) -> Named:
-    """The plan or record of a session, with the key that its collector has today."""
-    return replace(named, collector=_EARLIER_KEYS.get(named.collector, named.collector))
+def _with_todays_collector(session: Named) -> Named:
+    """The plan or record of a session, with today's key of its collector."""
+    return replace(session, collector=_EARLIER_KEYS.get(session.collector, session.collector))
 
 
 def _attempt(folder: Path) -> Attempt:
-    """Read what stands about an attempt; raises UsageError where its session.json is damaged."""
+    """An attempt from its files; raises UsageError where its session.json is damaged."""
     damaged: list[str] = []
     record = _with_todays_collector(read_dataclass(folder / SESSION_FILE, AttemptRecord))
     _check_record(record, folder)
-    result = _if_whole(folder / RESULT_FILE, _result, damaged)
-    kernel_check = _if_whole(
+    result = _read_unless_damaged(folder / RESULT_FILE, _result, damaged)
+    kernel_check = _read_unless_damaged(
         folder / KERNELS_FILE, lambda path: read_dataclass(path, KernelCheck), damaged
     )
-    worker = _if_whole(folder / WORKER_FILE, lambda path: read_dataclass(path, Worker), damaged)
-    _if_whole(folder / COMMAND_FILE, _command, damaged)
+    worker = _read_unless_damaged(
+        folder / WORKER_FILE, lambda path: read_dataclass(path, Worker), damaged
+    )
+    _read_unless_damaged(folder / COMMAND_FILE, _command, damaged)
     return Attempt(
         folder=folder,
         record=record,
@@ -495,7 +497,7 @@ def _attempt(folder: Path) -> Attempt:
 
 
 def _check_record(record: AttemptRecord, folder: Path) -> None:
-    """Raise UsageError where the values of session.json are none that this program writes."""
+    """Raise UsageError for values of session.json that this program never writes."""
     path = folder / SESSION_FILE
     if record.session != _age(folder)[0]:
         raise UsageError(f"{path}: damaged: the session is {record.session}")
@@ -540,31 +542,31 @@ def _command(path: Path) -> str | None:
 T = TypeVar("T")
 
 
-def _if_whole(path: Path, read: Callable[[Path], T], damaged: list[str]) -> T | None:
-    """What `read` makes of a file; None where it is absent or damaged, which is noted down."""
+def _read_unless_damaged(path: Path, reader: Callable[[Path], T], damaged: list[str]) -> T | None:
+    """Result of `reader` on a file; None where it is absent, or damaged and so listed."""
     if not path.exists():
         return None
     try:
-        return read(path)
+        return reader(path)
     except UsageError:
         damaged.append(path.name)
         return None
 
 
-def _linked(folder: Path) -> bool:
-    """Whether the folder of an attempt is a link, or one of the files that are read in it."""
+def _is_linked(folder: Path) -> bool:
+    """Whether the folder of an attempt, or a file that is read from it, is a link."""
     with os.scandir(folder) as entries:  # which says of each what it is: no call for each file
         return folder.is_symlink() or any(entry.is_symlink() for entry in entries)
 
 
 def finish_attempt(folder: Path, result: AttemptResult) -> None:
-    """Write how an attempt ended, and compress the rows that its tool wrote."""
+    """Write how an attempt ended, and compress its tool's rows."""
     write_json(folder / RESULT_FILE, asdict(result))
     compress(folder / CSV_FILE)
 
 
 def compress_reports(folder: Path) -> None:
-    """Compress the tool's own files of an attempt, which nothing of this project reads any more.
+    """Compress the tool's own files of an attempt, which this project does not read any more.
 
     Not where the disk is full or the folder was deleted: they stay as they are.
     """
@@ -574,7 +576,7 @@ def compress_reports(folder: Path) -> None:
 
 
 def compress(path: Path) -> None:
-    """Replace a file by its gzip; atomic, and without a time stamp so that bytes repeat.
+    """Replace a file by its gzip, atomically and without a time stamp, so that bytes repeat.
 
     At the fastest level: a report of ncu (60 MB for 350 launches of 15 passes) shrinks
     to a fifth in half a second.

@@ -1,4 +1,4 @@
-"""Recordings: what a replay needs of a run, without what is private to the machine that made it."""
+"""Recordings: the files of a run that a replay needs, without texts private to its machine."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def write_recording(
     names: PrivateTexts = (),
     left_out: list[str] | None = None,
 ) -> Path:
-    """Path of an archive with what a replay needs: no reports of tools, no output, no job files.
+    """Path of an archive of the files that a replay needs: no reports, output or job files.
 
     Of a timeline the cleaned files, and nothing of its private folder. `.zip` is added to a
     `target` without it.
@@ -99,7 +99,7 @@ def write_recording(
 
 
 def _require_replaceable(target: Path, experiment: str) -> None:
-    """Raise UsageError unless a recording may stand here: nobody measures the numbers again."""
+    """Raise UsageError unless the target may be replaced: numbers would be lost for good."""
     if not target.exists():
         return
     older = open_run(target)
@@ -123,7 +123,7 @@ def _require_replaceable(target: Path, experiment: str) -> None:
 
 
 def _is_recorded(file: Path) -> bool:
-    """Whether recordings have a file of this path, packed or not."""
+    """Whether recordings include a file of this path, packed or not."""
     path = file.with_suffix("") if file.suffix == ".gz" else file
     if path.parts[0] == "raw" and len(path.parts) == _DEPTH:
         return path.name in _ATTEMPT_FILES
@@ -138,8 +138,8 @@ def _recorded_files(
     yield RUN_FILE, redaction.file(RUN_FILE, marked).encode()
     names = [*_RUN_FILES]
     for attempt in run.attempts():
-        kept = (name for name in _ATTEMPT_FILES if name not in attempt.damaged)
-        names += [f"raw/{attempt.folder.name}/{name}" for name in kept]
+        file_names = (name for name in _ATTEMPT_FILES if name not in attempt.damaged)
+        names += [f"raw/{attempt.folder.name}/{name}" for name in file_names]
     for name in names:
         try:
             content = _content(run.path / name)
@@ -166,7 +166,7 @@ _SOURCE_FILE = re.compile(rb'^"File (?:Path|Name)","(.+)/', re.MULTILINE)
 
 
 def _source_folders(run: RunFolder) -> Iterator[str]:
-    """Folders of the sources that pages of explain sessions name."""
+    """Folders of sources that pages of explain sessions name."""
     for attempt in run.attempts():
         for name in EXPLAIN_FILES:
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Taking out of a text what is private to a machine: its folders, its name and its user's.
+"""Removes texts that are private to a machine: its folders, its name and its user's name.
 
 What was private on the machine of a run stands in `private/machine.json` of its folder: whoever
 reads or records the run later, as another user or from another place, takes out the same. That
@@ -65,30 +65,30 @@ _DIGITS = 12
 
 
 def public_environment(environment: Environment, seed: int) -> Environment:
-    """The environment of a run as it may be shared: the GPU's UUID as a hash, by the run's seed.
+    """A run's environment for sharing: the GPU's UUID becomes a hash, seeded by the run.
 
     Runs of one experiment can be told apart by it, and no list of machines leads back to it.
     """
-    return replace(environment, gpu_uuid=_hashed(environment.gpu_uuid, seed))
+    return replace(environment, gpu_uuid=_hashed_uuid(environment.gpu_uuid, seed))
 
 
-def _hashed(uuid: str | None, seed: int) -> str | None:
+def _hashed_uuid(uuid: str | None, seed: int) -> str | None:
     if uuid is None or not uuid.startswith(_RAW_UUID):
         return uuid
     return f"gpu-{hashlib.sha256(f'{seed}:{uuid}'.encode()).hexdigest()[:_DIGITS]}"
 
 
 def machine_texts(folder: Path, environment: Environment, seed: int, base: Path) -> dict[str, Any]:
-    """What is private to this machine, for `private/machine.json` of the run in `folder`.
+    """Private texts of this machine, for `private/machine.json` of the run in `folder`.
 
     `base` is the folder of the experiment file.
     """
     uuid = environment.gpu_uuid
-    names = {**_names(), **({uuid: _hashed(uuid, seed)} if uuid is not None else {})}
+    names = {**_names(), **({uuid: _hashed_uuid(uuid, seed)} if uuid is not None else {})}
     folders = _folders(folder)
     if not any(str(parent) in folders for parent in (base.resolve(), *base.resolve().parents)):
         folders[str(base.resolve())] = "SPEC"
-    earlier = _noted(folder)
+    earlier = _machine_document(folder)
     return {
         "folders": {**earlier["folders"], **folders},
         "names": {**earlier["names"], **names},
@@ -96,24 +96,24 @@ def machine_texts(folder: Path, environment: Environment, seed: int, base: Path)
 
 
 def joined_texts(folder: Path, document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the run in `folder` has as private, and what another machine has (`machine_texts`)."""
-    earlier = _noted(folder)
+    """Private texts of the run in `folder` joined with another machine's (`machine_texts`)."""
+    earlier = _machine_document(folder)
     return {kind: {**_texts(document.get(kind)), **texts} for kind, texts in earlier.items()}
 
 
 def private_texts(folder: Path) -> list[tuple[str, str]]:
-    """Folders of the machine of a run and of this one, and what to write instead."""
-    return _longest_first({**_noted(folder)["folders"], **_folders(folder)})
+    """Folders of a run's machine and of this one, with their replacements."""
+    return _longest_first({**_machine_document(folder)["folders"], **_folders(folder)})
 
 
 def private_names(folder: Path) -> list[tuple[str, str]]:
-    """Names of hosts and users, of the machine of a run and of this one, for `without_names`."""
-    return _longest_first({**_noted(folder)["names"], **_names()})
+    """Names of hosts and users of a run's machine and of this one, for `without_names`."""
+    return _longest_first({**_machine_document(folder)["names"], **_names()})
 
 
 @dataclass(frozen=True)
 class Redaction:
-    """Takes what is private to the machine of a run out of texts and files."""
+    """Removes private texts of a run's machine from texts and files."""
 
     folders: PrivateTexts
     names: PrivateTexts
@@ -121,21 +121,21 @@ class Redaction:
 
     @classmethod
     def of_run(cls, folder: Path) -> Redaction:
-        """What is private to the machine of the run in a folder, and to this one."""
+        """Redaction of the texts private to a run's machine and to this one."""
         return cls(private_texts(folder), private_names(folder))
 
     def words(self, text: str) -> str:
-        """Words of an error or a tool as they may be shown."""
+        """Redacted text of an error or a tool."""
         return without_names(without_private(text, self.folders), self.names)
 
     def file(self, name: str, text: str) -> str:
-        """Content of a file of this name as it may be shared."""
-        named = without_names_in_errors(name, text, self.names)
-        return without_private(named, self.folders)
+        """Redacted content of a file with this name."""
+        without_names_text = without_names_in_errors(name, text, self.names)
+        return without_private(without_names_text, self.folders)
 
 
 def with_folders(private: PrivateTexts, folders: Iterable[str]) -> list[tuple[str, str]]:
-    """`private`, and a number for each of those folders that it does not make relative.
+    """`private` with a numbered replacement for each folder that it does not make relative.
 
     Of files that a tool names: a user's sources may lie anywhere.
     """
@@ -151,7 +151,7 @@ def with_folders(private: PrivateTexts, folders: Iterable[str]) -> list[tuple[st
 
 
 def without_private(text: str, private: PrivateTexts) -> str:
-    """Text with everything private replaced; a folder counts as a whole (`/a` is not in `/ab`)."""
+    """Text with private texts replaced; a folder matches whole names (`/a` is not in `/ab`)."""
     for old, new in private:
         # JSON writes letters outside ASCII as escapes.
         for spelling in dict.fromkeys((old, json.dumps(old)[1:-1])):
@@ -162,7 +162,7 @@ def without_private(text: str, private: PrivateTexts) -> str:
 
 
 def without_names(text: str, names: PrivateTexts) -> str:
-    """Words of an error or a tool with every private name replaced that stands by itself.
+    """Text of an error or a tool with every private name replaced that is a word of its own.
 
     In whatever case, between whatever is no letter and no digit: `ALICE_tmp` names Alice.
 
@@ -176,7 +176,7 @@ def without_names(text: str, names: PrivateTexts) -> str:
 
 
 def without_names_in_errors(name: str, text: str, names: PrivateTexts) -> str:
-    """Content of a file of a run folder without private names in the words of errors and tools."""
+    """Content of a run folder's file without private names in texts of errors and tools."""
     if not _may_name(text, names):
         return text
     if name.endswith(".jsonl"):
@@ -204,8 +204,8 @@ def _json_text(text: str, names: PrivateTexts, indent: int | None) -> str:
     except (ValueError, RecursionError):  # damaged: nobody reads it, and it shall name nobody
         return without_names(text, names)
     separators = None if indent else (",", ":")
-    made = json.dumps(_in_errors(document, names), indent=indent, separators=separators)
-    return made + "\n" if text.endswith("\n") else made
+    redacted = json.dumps(_in_errors(document, names), indent=indent, separators=separators)
+    return redacted + "\n" if text.endswith("\n") else redacted
 
 
 def _in_errors(value: Any, names: PrivateTexts, *, inside: bool = False) -> Any:
@@ -221,8 +221,8 @@ def _in_errors(value: Any, names: PrivateTexts, *, inside: bool = False) -> Any:
     return value
 
 
-def _noted(folder: Path) -> dict[str, dict[str, str]]:
-    """Content of `private/machine.json`; nothing where there is none, or it is damaged."""
+def _machine_document(folder: Path) -> dict[str, dict[str, str]]:
+    """Content of `private/machine.json`; empty where it is missing or damaged."""
     try:
         document = read_json(folder / MACHINE_FILE)
     except UsageError:
@@ -257,7 +257,7 @@ def _folders(folder: Path) -> dict[str, str]:
 
 
 def _names() -> dict[str, str]:
-    """Names of this host and this user, as far as they tell who it is."""
+    """Names of this host and this user, if they identify anyone."""
     pairs: dict[str, str] = {}
     for new, ask in (("HOST", socket.gethostname), ("USER", getpass.getuser)):
         pairs |= dict.fromkeys(_answer(ask), new)

@@ -13,7 +13,7 @@ from profiler.run_folder.folder import ARCHIVE_SUFFIX, RUN_FILE, RunFolder, RunR
 
 
 def require_folder(out: Path) -> None:
-    """Raise UsageError where runs cannot be written, before an hour of measuring is lost."""
+    """Raise UsageError where runs cannot be written, before hours of measuring are lost."""
     nearest = out.resolve()
     while not nearest.exists():
         nearest = nearest.parent
@@ -27,7 +27,7 @@ def require_folder(out: Path) -> None:
 
 
 def why_read_only(folder: Path) -> str | None:
-    """Why no file can be made in a folder; None where one can."""
+    """Why a folder is not writable; None where it is."""
     try:
         # The bits of a folder do not tell of a file system that is read-only or full.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".profiler."):
@@ -37,7 +37,7 @@ def why_read_only(folder: Path) -> str | None:
 
 
 def create_run(out: Path, experiment: str, created: str) -> RunFolder:
-    """Make a new run folder `<out>/<experiment>/<time>`; never one that exists.
+    """A new run folder `<out>/<experiment>/<time>`, never an existing one.
 
     `created` is a local time in ISO 8601.
     """
@@ -64,7 +64,7 @@ def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
 
 
 def recordings_in(folder: Path) -> dict[str, Path]:
-    """Archives and run folders in a folder, by their names without `.zip`; the archive of both."""
+    """Archives and run folders in a folder, by name without `.zip`; an archive goes first."""
     folders = (file.parent for file in folder.glob(f"*/{RUN_FILE}"))
     runs_and_archives = sorted((*folders, *folder.glob(f"*{ARCHIVE_SUFFIX}")))
     return {path.name.removesuffix(ARCHIVE_SUFFIX): path for path in runs_and_archives}
@@ -76,7 +76,7 @@ def recordings_here() -> dict[str, Path]:
 
 
 def find_recording(spec: Path, experiment: str) -> Path | None:
-    """The recording that lies beside a spec: `recordings/<experiment>.zip`, or such a folder."""
+    """The recording beside a spec: `recordings/<experiment>.zip`, or a folder of that name."""
     return recordings_in(spec.parent / "recordings").get(experiment)
 
 
@@ -86,20 +86,20 @@ def next_number(out: Path, experiment: str) -> int:
 
 
 def _order(folder: Path) -> tuple[int, float, tuple[str, int]]:
-    """Place of a run among the others; one whose run.json is damaged counts as an early one."""
+    """Sort key of a run; one with a damaged run.json counts as early."""
     try:
         data = read_json(folder / RUN_FILE)
         number = data.get("number", 0)
         began = datetime.fromisoformat(data["created"]).timestamp()
-        return int(number), began, _began(folder)
+        return int(number), began, _time_and_number(folder)
     except (UsageError, KeyError, TypeError, ValueError, OverflowError):
-        return 0, 0.0, _began(folder)
+        return 0, 0.0, _time_and_number(folder)
 
 
-def _began(folder: Path) -> tuple[str, int]:
-    """Time in the name of a run folder, and which one of that second it is."""
-    day, _, rest = folder.name.partition("-")
-    second, _, number = rest.partition("-")
+def _time_and_number(folder: Path) -> tuple[str, int]:
+    """Time in the name of a run folder, and the number of the run in that second."""
+    day, _, time_and_number = folder.name.partition("-")
+    second, _, number = time_and_number.partition("-")
     return f"{day}-{second}", int(number) if number.isdecimal() else 1
 
 

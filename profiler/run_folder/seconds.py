@@ -1,4 +1,4 @@
-"""Where the seconds of a run went: `seconds.json`, one list of spans for each execution."""
+"""`seconds.json`: where the seconds of a run went, as a list of spans for each execution."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Executions = tuple[tuple[Span, ...], ...]
 
 
 def read_seconds(folder: Path) -> Executions:
-    """Read the file of a run folder; without executions where it is absent or damaged."""
+    """Executions in `seconds.json` of a run folder; empty where it is absent or damaged."""
     if not (folder / SECONDS_FILE).exists():
         return ()
     try:
@@ -36,7 +36,7 @@ def read_seconds(folder: Path) -> Executions:
 
 
 def session_seconds(executions: Executions) -> tuple[Span, ...]:
-    """Spans of the newest execution in which something was measured; empty where none was."""
+    """Spans of the newest execution that measured; empty without one."""
     for spans in reversed(executions):
         if any(span.step == SessionStep.MEASURES for span in spans):
             return spans
@@ -44,22 +44,22 @@ def session_seconds(executions: Executions) -> tuple[Span, ...]:
 
 
 def seconds_in_sessions(spans: Iterable[Span]) -> float:
-    """Seconds in which a session starts, measures or ends, or the search goes on.
+    """Seconds in which a session starts, measures or ends, or a search runs.
 
     Not those in which sessions wait. Sessions beside each other count once.
     """
-    return _covered(filter(_is_busy, spans))
+    return _covered_seconds(filter(_is_busy, spans))
 
 
 def seconds_beside_sessions(spans: Collection[Span], steps: Collection[str]) -> float:
-    """Seconds of some steps of the orchestrator in which no session starts, measures or ends."""
+    """Seconds of orchestrator steps in which no session starts, measures or ends."""
     of_steps = [span for span in spans if span.row == PROFILER and span.step in steps]
     busy = list(filter(_is_busy, spans))
-    return _covered([*busy, *of_steps]) - _covered(busy)
+    return _covered_seconds([*busy, *of_steps]) - _covered_seconds(busy)
 
 
 def seconds_around_visits(spans: Collection[Span]) -> float | None:
-    """Seconds from the first start of a session to the last end in which none measures.
+    """Seconds without a measuring session, between the first start and the last end.
 
     Without builds and the wait for the GPU, which another run need not have, as far as no session
     starts beside them. None where there is no session.
@@ -81,7 +81,7 @@ def seconds_around_visits(spans: Collection[Span]) -> float | None:
 
 
 def seconds_line(spans: Collection[Span], total_s: float) -> str:
-    """Where the seconds of an execution went, in a line; `spans`: empty for a replay.
+    """Line on where the seconds of an execution went; `spans`: empty for a replay.
 
     Sessions count as measuring from their start on, and no second counts twice.
     """
@@ -95,24 +95,24 @@ def seconds_line(spans: Collection[Span], total_s: float) -> str:
         "waiting for another run": seconds_beside_sessions(spans, (WAITS_FOR_GPU,)),
     }
     parts_s["planning and writing"] = max(total_s - sum(parts_s.values()), 0.0)
-    shown = (f"{seconds:.1f} {doing}" for doing, seconds in parts_s.items() if seconds >= _SHOWN_S)
-    return f"{total_s:.1f} s: {', '.join(shown)}."
+    listed = (f"{seconds:.1f} {doing}" for doing, seconds in parts_s.items() if seconds >= _SHOWN_S)
+    return f"{total_s:.1f} s: {', '.join(listed)}."
 
 
 def _explains(span: Span) -> bool:
-    """Whether a span is one of an explain session, by the name of its attempt."""
+    """Whether a span belongs to an explain session, by the name of its attempt."""
     return span.row.partition(".")[0].endswith(f"-{SessionKind.EXPLAIN.value}")
 
 
 def _is_busy(span: Span) -> bool:
-    """Whether a session starts, measures or ends in a span, or the search goes on."""
+    """Whether a session starts, measures or ends in a span, or a search runs."""
     if span.row == PROFILER:
         return span.step == SEARCHES
     return span.step != SessionStep.WAITS
 
 
-def _covered(spans: Iterable[Span]) -> float:
-    """Seconds that lie in any of some spans."""
+def _covered_seconds(spans: Iterable[Span]) -> float:
+    """Seconds in the union of spans."""
     seconds, until = 0.0, 0.0
     for begin, end in sorted((span.begin_s, span.end_s) for span in spans):
         seconds += max(end - max(begin, until), 0.0)

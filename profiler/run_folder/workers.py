@@ -1,4 +1,4 @@
-"""Runs that workers measured: which GPUs there are, and attempts that came from elsewhere.
+"""Runs that workers measured: their GPUs, and attempts that arrive from workers.
 
 `private/workers.json` holds the environment of each GPU with its UUID, from which the keys of the
 cells that it measured can be made again; it never leaves the run folder.
@@ -30,7 +30,7 @@ _ARRIVING = ".arriving."
 
 
 def worker_environments(run: RunFolder) -> tuple[Environment, ...]:
-    """Environments in which workers measured for a run, oldest first; of a GPU maybe several."""
+    """Environments of a run's workers, oldest first; a GPU may have several."""
     path = run.path / WORKERS_FILE
     if not path.exists():
         return ()
@@ -41,7 +41,7 @@ def worker_environments(run: RunFolder) -> tuple[Environment, ...]:
 
 
 def note_environment(run: RunFolder, environment: Environment) -> tuple[Environment, ...]:
-    """Write down in what environment was measured; returns all in which it was so far."""
+    """All environments of a run so far, with a new one added and written."""
     environments = worker_environments(run)
     if environment not in environments:
         environments = (*environments, environment)
@@ -50,16 +50,15 @@ def note_environment(run: RunFolder, environment: Environment) -> tuple[Environm
 
 
 def worker_of(run: RunFolder, arrived: RunFolder, environment: Environment, seed: int) -> Worker:
-    """The GPU of an environment as attempts name it; a new one is written down.
+    """The worker of an environment for attempts' records; a new environment is written.
 
-    What is private to its machine, as the folder that arrived says, is taken out of all that is
-    shared.
+    Private texts of its machine, in the folder that arrived, are joined with the run's.
     """
     texts = read_json(arrived.path / MACHINE_FILE)
     write_json(run.path / MACHINE_FILE, joined_texts(run.path, texts))
-    known = worker_environments(run)
+    earlier_environments = worker_environments(run)
     environments = note_environment(run, environment)
-    if environments != known:
+    if environments != earlier_environments:
         name_no_gpu_of_several(run)
     public = public_environment(environment, seed)
     chips = list(dict.fromkeys(map(_chip, environments)))
@@ -72,31 +71,31 @@ def worker_of(run: RunFolder, arrived: RunFolder, environment: Environment, seed
 
 
 def _chip(environment: Environment) -> tuple[str | None, ...]:
-    """What tells the GPU of an environment from others."""
+    """Identity of the GPU of an environment."""
     return environment.gpu_uuid, environment.gpu, environment.driver, environment.cpu
 
 
 @contextmanager
 def arrival_folder(run: RunFolder) -> Iterator[Path]:
-    """A folder for what arrives of a worker, in that of the run, and taken away afterwards."""
+    """Folder in the run folder for data that arrive from a worker, removed after the body."""
     with tempfile.TemporaryDirectory(dir=run.path, prefix=_ARRIVING) as folder:
         yield Path(folder)
 
 
 def clear_arrivals(run: RunFolder) -> None:
-    """Take away what a coordinator that was killed had begun to take in."""
+    """Remove arrival folders of a killed coordinator."""
     for folder in run.path.glob(f"{_ARRIVING}*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def add_attempt(run: RunFolder, attempt: Attempt, worker: Worker) -> Path:
-    """Move an attempt that a worker made into a run, in one step; returns its folder there."""
+    """Folder of a worker's attempt in a run, after it was moved there in one step."""
     write_json(attempt.folder / WORKER_FILE, asdict(worker))
     return attempt.folder.replace(run.reserve_attempt(attempt.record.session))
 
 
 def name_no_gpu_of_several(run: RunFolder) -> None:
-    """Take the UUID out of the environment of a run that several GPUs measured."""
+    """Remove the UUID from the environment of a run that several GPUs measured."""
     record = run.record()
     if len(set(map(_chip, worker_environments(run)))) > 1:
         environment = replace(record.environment, gpu_uuid=None)

@@ -28,7 +28,7 @@ def change_words(history: History, change: Change) -> str:
     interval = numbers.interval(change.ratio_low, change.ratio_high)
     differs = ", ".join(history.differences(change.before, change.first))
     return (
-        f"{numbers.ratio(change.ratio)} {interval} since {first.named}, after {before.named}: "
+        f"{numbers.ratio(change.ratio)} {interval} since {first.label}, after {before.label}: "
         f"{CAUSE_WORDS[change.cause]} ({_CAUSE_REASONS[change.cause]})"
         + (f"; also differs: {differs}" if differs else "")
     )
@@ -38,7 +38,7 @@ def since_words(history: History, trend: Trend) -> str:
     """Since when a cell has its level: `since 1a2b3c4d (2026-11-20)`, or in all its runs."""
     if not trend.changes:
         return f"in all {len(trend.answers)} runs" if len(trend.answers) > 1 else "in its only run"
-    return f"since {history.runs[trend.since].named}"
+    return f"since {history.runs[trend.since].label}"
 
 
 def headline(history: History) -> str:

@@ -1,4 +1,4 @@
-"""Attempts that are alike, read together: a frame takes pandas as long whatever it holds.
+"""Reads similar attempts as one frame, because pandas has a fixed cost per frame.
 
 Of a run that went on a thousand times each attempt has some rows. Nothing is decided here: what is
 odd in any of them leaves all of its group to be read one by one (`attempts.py`).
@@ -35,7 +35,7 @@ _SAMPLED = (SessionKind.TIMING, SessionKind.FINAL, SessionKind.COUNTERS)
 
 @dataclass(frozen=True, eq=False)
 class ReadAhead:
-    """What was read of an attempt, mostly together with others, before it is loaded."""
+    """Data of an attempt that were read before it is loaded, mostly together with others."""
 
     journal: JournalContent
     tables: AlikeTables
@@ -45,7 +45,7 @@ class ReadAhead:
 
     @property
     def table(self) -> NcuTable:
-        """The table of its file."""
+        """The table of the attempt's file."""
         return self.tables.table(self.file)
 
     @property
@@ -54,7 +54,7 @@ class ReadAhead:
         return len(self.tables.rows[self.file])
 
     def plain_samples(self, current: Iterable[str]) -> pd.DataFrame | None:
-        """The samples, where all of their cells are among those that count."""
+        """The samples, if all of their cells count; else None."""
         cells = {cell for cell, _, _ in protocol.finished_visits(self.journal.records)}
         return self.samples if cells <= set(current) else None
 
@@ -62,9 +62,9 @@ class ReadAhead:
 def read_together(
     attempts: Iterable[Attempt], compute_capability: str | None
 ) -> dict[Path, ReadAhead]:
-    """What is read of attempts that are alike, by folder; of others nothing."""
+    """Data of similar attempts by folder; other attempts are not read."""
     by_file = {path: attempt for attempt in attempts if (path := attempt.csv()) is not None}
-    read: dict[Path, ReadAhead] = {}
+    ahead_by_folder: dict[Path, ReadAhead] = {}
     for tables in read_alike(list(by_file)):
         members = [by_file[path] for path in tables.rows]
         journals = [protocol.read_whole_journal(attempt.journal) for attempt in members]
@@ -72,13 +72,13 @@ def read_together(
         origin = _origin_of_all(members, compute_capability)
         if origin is not None and _is_plain(tables, journals, origin):
             samples = _samples(tables, journals, origin) or samples
-        read |= {
+        ahead_by_folder |= {
             attempt.folder: ReadAhead(journal, tables, file, frame)
             for attempt, journal, file, frame in zip(
                 members, journals, tables.rows, samples, strict=True
             )
         }
-    return read
+    return ahead_by_folder
 
 
 def read_alone(attempt: Attempt, file: Path) -> ReadAhead:
@@ -91,23 +91,23 @@ def read_alone(attempt: Attempt, file: Path) -> ReadAhead:
 def _origin_of_all(
     attempts: Sequence[Attempt], compute_capability: str | None
 ) -> SampleOrigin | None:
-    """The session under ncu that all of these are attempts at; None where there is no such one."""
+    """The ncu session that all attempts belong to; None without a common session."""
     first = attempts[0].record
     of_runner = first.collector == ncu.KIND.name and first.kind in _SAMPLED
-    asked = (first.session, first.collector, first.kind, first.metrics, None)
+    identity = (first.session, first.collector, first.kind, first.metrics, None)
     for record in (attempt.record for attempt in attempts):
-        if asked != (
+        if identity != (
             *(record.session, record.collector, record.kind, record.metrics),
             record.visit,
         ):
             return None
-    return SampleOrigin(*asked[:4], compute_capability) if of_runner else None
+    return SampleOrigin(*identity[:4], compute_capability) if of_runner else None
 
 
 def _is_plain(
     tables: AlikeTables, journals: Sequence[protocol.JournalContent], origin: SampleOrigin
 ) -> bool:
-    """Whether rows are launches of visits and nothing else: no roofs, ranges, streams, passes."""
+    """Whether all rows are launches of visits: no roofs, ranges, streams or passes."""
     launches = tables.joined.launches
     file = np.repeat(np.arange(len(tables.rows)), [len(rows) for rows in tables.rows.values()])
     roofs = (protocol.ROOF_STARTED, protocol.ROOF_FINISHED)
@@ -123,7 +123,7 @@ def _is_plain(
 def _samples(
     tables: AlikeTables, journals: Sequence[protocol.JournalContent], origin: SampleOrigin
 ) -> list[pd.DataFrame] | None:
-    """Samples of each file; None where some have no values, or durations that are none."""
+    """Samples of each file; None where values are missing or durations impossible."""
     finished = [set(protocol.finished_visits(journal.records)) for journal in journals]
     samples, rows = samples_of_files(
         tables.joined.launches, list(tables.rows.values()), finished, origin

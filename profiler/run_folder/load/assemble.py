@@ -1,4 +1,4 @@
-"""From a run folder to a report: the one way for live runs, replayed recordings and `report`."""
+"""Assembles a report from a run folder, for live runs, replayed recordings and `report` alike."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def assemble(
         rules=Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100),
         details=Details(
             timelines=_timelines(results),
-            in_kernel=_of_correct(_stamps(attempts), results.statuses),
-            profiles=_of_correct(latest_profiles(attempts), results.statuses),
+            in_kernel=_details_of_correct(_stamps(attempts), results.statuses),
+            profiles=_details_of_correct(latest_profiles(attempts), results.statuses),
         ),
         search=search,
     )
@@ -137,8 +137,10 @@ def _with_other_metrics(
     unmeasured = _unmeasured_metrics(loaded)
     samples = with_aliases(results.samples, results.statuses)
     samples = add_derived(samples, results.statuses, environment)
-    samples = add_build_facts(samples, _build_of(results, builds), _of_source("ptxas", unmeasured))
-    samples = add_status_facts(samples, results.statuses, _of_source("runner", unmeasured))
+    samples = add_build_facts(
+        samples, _build_of(results, builds), _metrics_of_source("ptxas", unmeasured)
+    )
+    samples = add_status_facts(samples, results.statuses, _metrics_of_source("runner", unmeasured))
     own_metrics = loaded.experiment.collect.own_metrics
     samples = add_experiment_metrics(samples, own_metrics, results.statuses, environment)
     asked = (*unmeasured, *(metric.name for metric in own_metrics))
@@ -198,7 +200,7 @@ def _page_settings(loaded: LoadedSpec) -> PageSettings:
 
 
 def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
-    """Notice where the plan's primary timer measured nothing and another one is used."""
+    """Notice that another timer is used because the plan's primary one measured nothing."""
     planned = primary_timer(
         session.collector for session in plan.sessions if session.kind is SessionKind.TIMING
     )
@@ -218,7 +220,7 @@ def _timelines(results: Results) -> Mapping[str, CellTimeline]:
 
 
 def _stamps(attempts: Sequence[Loaded]) -> Mapping[str, KernelStamps]:
-    """What in-kernel sessions recorded, by cell id, of the latest attempt."""
+    """Stamps by cell id, of the latest attempt of in-kernel sessions."""
     return {
         visit.cell: stamps
         for attempt in attempts
@@ -226,8 +228,10 @@ def _stamps(attempts: Sequence[Loaded]) -> Mapping[str, KernelStamps]:
     }
 
 
-def _of_correct(latest: Mapping[str, T], statuses: Mapping[str, CellStatus]) -> dict[str, T]:
-    """What there is of correct cells; an alias has that of the cell that was measured for it."""
+def _details_of_correct(
+    latest: Mapping[str, T], statuses: Mapping[str, CellStatus]
+) -> dict[str, T]:
+    """Details of correct cells; an alias has the details of the cell measured for it."""
     return {
         cell: latest[status.duplicate_of or cell]
         for cell, status in statuses.items()
@@ -236,12 +240,12 @@ def _of_correct(latest: Mapping[str, T], statuses: Mapping[str, CellStatus]) -> 
 
 
 def _unmeasured_metrics(loaded: LoadedSpec) -> tuple[str, ...]:
-    """Metrics that the spec names and no session measures: derived, or from the build."""
+    """Metrics of the spec that no session measures: derived ones, or facts of the build."""
     names = (name for name in loaded.experiment.collect.measured_metrics if name in CATALOGUE)
     return tuple(name for name in names if CATALOGUE[name].source != "ncu")
 
 
-def _of_source(source: str, names: Sequence[str]) -> tuple[str, ...]:
+def _metrics_of_source(source: str, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if CATALOGUE[name].source == source)
 
 
@@ -257,7 +261,7 @@ def _build_of(results: Results, builds: Sequence[BuildResult]) -> Mapping[str, B
 def _name_missing(
     results: Results, samples: pd.DataFrame, names: Sequence[str]
 ) -> Mapping[str, CellStatus]:
-    """Statuses with those of these metrics that a measured cell lacks."""
+    """Statuses with the names of metrics that a measured cell lacks."""
     statuses = dict(results.statuses)
     for cell, row in has_metrics(samples, names).iterrows():
         status = statuses.get(str(cell))
@@ -278,7 +282,7 @@ def _replay_info(record: RunRecord, plan: Plan) -> ReplayInfo:
 
 
 def tool_words(environment: Environment, plan: Plan) -> str:
-    """Tools that a run was measured with, as the end of `measured with …`."""
+    """Tools of a run as the end of the sentence `measured with …`."""
     collectors = {session.collector for session in plan.sessions}
     by_cupti = cupti.KIND.name in collectors
     if by_cupti and environment.ncu:
@@ -299,7 +303,7 @@ def _replay_notice(replay: ReplayInfo | None) -> tuple[Notice, ...]:
 
 
 def _commands(attempts: Sequence[Attempt]) -> Mapping[str, str]:
-    """Command line of the first attempt of each session; later ones differ in their folder only."""
+    """Command line by session, of its first attempt; later ones differ in the folder only."""
     commands: dict[str, str] = {}
     for attempt in attempts:
         if attempt.record.session not in commands:
@@ -313,7 +317,7 @@ def _commands(attempts: Sequence[Attempt]) -> Mapping[str, str]:
 def search_of(
     run: RunFolder, redaction: Redaction
 ) -> tuple[SearchRecord | None, tuple[Notice, ...]]:
-    """The search of a run, and what is to be said of its file; None where it has none."""
+    """The search of a run and notices on its file; None without a search."""
     path = run.path / SEARCH_JOURNAL_FILE
     packed = path.with_name(f"{path.name}.gz")
     if any(file.is_symlink() for file in (path.parent, path, packed)):
@@ -326,11 +330,11 @@ def search_of(
         return None, ()
     values: dict[str, str | int | float] = {"file": SEARCH_JOURNAL_FILE, "count": record.left_out}
     lost = (Notice(NoticeKind.SEARCH_LINES_LOST, values),) if record.left_out else ()
-    return _public(record, redaction), lost
+    return _public_record(record, redaction), lost
 
 
-def _public(record: SearchRecord, redaction: Redaction) -> SearchRecord:
-    """The record without the folders and names of this machine."""
+def _public_record(record: SearchRecord, redaction: Redaction) -> SearchRecord:
+    """The record without folders and names of this machine."""
     return replace(
         record,
         evaluations=tuple(
@@ -342,7 +346,7 @@ def _public(record: SearchRecord, redaction: Redaction) -> SearchRecord:
 
 
 def public_build(build: BuildResult, redaction: Redaction) -> BuildResult:
-    """A build as it may be shown: without the folders of this machine."""
+    """A build for sharing, without folders of this machine."""
     folders = redaction.folders
     return replace(
         build,
@@ -355,7 +359,7 @@ def public_build(build: BuildResult, redaction: Redaction) -> BuildResult:
 def public_statuses(
     statuses: Mapping[str, CellStatus], redaction: Redaction
 ) -> dict[str, CellStatus]:
-    """Statuses of cells as they may be shown, by cell id."""
+    """Statuses by cell id, for sharing."""
     return {
         cell: replace(status, cause=redaction.words(status.cause))
         for cell, status in statuses.items()
@@ -363,7 +367,7 @@ def public_statuses(
 
 
 def public_notice(notice: Notice, redaction: Redaction) -> Notice:
-    """A notice as it may be shown."""
+    """A notice for sharing."""
     values = {
         key: redaction.words(value) if isinstance(value, str) else value
         for key, value in notice.values.items()

@@ -1,4 +1,4 @@
-"""Loads one attempt of a session: samples, journal, clocks; without cells edited since."""
+"""Loads one attempt of a session: samples, journal, clocks, without cells edited since."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _load(
     compute_capability: str | None,
     ahead: ReadAhead | None,
 ) -> Loaded:
-    """Results of an attempt, of the cells that count; `ahead`: what was read of it before."""
+    """Results of an attempt for the cells that count; `ahead`: data read before."""
     clocks, clock_notices = _read_clocks(attempt)
     loaded = Loaded(
         attempt=attempt,
@@ -74,7 +74,7 @@ def _load(
             if "cell" not in record or record["cell"] in current
         ),
         current=frozenset(current),
-        of_reading=(*clock_notices, *_odd_records(attempt, journal)),
+        of_reading=(*clock_notices, *_journal_notices(attempt, journal)),
         clocks=clocks,
     )
     if attempt.record.kind == SessionKind.TIMELINE:
@@ -117,8 +117,11 @@ def _with_samples(loaded: Loaded, table: NcuTable | None, compute_capability: st
     if record.visit is not None and record.visit["cell"] not in loaded.current:
         samples = samples.iloc[:0]
     impossible = impossible_durations(samples)
-    left_out, unflushed = _left_out(attempt, samples, impossible), _unflushed(loaded, table)
-    not_sustained = _not_sustained(loaded)
+    left_out, unflushed = (
+        _left_out_notices(attempt, samples, impossible),
+        _flush_notice(loaded, table),
+    )
+    not_sustained = _unsettled_notices(loaded)
     possible = _with_values(without_durations(samples, impossible)) if impossible.any() else samples
     loaded = replace(
         loaded,
@@ -140,28 +143,29 @@ def _with_samples(loaded: Loaded, table: NcuTable | None, compute_capability: st
     )
 
 
-def _counted(
+def _counted_cells(
     attempt: Attempt,
     keys: Mapping[str, str],
     settings: Mapping[str, Mapping[str, Any]],
     opened: Mapping[str, str],
-    read: Mapping[str, str],
+    opened_by_attempt: Mapping[str, str],
 ) -> set[str]:
-    """Cells of an attempt that count, as `AttemptReader.load` has them; `read`: files it opened.
+    """Cells of an attempt that count (see `AttemptReader.load`).
 
-    Of a file that keys have parts of, the content counts that they were made from.
+    `opened_by_attempt`: digests of its opened files. A file whose parts are in keys counts with the
+    content at the time of the keys.
     """
     record = attempt.record
     if settings.get(record.collector, record.settings) != record.settings:
         return set()
     contents = {**opened, **record.parted}
-    if any(contents.get(file, digest) != digest for file, digest in read.items()):
+    if any(contents.get(file, digest) != digest for file, digest in opened_by_attempt.items()):
         return set()
     return {cell for cell, key in record.keys.items() if keys.get(cell) == key}
 
 
 class AttemptReader:
-    """Reads attempts of one run, each once while the same cells of it count.
+    """Reads attempts of one run, each once as long as the same of its cells count.
 
     After its session an attempt changes by its end alone: its files are packed, and what became of
     it is written down. So what was read to learn what is missing is what the report is made of.
@@ -173,7 +177,7 @@ class AttemptReader:
         """By the folder of the attempt."""
 
     def read_table(self, attempt: Attempt) -> None:
-        """Read an attempt that has ended before it is known which of its cells count.
+        """Read a finished attempt before it is known which of its cells count.
 
         What cannot be read is left to `load`.
         """
@@ -186,9 +190,9 @@ class AttemptReader:
                 self._ahead[attempt.folder] = read_alone(attempt, path)
 
     def read_ahead(self, attempts: Iterable[Attempt], compute_capability: str | None) -> None:
-        """Read attempts that are loaded next, those that are alike as one."""
-        read = self._loaded.keys() | self._ahead.keys()
-        new = (attempt for attempt in attempts if attempt.folder not in read)
+        """Read attempts that are loaded next, similar ones as one frame."""
+        read_folders = self._loaded.keys() | self._ahead.keys()
+        new = (attempt for attempt in attempts if attempt.folder not in read_folders)
         self._ahead |= read_together(new, compute_capability)
 
     def load(
@@ -199,21 +203,21 @@ class AttemptReader:
         settings: Mapping[str, Mapping[str, Any]] = NO_SETTINGS,
         opened: Mapping[str, str] = NO_FILES,
     ) -> Loaded:
-        """Results of an attempt; rows of cells whose key is another in `keys` are left out.
+        """Results of an attempt, without rows of cells with another key in `keys`.
 
-        So is a whole attempt at timelines that was made otherwise than `settings` say of its
-        collector, and one that opened a file whose content is another in `opened`
+        No cell counts in an attempt at timelines whose settings differ from its collector's in
+        `settings`, or that opened a file with another content than in `opened`
         (RunRecord.opened).
         """
         loaded = self._loaded.get(attempt.folder)
         ahead = self._ahead.pop(attempt.folder, None)
         if loaded is None or loaded.unreadable:
             journal = ahead.journal if ahead else protocol.read_whole_journal(attempt.journal)
-            read = protocol.opened_files(journal.records)
-            current = _counted(attempt, keys, settings, opened, read)
+            opened_by_attempt = protocol.opened_files(journal.records)
+            current = _counted_cells(attempt, keys, settings, opened, opened_by_attempt)
             loaded = _load(attempt, journal, current, compute_capability, ahead)
         else:
-            current = _counted(attempt, keys, settings, opened, loaded.opened)
+            current = _counted_cells(attempt, keys, settings, opened, loaded.opened_files)
             if loaded.current != current:
                 journal = protocol.read_whole_journal(attempt.journal)
                 loaded = _load(attempt, journal, current, compute_capability, ahead)
@@ -224,7 +228,7 @@ class AttemptReader:
 
 
 def _explained_cells(loaded: Loaded, table: NcuTable | None, launches: pd.DataFrame) -> list[str]:
-    """Cell of each launch of an explain session, empty where it does not count."""
+    """Cell id of each launch of an explain session, empty where the cell does not count."""
     visit = loaded.attempt.record.visit
     if visit is None:
         finished = {cell for cell, _, _ in protocol.finished_visits(loaded.records)}
@@ -237,18 +241,18 @@ def _explained_cells(loaded: Loaded, table: NcuTable | None, launches: pd.DataFr
 def _practical_roofs(
     loaded: Loaded, table: NcuTable | None, compute_capability: str | None
 ) -> dict[str, float]:
-    """Shares of the hardware's roofs by roof; none where no cell counts."""
+    """Shares of the hardware's roofs by roof; empty where no cell counts."""
     if not loaded.current:
         return {}
     records = loaded.records
     finished = [str(r["roof"]) for r in records if r.get("event") == protocol.ROOF_FINISHED]
-    named = [roof for roof in finished if roof in protocol.PRACTICAL_ROOFS]
+    roofs = [roof for roof in finished if roof in protocol.PRACTICAL_ROOFS]
     launches = roof_launches_of_journal(records) if table is None else table.launches
-    return practical_shares(launches, named, compute_capability)
+    return practical_shares(launches, roofs, compute_capability)
 
 
 def _part_samples(attempt: Attempt, table: NcuTable | None) -> PartSamples | None:
-    """Which launches of a visit belong to which part of its command; None where it has no parts."""
+    """Assignment of a visit's launches to parts of its command; None without parts."""
     record = attempt.record
     if record.parts is None or record.visit is None or table is None or table.launches.empty:
         return None
@@ -262,10 +266,10 @@ def _params_by_cell(attempt: Attempt, parts: PartSamples | None) -> dict[str, Pa
     return {cell_of_part(visit["cell"], params): params for params in parts.params}
 
 
-def _left_out(
+def _left_out_notices(
     attempt: Attempt, samples: pd.DataFrame, impossible: pd.Series[bool]
 ) -> tuple[Notice, ...]:
-    """Notices on durations that are none."""
+    """Notices on rows that were left out: impossible durations."""
     if not impossible.any():
         return ()
     values: dict[str, str | int | float] = {
@@ -282,8 +286,8 @@ def _first_cells(cells: Iterable[str]) -> str:
     return ", ".join(names[:_NAMED_CELLS]) + (", …" if len(names) > _NAMED_CELLS else "")
 
 
-def _not_sustained(loaded: Loaded) -> Iterator[Notice]:
-    """Notices on visits back to back that had not settled, or whose launches have gaps."""
+def _unsettled_notices(loaded: Loaded) -> Iterator[Notice]:
+    """Notices on back-to-back visits that had not settled, or whose launches have gaps."""
     visits = [record for record in protocol.measured(loaded.records) if record.get("sustained")]
     unsettled = [str(v["cell"]) for v in visits if v["sustained"].get("settled") == 0]
     gaps = [
@@ -302,14 +306,14 @@ def _not_sustained(loaded: Loaded) -> Iterator[Notice]:
 
 
 def _attributes(loaded: Loaded) -> dict[str, str | float]:
-    """What the runner says of the GPU, by ncu's names."""
+    """GPU attributes that the runner reports, by ncu's names."""
     attributes = loaded.start.get("attributes")
     numbers = attributes.items() if isinstance(attributes, dict) else ()
     return {name: value for name, value in numbers if isinstance(value, int)}
 
 
-def _unflushed(loaded: Loaded, table: NcuTable | None) -> tuple[Notice, ...]:
-    """Notice of launches of several passes where the runner emptied the caches, before the first.
+def _flush_notice(loaded: Loaded, table: NcuTable | None) -> tuple[Notice, ...]:
+    """Notice of launches with several passes where the runner emptied caches before the first only.
 
     The plan knows which counters fit in one pass for the GPUs that it was told of.
     """
@@ -325,15 +329,15 @@ def _unflushed(loaded: Loaded, table: NcuTable | None) -> tuple[Notice, ...]:
 
 
 def _read_clocks(attempt: Attempt) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
-    """Clocks of an attempt; where they cannot be read none, and a notice."""
+    """Clocks of an attempt; no clocks and a notice where they cannot be read."""
     try:
         return read_clocks(attempt.folder / CLOCKS_FILE), ()
     except ParseError:
         return empty_clocks(), (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": CLOCKS_FILE}),)
 
 
-def _odd_records(attempt: Attempt, journal: protocol.JournalContent) -> Iterator[Notice]:
-    """Notices of a journal that is not as the runner left it."""
+def _journal_notices(attempt: Attempt, journal: protocol.JournalContent) -> Iterator[Notice]:
+    """Notices on a damaged or truncated journal."""
     file = {"file": attempt.journal.name}
     if journal.skipped:
         yield Notice(NoticeKind.JOURNAL_ODD, {**file, "count": journal.skipped})
@@ -346,7 +350,7 @@ def _odd_records(attempt: Attempt, journal: protocol.JournalContent) -> Iterator
 
 
 def _with_timelines(loaded: Loaded) -> Loaded:
-    """Results of an attempt with a timeline, from its cleaned files alone."""
+    """Results of an attempt with timelines, from its cleaned files alone."""
     try:
         visits, samples, timelines = visit_timelines(loaded.attempt, loaded.records, loaded.current)
     except ParseError:
@@ -360,7 +364,11 @@ def _with_stamps(loaded: Loaded) -> Loaded:
         stamps = read_stamps(loaded.attempt.folder)
     except ParseError:
         return replace(loaded, unreadable=STAMPS_FILE, stamps={})
-    counted = {visit: found for visit, found in stamps.items() if visit.cell in loaded.current}
+    counted = {
+        visit: visit_stamps
+        for visit, visit_stamps in stamps.items()
+        if visit.cell in loaded.current
+    }
     return replace(loaded, stamps=counted)
 
 
@@ -395,7 +403,7 @@ def _samples(
 
 
 def _ranges(loaded: Loaded, table: NcuTable, origin: SampleOrigin) -> pd.DataFrame:
-    """Counters of ranges inside visits; an external command has no visits of ours."""
+    """Counters of ranges inside visits; None for an external command, which has no visits."""
     if loaded.attempt.record.visit is not None:
         return empty_range_visits()
     visits = range_visits(table.launches, origin, set(protocol.finished_visits(loaded.records)))
@@ -405,7 +413,7 @@ def _ranges(loaded: Loaded, table: NcuTable, origin: SampleOrigin) -> pd.DataFra
 def _read_csv(
     attempt: Attempt, records: Sequence[Mapping[str, Any]], ahead: ReadAhead | None
 ) -> tuple[NcuTable | None, str]:
-    """The tool's table; or None, and the name of its file where that cannot be read.
+    """The tool's table; else None and the name of its unreadable file.
 
     `records` are those of its whole journal. Where no visit was measured, because all checks
     failed, ncu has nothing to profile, and a file that says so lacks nothing.
@@ -424,7 +432,7 @@ def _read_csv(
 
 
 def _each_launch_once(table: NcuTable, name: str) -> NcuTable:
-    """Without rows of a launch that has one: kernels of one visit are added up.
+    """The table without repeated rows of a launch, because kernels of one visit are added up.
 
     A session is one process of ncu, which numbers the launches of each process.
     """

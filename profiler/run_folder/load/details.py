@@ -58,7 +58,7 @@ Record = Mapping[str, Any]
 def visit_timelines(
     attempt: Attempt, records: Sequence[Record], current: Collection[str]
 ) -> tuple[frozenset[Visit], pd.DataFrame, dict[str, CellTimeline]]:
-    """Visits that an attempt recorded of the cells in `current`, their samples, and timelines.
+    """Visits that an attempt recorded of `current` cells, with their samples and timelines.
 
     Timelines are by cell: that of its first block and arm, where this attempt made that visit.
     Raises ParseError where a file is damaged.
@@ -69,8 +69,8 @@ def visit_timelines(
     timeline, facts = recorded
     cuts = {
         visit: part
-        for visit, part in _cuts(attempt, timeline, facts, records).items()
-        if visit.cell in current and _seen(attempt, part, facts)
+        for visit, part in _visit_parts(attempt, timeline, facts, records).items()
+        if visit.cell in current and _tool_saw_work(attempt, part, facts)
     }
     samples = [_visit_samples(attempt, visit, part, facts) for visit, part in cuts.items()]
     filled = [frame for frame in samples if len(frame)]
@@ -85,16 +85,16 @@ def visit_timelines(
     )
 
 
-def _seen(attempt: Attempt, part: Attribution, facts: TimelineFacts) -> bool:
-    """Whether the tool saw the visit's work: a workload on the CPU launches nothing."""
+def _tool_saw_work(attempt: Attempt, part: Attribution, facts: TimelineFacts) -> bool:
+    """Whether the tool saw work in a visit; a workload on the CPU launches nothing."""
     on_host = facts.device == "cpu" and attempt.record.visit is None
     return on_host or len(part.operations) > 0
 
 
-def _cuts(
+def _visit_parts(
     attempt: Attempt, timeline: Timeline, facts: TimelineFacts, records: Sequence[Record]
 ) -> dict[Visit, Attribution]:
-    """The part of each visit that was made to its end."""
+    """The part of the timeline in each finished visit."""
     single_visit = attempt.record.visit
     finished = [Visit(*visit) for visit in protocol.finished_visits(records)]
     if single_visit is None and facts.capture in (
@@ -102,8 +102,8 @@ def _cuts(
         protocol.CAPTURE_PROGRAM,
     ):
         windows = visits(timeline.ranges)
-        made = windows[["cell", "block", "arm"]].itertuples(index=False, name=None)
-        parts = {Visit(*key): part for key, part in zip(made, cuts(timeline, windows), strict=True)}
+        keys = windows[["cell", "block", "arm"]].itertuples(index=False, name=None)
+        parts = {Visit(*key): part for key, part in zip(keys, cuts(timeline, windows), strict=True)}
         return {visit: parts[visit] for visit in finished if visit in parts}
     # Of a program, or of a range that the user named, an attempt holds one visit.
     alone = [Visit(**single_visit)] if single_visit is not None else finished[:1]
@@ -117,10 +117,10 @@ def _visit_samples(
     origin = SampleOrigin(record.session, record.collector, SessionKind.TIMELINE)
     if record.visit is not None:
         return samples_from_program(operations, visit, origin)
-    made = launches(part.ranges)
-    rows = operations.assign(launch_row=window_of(launch_times(operations), made))
+    launch_ranges = launches(part.ranges)
+    rows = operations.assign(launch_row=window_of(launch_times(operations), launch_ranges))
     on_host = facts.device == "cpu"
-    return samples_from_timeline(rows, made, visit, origin, on_host=on_host)
+    return samples_from_timeline(rows, launch_ranges, visit, origin, on_host=on_host)
 
 
 def _cell_timeline(
@@ -139,14 +139,14 @@ def _cell_timeline(
         api=part.api,
         launches=len(launches(part.ranges)),
         operators=_operators(visit, records),
-        originals=_originals(attempt, visit, facts, records),
+        originals=_original_files(attempt, visit, facts, records),
     )
 
 
-def _originals(
+def _original_files(
     attempt: Attempt, visit: Visit, facts: TimelineFacts, records: Iterable[Record]
 ) -> tuple[Original, ...]:
-    """Names of the tool's own files of a visit, as they are after the attempt."""
+    """Names of the tool's own files of a visit after the attempt."""
     kind = COLLECTORS.get(facts.collector)
     report = kind.report_file if kind is not None else None
     private = (f"{PRIVATE_FOLDER}/{trace}" for trace in _traces(visit, records))
@@ -155,11 +155,13 @@ def _originals(
 
 
 def _traces(visit: Visit, records: Iterable[Record]) -> tuple[str, ...]:
-    return tuple(str(record["trace"]) for record in _measured(visit, records) if "trace" in record)
+    return tuple(
+        str(record["trace"]) for record in _measured_records(visit, records) if "trace" in record
+    )
 
 
-def _measured(visit: Visit, records: Iterable[Record]) -> Iterator[Record]:
-    """Records of the end of a visit in the journal."""
+def _measured_records(visit: Visit, records: Iterable[Record]) -> Iterator[Record]:
+    """Journal records of the end of a visit."""
     for record in protocol.measured(records):
         if Visit(*protocol.visit_of(record)) == visit:
             yield record
@@ -169,7 +171,7 @@ def _operators(visit: Visit, records: Iterable[Record]) -> pd.DataFrame:
     """Operators of a visit by torch.profiler: `protocol.OPERATOR_FIELDS`."""
     operators = [
         operator
-        for record in _measured(visit, records)
+        for record in _measured_records(visit, records)
         for operator in record.get("operators") or ()
     ]
     frame = pd.DataFrame(operators, columns=list(protocol.OPERATOR_FIELDS))
@@ -178,7 +180,7 @@ def _operators(visit: Visit, records: Iterable[Record]) -> pd.DataFrame:
 
 
 def joined_timelines(attempts: Iterable[Mapping[str, CellTimeline]]) -> dict[str, CellTimeline]:
-    """One timeline per cell: that of the first collector, with the operators of the others.
+    """One timeline per cell: of its first collector, with operators of the other collectors.
 
     `attempts`: of each, its valid timelines by cell.
     """
@@ -186,13 +188,13 @@ def joined_timelines(attempts: Iterable[Mapping[str, CellTimeline]]) -> dict[str
     for timelines in attempts:
         for cell, timeline in timelines.items():
             by_cell.setdefault(cell, {}).setdefault(timeline.collector, timeline)
-    return {cell: _joined(by_collector) for cell, by_collector in by_cell.items()}
+    return {cell: _joined_timeline(by_collector) for cell, by_collector in by_cell.items()}
 
 
 def shared_timelines(
     timelines: Mapping[str, CellTimeline], aliases: Mapping[str, str]
 ) -> dict[str, CellTimeline]:
-    """Timelines with those of aliases added: each has that of the cell measured for it.
+    """Timelines of cells and their aliases: an alias has the timeline of its measured cell.
 
     `aliases`: cell id → the cell that was measured for it.
     """
@@ -204,7 +206,7 @@ def shared_timelines(
     return {**timelines, **shared}
 
 
-def _joined(by_collector: Mapping[str, CellTimeline]) -> CellTimeline:
+def _joined_timeline(by_collector: Mapping[str, CellTimeline]) -> CellTimeline:
     order = tuple(COLLECTORS)
     registered = sorted((name for name in by_collector if name in order), key=order.index)
     timelines = [
@@ -236,7 +238,7 @@ compare-and-swap."""
 def cell_profiles(
     folder: Path, table: NcuTable | None, cells: Callable[[pd.DataFrame], Sequence[str]]
 ) -> tuple[dict[str, Launches], tuple[Notice, ...]]:
-    """Profiles of cells by their ids, and notices of what could not be read.
+    """Profiles by cell id, and notices on unreadable pages.
 
     `cells` gives the cell of each launch (`finished_cells`, `first_sample_cells`), empty for none.
     """
@@ -247,7 +249,7 @@ def cell_profiles(
     rules, rule_notices = _rules(folder)
     samples, sample_notices = _samples(folder)
     profiles: dict[str, list[KernelProfile]] = {}
-    instructions = _of_launches(listings, launches)
+    instructions = _listings_of_launches(listings, launches)
     for row, cell in enumerate(cells(launches)):
         if cell:
             profile = _kernel_profile(launches.iloc[row], rules, samples, instructions[row])
@@ -257,13 +259,13 @@ def cell_profiles(
 
 
 def finished_cells(launches: pd.DataFrame, finished: Collection[str]) -> list[str]:
-    """Cell of each launch in the ranges of the runner, empty where its visit was not `finished`."""
+    """Cell id of each launch by the runner's ranges, empty where its visit is not `finished`."""
     visits = (visit_of_ranges(ranges) for ranges in launches["nvtx"])
     return [visit[0] if visit is not None and visit[0] in finished else "" for visit in visits]
 
 
 def first_sample_cells(launches: pd.DataFrame, cell: str, parts: PartSamples | None) -> list[str]:
-    """Cell of each launch of an external command: of its part, or by kernel, grid and block.
+    """Cell id of each launch of an external command: by its part, else by kernel, grid and block.
 
     Only of the first sample of each; empty for the launches of others, and where they do not fit
     the parts.
@@ -302,19 +304,21 @@ def _kernel_profile(
     )
 
 
-def _of_launches(listings: Sequence[Listing], launches: pd.DataFrame) -> list[Listing | None]:
-    """Listing of each launch. A page names no launch, so they are in order; each is checked.
+def _listings_of_launches(
+    listings: Sequence[Listing], launches: pd.DataFrame
+) -> list[Listing | None]:
+    """Listing of each launch: pages name no launch, so order decides, and each is checked.
 
     A listing that executed other instructions than the launch in its place is not used.
     """
     if len(listings) != len(launches) or EXECUTED not in launches:
         return [None] * len(launches)
     pairs = zip(listings, launches[EXECUTED].astype("float64"), strict=True)
-    return [listing if _fits(listing, counted) else None for listing, counted in pairs]
+    return [listing if _matches_launch(listing, counted) else None for listing, counted in pairs]
 
 
-def _fits(listing: Listing, counted: float) -> bool:
-    """Whether a listing executed the instructions of its launch, up to those tried again."""
+def _matches_launch(listing: Listing, counted: float) -> bool:
+    """Whether a listing's executed instructions match its launch, up to replayed ones."""
     listed = float(listing.instructions["executed"].sum())
     tries = listing.instructions[OPCODE].str.startswith(_TRIED_AGAIN).any()
     off = _MOST_POLLED if tries else _SAME_COUNT
@@ -322,7 +326,7 @@ def _fits(listing: Listing, counted: float) -> bool:
 
 
 def _listings(folder: Path, kernels: Sequence[str]) -> tuple[Sequence[Listing], tuple[Notice, ...]]:
-    """Instructions of each launch, with their source lines where these are known."""
+    """Instructions of each launch, with source lines where they are known."""
     sass, notices = _page(folder, SASS_FILE, kernels)
     lines, more_notices = _page(folder, SOURCE_FILE, kernels, counters=False)
     return join_lines(sass, lines), (*notices, *more_notices)
@@ -341,7 +345,7 @@ def _page(
 
 
 def _rules(folder: Path) -> tuple[Mapping[int, pd.DataFrame], tuple[Notice, ...]]:
-    """Advice of ncu's rules by the id of the launch."""
+    """Advice of ncu's rules by launch id."""
     packed = folder / f"{RULES_FILE}.gz"
     if not packed.exists():
         return {}, ()
@@ -354,7 +358,7 @@ def _rules(folder: Path) -> tuple[Mapping[int, pd.DataFrame], tuple[Notice, ...]
 
 
 def _samples(folder: Path) -> tuple[Mapping[int, PmSamples], tuple[Notice, ...]]:
-    """What was sampled inside launches, by their id."""
+    """Samples inside launches, by launch id."""
     packed = folder / f"{SERIES_FILE}.gz"
     if not packed.exists():
         return {}, ()

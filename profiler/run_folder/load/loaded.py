@@ -1,4 +1,4 @@
-"""One attempt of a session as loaded: samples, journal, clocks; without cells edited since."""
+"""Results of one attempt of a session: samples, journal, clocks, without cells edited since."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ class Loaded:
 
     @cached_property
     def visits(self) -> frozenset[Visit]:
-        """Visits that have a sample with a value; a faulting kernel leaves a row without any.
+        """Visits with a sample that has a value; a faulting kernel leaves a row without values.
 
-        A visit with a timeline needs none: that it launches no kernel may be what it shows.
+        A visit with a timeline needs no sample: the timeline may show that no kernel ran.
         """
         if self.recorded is not None:
             return self.recorded
@@ -83,15 +83,15 @@ class Loaded:
         single_visit = self.attempt.record.visit
         if single_visit is not None:
             durations = len(self.samples) > 0 or len(self.without_duration) > 0
-            made = durations if self.profiles is None else bool(self.profiles)
-            return frozenset([Visit(**single_visit)] if made else ())
+            is_measured = durations if self.profiles is None else bool(self.profiles)
+            return frozenset([Visit(**single_visit)] if is_measured else ())
         if self.profiles is not None:
             return frozenset(Visit(cell, 0) for cell in self.profiles)
         return visits_of(self.samples) | self.without_duration
 
     @cached_property
     def visit_keys(self) -> frozenset[tuple[str, int, int]]:
-        """`visits` by their keys, whose hashes take a tenth of the time."""
+        """Keys of `visits`, whose hashes take a tenth of the time."""
         return frozenset(visit.key for visit in self.visits)
 
     @cached_property
@@ -104,24 +104,24 @@ class Loaded:
 
     @cached_property
     def visit_times(self) -> pd.DataFrame:
-        """When each visit was measured, as `clocks.measured_visits` has it."""
+        """Times of each visit, as in `clocks.measured_visits`."""
         return measured_visits(self.records)
 
     @cached_property
     def start(self) -> Mapping[str, Any]:
-        """The record with which a runner began; empty where there is none."""
+        """The first record of the runner; empty without one."""
         started = (r for r in self.records if r.get("event") == protocol.SESSION_STARTED)
         return next(started, {})
 
     @property
     def flushed_by_runner(self) -> bool | None:
-        """Whether the runner emptied the caches in place of ncu; None where no journal says it."""
+        """Whether the runner, not ncu, emptied the caches; None where no journal tells."""
         flush = self.start.get("flush")
         return flush if isinstance(flush, bool) else None
 
     @cached_property
-    def tried(self) -> frozenset[str]:
-        """Cells that this attempt started to check or measure."""
+    def tried_cells(self) -> frozenset[str]:
+        """Ids of cells that the attempt started to check or measure."""
         single_visit = self.attempt.record.visit
         if single_visit is not None:
             return self.current & {single_visit["cell"]}
@@ -132,23 +132,23 @@ class Loaded:
         return blamed.union(record["cell"] for record in self.records if _tries(record))
 
     @cached_property
-    def opened(self) -> Mapping[str, str]:
-        """Digest by name of each file that the session opened and did not write."""
+    def opened_files(self) -> Mapping[str, str]:
+        """Digest by name of files that the session opened and did not write."""
         return protocol.opened_files(self.records)
 
     @cached_property
     def failed_records(self) -> tuple[Mapping[str, Any], ...]:
-        """Records of what failed and the runner survived."""
+        """Records of failures that the runner survived."""
         return tuple(record for record in self.records if record.get("event") == protocol.FAILED)
 
     @cached_property
-    def described(self) -> Mapping[str, Mapping[str, Any]]:
-        """Facts of launches and results in the journal, by name, by cell id."""
+    def facts_by_cell(self) -> Mapping[str, Mapping[str, Any]]:
+        """Journaled facts of launches and results by name, by cell id."""
         return described_by_cell(self.records)
 
     @cached_property
-    def tuned(self) -> tuple[tuple[str, tuple[TunedConfig, ...]], ...]:
-        """Configurations that a compiler's autotuner tried, each time, with the id of the cell."""
+    def tuned_configs(self) -> tuple[tuple[str, tuple[TunedConfig, ...]], ...]:
+        """Configurations of each run of an autotuner, with the cell id."""
         trials = (
             (str(record.get("cell")), tuned_of_record(record[protocol.TUNED]))
             for record in self.records
@@ -157,8 +157,8 @@ class Loaded:
         return tuple((cell, configs) for cell, configs in trials if configs)
 
     @cached_property
-    def checked(self) -> frozenset[str]:
-        """Cells that were compared with the reference, or by a command, and found right.
+    def checked_cells(self) -> frozenset[str]:
+        """Ids of cells that passed the comparison with the reference, or a command's check.
 
         None of an in-kernel session: what was compared there is another build.
         """
@@ -175,35 +175,35 @@ class Loaded:
         )
 
     def kernels(self) -> dict[str, tuple[tuple[str, ...], ...]]:
-        """Every list of kernels that a cell launched, by cell id, in the order of the visits.
+        """Distinct lists of kernels that a cell launched, by cell id, in the order of visits.
 
         Empty for external commands: each kernel is a cell of its own there.
         """
         if self.attempt.record.visit is not None:
             return {}
-        seen = (self.samples[name].tolist() for name in ("cell", "kernel_names"))
+        columns = (self.samples[name].tolist() for name in ("cell", "kernel_names"))
         lists: dict[str, dict[tuple[str, ...], None]] = {}
-        for cell, names in zip(*seen, strict=True):
+        for cell, names in zip(*columns, strict=True):
             if names != "":
                 lists.setdefault(str(cell), {})[tuple(str(names).split(KERNEL_SEPARATOR))] = None
         return {cell: tuple(distinct) for cell, distinct in lists.items()}
 
     def fell_back(self) -> dict[str, str]:
-        """Reason why the kernels of a cell are not its variant's, by cell id."""
+        """Reason by cell id why its kernels are not those of its variant."""
         check = self.attempt.kernel_check
         fell_back = check.fell_back if check is not None else {}
         return {cell: reason for cell, reason in fell_back.items() if cell in self.current}
 
-    def unchecked(self) -> frozenset[str]:
-        """Cells whose kernels were recorded but not checked by the workload's space."""
+    def unchecked_cells(self) -> frozenset[str]:
+        """Ids of cells whose kernels were recorded but not checked by the workload's space."""
         check = self.attempt.kernel_check
         if check is not None and not check.undecided:
             return frozenset()
         cells = frozenset(self.kernels())
         return cells if check is None else cells & frozenset(check.undecided)
 
-    def unseen(self) -> set[str]:
-        """Cells that finished a visit without a kernel being seen, as decided after the attempt."""
+    def cells_without_kernel(self) -> set[str]:
+        """Ids of cells with a finished visit but no seen kernel, as decided after the attempt."""
         check = self.attempt.kernel_check
         return set() if check is None else set(check.no_kernel) & self.current
 
@@ -213,13 +213,15 @@ class Loaded:
         return {record["roof"]: str(record["cause"]) for record in failed}
 
     def finished_without_kernel(self) -> set[str]:
-        """Cells that finished a visit in a session that ended well, and have no sample here."""
+        """Ids of cells with a finished visit but no sample, in a session that ended well."""
         result = self.attempt.result
         if result is None or result.cause != FINISHED:
             return set()
         finished = {cell for cell, _, _ in protocol.finished_visits(self.records)}
-        seen = {visit.cell for visit in self.visits}  # of these, single visits are made again
-        return finished - seen
+        measured_cells = {
+            visit.cell for visit in self.visits
+        }  # of these, single visits are made again
+        return finished - measured_cells
 
 
 def median_durations(attempts: Iterable[Loaded]) -> dict[str, float]:
@@ -236,15 +238,15 @@ def median_durations(attempts: Iterable[Loaded]) -> dict[str, float]:
 
 
 def _tries(record: Mapping[str, Any]) -> bool:
-    """Whether a record says that a cell was tried: its work is declared before any cell is."""
+    """Whether a record shows that a cell was tried; declared work comes before any cell."""
     started = record.get("event") == protocol.STARTED and record.get("phase") != protocol.DECLARE
     return started or record.get("event") == protocol.FAILED
 
 
 def visits_of(samples: pd.DataFrame) -> frozenset[Visit]:
-    """Visits that samples are of."""
-    made = zip(*(samples[name].tolist() for name in ("cell", "block", "arm")), strict=True)
-    return frozenset(Visit(str(cell), int(block), int(arm)) for cell, block, arm in set(made))
+    """Visits of samples."""
+    keys = zip(*(samples[name].tolist() for name in ("cell", "block", "arm")), strict=True)
+    return frozenset(Visit(str(cell), int(block), int(arm)) for cell, block, arm in set(keys))
 
 
 # ---- what journals say of cells, beside what was measured ----------------------------------------
@@ -259,7 +261,7 @@ _SAY_FACTS = frozenset((*_DESCRIBED, "result_dtypes"))
 
 
 def described_by_cell(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Facts of launches and results in a journal, by name, by cell id; the last of each.
+    """Last journaled facts of launches and results by name, by cell id.
 
     A wrong result has its errors, too.
     """
@@ -276,7 +278,7 @@ def described_by_cell(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[st
 
 
 def add_description(described: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Lay what is said later over what is known of a cell; of compilations the longest counts."""
+    """Add later facts of a cell to `described`; of compilations the longest counts."""
     longest = {
         name: max(values[name], described.get(name, 0.0))
         for name in ("compile_seconds",)
@@ -292,7 +294,7 @@ _MOST_TRIES = 2
 
 
 def missing_roofs(metrics: Sequence[str], earlier: Sequence[Loaded]) -> tuple[str, ...]:
-    """Roofs that these metrics tell and that no earlier attempt has measured or given up.
+    """Roofs of the metrics that no earlier attempt has measured or given up.
 
     Without those of tensor cores whose operations were counted, and in no cell were any.
     """
@@ -313,7 +315,7 @@ def missing_roofs(metrics: Sequence[str], earlier: Sequence[Loaded]) -> tuple[st
 
 
 def _is_unused(roof: str, earlier: Sequence[Loaded]) -> bool:
-    """Whether operations under a roof were counted in cells, and were 0 in all of them."""
+    """Whether operations under a roof were counted, with 0 in every cell."""
     operations = f"{roof}_ops"
     counts = [
         float(count)
@@ -325,12 +327,12 @@ def _is_unused(roof: str, earlier: Sequence[Loaded]) -> bool:
 
 
 def measured_roofs(attempts: Sequence[Loaded]) -> dict[str, float]:
-    """Shares of the hardware's roofs that plain kernels reached, by roof; the latest."""
+    """Latest shares of the hardware's roofs that plain kernels reached, by roof."""
     return {roof: share for loaded in attempts for roof, share in loaded.practical_roofs.items()}
 
 
 def roof_faults(attempts: Sequence[Loaded]) -> dict[str, str]:
-    """Why a practical roof was not measured, by roof; of those that no attempt measured."""
+    """Cause by practical roof that no attempt measured."""
     measured = measured_roofs(attempts)
     faults = {roof: why for loaded in attempts for roof, why in loaded.roof_faults().items()}
     return {roof: why for roof, why in faults.items() if roof not in measured}

@@ -1,4 +1,4 @@
-"""What a reader must know of the attempts of a run: how they ended, what they lost or left out."""
+"""Notices on the attempts of a run: how they ended, and lost or left-out data."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def run_notices(
     objections: Mapping[str, str],
     environment: Environment,
 ) -> Iterator[Notice]:
-    """Every notice of the attempts of a run; `objections` of counters to cells, by their id."""
-    yield from _of_attempts(attempts)
+    """Every notice on the attempts of a run; `objections` of counters by cell id."""
+    yield from _attempt_notices(attempts)
     yield from _trust_notices(plan, objections)
     yield from _recheck_notices(attempts)
     yield from _copy_notices(plan, statuses)
@@ -38,23 +38,23 @@ def run_notices(
     yield from _own_type_notices(plan, attempts)
     yield from _rounding_notices(plan, attempts)
     yield from _unconfined_notices(attempts)
-    yield from _lost_visits(attempts, statuses)
+    yield from _lost_visit_notices(attempts, statuses)
     yield from _kernels_replayed(attempts, environment)
     yield from _worker_notices(plan, attempts)
 
 
 def notices_of(loaded: Loaded) -> Iterator[Notice]:
-    """Notices of an attempt's files and of its end, which is written down after they are read."""
-    yield from _unreadable(loaded.attempt, loaded.unreadable)
+    """Notices on an attempt's files and on its end, which is written after they are read."""
+    yield from _unreadable_notice(loaded.attempt, loaded.unreadable)
     yield from loaded.of_reading
-    yield from _gpu_shared(loaded.attempt)
+    yield from _gpu_sharing_notices(loaded.attempt)
     for name in loaded.attempt.damaged:
         yield Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": name})
 
 
-def _of_attempts(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
+def _attempt_notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
     notices = [
-        _of_attempt(notice, loaded)
+        _with_attempt(notice, loaded)
         for loaded in attempts
         for notice in notices_of(loaded)
         if not _is_only_the_stop(notice, loaded)
@@ -64,8 +64,8 @@ def _of_attempts(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
         damaged = RESULT_FILE in loaded.attempt.damaged
         ended_early = result is None or result.cause != FINISHED
         if ended_early and not (damaged or _end_is_reported(loaded)):
-            notices.append(_ended_early(loaded))
-        if unchecked := loaded.unchecked():
+            notices.append(_early_end_notice(loaded))
+        if unchecked := loaded.unchecked_cells():
             session = loaded.attempt.folder.name
             notices.append(
                 Notice(NoticeKind.KERNELS_UNCHECKED, {"session": session, "count": len(unchecked)})
@@ -73,7 +73,7 @@ def _of_attempts(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
     return tuple(notices)
 
 
-def _ended_early(loaded: Loaded) -> Notice:
+def _early_end_notice(loaded: Loaded) -> Notice:
     """Notice of an attempt whose session did not finish."""
     result, explained = loaded.attempt.result, loaded.profiles
     values: dict[str, str | int | float] = {
@@ -87,7 +87,7 @@ def _ended_early(loaded: Loaded) -> Notice:
 
 
 def _kernels_replayed(attempts: Sequence[Loaded], environment: Environment) -> Iterator[Notice]:
-    """Cells with several kernels whose counters had caches emptied otherwise than their times."""
+    """Notice of cells with several kernels whose counters had other cache control than times."""
     if environment.cache_control != FLUSHED_PER_LAUNCH:
         return
     cells: set[str] = set()
@@ -100,7 +100,7 @@ def _kernels_replayed(attempts: Sequence[Loaded], environment: Environment) -> I
 
 
 def _trust_notices(plan: Plan, objections: Mapping[str, str]) -> Iterator[Notice]:
-    """Each variant that is trusted, with the first objection that it passes."""
+    """Notice of each trusted variant, with the first objection that it passes."""
     for variant in plan.variants:
         if variant.trust:
             cells = (cell.id for cell in plan.cells if cell.variant == variant)
@@ -114,7 +114,7 @@ def _trust_notices(plan: Plan, objections: Mapping[str, str]) -> Iterator[Notice
 
 
 def _recheck_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
-    """Why cells were not checked again after their last visit, each reason once."""
+    """Distinct reasons why cells were not checked again after their last visit."""
     cells_by_cause: dict[str, set[str]] = defaultdict(set)
     for loaded in attempts:
         for record in loaded.records:
@@ -125,7 +125,7 @@ def _recheck_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
 
 
 def _copy_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[Notice]:
-    """Notice of the cells whose launches copy or fill memory by no kernel, if any do."""
+    """Notice of cells whose launches copy or fill memory without a kernel, if any."""
     copying = [cell for cell in plan.cells if cell.id in statuses and statuses[cell.id].copies]
     if not copying:
         return
@@ -143,7 +143,7 @@ def _copy_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[No
 def _stream_notices(
     plan: Plan, statuses: Mapping[str, CellStatus], attempts: Sequence[Loaded]
 ) -> Iterator[Notice]:
-    """Notice of the cells whose launches have kernels on several streams, if any have."""
+    """Notice of cells whose launches have kernels on several streams, if any."""
     counts: dict[str, int] = {}
     for cell, status in statuses.items():
         counts[cell] = int(status.streams or 0)
@@ -163,7 +163,7 @@ def _stream_notices(
 
 
 def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
-    """Why results were compared with the baseline's own at some problems, each reason once."""
+    """Distinct reasons why results were compared with the baseline's own at some problems."""
     names = {cell.problem.id: cell.problem.name for cell in plan.cells}
     problems: dict[str, dict[str, None]] = defaultdict(dict)
     for loaded in attempts:
@@ -176,7 +176,7 @@ def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
 
 
 def _rounding_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
-    """How far results were allowed to be off at the problems where some miss the default."""
+    """Allowed errors at problems where some results miss the default tolerance."""
     names = {cell.id: cell.problem.name for cell in plan.cells}
     allowed: dict[str, float] = defaultdict(float)
     for loaded in attempts:
@@ -192,7 +192,7 @@ def _rounding_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
 
 
 def _unconfined_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
-    """Notice of candidates that this machine could not keep from files and processes."""
+    """Notice of candidates that this machine could not confine."""
     cells = {
         str(record["cell"])
         for loaded in attempts
@@ -203,21 +203,21 @@ def _unconfined_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
         yield Notice(NoticeKind.UNCONFINED, {"count": len(cells)})
 
 
-def _lost_visits(
+def _lost_visit_notices(
     attempts: Sequence[Loaded], statuses: Mapping[str, CellStatus]
 ) -> Iterator[Notice]:
-    """Visits that journals know and no file has numbers of, of cells that did not fail."""
-    made: dict[str, set[tuple[str, int, int]]] = defaultdict(set)
-    seen: dict[str, set[tuple[str, int, int]]] = defaultdict(set)
+    """Notices of visits in journals that no file has numbers of, for cells that did not fail."""
+    journaled_visits: dict[str, set[tuple[str, int, int]]] = defaultdict(set)
+    measured_visits: dict[str, set[tuple[str, int, int]]] = defaultdict(set)
     sound = {cell for cell, status in statuses.items() if not status.outcome.failed}
     for loaded in attempts:
         session = loaded.attempt.record.session
-        seen[session] |= loaded.visit_keys
+        measured_visits[session] |= loaded.visit_keys
         if loaded.attempt.record.kind in _COUNTED and not loaded.unreadable:
             passed = protocol.passed_visits(loaded.records)
-            made[session] |= {visit for visit in passed if visit[0] in sound}
-    for session, visits in made.items():
-        if lost := visits - seen[session]:
+            journaled_visits[session] |= {visit for visit in passed if visit[0] in sound}
+    for session, visits in journaled_visits.items():
+        if lost := visits - measured_visits[session]:
             cells = len({cell for cell, _, _ in lost})
             values: dict[str, str | int | float] = {
                 "session": session,
@@ -228,15 +228,15 @@ def _lost_visits(
 
 
 def _is_only_the_stop(notice: Notice, loaded: Loaded) -> bool:
-    """Whether the only message of the tool is that it was stopped, which has a notice of its own.
+    """Whether the tool's only message is that it was stopped, which has its own notice.
 
     Its application is killed under it then: `The application returned an error code (9).`
     """
     return loaded.attempt.result is None and notice.kind is NoticeKind.CSV_TOOL_MESSAGE
 
 
-def _of_attempt(notice: Notice, loaded: Loaded) -> Notice:
-    """A notice about a file, with the attempt that the file belongs to."""
+def _with_attempt(notice: Notice, loaded: Loaded) -> Notice:
+    """A notice about a file, with the file's attempt."""
     if "file" not in notice.values:
         return notice
     file = f"{loaded.attempt.folder.name}/{notice.values['file']}"
@@ -250,7 +250,7 @@ def _end_is_reported(loaded: Loaded) -> bool:
 
 
 def _worker_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
-    """Notice of the problems that each GPU measured, where there are several GPUs."""
+    """Notice of the problems by GPU, if several GPUs measured."""
     problem_of = {cell.id: cell.problem for cell in plan.cells}
     problems: dict[Worker, dict[str, None]] = {}
     for loaded in attempts:
@@ -267,21 +267,21 @@ def _worker_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
         yield Notice(NoticeKind.SEVERAL_GPUS, {"count": len(problems), "workers": listed})
 
 
-def _gpu_shared(attempt: Attempt) -> tuple[Notice, ...]:
-    """Notice of the other processes that had the GPU open during an attempt."""
+def _gpu_sharing_notices(attempt: Attempt) -> tuple[Notice, ...]:
+    """Notice of other processes that had the GPU open during an attempt."""
     processes = {} if attempt.result is None else attempt.result.gpu_processes
     if not processes:
         return ()
-    named = ", ".join(
+    process_list = ", ".join(
         f"process {pid}" + (f" ({memory / 2**30:.1f} GiB)" if memory else "")
         for pid, memory in processes.items()
     )
-    values = {"session": attempt.record.session, "processes": named}
+    values = {"session": attempt.record.session, "processes": process_list}
     return (Notice(NoticeKind.GPU_SHARED, values),)
 
 
-def _unreadable(attempt: Attempt, name: str) -> tuple[Notice, ...]:
-    """Notice of an unreadable file; none where the tool was killed, which may cut it off.
+def _unreadable_notice(attempt: Attempt, name: str) -> tuple[Notice, ...]:
+    """Notice of an unreadable file; none after a killed tool, which may cut files off.
 
     Nor where the only visit of an attempt has failed: its file lacks nothing.
     """

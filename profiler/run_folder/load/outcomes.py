@@ -1,4 +1,4 @@
-"""From a run folder to samples and statuses: one loader for live runs and recordings."""
+"""Samples and statuses of a run's cells, for live runs and recordings alike."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Results:
 
     @cached_property
     def notices(self) -> tuple[Notice, ...]:
-        """Notices for readers of these numbers."""
+        """Notices for readers of the numbers."""
         return self.find_notices()
 
 
@@ -77,7 +77,7 @@ class Failure:
     """Whether the host did not let it write, open or allocate what it needs."""
 
     def stands(self, time_limit_s: float) -> bool:
-        """Whether another try would fail as well: not certain after a shorter time limit."""
+        """Whether another try would fail too; uncertain after a shorter time limit."""
         shorter = self.time_limit_s is not None and self.time_limit_s < time_limit_s
         return not (self.of_host or (self.outcome is Outcome.TIMED_OUT and shorter))
 
@@ -85,26 +85,30 @@ class Failure:
 def failures(
     plan: Plan, attempts: Sequence[Loaded], *, kind: SessionKind | None = None
 ) -> dict[str, Failure]:
-    """Failures in these attempts, by cell id; `kind`: of the session that asks.
+    """Failures by cell id in attempts; `kind`: of the session that needs them.
 
-    What goes wrong while a cell is explained, or in a build with stamps, takes nothing from what
-    was measured of it: only sessions of that kind see it.
+    A failure while a cell is explained, or in a build with stamps, leaves the cell's measurements
+    valid: only sessions of that kind see it.
     """
     by_session: dict[str, dict[str, Failure]] = {cell.id: {} for cell in plan.cells}
     trusted = {cell.id for cell in plan.cells if cell.variant.trust}
-    for loaded in _that_decide(attempts, kind):
+    for loaded in _deciding_attempts(attempts, kind):
         session = loaded.attempt.record.session
-        for cell in loaded.tried & by_session.keys():
+        for cell in loaded.tried_cells & by_session.keys():
             by_session[cell].pop(session, None)
         for cell, failure in _failures_of(loaded, trusted):
             earlier = by_session.get(cell, {}).get(session)
             if cell in by_session and (earlier is None or earlier.outcome is Outcome.FELL_BACK):
                 by_session[cell][session] = failure
-    return {cell: _first(found) for cell, found in by_session.items() if found}
+    return {
+        cell: _first_failure(failures_by_session)
+        for cell, failures_by_session in by_session.items()
+        if failures_by_session
+    }
 
 
-def _first(by_session: Mapping[str, Failure]) -> Failure:
-    """The first failure by session; one that fell back only where there is no other."""
+def _first_failure(by_session: Mapping[str, Failure]) -> Failure:
+    """The first failure by session; a fallback only where no other failure is."""
     return min(by_session.values(), key=lambda failure: failure.outcome is Outcome.FELL_BACK)
 
 
@@ -126,13 +130,13 @@ def gather(
     samples = _without_strangers(samples, plan)
     cells = _cells(plan, attempts, samples)
     planned = {cell.id for cell in plan.cells}
-    failed, described = failures(plan, attempts), _described(plan, attempts)
+    failed, described = failures(plan, attempts), _facts_by_cell(plan, attempts)
     aliases = find_aliases(plan.cells, builds)
     by_variant = {build.variant: build for build in builds}
     timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"].unique())
     counted = set(samples["cell"].unique())
     capability = environment.compute_capability
-    lacking = _lacking(plan, attempts, samples, capability, recorded=recorded)
+    lacking = _missing_metrics(plan, attempts, samples, capability, recorded=recorded)
     statuses = {
         cell.id: _status(
             CellStatus(cell.id, Outcome.NOT_MEASURED, **described[planned_cell(cell.id, planned)]),
@@ -152,10 +156,10 @@ def gather(
     objections = implausible_cells(samples, statuses, latest_profiles(attempts), gpu)
     trusted = {cell.id for cell in cells if cell.variant.trust}
     statuses = {
-        cell: status if cell in trusted else _witnessed(status, objections.get(cell))
+        cell: status if cell in trusted else _with_objection(status, objections.get(cell))
         for cell, status in statuses.items()
     }
-    statuses = {cell: _as_alias(status, statuses) for cell, status in statuses.items()}
+    statuses = {cell: _alias_status(status, statuses) for cell, status in statuses.items()}
     return Results(
         cells=cells,
         samples=samples,
@@ -170,8 +174,8 @@ def gather(
     )
 
 
-def _that_decide(attempts: Sequence[Loaded], kind: SessionKind | None = None) -> list[Loaded]:
-    """Attempts whose failures are the cell's own, and those of sessions of a kind."""
+def _deciding_attempts(attempts: Sequence[Loaded], kind: SessionKind | None = None) -> list[Loaded]:
+    """Attempts whose failures decide a cell's outcome, and attempts of sessions of a kind."""
     left_out = _BESIDE - {kind}
     return [loaded for loaded in attempts if loaded.attempt.record.kind not in left_out]
 
@@ -192,18 +196,18 @@ def _first_of_each(
 
 
 def _without_strangers(samples: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-    """Without kernels that only a timeline saw of a command whose others were asked for by name.
+    """Samples without kernels that only a timeline saw, for commands with a kernel filter.
 
-    A timeline has every kernel of a process, set-up and all; another tool only those that its
+    A timeline has every kernel of a process, set-up included; another tool only kernels that its
     filter lets through.
     """
     planned = {cell.id for cell in plan.cells}
     recorded = samples["kind"] == SessionKind.TIMELINE.value
-    asked = set(samples.loc[~recorded, "cell"].unique())
-    owners = {planned_cell(cell, planned) for cell in asked - planned}
+    expected_cells = set(samples.loc[~recorded, "cell"].unique())
+    owners = {planned_cell(cell, planned) for cell in expected_cells - planned}
     strange = [
         cell
-        for cell in set(samples.loc[recorded, "cell"].unique()) - asked - planned
+        for cell in set(samples.loc[recorded, "cell"].unique()) - expected_cells - planned
         if planned_cell(cell, planned) in owners
     ]
     return samples[~samples["cell"].isin(strange)].reset_index(drop=True) if strange else samples
@@ -215,14 +219,14 @@ def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tup
     parts = {cell: params for loaded in attempts for cell, params in loaded.parts.items()}
     if parts:
         return cells_of_parts(plan.cells, parts, set(samples["cell"].unique()))
-    seen = command_cells(samples, plan.cells)
+    command_parts = command_cells(samples, plan.cells)
     planned = {cell.id for cell in plan.cells}
-    owners = {planned_cell(cell.id, planned) for cell in seen}
-    return (*seen, *(cell for cell in plan.cells if cell.id not in owners))
+    owners = {planned_cell(cell.id, planned) for cell in command_parts}
+    return (*command_parts, *(cell for cell in plan.cells if cell.id not in owners))
 
 
 def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str, Failure]]:
-    """Failures of one attempt: those of the runner first, then the one that ended it.
+    """Failures of one attempt: those the runner recorded, then the one that ended it.
 
     A `trusted` cell passes the check after its last visit: it was measured before.
     """
@@ -239,19 +243,19 @@ def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str
     for cell, (outcome, cause) in (result.failed if result else {}).items():
         if cell in loaded.current:
             yield cell, Failure(Outcome(outcome), cause, limit)
-    for cell in loaded.unseen():
+    for cell in loaded.cells_without_kernel():
         cause = "its range launched no kernel that the tool saw"
         yield cell, Failure(Outcome.NO_KERNEL, cause, limit)
     for cell, reason in loaded.fell_back().items():
         yield cell, Failure(Outcome.FELL_BACK, reason, limit)
 
 
-def _described(plan: Plan, attempts: Sequence[Loaded]) -> Mapping[str, Mapping[str, Any]]:
-    """What the journals say of cells, by cell id; empty of others."""
+def _facts_by_cell(plan: Plan, attempts: Sequence[Loaded]) -> Mapping[str, Mapping[str, Any]]:
+    """Journaled facts by cell id; empty for cells without facts."""
     planned = {cell.id for cell in plan.cells}
     described: dict[str, dict[str, Any]] = defaultdict(dict)
-    for loaded in _that_decide(attempts):
-        for cell, values in loaded.described.items():
+    for loaded in _deciding_attempts(attempts):
+        for cell, values in loaded.facts_by_cell.items():
             if cell in planned:
                 add_description(described[cell], values)
     for cell, (configs, otherwise) in tuned_by_cell(attempts).items():
@@ -259,7 +263,7 @@ def _described(plan: Plan, attempts: Sequence[Loaded]) -> Mapping[str, Mapping[s
     return described
 
 
-def _lacking(
+def _missing_metrics(
     plan: Plan,
     attempts: Sequence[Loaded],
     samples: pd.DataFrame,
@@ -267,12 +271,17 @@ def _lacking(
     *,
     recorded: bool,
 ) -> Mapping[str, tuple[str, ...]]:
-    """Metrics that were asked for and did not come back, by cell.
+    """Requested metrics without a value, by cell.
 
-    Of a recording those that its sessions asked for: groups may have grown since, and be counted
-    otherwise. What is asked of other cells only, as operations on another type are, is not missing.
+    A recording counts by the requests of its sessions: groups may have grown since, or be counted
+    otherwise. Metrics requested of other cells only, such as operations on another type, are not
+    missing.
     """
-    asked_of = _asked_of(_that_decide(attempts)) if recorded else _planned_for(plan)
+    asked_of = (
+        _cells_by_requested_metric(_deciding_attempts(attempts))
+        if recorded
+        else _cells_by_planned_metric(plan)
+    )
     lacking = missing_metrics(samples, asked_of, compute_capability)
     planned = {cell.id for cell in plan.cells}
     return {
@@ -281,25 +290,25 @@ def _lacking(
     }
 
 
-def _asked_of(attempts: Iterable[Loaded]) -> dict[str, Set[str]]:
-    """Ids of the cells of which attempts asked each metric."""
+def _cells_by_requested_metric(attempts: Iterable[Loaded]) -> dict[str, Set[str]]:
+    """Ids of cells by the metric that attempts requested of them."""
     records = [loaded.attempt.record for loaded in attempts]
     return _cells_by_metric((record.metrics, record.keys.keys()) for record in records)
 
 
-def _planned_for(plan: Plan) -> dict[str, Set[str]]:
-    """Ids of the cells that each metric is planned for."""
+def _cells_by_planned_metric(plan: Plan) -> dict[str, Set[str]]:
+    """Ids of cells by the metric that is planned for them."""
     return _cells_by_metric(
         (session.metrics, {visit.cell for visit in session.visits}) for session in plan.sessions
     )
 
 
 def _cells_by_metric(
-    asked: Iterable[tuple[Iterable[str], Set[str]]],
+    metrics_and_cells: Iterable[tuple[Iterable[str], Set[str]]],
 ) -> dict[str, Set[str]]:
-    """Ids of cells by metric, of metrics that were each asked of all cells beside them."""
+    """Ids of cells by metric, from pairs of metrics and the cells they were requested of."""
     cells: dict[str, Set[str]] = {}
-    for names, of_cells in asked:
+    for names, of_cells in metrics_and_cells:
         for name in names:
             cells[name] = cells.get(name, frozenset()) | of_cells
     return cells
@@ -313,7 +322,7 @@ def _status(
     *,
     measured: bool,
 ) -> CellStatus:
-    """Status of a cell, as far as it is described, with its outcome."""
+    """Status of a cell with its outcome added."""
     if build is not None and not build.ok:
         return replace(status, outcome=Outcome.COMPILE_FAILED, cause=build.error)
     if original is not None:
@@ -323,15 +332,15 @@ def _status(
     return replace(status, outcome=Outcome.MEASURED) if measured else status
 
 
-def _witnessed(status: CellStatus, objection: str | None) -> CellStatus:
-    """Status of a cell to whose numbers its own counters object; others unchanged."""
+def _with_objection(status: CellStatus, objection: str | None) -> CellStatus:
+    """Status of a cell with its counters' objection; unchanged without one."""
     if objection is None or status.outcome is not Outcome.MEASURED:
         return status
     return replace(status, outcome=Outcome.IMPLAUSIBLE, cause=objection)
 
 
 def with_attributes(environment: Environment, attributes: Mapping[str, str | float]) -> Environment:
-    """Environment with the GPU attributes that only the tool reports."""
+    """Environment with GPU attributes that only the tool reports."""
     count = attributes.get("device__attribute_multiprocessor_count")
     cache = attributes.get("device__attribute_l2_cache_size")
     return replace(
@@ -346,14 +355,14 @@ def _int_or_none(value: str | float | None) -> int | None:
 
 
 def latest_profiles(attempts: Sequence[Loaded]) -> dict[str, Launches]:
-    """What explain sessions counted, by cell id, of the latest attempt."""
+    """Profiles by cell id, of the latest attempt of explain sessions."""
     return {
         cell: launches for loaded in attempts for cell, launches in (loaded.profiles or {}).items()
     }
 
 
-def _as_alias(status: CellStatus, statuses: Mapping[str, CellStatus]) -> CellStatus:
-    """Status of an alias: that of the measured cell, its failure too; other statuses unchanged."""
+def _alias_status(status: CellStatus, statuses: Mapping[str, CellStatus]) -> CellStatus:
+    """Status of an alias, taken from its measured cell, failure included; others unchanged."""
     original = statuses.get(status.duplicate_of or "")
     if original is None:
         return status
@@ -369,7 +378,7 @@ def _as_alias(status: CellStatus, statuses: Mapping[str, CellStatus]) -> CellSta
 
 
 def planned_cell(cell: str, planned: Set[str]) -> str:
-    """The planned cell that a part of a command belongs to; itself where it is none."""
+    """Id of the planned cell of a command's part; the id itself for other cells."""
     name, dots, _ = cell.rpartition("..")
     while dots and cell not in planned and name not in planned:
         name, dots, _ = name.rpartition("..")
@@ -379,7 +388,7 @@ def planned_cell(cell: str, planned: Set[str]) -> str:
 def cells_of_parts(
     cells: Sequence[Cell], parts: Mapping[str, Params], measured: Set[str]
 ) -> tuple[Cell, ...]:
-    """Cells of a plan, each replaced by one for each of its parts, in the order of the parts.
+    """Cells of a plan, each replaced by a cell for each of its parts, in their order.
 
     `parts`: parameters by the cell ids of samples. A cell without any (it failed) has the parts of
     the other cells of its problem, so that each part says what became of it; of a cell that was
@@ -414,7 +423,7 @@ def _cells_of(cell: Cell, parts: Sequence[Params]) -> Iterator[Cell]:
 
 
 def part_problem(problem: Problem, params: Params) -> Problem:
-    """The problem of a part: its parameters beside those of the problem that was planned.
+    """The problem of a part: its parameters added to those of the planned problem.
 
     A name that the spec gave stays in front. Where ranges have a parameter that the problem has
     already, `range` holds theirs.
@@ -423,14 +432,14 @@ def part_problem(problem: Problem, params: Params) -> Problem:
         return Problem(identify(default_name(params), params), default_name(params), params)
     if problem.params.keys() & params.keys():
         params = {RANGE: default_name(params)}
-    both = {**problem.params, **params}
+    all_params = {**problem.params, **params}
     generated = problem.name == default_name(problem.params)
-    name = default_name(both) if generated else f"{problem.name},{default_name(params)}"
-    return Problem(identify(name, both), name, both)
+    name = default_name(all_params) if generated else f"{problem.name},{default_name(params)}"
+    return Problem(identify(name, all_params), name, all_params)
 
 
 def find_aliases(cells: Sequence[Cell], builds: Sequence[BuildResult]) -> Mapping[str, str]:
-    """Id of the measured cell by the id of its alias: a later cell with the same program.
+    """Id of the measured cell by its alias's id; an alias is a later cell with its program.
 
     Two cells are aliases where their variants are the same program and the problem is the same.
     """
@@ -449,7 +458,7 @@ def find_aliases(cells: Sequence[Cell], builds: Sequence[BuildResult]) -> Mappin
 
 @dataclass(frozen=True)
 class TunedChoice:
-    """One choice of the autotuner: a name where it chose between several makers, and settings."""
+    """One choice of an autotuner: a name if it chose between several makers, and settings."""
 
     choice: str
     config: Params
@@ -458,7 +467,7 @@ class TunedChoice:
 def tuned_by_cell(
     attempts: Sequence[Loaded],
 ) -> Mapping[str, tuple[tuple[TunedConfig, ...], tuple[str, ...]]]:
-    """Configurations that an autotuner tried, and sessions that chose otherwise, by cell id.
+    """Configurations that an autotuner tried, and sessions with other choices, by cell id.
 
     Tried by the session whose durations count, or by another where that one tuned nothing, which
     may be among those that chose otherwise. Cells without an autotuner are left out.
@@ -469,12 +478,12 @@ def tuned_by_cell(
     """
     configs_by_cell: dict[str, list[tuple[str, tuple[TunedConfig, ...]]]] = defaultdict(list)
     for loaded in sorted(attempts, key=_priority):
-        for cell, configs in loaded.tuned:
+        for cell, configs in loaded.tuned_configs:
             configs_by_cell[cell].append((loaded.attempt.record.session, configs))
-    return {cell: _tuned(sessions) for cell, sessions in configs_by_cell.items()}
+    return {cell: _tuning_of_sessions(sessions) for cell, sessions in configs_by_cell.items()}
 
 
-def _tuned(
+def _tuning_of_sessions(
     sessions: Sequence[tuple[str, tuple[TunedConfig, ...]]],
 ) -> tuple[tuple[TunedConfig, ...], tuple[str, ...]]:
     first = sessions[0][0]
@@ -486,17 +495,20 @@ def _tuned(
 
 
 def choices_by_operation(tried: Iterable[TunedConfig]) -> dict[str, tuple[TunedChoice, ...]]:
-    """Configurations that run, by operation; those of kernels of one name in a fixed order."""
+    """Chosen configurations by operation; kernels with one name are in a fixed order."""
     choices: dict[str, tuple[TunedChoice, ...]] = {}
     for config in tried:
         if config.best:
             choice = TunedChoice(config.choice, config.config)
             choices[config.operation] = (*choices.get(config.operation, ()), choice)
-    return {name: tuple(sorted(made, key=str)) for name, made in choices.items()}
+    return {
+        name: tuple(sorted(operation_choices, key=str))
+        for name, operation_choices in choices.items()
+    }
 
 
 def _priority(loaded: Loaded) -> tuple[bool, int]:
-    """Key to sort attempts by: timing sessions first, that of the primary timer before others."""
+    """Sort key of attempts: timing sessions first, the primary timer's before others."""
     record = loaded.attempt.record
     timers = list(duration_metrics())
     place = timers.index(record.collector) if record.collector in timers else len(timers)

@@ -1,4 +1,4 @@
-"""What a page is made from: everything about one run, as plain data that needs no GPU to show.
+"""Data of a page: everything about one run, as plain data that needs no GPU to show.
 
 A `Report` is filled from a run folder or a recording; `profiler.render` reads it.
 """
@@ -24,7 +24,7 @@ from profiler.search.journal import SearchRecord
 
 @dataclass(frozen=True)
 class ReplayInfo:
-    """Where the numbers of a replayed recording come from."""
+    """Origin of the numbers of a replayed recording."""
 
     gpu: str
     when: str
@@ -34,7 +34,7 @@ class ReplayInfo:
 
 @dataclass(frozen=True)
 class ExperimentText:
-    """What the experiment file says to a reader."""
+    """Texts of the experiment file for a reader."""
 
     name: str
     title: str
@@ -51,7 +51,7 @@ class ExperimentText:
 
 @dataclass(frozen=True)
 class StepWeights:
-    """How often a step of a captured program calls each problem."""
+    """Calls of each problem in a step of a captured program."""
 
     parameter: str
     """Parameter of problems that says how many calls a step has."""
@@ -63,7 +63,7 @@ class StepWeights:
 
 @dataclass(frozen=True)
 class PageSettings:
-    """What the experiment file asks of its page."""
+    """Settings of the page in the experiment file."""
 
     kind: str = "versions"
     """One of `profiler.planning.page_kinds.PAGE_KINDS`."""
@@ -85,13 +85,13 @@ class PageSettings:
 
     @property
     def page_kind(self) -> PageKind:
-        """The kind of the page; `versions` where today's program has no such kind."""
+        """The kind of the page; `versions` for a kind that today's program lacks."""
         return PAGE_KINDS.get(self.kind, PAGE_KINDS["versions"])
 
 
 @dataclass(frozen=True)
 class ExecutionRecord:
-    """How and when the sessions ran."""
+    """Commands, stages and seconds of a run's sessions."""
 
     created: str
     """ISO time at which the measurement began."""
@@ -125,7 +125,7 @@ class Measurements:
 
 @dataclass(frozen=True, eq=False)
 class Details:
-    """What was recorded of single cells, by cell id; cells without it are not there."""
+    """Timelines, stamps and profiles by cell id, for the cells that have some."""
 
     timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
     """Where nsys and torch both recorded a cell, that of nsys with the operators of torch."""
@@ -161,6 +161,6 @@ class Report:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Exit code of a command that measured or read it."""
+        """Exit code of a command that measured or read the run."""
         failed = any(status.outcome.failed for status in self.statuses.values())
         return ExitCode.SOME_CELLS_FAILED if failed else ExitCode.COMPLETE

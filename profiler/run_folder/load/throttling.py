@@ -1,4 +1,4 @@
-"""Which measurements count where the GPU was throttled, and what is to be measured again."""
+"""Selects measurements that count where the GPU was throttled, and visits to measure again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SessionRepeats = Mapping[str, tuple[Sequence[Loaded], Repeats]]
 
 
 def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set[Visit]:
-    """Visits of a session that were throttled each time so far, and are to be repeated."""
+    """Visits of a session to repeat: throttled in every attempt so far."""
     of_session = [loaded for loaded in attempts if loaded.attempt.record.session == session]
     if not any(loaded.throttled for loaded in of_session):
         return set()
@@ -35,7 +35,7 @@ def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set
 
 
 def session_repeats(plan: Plan, attempts: Iterable[Loaded]) -> SessionRepeats:
-    """Which measurement of each visit counts, by session; decided once for all attempts."""
+    """Counting measurement of each visit by session, decided once for all attempts."""
     by_session: dict[str, list[Loaded]] = {}
     for loaded in attempts:
         by_session.setdefault(loaded.attempt.record.session, []).append(loaded)
@@ -46,16 +46,16 @@ def session_repeats(plan: Plan, attempts: Iterable[Loaded]) -> SessionRepeats:
 
 
 def counting_attempts(attempts: Iterable[Loaded], repeats: SessionRepeats) -> list[Loaded]:
-    """Attempts without what they have of visits that another attempt measured better."""
+    """Attempts without data of visits that another attempt measured unthrottled."""
     unused = {
         loaded.attempt.folder: visits
         for of_session, decided in repeats.values()
         for loaded, visits in zip(of_session, decided.unused, strict=True)
     }
-    return [_without(loaded, unused[loaded.attempt.folder]) for loaded in attempts]
+    return [_without_visits(loaded, unused[loaded.attempt.folder]) for loaded in attempts]
 
 
-def _without(loaded: Loaded, unused: frozenset[VisitKey]) -> Loaded:
+def _without_visits(loaded: Loaded, unused: frozenset[VisitKey]) -> Loaded:
     if not unused:
         return loaded
     timelines = {
@@ -68,12 +68,12 @@ def _without(loaded: Loaded, unused: frozenset[VisitKey]) -> Loaded:
 
 
 def _rows_without(rows: pd.DataFrame, unused: frozenset[VisitKey]) -> pd.DataFrame:
-    made = rows[["cell", "block", "arm"]].itertuples(index=False, name=None)
-    return rows[[visit not in unused for visit in made]]
+    visits = rows[["cell", "block", "arm"]].itertuples(index=False, name=None)
+    return rows[[visit not in unused for visit in visits]]
 
 
 def throttling_notices(plan: Plan, repeats: SessionRepeats) -> Iterator[Notice]:
-    """Notices about the clocks of each session."""
+    """Notices on the clocks of each session."""
     for session, (of_session, decided) in repeats.items():
         sampled = [loaded for loaded in of_session if len(loaded.clocks)]
         if not sampled:
@@ -107,7 +107,7 @@ def _launches(loaded: Loaded) -> pd.DataFrame:
 
 
 def _repeats(of_session: Sequence[Loaded], problem_of: Mapping[str, str]) -> Repeats:
-    """Which visits of one session count and which are repeated; attempts oldest first."""
+    """Counting and repeated visits of one session; attempts oldest first."""
     return plan_repeats([_measured_and_throttled(loaded, problem_of) for loaded in of_session])
 
 

@@ -301,7 +301,7 @@ class ProgramSessions:
 
         Cells whose checks are the same command share one.
         """
-        passed = {cell for attempt in self.book.attempts() for cell in attempt.checked}
+        passed = {cell for attempt in self.book.attempts() for cell in attempt.checked_cells}
         commands: dict[str, tuple[Command, dict[str, None]]] = {}
         for cell in cells:
             command = None if cell.id in passed else program.check_command(cell)

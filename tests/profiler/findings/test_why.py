@@ -56,7 +56,7 @@ def findings_of(run):
 @pytest.fixture(autouse=True)
 def _found_once(monkeypatch):
     """Commands read and find a run that no test changes once."""
-    monkeypatch.setattr(command, "read_run", lambda run: run.named)
+    monkeypatch.setattr(command, "read_run", lambda run: run.given_path)
     monkeypatch.setattr(command, "find", findings_of)
 
 

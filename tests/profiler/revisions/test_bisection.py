@@ -49,7 +49,7 @@ def test_ends_that_fail_are_replaced_by_their_neighbours():
     history = History(levels(5), broken=frozenset({0, COMMITS - 1}))
     found = bisect(COMMITS, history.prepare, history.measure)
     assert [step.after for step in found.culprits] == [5]
-    assert found.whole.verdict is Verdict.SLOWER
+    assert found.total_change.verdict is Verdict.SLOWER
 
 
 def test_a_commit_that_fails_while_it_is_measured_is_skipped():
@@ -113,7 +113,7 @@ def journalled(path, history, kill_at=None):
             # A session of the same commits gives the same numbers, whenever it is made.
             history.generator = np.random.default_rng([*places, attempt])
             made = history.measure(places, attempt)
-            return [[asdict(change) for change in made.steps], asdict(made.whole)]
+            return [[asdict(change) for change in made.steps], asdict(made.total_change)]
 
         steps, whole = journal.answer(("survey", *places, attempt), ask)
         return Survey(tuple(_change(step) for step in steps), _change(whole))

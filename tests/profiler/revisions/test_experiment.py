@@ -11,7 +11,12 @@ from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.revisions.experiment import write_experiment
 from profiler.revisions.repository import Repository
-from profiler.revisions.versions import Wanted, read_version, shared_variants, source_changes
+from profiler.revisions.versions import (
+    VersionSelection,
+    read_version,
+    shared_variants,
+    source_changes,
+)
 
 CUDA = {
     "name": "sums",
@@ -53,7 +58,7 @@ class History:
 
     def versions(self, *revisions, only=None):
         repository = Repository.of(self.folder)
-        wanted = Wanted(self.folder / "sums.yaml", only=only)
+        wanted = VersionSelection(self.folder / "sums.yaml", only=only)
         out = self.folder / "reports"
         return [read_version(repository, repository.commit(r), wanted, out) for r in revisions]
 

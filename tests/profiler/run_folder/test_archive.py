@@ -65,7 +65,7 @@ def test_a_run_that_somebody_zipped_is_read_and_stays_as_it_is(
     root, base = (run.parent, run.name) if with_folder else (run, ".")
     sent = Path(shutil.make_archive(str(tmp_path / "sent"), "zip", root, base))
     opened = open_run(sent)
-    assert opened.named == sent
+    assert opened.given_path == sent
     assert not opened.is_recording()
     assert opened.path.name == (run.name if with_folder else "sent")
     live, read = (assemble(one, measured.loaded, measured.plan) for one in (measured.run, opened))

@@ -73,8 +73,8 @@ def test_what_is_checked_there_is_another_program(place):
     with (folder / "journal.jsonl").open("a") as stream:
         stream.write(json.dumps(record) + "\n")
     (loaded,) = [session for session in place.load() if session.attempt.record.session == SESSION]
-    assert loaded.tried == {CELL}
-    assert loaded.checked == set()
+    assert loaded.tried_cells == {CELL}
+    assert loaded.checked_cells == set()
 
 
 def test_a_damaged_file_costs_only_itself(place):

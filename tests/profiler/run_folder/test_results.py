@@ -472,7 +472,7 @@ def test_only_what_passed_its_check_under_todays_key_counts_as_checked(place):
             failed(LOOP, "wrong_result"),
         ],
     )
-    assert place.load()[0].checked == {TREE}
+    assert place.load()[0].checked_cells == {TREE}
 
 
 def test_a_compile_error_is_the_fate_of_all_cells_of_a_variant(place):
@@ -497,7 +497,7 @@ def unseen_attempt(place, seen, result=FINISHED):
 
 def test_a_cell_of_which_the_tool_saw_nothing_launched_no_kernel(place):
     loaded = unseen_attempt(place, seen=[(PLAIN, 0), (PLAIN, 1)])
-    assert loaded.unseen() == {TREE}
+    assert loaded.cells_without_kernel() == {TREE}
     status = place.results().statuses[TREE]
     assert status.outcome is Outcome.NO_KERNEL
     assert "launched no kernel" in status.cause
@@ -505,14 +505,14 @@ def test_a_cell_of_which_the_tool_saw_nothing_launched_no_kernel(place):
 
 def test_a_cell_of_which_one_visit_was_lost_is_no_failure(place):
     loaded = unseen_attempt(place, seen=[(PLAIN, 0), (PLAIN, 1), (TREE, 1)])
-    assert loaded.unseen() == set()
+    assert loaded.cells_without_kernel() == set()
     assert outcomes(place.results())[TREE] is Outcome.MEASURED
 
 
 @pytest.mark.parametrize("result", [None, AttemptResult("died", 1.0)])
 def test_a_session_that_died_proves_nothing_about_what_was_not_seen(place, result):
     loaded = unseen_attempt(place, seen=[(PLAIN, 0)], result=result)
-    assert loaded.unseen() == set()
+    assert loaded.cells_without_kernel() == set()
     assert outcomes(place.results())[TREE] is Outcome.NOT_MEASURED
 
 
@@ -520,7 +520,7 @@ def test_a_visit_that_did_not_finish_was_not_to_be_seen(place):
     csv = ncu_csv([(PLAIN, 0)], place.session("ncu-timing").metrics)
     journal = [*measured([(PLAIN, 0)]), failed(TREE, "wrong_result")]
     place.attempt(visits=[(PLAIN, 0), (TREE, 0)], journal=journal, csv=csv)
-    assert place.load()[0].unseen() == set()
+    assert place.load()[0].cells_without_kernel() == set()
 
 
 # ---- aliases -------------------------------------------------------------------------------------
@@ -643,7 +643,7 @@ def test_cells_of_another_key_stay_undecided(place):
     check = place.run.attempt(folder).kernel_check
     assert check == KernelCheck({PLAIN: "of another"}, undecided=(TREE,))
     place.keys = today
-    assert [each.unchecked() for each in place.load()] == [{TREE}]
+    assert [each.unchecked_cells() for each in place.load()] == [{TREE}]
     place.space = says(lambda variant, problem, kernels: None)
     place.check_kernels(folder)
     check = place.run.attempt(folder).kernel_check
