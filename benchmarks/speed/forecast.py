@@ -38,7 +38,7 @@ from profiler.sessions.forecasts.forecast import (  # noqa: E402
     rest_of,
     run_forecast,
 )
-from profiler.sessions.forecasts.rest import Rest  # noqa: E402
+from profiler.sessions.forecasts.rest import RestForecast  # noqa: E402
 from profiler.sessions.forecasts.session_costs import (  # noqa: E402
     CostReader,
     costs_of_sessions,
@@ -80,7 +80,9 @@ def with_declared(
     return [records[0], *missing, *records[1:]]
 
 
-def largest_error(records: Sequence[Record], problem_of: Mapping[str, str], rest: Rest) -> float:
+def largest_error(
+    records: Sequence[Record], problem_of: Mapping[str, str], rest: RestForecast
+) -> float:
     """Largest relative error of the whole time, forecast at a visit after the first tenth."""
     done = [record for record in records if is_visit(record)]
     left = Counter(record["cell"] for record in done)
@@ -88,7 +90,7 @@ def largest_error(records: Sequence[Record], problem_of: Mapping[str, str], rest
     began, ended = records[0]["time"], done[-1]["time"]
     made, worst = 0, 0.0
     for record in records:
-        reader.saw(record)
+        reader.observe(record)
         if not is_visit(record):
             continue
         left[record["cell"]] -= 1
