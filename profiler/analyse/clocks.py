@@ -19,7 +19,7 @@ import pandas as pd
 from profiler.collect.registry import counts
 from profiler.model import SessionKind
 from profiler.notices import Notice, NoticeKind
-from profiler.parse.clock_file import PERIOD_S, in_order
+from profiler.parse.clock_file import PERIOD_S, sorted_by_time
 from profiler.runner import protocol
 
 VISIT_COLUMNS = ("cell", "block", "arm", "start_s", "end_s")
@@ -125,7 +125,7 @@ class _Windows:
     """
 
     def __init__(self, clocks: pd.DataFrame, visits: pd.DataFrame) -> None:
-        self.samples = in_order(clocks)
+        self.samples = sorted_by_time(clocks)
         times = self.samples["time_s"].to_numpy(dtype="float64")
         starts = visits["start_s"].to_numpy(dtype="float64") - PERIOD_S
         ends = visits["end_s"].to_numpy(dtype="float64") + PERIOD_S

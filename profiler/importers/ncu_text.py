@@ -20,7 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from profiler.parse.inductor import WHEN
+from profiler.parse.inductor import LINE_TIME
 from profiler.parse.ncu_launches import PUSH_POP_HEADER, START_END_HEADER
 
 _PROCESS = re.compile(r"\[(?P<id>\d+)\] (?P<name>\S+)@(?P<host>\S+)\s*$")
@@ -174,7 +174,7 @@ def _without_prefixes(lines: Sequence[str]) -> list[str]:
     for line in lines:
         match = prefix.match(line)
         before = match[0] if match else ""
-        by_source.setdefault(WHEN.sub("", before), []).append(line[len(before) :])
+        by_source.setdefault(LINE_TIME.sub("", before), []).append(line[len(before) :])
     return [line for of_source in by_source.values() for line in of_source]
 
 

@@ -213,7 +213,7 @@ def read_trace(file: GivenFile) -> ImportedTimelines:
 def read_export(file: GivenFile) -> ImportedTimelines:
     """The timeline of an SQLite export of nsys."""
     with file.unpacked() as export:
-        return imported_timeline(file, "nsys", "nsys", read_nsys(export, of_others=True))
+        return imported_timeline(file, "nsys", "nsys", read_nsys(export, of_other_programs=True))
 
 
 def read_report(file: GivenFile) -> ImportedTimelines:
@@ -224,7 +224,7 @@ def read_report(file: GivenFile) -> ImportedTimelines:
     """
     with file.unpacked() as report, temporary_folder() as folder:
         export = _exported(report, folder, file.environ)
-        return imported_timeline(file, "nsys", "nsys", read_nsys(export, of_others=True))
+        return imported_timeline(file, "nsys", "nsys", read_nsys(export, of_other_programs=True))
 
 
 def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> Path:

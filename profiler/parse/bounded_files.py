@@ -1,4 +1,4 @@
-"""Files that are read whole or line by line: regular ones only, and no more than a limit.
+"""Files that are read whole or line by line: regular files only, and no more than a limit.
 
 A FIFO waits for a writer that may never come, a device such as `/dev/zero` has no end, and a few
 kilobytes of gzip can hold more than a memory.
@@ -37,13 +37,13 @@ _SPECIAL = {
 }
 
 
-def beyond(limit: int, name: str = _UNPACKED) -> str:
-    """Words on content that is larger than a limit."""
+def over_limit_text(limit: int, name: str = _UNPACKED) -> str:
+    """Text of a message on content that is larger than a limit."""
     return f"holds more than {limit} bytes (limit {name})"
 
 
 def require_regular(path: Path) -> None:
-    """Raise ParseError for what has no end of its own; nothing where there is no file."""
+    """Raise ParseError for a file without an end; nothing where there is no file."""
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
     except (OSError, ValueError):  # ValueError: a path that no file can have
@@ -63,13 +63,15 @@ def read_plain(path: Path, limit: int | None = None, limit_name: str = _UNPACKED
     """
     require_regular(path)
     with path.open("rb") as stream:
-        return _whole(stream, path, limit, limit_name)
+        return _read_whole(stream, path, limit, limit_name)
 
 
-def _whole(stream: BinaryIO, path: Path, limit: int | None, limit_name: str = _UNPACKED) -> bytes:
+def _read_whole(
+    stream: BinaryIO, path: Path, limit: int | None, limit_name: str = _UNPACKED
+) -> bytes:
     # In one piece where the file is as large as it says: joining pieces takes twice the memory.
     size = max(_PART_BYTES, os.fstat(stream.fileno()).st_size + 1)
-    return b"".join(_parts(stream, path, limit, limit_name, part_bytes=size))
+    return b"".join(_bounded_parts(stream, path, limit, limit_name, part_bytes=size))
 
 
 def read_packed(path: Path, limit: int | None = None) -> bytes:
@@ -79,7 +81,7 @@ def read_packed(path: Path, limit: int | None = None) -> bytes:
     """
     require_regular(path)
     with path.open("rb") as stream:
-        return _unpacked(stream, path, limit)
+        return _read_unpacked(stream, path, limit)
 
 
 def read_content(path: Path, limit: int | None = None) -> bytes:
@@ -88,7 +90,7 @@ def read_content(path: Path, limit: int | None = None) -> bytes:
     with path.open("rb") as stream:
         packed = stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
         stream.seek(0)
-        return _unpacked(stream, path, limit) if packed else _whole(stream, path, limit)
+        return _read_unpacked(stream, path, limit) if packed else _read_whole(stream, path, limit)
 
 
 def is_packed(path: Path) -> bool:
@@ -98,14 +100,14 @@ def is_packed(path: Path) -> bool:
 
 
 def unpack(path: Path, target: Path, limit: int | None = None) -> None:
-    """Write what a gzip file holds into another file.
+    """Write the content of a gzip file, unpacked, into another file.
 
     Raises EOFError, zlib.error or BadGzipFile where it is damaged, OSError where there is no room,
     ParseError as `read_plain` does.
     """
     require_regular(path)
     with gzip.open(path) as source, naming(target), target.open("wb") as sink:
-        sink.writelines(_parts(source, path, limit))
+        sink.writelines(_bounded_parts(source, path, limit))
 
 
 @contextlib.contextmanager
@@ -124,15 +126,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def _unpacked(packed: BinaryIO, path: Path, limit: int | None) -> bytes:
+def _read_unpacked(packed: BinaryIO, path: Path, limit: int | None) -> bytes:
     try:
         with gzip.GzipFile(fileobj=packed) as stream:
-            return b"".join(_parts(stream, path, limit))
+            return b"".join(_bounded_parts(stream, path, limit))
     except (EOFError, zlib.error) as error:
         raise OSError(f"damaged: {error}") from error
 
 
-def _parts(
+def _bounded_parts(
     stream: BinaryIO | gzip.GzipFile,
     path: Path,
     limit: int | None,
@@ -146,11 +148,11 @@ def _parts(
         size += len(part)
         if size > limit:
             remedy = UNPACK_REMEDY if limit_name == _UNPACKED else None
-            raise ParseError(f"{path}: {beyond(limit, limit_name)}", remedy=remedy)
+            raise ParseError(f"{path}: {over_limit_text(limit, limit_name)}", remedy=remedy)
         yield part
 
 
-# ---- lines of a byte stream, whatever became of it: compressed, UTF-16, cut off, damaged ---------
+# ---- lines of a byte stream, which may be compressed, UTF-16, cut off or damaged -----------------
 
 EXPORT_REMEDY = "Export it first: ncu --import FILE --csv --page raw --print-units base > FILE.csv"
 
@@ -164,11 +166,11 @@ _LONG_LINE = (
     f"has more than {MAX_LINE_BYTES} bytes (limit MAX_LINE_BYTES in profiler/parse/bounded_files)"
 )
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
-"""What zlib calls a stream with the header of gzip."""
+"""Argument of zlib for a stream with the header of gzip."""
 
 
 @contextmanager
-def opened(source: Path | bytes, name: str, limit: int | None = None) -> Iterator[LineSource]:
+def open_lines(source: Path | bytes, name: str, limit: int | None = None) -> Iterator[LineSource]:
     """Lines of a file, or of bytes; raises ParseError where it cannot be opened."""
     if isinstance(source, bytes):
         yield LineSource(io.BufferedReader(io.BytesIO(source)), name, limit)
@@ -184,9 +186,9 @@ def opened(source: Path | bytes, name: str, limit: int | None = None) -> Iterato
 
 
 class LineSource:
-    """Lines of a byte stream without their ends, and how many of them were bad rows of a table.
+    """Lines of a byte stream without their ends, and the number of bad rows of a table in it.
 
-    Raises ParseError where not one can be read, where a packed stream holds more than `limit` bytes
+    Raises ParseError where no line can be read, where a packed stream holds more than `limit` bytes
     (by default MAX_UNPACKED_BYTES), and where a line is longer than MAX_LINE_BYTES.
     """
 
@@ -194,48 +196,48 @@ class LineSource:
         self.name = name
         self.number = 0
         """Number of the line that was given last, from 1."""
-        self.open_end = False
-        """Whether that line has no end of line: the file stops inside or right after it."""
+        self.lacks_line_end = False
+        """Whether the last line lacks its end of line: the file stops inside or right after it."""
         self.truncated = False
         """Whether the file ended inside a row, or reading stopped at a damaged place."""
         self.bad_rows = 0
         self.first_bad_line = 0
-        """Number of the first of them; 0 without any."""
+        """Number of the first bad row's line; 0 without any."""
         self._stream = stream
         self._limit = MAX_UNPACKED_BYTES if limit is None else limit
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            for line in self._decoded():
+            for line in self._utf8_lines():
                 self.number += 1
-                self.open_end = not line.endswith(b"\n")
-                if self.open_end and len(line) >= MAX_LINE_BYTES:
-                    raise self._refused(f"line {self.number} {_LONG_LINE}")
+                self.lacks_line_end = not line.endswith(b"\n")
+                if self.lacks_line_end and len(line) >= MAX_LINE_BYTES:
+                    raise self._parse_error(f"line {self.number} {_LONG_LINE}")
                 clean = line.rstrip(b"\r\n")
                 yield clean.replace(b"\0", b"") if b"\0" in clean else clean
         except (EOFError, OSError, zlib.error) as error:
             if self.number == 0:
-                raise self._refused(f"cannot be read: {error}") from error
+                raise self._parse_error(f"cannot be read: {error}") from error
             self.truncated = True
 
     def reject(self) -> None:
         """Count the line that was given last as a bad row, unless the file was cut off in it."""
-        if self.open_end:
+        if self.lacks_line_end:
             self.truncated = True
         else:
             self.bad_rows += 1
             self.first_bad_line = self.first_bad_line or self.number
 
-    def _refused(self, reason: str, remedy: str | None = None) -> ParseError:
+    def _parse_error(self, reason: str, remedy: str | None = None) -> ParseError:
         return ParseError(f"{self.name}: {reason}", remedy=remedy)
 
-    def _decoded(self) -> Iterator[bytes]:
+    def _utf8_lines(self) -> Iterator[bytes]:
         reader: io.BufferedReader[Any] = self._stream
         if reader.peek(16).startswith(GZIP_MAGIC):
             reader = io.BufferedReader(_Inflater(reader, self._limit, self.name), _BUFFER)
         start = reader.peek(16)
         if start.startswith(_REPORT_MAGICS):
-            raise self._refused("is a report, not CSV", EXPORT_REMEDY)
+            raise self._parse_error("is a report, not CSV", EXPORT_REMEDY)
         if start.startswith(_UTF16_MARKS):
             text = io.TextIOWrapper(reader, encoding="utf-16", errors="replace", newline="\n")
             texts = iter(partial(text.readline, MAX_LINE_BYTES), "")
@@ -250,7 +252,7 @@ class LineSource:
 
 
 class _Inflater(io.RawIOBase):
-    """Reads gzip, and gives all that comes before a damaged place, unlike `gzip.GzipFile`."""
+    """Reads gzip, and gives all bytes before a damaged place, unlike `gzip.GzipFile`."""
 
     def __init__(self, stream: io.BufferedReader, limit: int, name: str) -> None:
         self._stream = stream
@@ -259,41 +261,41 @@ class _Inflater(io.RawIOBase):
         self._inflate = zlib.decompressobj(_GZIP_FORMAT)
         self._input = b""
         self._size = 0
-        self._between = False
+        self._ended_member = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        data = self._next(len(buffer))
+        data = self._next_bytes(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
-    def _next(self, size: int) -> bytes:
+    def _next_bytes(self, size: int) -> bytes:
         while True:
             self._input = self._input or self._stream.read(_BUFFER)
             if not self._input:
-                return self._end()
-            # A damaged place takes with it what the same call has inflated so far: small steps.
+                return self._last_bytes()
+            # A damaged place costs all that the same call has inflated so far: small steps.
             data = self._inflate.decompress(self._input, min(size, _INFLATE_STEP))
             self._size += len(data)
             if self._size > self._limit:
-                words = beyond(self._limit)
-                raise ParseError(f"{self._name}: {words}", remedy=UNPACK_REMEDY)
+                over_limit = over_limit_text(self._limit)
+                raise ParseError(f"{self._name}: {over_limit}", remedy=UNPACK_REMEDY)
             self._input = self._inflate.unconsumed_tail
             if self._inflate.eof:  # another member may follow
                 self._input = self._inflate.unused_data.lstrip(b"\0")
                 self._inflate = zlib.decompressobj(_GZIP_FORMAT)
-                self._between = True
+                self._ended_member = True
             elif data:
-                self._between = False
+                self._ended_member = False
             if data:
                 return data
 
-    def _end(self) -> bytes:
-        """End of the input: empty where it ends between two members."""
-        rest = self._inflate.flush()
-        self._between = self._between or self._inflate.eof
-        if not rest and not self._between:
+    def _last_bytes(self) -> bytes:
+        """Last bytes of the input: none where it ends between two members."""
+        remaining = self._inflate.flush()
+        self._ended_member = self._ended_member or self._inflate.eof
+        if not remaining and not self._ended_member:
             raise EOFError("the compressed data ends too early")
-        return rest
+        return remaining

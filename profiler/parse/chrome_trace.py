@@ -1,7 +1,7 @@
-"""Chrome traces of torch.profiler -> the frames that an export of nsys gives, too.
+"""Chrome traces of torch.profiler -> frames with the columns of an export of nsys.
 
-Read of each event are its name, its times and the few arguments that a column needs. Nothing else:
-a trace holds the stacks of Python with their paths, the name of the host, and where it was written.
+Only the name, the times and the few arguments that a column needs are read of each event: a trace
+holds the stacks of Python with their paths, the name of the host, and the folder it was written to.
 A path inside the name of a range or an operator is cut down to its last part.
 
 A trace has no process ids at its kernels; they are those of its calls. Shared memory is known as
@@ -12,8 +12,9 @@ the earliest one, where several are read together).
 
 Categories, arguments and units: kineto (libkineto/src/output_json.cpp and CuptiActivity), as torch
 2.11 to 2.13 write them; times are microseconds with three decimals, which are kept exactly. Older
-traces, those of other accelerators, and bare lists of events (the Chrome format allows them) are
-read as far as they say the same. What is not read is counted, by what it is (`Timeline.unread`).
+traces, traces of other accelerators, and bare lists of events (the Chrome format allows them) are
+read as far as they have the same fields. Events that are not read are counted by kind
+(`Timeline.unread`).
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _OLD_NAMES = {
     "memset": "gpu_memset",
     "mtia_ccp_events": "kernel",
 }
-"""Categories of earlier kinetos, before torch 1.12 with capitals, and what they are now."""
+"""Today's categories by those of earlier kinetos, which have capitals before torch 1.12."""
 _ASCEND_CALL = "ascend_runtime"
 _ASCEND_TASKS: Mapping[str, str] = {
     **dict.fromkeys(("AI_CORE", "AI_VECTOR_CORE", "AIV_SQE", "MIX_AIC", "MIX_AIV"), "kernel"),
@@ -71,35 +72,35 @@ _ASCEND_TASKS: Mapping[str, str] = {
     **dict.fromkeys(("KERNEL_MIX_AIC", "KERNEL_MIX_AIV"), "kernel"),
     **dict.fromkeys(("SDMA_SQE", "PCIE_DMA_SQE", "MEMCPY_ASYNC"), "gpu_memcpy"),
 }
-"""Kinds of tasks of an NPU that work; others wait, record events and notify."""
+"""Categories by kinds of NPU tasks that do work; other tasks wait, record events and notify."""
 _NOT_READ = frozenset(
     {
         *("trace", "ac2g", "fwdbwd", "fwd_bwd", "gpu_user_annotation"),
     }
 )
-"""Categories of what other events say, too: which call launched what, ranges on the GPU."""
+"""Categories that repeat other events: links from calls to launches, ranges on the GPU."""
 _ON_DEVICE: Mapping[str, OperationKind] = {
     "kernel": OperationKind.KERNEL,
     "gpu_memcpy": OperationKind.MEMCPY,
     "gpu_memset": OperationKind.MEMSET,
 }
 
-_HALVES = ("B", "b")
+_BEGIN_END_PHASES = ("B", "b")
 """Phases of events that are written when they begin, and again when they end: no trace of torch."""
-_MOMENTS = ("i", "I", "n")
+_INSTANT_PHASES = ("i", "I", "n")
 _LONGEST_CATEGORY = 40
-_NAMED = 5
+_MOST_NAMED_KINDS = 5
 """Most kinds of events that an error names."""
 _NEXT_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|[ -]")
-"""Between the words of a category: `UserAnnotation` is `user_annotation` today."""
+"""Boundary between two words of a category: `UserAnnotation` is `user_annotation` today."""
 
 _NAME_START, _NAME_END = '"name": "', re.compile(r'"\s*(?:,\s*"(?:pid|ts|args)":|\n)')
 _STACK_START, _STACK_END = '"Call stack": "', re.compile(r'"(?=, "Ev Idx": \d|,?\s*$)')
-"""Where the two strings begin and end that can make a trace invalid: kineto escapes no quotes in
-names, and torch's tracer of Python puts random bytes into the stack of a module that is imported
-meanwhile."""
+"""Beginnings and ends of the two strings that can make a trace invalid JSON: kineto escapes no
+quotes in names, and torch's tracer of Python puts random bytes into the stack of a module that is
+imported meanwhile."""
 _LATEST_US = 4 * 10**15
-"""Later times (of the year 2096) are none; they would not fit into 64 bits with the base added."""
+"""Later times (of the year 2096) are invalid: with the base added they do not fit into 64 bits."""
 _REMEDY = "Give a Chrome trace of torch.profiler, as export_chrome_trace writes it (.json[.gz])."
 
 _ENDS = {"H": "Host", "D": "Device", "A": "Array", "P": "Peer"}
@@ -110,7 +111,7 @@ _COPY = re.compile(
 """Copies as kineto names them, and as AMD's tracer does (`CopyHostToDevice`)."""
 _UNKNOWN_COPY = "Memcpy <unknown>"
 _CALL_OF_HIP = re.compile(r"hip[A-Z]")
-"""kineto puts them under `cuda_runtime`."""
+"""kineto puts calls of HIP under `cuda_runtime`."""
 _PLAIN_NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,9})?")
 _PATH = re.compile(r"(?<![\w.)])~?(?:[A-Za-z]:)?(?:[/\\][\w.@+~ -]*[\w.@+~-])+[/\\]([\w.@+~-]+)")
 
@@ -123,8 +124,8 @@ _OPERATION_FACTS: Mapping[str, str] = {
     "bytes": "bytes",
 }
 _PEER_FACTS = {"device": "inDevice", "context": "inContext"}
-"""What copies between two devices have instead."""
-_FACTS = (
+"""Arguments of copies between two devices, in place of `device` and `context`."""
+_READ_ARGUMENTS = (
     *_OPERATION_FACTS.values(),
     *_PEER_FACTS.values(),
     *("correlation", "graph node id", "grid", "block"),
@@ -141,11 +142,11 @@ def read_traces(paths: Sequence[Path], limit: int | None = None) -> Timeline:
     `limit`: most bytes that a file may hold, by default bounded_files.MAX_UNPACKED_BYTES.
 
     Raises ParseError where a file holds more, is no Chrome trace of torch.profiler, or was cut off.
-    An event that is none, or has no times, is left out and counted.
+    An item that is no event, or has no times, is left out and counted.
     """
     traces = [_read_trace(path, limit) for path in paths]
     base_ns = min((trace.base_ns for trace in traces), default=0)
-    on_gpu = any(_is_of_device(e.category) for trace in traces for e in trace.events)
+    on_gpu = any(_is_device_category(e.category) for trace in traces for e in trace.events)
     # Rows by columns: a mapping for each row would take ten times the memory.
     columns: dict[str, dict[str, list[Any]]] = {
         "operations": {name: [] for name in OPERATION_COLUMNS},
@@ -162,9 +163,9 @@ def read_traces(paths: Sequence[Path], limit: int | None = None) -> Timeline:
     ranges = frames["ranges"]
     order = np.lexsort((-ranges["end_ns"].to_numpy(), ranges["start_ns"].to_numpy()))
     return Timeline(
-        operations=_by_start(frames["operations"]),
+        operations=_sorted_by_start(frames["operations"]),
         ranges=ranges.iloc[order].reset_index(drop=True),
-        api=_by_start(frames["api"]),
+        api=_sorted_by_start(frames["api"]),
         schema=next((trace.schema for trace in traces), None),
         unread=dict(sum((trace.unread for trace in traces), Counter()).most_common()),
     )
@@ -221,62 +222,66 @@ class _Trace:
     schema: str
     events: list[_Event]
     unread: Counter[str]
-    """Events that were left out, by what they are."""
+    """Number of events that were left out, by kind."""
 
 
 _Content = tuple[dict[str, object] | None, list[_Event] | None, Counter[str]]
-"""Everything of a file but its events, by name; its events; what was left out of these, counted.
+"""Values of a file by name, without its events; its events; number of events left out, by kind.
 
 The first two are None where there are none.
 """
 
 
 def _read_trace(path: Path, limit: int | None) -> _Trace:
-    header, events, unread = _content(path, limit)
+    header, events, unread = _file_content(path, limit)
     if events is None:
-        raise _no_trace(path, "it has no list traceEvents")
+        raise _not_a_trace(path, "it has no list traceEvents")
     if header is None or "schemaVersion" not in header:  # of another writer, or cut out of a trace
         if not events:
-            left_out = ", ".join(f"{count} {what}" for what, count in unread.most_common(_NAMED))
-            holds = f", but {left_out}" if left_out else " and no schemaVersion"
-            raise _no_trace(path, f"its list has no event of torch.profiler{holds}")
+            left_out_events = ", ".join(
+                f"{count} {kind}" for kind, count in unread.most_common(_MOST_NAMED_KINDS)
+            )
+            holds_text = f", but {left_out_events}" if left_out_events else " and no schemaVersion"
+            raise _not_a_trace(path, f"its list has no event of torch.profiler{holds_text}")
         header = header or {}
     base_ns = header.get("baseTimeNanoseconds", 0)
     if not isinstance(base_ns, int) or not 0 <= base_ns <= _LATEST_US * 1000:
-        raise _no_trace(path, f"its baseTimeNanoseconds is {str(base_ns)[:40]!r}")
+        raise _not_a_trace(path, f"its baseTimeNanoseconds is {str(base_ns)[:40]!r}")
     return _Trace(base_ns, str(header.get("schemaVersion", ""))[:40], events, unread)
 
 
-def _content(path: Path, limit: int | None) -> _Content:
-    """What a file holds; raises ParseError where it cannot be read or is no whole JSON."""
+def _file_content(path: Path, limit: int | None) -> _Content:
+    """Content of a file; raises ParseError where it cannot be read or is no complete JSON."""
     try:
         text = read_content(path, limit).decode("utf-8", errors="replace")
         try:
-            return _parsed(text)
+            return _parsed_content(text)
         except json.JSONDecodeError:
-            return _parsed(_repaired(text))
+            return _parsed_content(_repaired_text(text))
     except OSError as error:
-        raise _no_trace(path, error.strerror or str(error)) from error
+        raise _not_a_trace(path, error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
-        raise _no_trace(path, f"no whole JSON: {str(error)[:200]}") from error
+        raise _not_a_trace(path, f"no whole JSON: {str(error)[:200]}") from error
 
 
-def _parsed(text: str) -> _Content:
-    """Header and events of a trace, and counts of what was left out.
+def _parsed_content(text: str) -> _Content:
+    """Header and events of a trace, and the number of events left out.
 
-    Each event is reduced as it is read: all of them as objects take ten times more memory.
+    Each event is reduced as it is read: full objects of all events take ten times more memory.
 
     Raises ValueError where the text is no JSON.
     """
-    reduced = partial(_reduced, {})
+    object_hook = partial(_event_or_record, {})
     try:
-        content = json.loads(text, strict=False, parse_float=Decimal, object_hook=reduced)
+        content = json.loads(text, strict=False, parse_float=Decimal, object_hook=object_hook)
     except json.JSONDecodeError:
         if not text.lstrip().startswith("["):
             raise
         # The Chrome format leaves out the bracket after a bare list where its writer was ended.
-        whole = f"{text.rstrip().removesuffix(',')}]"
-        content = json.loads(whole, strict=False, parse_float=Decimal, object_hook=reduced)
+        closed_list = f"{text.rstrip().removesuffix(',')}]"
+        content = json.loads(
+            closed_list, strict=False, parse_float=Decimal, object_hook=object_hook
+        )
     if isinstance(content, list):
         return None, *_events(content)
     if not isinstance(content, dict):
@@ -285,10 +290,10 @@ def _parsed(text: str) -> _Content:
     return (content, *_events(items)) if isinstance(items, list) else (content, None, Counter())
 
 
-def _reduced(names: dict[str, str], record: dict[str, Any]) -> Any:
-    """Event of an object of JSON, or words on why an event is not read.
+def _event_or_record(names: dict[str, str], record: dict[str, Any]) -> Any:
+    """Event of a JSON object, or a tuple with the text of why it is not read.
 
-    The words stand in a tuple. All of any other object is kept, and of what names a process.
+    Objects that are no events, and records that name a process, are returned as they are.
     """
     if not isinstance(record.get("ph"), str):
         return record
@@ -299,39 +304,41 @@ def _reduced(names: dict[str, str], record: dict[str, Any]) -> Any:
 
 
 def _events(items: list[Any]) -> tuple[list[_Event], Counter[str]]:
-    """The events of a list, and what was left out, counted."""
+    """Events of a list, and the number of items left out, by kind."""
     events: list[_Event] = []
     unread: Counter[str] = Counter()
     programs: dict[str, str] = {}
     for item in items:
         if isinstance(item, tuple):
-            event = item[0]
+            event_or_text = item[0]
         else:
-            event = item if isinstance(item, _Event) else _event(item, {})
-        if isinstance(event, _Event):
-            events.append(event)
-        elif event is not None:
-            unread[event] += 1
+            event_or_text = item if isinstance(item, _Event) else _event(item, {})
+        if isinstance(event_or_text, _Event):
+            events.append(event_or_text)
+        elif event_or_text is not None:
+            unread[event_or_text] += 1
         elif isinstance(item, dict) and item.get("name") == "process_name":
-            programs[_uncategorised(item)] = _process_name(item)
-    for uncategorised in unread.keys() & programs.keys():
-        unread[programs[uncategorised]] += unread.pop(uncategorised)
+            programs[_uncategorised_text(item)] = _process_name(item)
+    for text in unread.keys() & programs.keys():
+        unread[programs[text]] += unread.pop(text)
     return events, unread
 
 
-def _uncategorised(record: Mapping[str, object]) -> str:
+def _uncategorised_text(record: Mapping[str, object]) -> str:
     return f"of no category (process {str(record.get('pid'))[:_LONGEST_CATEGORY]})"
 
 
 def _process_name(record: Mapping[str, Any]) -> str:
-    """What events without a category are of: Ascend's tracer names a process for each kind."""
+    """Kind of events without a category: Ascend's tracer names a process for each kind."""
     facts = record.get("args")
     name = facts.get("name") if isinstance(facts, dict) else None
-    return f"of {name[:_LONGEST_CATEGORY]}" if isinstance(name, str) else _uncategorised(record)
+    return (
+        f"of {name[:_LONGEST_CATEGORY]}" if isinstance(name, str) else _uncategorised_text(record)
+    )
 
 
-def _repaired(text: str) -> str:
-    """The text without stacks, and with quotes in names escaped; in one pass, whatever it holds."""
+def _repaired_text(text: str) -> str:
+    """The text without stacks, with quotes in names escaped; in one pass over any text."""
     return "".join(_with_escaped_names("\n".join(map(_without_stack, text.split("\n")))))
 
 
@@ -340,13 +347,13 @@ def _without_stack(line: str) -> str:
     if start < 0:
         return line
     ends = [match.end() for match in _STACK_END.finditer(line, start + len(_STACK_START))]
-    # The last one: what is in between may hold anything.
+    # The last end: the stack itself may hold anything.
     return f'{line[:start]}{_STACK_START}"{line[ends[-1] :]}' if ends else line
 
 
 def _with_escaped_names(text: str) -> Iterator[str]:
     """Parts of the text; a name ends with the first end of a name, in its line."""
-    done, end_of_line = 0, -1
+    yielded, end_of_line = 0, -1
     end: re.Match[str] | None = None
     start = text.find(_NAME_START)
     while start >= 0:
@@ -359,34 +366,34 @@ def _with_escaped_names(text: str) -> Iterator[str]:
             newline = text.find("\n", begin)
             end_of_line = len(text) if newline < 0 else newline
         if end.start() <= end_of_line:
-            yield text[done:begin]
+            yield text[yielded:begin]
             yield text[begin : end.start()].replace('"', '\\"')
-            done = begin = end.start()
+            yielded = begin = end.start()
         start = text.find(_NAME_START, begin)
-    yield text[done:]
+    yield text[yielded:]
 
 
-def _no_trace(path: Path, reason: str) -> ParseError:
+def _not_a_trace(path: Path, reason: str) -> ParseError:
     return ParseError(f"{path.name}: not a trace of torch.profiler: {reason}.", remedy=_REMEDY)
 
 
 def _event(record: object, names: dict[str, str]) -> _Event | str | None:
-    """One event, if it is one of those that are read; `names` holds each name once.
+    """Event of a record; a text with its kind where it is left out; None of links and names.
 
-    A text where it is left out, which says what it is; None for what nothing is made of.
+    `names` holds each name once.
     """
     if not isinstance(record, dict):
         return "no event"
-    record = _in_words_of_kineto(record)
-    written = record.get("cat")
-    if record.get("ph") != "X" or not isinstance(written, str) or not written:
-        return _left_out(record)
-    words = _NEXT_WORD.sub("_", written).lower()
-    category = _OLD_NAMES.get(words, words)
+    record = _with_kineto_names(record)
+    category_text = record.get("cat")
+    if record.get("ph") != "X" or not isinstance(category_text, str) or not category_text:
+        return _reason_left_out(record)
+    snake_case = _NEXT_WORD.sub("_", category_text).lower()
+    category = _OLD_NAMES.get(snake_case, snake_case)
     if category in _NOT_READ:
         return None
-    if category not in _ON_HOST and not _is_of_device(category):
-        return f"of the category {written[:_LONGEST_CATEGORY]}"
+    if category not in _ON_HOST and not _is_device_category(category):
+        return f"of the category {category_text[:_LONGEST_CATEGORY]}"
     start, duration = _nanoseconds(record.get("ts")), _nanoseconds(record.get("dur"))
     if start is None or duration is None or duration < 0:
         return f"{category} without times"
@@ -399,26 +406,26 @@ def _event(record: object, names: dict[str, str]) -> _Event | str | None:
         end_ns=start + duration,
         pid=record.get("pid"),
         tid=record.get("tid"),
-        facts={fact: facts[fact] for fact in _FACTS if fact in facts}
+        facts={fact: facts[fact] for fact in _READ_ARGUMENTS if fact in facts}
         if isinstance(facts, dict)
         else {},
     )
 
 
-def _left_out(record: Mapping[str, Any]) -> str | None:
-    """What an event is that is no span, or has no category; None of links, and of what names."""
+def _reason_left_out(record: Mapping[str, Any]) -> str | None:
+    """Kind of an event without a duration or a category; None of links and names."""
     phase = record.get("ph")
     if phase == "X":
-        return _uncategorised(record)
-    if phase in _HALVES:
+        return _uncategorised_text(record)
+    if phase in _BEGIN_END_PHASES:
         return "in two parts"
-    if phase in _MOMENTS and isinstance(record.get("cat"), str):
+    if phase in _INSTANT_PHASES and isinstance(record.get("cat"), str):
         return f"of the category {record['cat'][:_LONGEST_CATEGORY]}"
     return "value of a counter" if phase == "C" else None
 
 
-def _in_words_of_kineto(record: dict[str, Any]) -> dict[str, Any]:
-    """A task of Ascend's NPUs, or a call of their library: its tracer gives them no category."""
+def _with_kineto_names(record: dict[str, Any]) -> dict[str, Any]:
+    """A record with kineto's category and arguments: Ascend's tracer gives tasks and calls none."""
     facts = record.get("args")
     if record.get("cat") or not isinstance(facts, dict):
         return record
@@ -429,18 +436,18 @@ def _in_words_of_kineto(record: dict[str, Any]) -> dict[str, Any]:
         category = _ASCEND_CALL
     else:
         return record
-    named = {}
+    kineto_name = {}
     if category == "gpu_memcpy" and isinstance(facts.get("operation"), str):
-        named["name"] = f"copy_{facts['operation'].replace(' ', '_')}"
-    translated = {
+        kineto_name["name"] = f"copy_{facts['operation'].replace(' ', '_')}"
+    kineto_args = {
         "correlation": facts.get("connection_id"),
         "stream": facts.get("Physic Stream Id", facts.get("Stream Id")),
         "bytes": facts.get("size(B)"),
     }
-    return {**record, **named, "cat": category, "args": translated}
+    return {**record, **kineto_name, "cat": category, "args": kineto_args}
 
 
-def _is_of_device(category: str) -> bool:
+def _is_device_category(category: str) -> bool:
     """Whether an event ran on an accelerator, or is a call to its library."""
     return category in _ON_DEVICE or category.endswith(_CALL_ENDS)
 
@@ -451,7 +458,7 @@ def _nanoseconds(microseconds: object) -> int | None:
     if isinstance(microseconds, bool) or not isinstance(microseconds, int | Decimal):
         return None
     exact = Decimal(microseconds)
-    # `abs` would round, and a number of a million digits does not fit into what it rounds to.
+    # `abs` would round, and a number of a million digits overflows its context.
     in_range = -_LATEST_US <= exact <= _LATEST_US
     return int((exact * 1000).to_integral_value()) if in_range else None
 
@@ -483,34 +490,34 @@ def _rows(traces: Sequence[_Trace], base_ns: int, *, on_gpu: bool) -> Iterator[t
 def _rows_of_trace(
     events: Sequence[_Event], correlation: Callable[[object], int | None], *, on_gpu: bool
 ) -> Iterator[tuple[str, _Event, Row]]:
-    """Rows without their times, with the names of their frames and the events that they are of."""
-    elsewhere = (*_ON_DEVICE, _ASCEND_CALL)  # where calls of Ascend are shown is no process
-    hosts = Counter(e.process for e in events if e.category not in elsewhere)
+    """Rows without times, each with the name of its frame and its event."""
+    device_categories = (*_ON_DEVICE, _ASCEND_CALL)  # where calls of Ascend are shown is no process
+    hosts = Counter(e.process for e in events if e.category not in device_categories)
     process = hosts.most_common(1)[0][0] if hosts else MISSING
     platform = _platform(events)
     for event in events:
         if event.category == _RANGE:
             yield "ranges", event, _range(event)
             continue
-        of_event = correlation(event.facts.get("correlation"))
+        event_correlation = correlation(event.facts.get("correlation"))
         if event.category == _ASCEND_CALL:
-            made = replace(event, pid=process if hosts else None)
-            yield "api", event, _call(made, of_event)
+            call_event = replace(event, pid=process if hosts else None)
+            yield "api", event, _call(call_event, event_correlation)
         elif event.category.endswith(_CALL_ENDS):
-            yield "api", event, _call(event, of_event)
+            yield "api", event, _call(event, event_correlation)
         elif event.category in _ON_DEVICE:
-            row = _operation(event, process, platform) | {"correlation": of_event}
+            row = _operation(event, process, platform) | {"correlation": event_correlation}
             yield "operations", event, row
     for place, event in enumerate(() if on_gpu else _outermost(events)):
         # Operators have no correlation of their own; none of CUDA is in these traces.
-        of_event = correlation(place + 1)
-        yield "api", event, _call(event, of_event)
+        event_correlation = correlation(place + 1)
+        yield "api", event, _call(event, event_correlation)
         operation = {
             "kind": OperationKind.CPU_OP.value,
             "name": event.name,
             "demangled": event.name,
             "process": event.process,
-            "correlation": of_event,
+            "correlation": event_correlation,
         }
         yield "operations", event, operation
 
@@ -536,7 +543,7 @@ def _call(event: _Event, correlation: int | None) -> Row:
 
 
 def _platform(events: Sequence[_Event]) -> str:
-    """CUDA, HIP, XPU, …, by the first call to its library."""
+    """Platform (CUDA, HIP, XPU, …) by the first call to its library."""
     call = next((event for event in events if event.category.endswith(_CALL_ENDS)), None)
     if call is None:
         return "CUDA"
@@ -569,12 +576,14 @@ def _names(event: _Event, kind: OperationKind, platform: str) -> Row:
 
 
 def _copy_kind(name: str) -> str:
-    """From where to where; of other words these themselves, so that they stay apart."""
+    """Source and target of a copy (`Host-to-Device`); other names as they are."""
     match = _COPY.search(name)
     if match is None:
         return "Unknown" if name.startswith(_UNKNOWN_COPY) else name.removeprefix("Memcpy ")
-    start, end = (match["of"], match["to"]) if match["of"] else (match["start"], match["end"])
-    return f"{_ENDS[start.upper()]}-to-{_ENDS[end.upper()]}"
+    source_end, target_end = (
+        (match["of"], match["to"]) if match["of"] else (match["start"], match["end"])
+    )
+    return f"{_ENDS[source_end.upper()]}-to-{_ENDS[target_end.upper()]}"
 
 
 def _axes(name: str, sizes: object) -> Row:
@@ -602,5 +611,5 @@ def _outermost(events: Sequence[_Event]) -> Iterator[_Event]:
                 yield event
 
 
-def _by_start(frame: pd.DataFrame) -> pd.DataFrame:
+def _sorted_by_start(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sort_values(list(TIME_COLUMNS), kind="stable", ignore_index=True)

@@ -1,4 +1,4 @@
-"""The clocks of a GPU while a session ran, as they lie beside the journal of its attempt.
+"""File of the clocks of a GPU while a session ran, beside the journal of its attempt.
 
 The file holds times and numbers, nothing that names the machine.
 """
@@ -25,7 +25,7 @@ in the softmax recording), so that most have several samples, for 50 short polls
 
 
 _MOST_REASONS = 2**53
-"""Bits beyond it are none of NVML's, and no whole numbers of a float."""
+"""Larger bit masks are none of NVML's, and not exact in a float."""
 
 
 def empty_clocks() -> pd.DataFrame:
@@ -40,15 +40,15 @@ def _no_clocks() -> pd.DataFrame:
 
 
 def read_clocks(path: Path) -> pd.DataFrame:
-    """Read `clocks.csv` or its `.gz`, whichever is there; no file gives no rows.
+    """Clocks of `clocks.csv` or its `.gz`, whichever is there; no file gives no rows.
 
-    Columns are CLOCK_COLUMNS: seconds since the epoch, MHz, MHz, bits of `Reason` (Int64), degrees
-    Celsius, watts. Missing is NaN (NA for the reasons). Rows are in the order of time; a last row
-    that a kill cut off, and rows that are no numbers, are left out. Raises ParseError where the
-    file is damaged as a whole.
+    Columns are CLOCK_COLUMNS: seconds since the epoch, MHz, MHz, bits of `ClockReason` (Int64),
+    degrees Celsius, watts. Missing is NaN (NA for the reasons). Rows are in the order of time; a
+    last row that a kill cut off, and rows that are no numbers, are left out. Raises ParseError
+    where the file is damaged as a whole.
     """
     try:
-        text = _text(path)
+        text = _file_text(path)
     except OSError as error:
         raise ParseError(f"{path.name}: damaged: {error}") from error
     complete_lines = text[: text.rfind("\n") + 1]
@@ -60,18 +60,18 @@ def read_clocks(path: Path) -> pd.DataFrame:
         raise ParseError(f"{path.name}: not a table: {error}") from error
     if "time_s" not in table.columns:
         raise ParseError(f"{path.name}: has no column time_s")
-    return _typed(table.reindex(columns=list(CLOCK_COLUMNS)))
+    return _typed_clocks(table.reindex(columns=list(CLOCK_COLUMNS)))
 
 
 def _table(text: str) -> pd.DataFrame:
-    """The table of a text: of numbers, as is usual, else of texts, of which some may be numbers."""
+    """Table of a CSV text: columns of numbers, else of strings, some of which may be numbers."""
     try:
         return pd.read_csv(io.StringIO(text), dtype="float64", on_bad_lines="skip")
     except ValueError:
         return pd.read_csv(io.StringIO(text), dtype=str, on_bad_lines="skip")
 
 
-def _text(path: Path) -> str:
+def _file_text(path: Path) -> str:
     """Content of a file, or of its gzip under the name with `.gz`; empty where neither is."""
     packed = path if path.suffix == ".gz" else path.with_name(f"{path.name}.gz")
     plain = packed.with_suffix("")
@@ -84,7 +84,7 @@ def _text(path: Path) -> str:
     return content.decode("utf-8", errors="replace")
 
 
-def _typed(table: pd.DataFrame) -> pd.DataFrame:
+def _typed_clocks(table: pd.DataFrame) -> pd.DataFrame:
     numbers = pd.DataFrame(
         {
             name: pd.to_numeric(table[name], errors="coerce").astype("float64")
@@ -95,10 +95,10 @@ def _typed(table: pd.DataFrame) -> pd.DataFrame:
     are_bits = (bits >= 0) & (bits < _MOST_REASONS) & (bits % 1 == 0)
     numbers["reasons"] = bits.where(are_bits).astype("Int64")
     numbers = numbers[np.isfinite(numbers["time_s"])]
-    return in_order(numbers)
+    return sorted_by_time(numbers)
 
 
-def in_order(clocks: pd.DataFrame) -> pd.DataFrame:
-    """By time: the system's clock may be set back while a session runs."""
+def sorted_by_time(clocks: pd.DataFrame) -> pd.DataFrame:
+    """Clocks in order of time: the system's clock may be set back while a session runs."""
     ordered: pd.DataFrame = clocks.sort_values("time_s", kind="stable", ignore_index=True)
     return ordered

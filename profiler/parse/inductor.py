@@ -50,27 +50,27 @@ _LOG_PREFIX = re.compile(r"^(?P<before>.*?)[VDIWEC]\d{4} .*?\.py:\d+\] (?:\[[^\]
 """What TORCH_LOGS puts before a message: level and date, time, process, source, compile id; and
 what stands before that."""
 
-_ALONE = r"(?<![\w.])"
-"""Before a word that begins a message, whatever stands before it."""
-WHEN = re.compile(r"\d{4}-\d\d-\d\d|\d\d[-/]\d\d|\d\d:\d\d(?::\d\d)?|[.,]\d{3,}|\s+")
-"""What differs between two lines of one process before their messages."""
+_WORD_START = r"(?<![\w.])"
+"""Position before the first word of a message, after any prefix."""
+LINE_TIME = re.compile(r"\d{4}-\d\d-\d\d|\d\d[-/]\d\d|\d\d:\d\d(?::\d\d)?|[.,]\d{3,}|\s+")
+"""Parts of a prefix that differ between two lines of one process: date, time, spaces."""
 _CONFIG = r"\w+: [^,:;]+(?:, \w+: [^,:;]+)*"
 _TIME = re.compile(r"\d+\.\d+(?:[eE][+-]?\d{1,4})?|\d+[eE][+-]?\d{1,4}|inf|nan")
-_BENCHMARKED = re.compile(_ALONE + r"Benchmark all input configs for (?P<kernel>\S+), get:$")
+_BENCHMARKED = re.compile(_WORD_START + r"Benchmark all input configs for (?P<kernel>\S+), get:$")
 _TRIED = re.compile(
-    _ALONE + r"(?:Best config for (?P<best>\S+): |(?P<step>COORDESC): )?"
+    _WORD_START + r"(?:Best config for (?P<best>\S+): |(?P<step>COORDESC): )?"
     rf"(?P<config>{_CONFIG}): (?P<time>[^\s,:]+), "
     r"nreg (?P<registers>-?\w+), nspill (?P<spills>-?\w+), #shared-mem (?P<shared>-?\w+)$"
 )
-_TABLE = re.compile(_ALONE + r"AUTOTUNE (?P<operation>\S+\(.*\))$")
-_TABLE_ENDS = re.compile(_ALONE + r"AUTOTUNE benchmarking takes ")
+_TABLE = re.compile(_WORD_START + r"AUTOTUNE (?P<operation>\S+\(.*\))$")
+_TABLE_ENDS = re.compile(_WORD_START + r"AUTOTUNE benchmarking takes ")
 _TUNED_BY_TRITON = re.compile(
-    _ALONE + r"Triton autotuning for function (?P<kernel>[^\s,]+)(?:,$| finished after )"
+    _WORD_START + r"Triton autotuning for function (?P<kernel>[^\s,]+)(?:,$| finished after )"
 )
 _TRIED_BY_TRITON = re.compile(
-    rf"{_ALONE}Autotuning kernel (?P<kernel>\S+) with config (?P<config>{_CONFIG});?$"
+    rf"{_WORD_START}Autotuning kernel (?P<kernel>\S+) with config (?P<config>{_CONFIG});?$"
 )
-_SELECTED = re.compile(rf"{_ALONE}best config selected: (?P<config>{_CONFIG});$")
+_SELECTED = re.compile(rf"{_WORD_START}best config selected: (?P<config>{_CONFIG});$")
 _CHOICE = re.compile(
     r"(?:^|(?<=\s))\s(?P<choice>\S+) (?P<time>\S+) ms "
     r"(?:\d+(?:\.\d+)?%|nan%|<DIVIDED BY ZERO ERROR>) ?(?P<description>.*)$"
@@ -79,18 +79,18 @@ _SETTING = re.compile(r"(?P<name>\w+)=(?P<value>\'[^\']*\'|[^,]+)")
 _STEP = "coordinate descent"
 _LONGEST_LINE = 4096
 """Characters; lines of autotuners have some hundred."""
-_OF_ROWS = (" ms ", "#shared-mem", "with config")
-"""What lines of autotuners hold."""
+_ROW_WORDS = (" ms ", "#shared-mem", "with config")
+"""Texts of which lines of autotuners hold one."""
 
 _BEST_CONFIG = frozenset({"num_warps", "num_stages", "configs_hash"})
 """Keys that every `*.best_config` has."""
 _NO_SETTINGS = ("configs_hash", "found_by_coordesc", "time_taken_ms", "triton_cache_hash")
-"""Keys of it that are none of the kernel's. `time_taken_ms` is how long the tuning took."""
+"""Keys of a `*.best_config` that are no settings. `time_taken_ms` is the duration of the tuning."""
 
 
 def is_inductor_log(text: str) -> bool:
     """Whether a text holds any output of the autotuner; cheap on other texts."""
-    return next(_read(text, "", Counter()), None) is not None
+    return next(_configurations(text, "", Counter()), None) is not None
 
 
 def parse_inductor_log(
@@ -98,10 +98,10 @@ def parse_inductor_log(
 ) -> tuple[TunedConfig, ...]:
     """Every configuration of a log or of a `*.best_config`, in the order of the text.
 
-    `name` is that of the operation where the text does not give it; into `unread` is counted what
+    `name` is that of the operation where the text does not give it; `unread` counts the lines that
     could not be read. Raises ParseError where there is no configuration.
     """
-    configurations = tuple(_read(text, name, Counter() if unread is None else unread))
+    configurations = tuple(_configurations(text, name, Counter() if unread is None else unread))
     if not configurations:
         raise ParseError(
             f"{name or 'The text'} holds nothing of an autotuner of inductor or Triton.",
@@ -114,16 +114,16 @@ def parse_inductor_log(
 def tuned_of_record(rows: object) -> tuple[TunedConfig, ...]:
     """Configurations that the runner recorded of a launch (`profiler.runner.protocol.TUNED`).
 
-    What is none of it is left out: a journal may come from anywhere.
+    Other values are left out: a journal may come from anywhere.
     """
-    listed = rows if isinstance(rows, list) else []
-    return tuple(_recorded(row) for row in listed if isinstance(row, dict))
+    rows_of_list = rows if isinstance(rows, list) else []
+    return tuple(_recorded_config(row) for row in rows_of_list if isinstance(row, dict))
 
 
-def _recorded(row: dict[str, Any]) -> TunedConfig:
+def _recorded_config(row: dict[str, Any]) -> TunedConfig:
     config = row.get("config")
     if isinstance(config, dict):
-        config = {name: _scalar(value) for name, value in config.items()}
+        config = {name: _setting_scalar(value) for name, value in config.items()}
     else:
         config = _settings(str(row.get("description") or ""))
     return TunedConfig(
@@ -150,14 +150,14 @@ def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _read(text: str, name: str, unread: Counter[str]) -> Iterator[TunedConfig]:
-    stored = _best_config(text, name)
-    return iter((stored,)) if stored is not None else _read_lines(text, name, unread)
+def _configurations(text: str, name: str, unread: Counter[str]) -> Iterator[TunedConfig]:
+    best_config = _best_config(text, name)
+    return iter((best_config,)) if best_config is not None else _read_lines(text, name, unread)
 
 
 @dataclass
 class _Heading:
-    """What the lines below it are about."""
+    """Heading: the operation of the lines below it."""
 
     operation: str
     first: bool = False
@@ -165,17 +165,17 @@ class _Heading:
 
 
 _Headings = dict[str, _Heading]
-"""The latest heading of each process that writes into a log, told by the words before lines.
+"""Latest heading of each process that writes into a log, by the prefix of its lines.
 
-Under no words stands the latest of all: that of lines whose process has none, or cannot be told.
+The empty prefix has the latest heading of all, for lines of unknown processes.
 """
 
 
-def _begin(headings: _Headings, source: str, heading: _Heading) -> None:
+def _set_heading(headings: _Headings, source: str, heading: _Heading) -> None:
     headings[""] = headings[source] = heading
 
 
-def _above(headings: _Headings, source: str) -> _Heading:
+def _heading_of(headings: _Headings, source: str) -> _Heading:
     return headings.get(source, headings[""])
 
 
@@ -183,71 +183,77 @@ def _read_lines(text: str, name: str, unread: Counter[str]) -> Iterator[TunedCon
     headings = {"": _Heading(name)}
     for line in text.splitlines():
         if len(line) > _LONGEST_LINE:
-            long = any(word in line for word in _OF_ROWS)
-            unread.update([f"line of more than {_LONGEST_LINE} characters"] if long else ())
+            is_row = any(word in line for word in _ROW_WORDS)
+            unread.update([f"line of more than {_LONGEST_LINE} characters"] if is_row else ())
             continue
         prefix = _LOG_PREFIX.match(line)
         message = (line if prefix is None else line[prefix.end() :]).rstrip()
         before = "" if prefix is None else prefix["before"]
         if match := _BENCHMARKED.search(message):
-            _begin(headings, _source(before, match), _Heading(match["kernel"]))
+            _set_heading(headings, _process_prefix(before, match), _Heading(match["kernel"]))
         elif match := _TABLE.search(message):
-            _begin(headings, _source(before, match), _Heading(match["operation"], first=True))
+            _set_heading(
+                headings, _process_prefix(before, match), _Heading(match["operation"], first=True)
+            )
         elif match := _TABLE_ENDS.search(message):
-            _begin(headings, _source(before, match), _Heading(name))
+            _set_heading(headings, _process_prefix(before, match), _Heading(name))
         elif match := _TRIED.search(message):
-            unread.update(_odd_time(match))
-            yield _tried(match, _above(headings, _source(before, match)).operation)
+            unread.update(_unreadable_times(match))
+            yield _tried_config(
+                match, _heading_of(headings, _process_prefix(before, match)).operation
+            )
         elif match := _CHOICE.search(message):
-            heading = _above(headings, _source(before, match))
-            if _odd_time(match) and heading.operation == name:
-                continue  # words of another program
-            unread.update(_odd_time(match))
-            yield _choice(match, heading.operation, best=heading.first)
+            heading = _heading_of(headings, _process_prefix(before, match))
+            if _unreadable_times(match) and heading.operation == name:
+                continue  # output of another program
+            unread.update(_unreadable_times(match))
+            yield _choice_config(match, heading.operation, best=heading.first)
             heading.first = False
         elif "autotuning" in message.lower() or "best config" in message:
-            yield from _of_triton(message, before, name, headings)
+            yield from _triton_configurations(message, before, name, headings)
 
 
-def _of_triton(message: str, before: str, name: str, headings: _Headings) -> Iterator[TunedConfig]:
-    """What a line of TRITON_PRINT_AUTOTUNING says was tried or chosen."""
+def _triton_configurations(
+    message: str, before: str, name: str, headings: _Headings
+) -> Iterator[TunedConfig]:
+    """Configurations that a line of TRITON_PRINT_AUTOTUNING calls tried or selected."""
     if match := _TRIED_BY_TRITON.search(message):
-        config = _config(match["config"])
+        config = _settings_of_config(match["config"])
         yield TunedConfig(operation=match["kernel"], choice="", config=config)
     if match := _TUNED_BY_TRITON.search(message):
-        _begin(headings, _source(before, match), _Heading(match["kernel"]))
+        _set_heading(headings, _process_prefix(before, match), _Heading(match["kernel"]))
     if match := _SELECTED.search(message):
-        source, config = _source(before, match), _config(match["config"])
-        operation = _above(headings, source).operation
+        source, config = _process_prefix(before, match), _settings_of_config(match["config"])
+        operation = _heading_of(headings, source).operation
         yield TunedConfig(operation=operation, choice="", config=config, best=True)
-        _begin(headings, source, _Heading(name))
+        _set_heading(headings, source, _Heading(name))
 
 
-def _source(before: str, match: re.Match[str]) -> str:
-    """What tells the process of a line: all before its message but the time."""
-    return WHEN.sub("", before + match.string[: match.start()])
+def _process_prefix(before: str, match: re.Match[str]) -> str:
+    """Prefix of a line by which its process is known: all before its message but the time."""
+    return LINE_TIME.sub("", before + match.string[: match.start()])
 
 
-def _tried(match: re.Match[str], operation: str) -> TunedConfig:
+def _tried_config(match: re.Match[str], operation: str) -> TunedConfig:
     return TunedConfig(
         operation=match["best"] or operation,
         choice=_STEP if match["step"] else "",
-        config=_config(match["config"]),
+        config=_settings_of_config(match["config"]),
         time_ns=_nanoseconds(match["time"]),
-        registers=_count(match["registers"]),
-        spills=_count(match["spills"]),
-        shared_bytes=_count(match["shared"]),
+        registers=_whole_number(match["registers"]),
+        spills=_whole_number(match["spills"]),
+        shared_bytes=_whole_number(match["shared"]),
         best=match["best"] is not None,
     )
 
 
-def _config(text: str) -> dict[str, Scalar]:
-    """Values by name of a configuration as Triton prints it."""
+def _settings_of_config(text: str) -> dict[str, Scalar]:
+    """Settings by name of a configuration as Triton prints it."""
     pairs = (part.split(": ") for part in text.split(", "))
-    return {key: _value(value) for key, value in pairs}
+    return {key: _setting_value(value) for key, value in pairs}
 
 
-def _choice(match: re.Match[str], operation: str, *, best: bool) -> TunedConfig:
+def _choice_config(match: re.Match[str], operation: str, *, best: bool) -> TunedConfig:
     config = _settings(match["description"])
     time = _nanoseconds(match["time"])
     return TunedConfig(
@@ -260,28 +266,32 @@ def _choice(match: re.Match[str], operation: str, *, best: bool) -> TunedConfig:
 
 
 def _settings(description: str) -> dict[str, Scalar]:
-    """Values by name of the settings that a choice is described by."""
-    return {match["name"]: _value(match["value"]) for match in _SETTING.finditer(description)}
+    """Settings by name in the description of a choice."""
+    return {
+        match["name"]: _setting_value(match["value"]) for match in _SETTING.finditer(description)
+    }
 
 
 def _best_config(text: str, name: str) -> TunedConfig | None:
     try:
-        stored: Any = json.loads(text) if text.lstrip().startswith("{") else None
+        cached: Any = json.loads(text) if text.lstrip().startswith("{") else None
     except (ValueError, RecursionError):  # ValueError: a number of thousands of digits, too
         return None
-    if not isinstance(stored, dict) or not stored.keys() >= _BEST_CONFIG:
+    if not isinstance(cached, dict) or not cached.keys() >= _BEST_CONFIG:
         return None
-    config = {key: _scalar(value) for key, value in stored.items() if key not in _NO_SETTINGS}
-    step = _STEP if stored.get("found_by_coordesc") else ""
+    config = {
+        key: _setting_scalar(value) for key, value in cached.items() if key not in _NO_SETTINGS
+    }
+    step = _STEP if cached.get("found_by_coordesc") else ""
     return TunedConfig(operation=name, choice=step, config=config, best=True)
 
 
 def _with_winners(configurations: Sequence[TunedConfig]) -> tuple[TunedConfig, ...]:
-    """The configurations, those named the best later marked so instead of listed again."""
+    """The configurations, with a winner that is named later marked instead of listed twice."""
     distinct: list[TunedConfig] = []
     for configuration in configurations:
         is_winner = configuration.best and not configuration.choice
-        index = _index_of_tried(distinct, configuration) if is_winner else None
+        index = _index_of_config(distinct, configuration) if is_winner else None
         if index is None:
             distinct.append(configuration)
         else:
@@ -289,21 +299,21 @@ def _with_winners(configurations: Sequence[TunedConfig]) -> tuple[TunedConfig, .
     return tuple(distinct)
 
 
-def _index_of_tried(configurations: Sequence[TunedConfig], winner: TunedConfig) -> int | None:
-    tried = replace(winner, best=False)
-    return configurations.index(tried) if tried in configurations else None
+def _index_of_config(configurations: Sequence[TunedConfig], winner: TunedConfig) -> int | None:
+    config = replace(winner, best=False)
+    return configurations.index(config) if config in configurations else None
 
 
-def _value(text: str) -> Scalar:
+def _setting_value(text: str) -> Scalar:
     try:
         value = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):  # the last two: nested deeply
         return text.strip()
-    return _scalar(value, text.strip())
+    return _setting_scalar(value, text.strip())
 
 
-def _scalar(value: object, text: str | None = None) -> Scalar:
-    """A value that a setting can have; of others `text`, or what they look like."""
+def _setting_scalar(value: object, text: str | None = None) -> Scalar:
+    """A value that a setting can have; `text`, or its `str`, in place of any other value."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     return str(value) if text is None else text
@@ -314,14 +324,14 @@ def _nanoseconds(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _odd_time(match: re.Match[str]) -> tuple[str, ...]:
-    """What is counted of a row whose time is none; that it is infinite says that it failed."""
+def _unreadable_times(match: re.Match[str]) -> tuple[str, ...]:
+    """Text to count for a row whose time cannot be read; an infinite time means that it failed."""
     return () if _TIME.fullmatch(match["time"]) else ("time that cannot be read",)
 
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
 
-def _count(text: str) -> int | None:
-    """A count; Triton gives None, or -1, where it does not know."""
+def _whole_number(text: str) -> int | None:
+    """A count; None where Triton writes None or -1."""
     return int(text) if _WHOLE.fullmatch(text) else None

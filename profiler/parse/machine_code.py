@@ -55,9 +55,9 @@ _STRINGS = re.compile(r"\.rodata(\..+)?\.str.*")
 _PC_RELATIVE = frozenset({2, 4, 9, 41, 42})  # R_X86_64_PC32, PLT32, GOTPCREL, GOTPCRELX, REX_…
 _PC_BIAS = 4  # these count from the end of their four bytes
 _FATBIN = ".nv_fatbin"
-_LAUNCHED = ".data.rel.ro.profiler_kernel"
+_LAUNCHED_SECTION = ".data.rel.ro.profiler_kernel"
 _STATIC = re.compile(r"^(_Z(?:N[^IL]*)?)L(?=\d)")
-"""Up to the `L` by which the host alone marks the name of a `static` kernel."""
+"""Beginning of a `static` kernel's name up to the `L` that only the host's name has."""
 
 
 def code_hash(*objects: Path) -> str:
@@ -69,22 +69,24 @@ def code_hash(*objects: Path) -> str:
 
 
 def launched_kernels(path: Path) -> tuple[str, ...]:
-    """Symbols of the only kernels that a launcher of ours starts; none in any other object.
+    """Symbols of the kernels that our launcher starts; none in any other object.
 
     The launcher (profiler/kernels/cuda_file/src/launcher.cu) holds their addresses in a section of
     its own.
     """
-    with _opened(path) as elf:
-        lines = _relocations(elf).get(_LAUNCHED, [])
-        called = [_function_at(elf, line) for line in sorted(lines, key=lambda line: -line.offset)]
-        kernels = tuple(kernel for kernel in called if kernel is not None)
+    with _open_object(path) as elf:
+        lines = _relocations(elf).get(_LAUNCHED_SECTION, [])
+        functions = [
+            _function_at(elf, line) for line in sorted(lines, key=lambda line: -line.offset)
+        ]
+        kernels = tuple(kernel for kernel in functions if kernel is not None)
         return kernels if len(kernels) == len(lines) else ()
 
 
 def kernels_hash(path: Path, kernels: Sequence[str]) -> str:
-    """SHA-256 over the machine code of kernels of an object that are launched in this order.
+    """SHA-256 over the machine code of an object's kernels, launched in this order.
 
-    With all device code that they may reach. That of other kernels does not count, nor the code
+    All device code that they may reach counts. The code of other kernels does not, nor the code
     that launches them.
     """
     hashes = [_kernel_hash(path, kernel) for kernel in kernels]
@@ -92,7 +94,7 @@ def kernels_hash(path: Path, kernels: Sequence[str]) -> str:
 
 
 def _kernel_hash(path: Path, kernel: str) -> str:
-    with _opened(path) as elf:
+    with _open_object(path) as elf:
         section = elf.get_section_by_name(_FATBIN)
         images = () if section is None else tuple(_entries(section.data()))
         if any(entry.kind != _ENTRY_CUBIN for entry in images):
@@ -104,8 +106,8 @@ def _kernel_hash(path: Path, kernel: str) -> str:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[ELFFile]:
-    """Open an object; raises ParseError for whatever in it cannot be read."""
+def _open_object(path: Path) -> Iterator[ELFFile]:
+    """ELF file of an object; raises ParseError for any part that cannot be read."""
     try:
         with path.open("rb") as stream:
             yield ELFFile(stream)
@@ -116,7 +118,7 @@ def _opened(path: Path) -> Iterator[ELFFile]:
 
 
 def _object_digest(path: Path) -> bytes:
-    with _opened(path) as elf:
+    with _open_object(path) as elf:
         device, kernels = _device_code(elf)
         return _digest(device, _host_code(elf, kernels)).encode()
 
@@ -205,8 +207,8 @@ def _device_code(elf: ELFFile) -> tuple[bytes, dict[str, bytes]]:
     for entry in _entries(section.data()):
         header = struct.pack("<II", entry.kind, entry.arch)
         if entry.kind == _ENTRY_CUBIN:
-            functions, rest = _cubin(entry.payload)
-            images.append(header + _digest_all([*functions.values(), rest]))
+            functions, unowned = _cubin_digests(entry.payload)
+            images.append(header + _digest_all([*functions.values(), unowned]))
             for name, digest in functions.items():
                 kernels.setdefault(name, []).append(header + digest)
         else:
@@ -222,11 +224,11 @@ def _entries(data: bytes) -> Iterator[_Entry]:
         if magic != _CONTAINER_MAGIC:
             position += 8  # Containers are aligned to 8 bytes; between them lies padding.
             continue
-        yield from _container(data[position + header : position + header + size])
+        yield from _entries_of_container(data[position + header : position + header + size])
         position += header + size
 
 
-def _container(data: bytes) -> Iterator[_Entry]:
+def _entries_of_container(data: bytes) -> Iterator[_Entry]:
     position = 0
     while position + _ENTRY_HEADER.size <= len(data):
         kind, _, header, size = _ENTRY_HEADER.unpack_from(data, position)
@@ -244,45 +246,51 @@ def _container(data: bytes) -> Iterator[_Entry]:
         position += header + size
 
 
-def _cubin(image: bytes) -> tuple[dict[str, bytes], bytes]:
-    """Digest of each function of a cubin, and one of what belongs to no function."""
+def _cubin_digests(image: bytes) -> tuple[dict[str, bytes], bytes]:
+    """Digest of each function of a cubin, and digest of its parts that belong to no function."""
     elf = ELFFile(io.BytesIO(image))
-    owned: dict[str, list[bytes]] = {}
-    rest: list[bytes] = []
+    parts_by_function: dict[str, list[bytes]] = {}
+    unowned: list[bytes] = []
     sections = [section.name for section in elf.iter_sections()]
     names = {name.removeprefix(".text.") for name in sections if name.startswith(".text.")}
     relocations = _relocations(elf)
     for section in elf.iter_sections():
         match = _DEVICE_SECTION.fullmatch(section.name)
         if match and match["owner"] in names:
-            owned.setdefault(match["owner"], []).append(_device_section(section, match[1]))
+            parts_by_function.setdefault(match["owner"], []).append(
+                _device_section(section, match[1])
+            )
         elif _DEVICE_GLOBALS.fullmatch(section.name):
-            rest.append(section.name.encode() + _content(section))
+            unowned.append(section.name.encode() + _content(section))
     for section_name, lines in relocations.items():
         match = _DEVICE_SECTION.fullmatch(section_name)
         if match and match["owner"] in names:
-            owned[match["owner"]].extend(_device_relocation(line, names) for line in lines)
+            parts_by_function[match["owner"]].extend(
+                _device_relocation(line, names) for line in lines
+            )
         elif _DEVICE_GLOBALS.fullmatch(section_name):
-            rest.extend(_device_relocation(line, names) for line in lines)
+            unowned.extend(_device_relocation(line, names) for line in lines)
     for name, attribute in _function_attributes(elf):
-        owned.setdefault(name, []).append(attribute)
-    return {name: _digest_all(parts) for name, parts in owned.items()}, _digest_all(rest)
+        parts_by_function.setdefault(name, []).append(attribute)
+    return {name: _digest_all(parts) for name, parts in parts_by_function.items()}, _digest_all(
+        unowned
+    )
 
 
 def _kernel_digest(entry: _Entry, kernel: str) -> bytes:
-    """Digest of a kernel in an image; empty where it is not there.
+    """Digest of a kernel in an image; empty where the image lacks the kernel.
 
-    Where it calls functions, all of the image counts: which they reach is not followed.
+    Where the kernel calls functions, all of the image counts: calls are not followed.
     """
     elf = ELFFile(io.BytesIO(entry.payload))
-    functions, rest = _cubin(entry.payload)
+    functions, unowned = _cubin_digests(entry.payload)
     if kernel not in functions:
         return b""
-    others = functions.keys() - {kernel}
+    other_functions = functions.keys() - {kernel}
     lines = _relocations(elf).get(f".text.{kernel}", [])
-    calls = any(line.target.removeprefix(".text.") in others for line in lines)
+    calls = any(line.target.removeprefix(".text.") in other_functions for line in lines)
     digests = functions.values() if calls else [functions[kernel]]
-    return struct.pack("<I", entry.arch) + functions[kernel] + _digest_all([*digests, rest])
+    return struct.pack("<I", entry.arch) + functions[kernel] + _digest_all([*digests, unowned])
 
 
 def _device_section(section: Section, kind: str) -> bytes:
@@ -326,10 +334,10 @@ def _function_attributes(elf: ELFFile) -> Iterator[tuple[str, bytes]]:
 
 
 def _device_relocation(line: _Relocation, functions: set[str]) -> bytes:
-    """Bytes of a relocation without names of functions: their digests say what they do."""
+    """Bytes of a relocation without names of functions, whose digests stand for them."""
     target = line.target.removeprefix(".text.")
-    named = "function" if target in functions else _DEVICE_SECTION.sub(r".\1", line.target)
-    return f"{line.offset} {line.kind} {line.addend} {named}".encode()
+    target_text = "function" if target in functions else _DEVICE_SECTION.sub(r".\1", line.target)
+    return f"{line.offset} {line.kind} {line.addend} {target_text}".encode()
 
 
 # Host code
@@ -338,8 +346,8 @@ def _device_relocation(line: _Relocation, functions: set[str]) -> bytes:
 def _host_code(elf: ELFFile, kernels: Mapping[str, bytes]) -> bytes:
     """Digest of the host sections.
 
-    Which kernel a launch reaches is part of it: nvcc writes code that registers the host function
-    of each launch with the kernel's name, and there the kernel's digest stands for its name.
+    The kernel that a launch reaches counts: nvcc writes code that registers the host function of
+    each launch with the kernel's name, in whose place the kernel's digest is hashed.
     """
     relocations = _relocations(elf)
     parts: list[bytes] = []
@@ -366,7 +374,7 @@ def _host_relocation(elf: ELFFile, line: _Relocation, kernels: Mapping[str, byte
 
 
 def _string(data: bytes, position: int, kernels: Mapping[str, bytes]) -> bytes:
-    """C string at a position; the digest in place of a kernel's name, by which it registers."""
+    """C string at a position; a kernel's digest in place of its name, by which it registers."""
     text = data[position:].split(b"\0", 1)[0]
     return kernels.get(text.decode("utf-8", "replace"), text)
 
@@ -394,37 +402,37 @@ def _function_at(elf: ELFFile, line: _Relocation) -> str | None:
 
 _SEARCH_TAGS = ("DT_RPATH", "DT_RUNPATH")
 _TEXTS = {"DT_NEEDED": "needed", "DT_RPATH": "rpath", "DT_RUNPATH": "runpath"}
-"""Tag → where elftools puts its text."""
+"""Attribute of elftools with the text of an entry, by tag."""
 
 
 def shared_objects(program: Path, folders: Sequence[Path] = ()) -> tuple[Path, ...]:
-    """Shared objects of a program, and theirs, in its own search path and in `folders`.
+    """Shared objects that a program needs, at any depth, in its search path and in `folders`.
 
-    Those in the system's folders are left out: drivers and the C library are no part of a program.
-    Nothing for what is no ELF file. What a program opens by itself (`dlopen`) is not seen.
+    Objects in the system's folders are left out: drivers and the C library are no part of a
+    program. A file that is no ELF file has none. Objects opened by `dlopen` are not found.
     """
     libraries: dict[Path, None] = {}
     waiting = [program]
     while waiting:
-        for path in _needed(waiting.pop(), folders):
+        for path in _needed_files(waiting.pop(), folders):
             if path not in libraries:
                 libraries[path] = None
                 waiting.append(path)
     return tuple(libraries)
 
 
-def _needed(file: Path, folders: Sequence[Path]) -> Iterator[Path]:
-    names, own = _dynamic(file)
+def _needed_files(file: Path, folders: Sequence[Path]) -> Iterator[Path]:
+    names, search_folders = _needed_and_folders(file)
     for name in names:
-        for folder in (*own, *folders):
+        for folder in (*search_folders, *folders):
             path = folder / name
             if path.is_file():
                 yield path.resolve()
                 break
 
 
-def _dynamic(file: Path) -> tuple[tuple[str, ...], tuple[Path, ...]]:
-    """Names of needed objects, and folders in which a file looks for them first."""
+def _needed_and_folders(file: Path) -> tuple[tuple[str, ...], tuple[Path, ...]]:
+    """Names of needed objects, and the folders that a file searches for them first."""
     try:
         with file.open("rb") as stream:
             entries = list(_dynamic_entries(ELFFile(stream)))

@@ -3,8 +3,8 @@
     bytes -> bounded_files (gzip, UTF-16) -> ncu_lines (which lines are rows) -> ncu_raw or
     ncu_details (values in base units) -> ncu_launches (one frame)
 
-Only ParseError is ever raised, and only where there is nothing to read; what could not be read in a
-file that has rows is said in notices.
+Only ParseError is ever raised, and only where there is nothing to read; unread parts of a
+file that has rows are reported as notices.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pandas as pd
 
 from profiler.errors import ParseError
 from profiler.notices import Notice, NoticeKind
-from profiler.parse.bounded_files import EXPORT_REMEDY, LineSource, opened, read_content
+from profiler.parse.bounded_files import EXPORT_REMEDY, LineSource, open_lines, read_content
 from profiler.parse.ncu_details import RuleRow, read_details
 from profiler.parse.ncu_launches import BadCells, Launches
 from profiler.parse.ncu_lines import Scanner, reading_notices
@@ -34,10 +34,10 @@ Page = Literal["raw", "details"]
 
 _SHOWN_MESSAGES = 3
 _NO_REASON = ("==PROF==", "==WARNING== Note:")
-"""Messages that never say why there is no table."""
-_NOTHING = "==WARNING== No kernels were profiled"
-_TOGETHER = 256
-"""Files that are read as one."""
+"""Beginnings of messages that never explain a missing table."""
+_NOTHING_PROFILED = "==WARNING== No kernels were profiled"
+_MOST_JOINED_FILES = 256
+"""Most files that are read as one."""
 _SMALL_BYTES = 2**18
 _PLAIN_TABLE = re.compile(
     rb'(?:==(?!ERROR).*\n)*(?P<head>"ID",.*\n"",.*\n)(?P<rows>(?:"[0-9]+",.*\n)+)(?:==(?!ERROR).*\n)*'
@@ -75,7 +75,7 @@ class NcuTable:
 
 
 def read_ncu_csv(path: Path, limit: int | None = None) -> NcuTable:
-    """Content of a file of ncu, compressed by gzip or not.
+    """Content of a CSV file of ncu, compressed by gzip or not.
 
     `limit`: most bytes that a packed file may hold, by default bounded_files.MAX_UNPACKED_BYTES.
 
@@ -85,7 +85,7 @@ def read_ncu_csv(path: Path, limit: int | None = None) -> NcuTable:
 
 
 def parse_ncu_csv(content: bytes | str, name: str = "ncu.csv") -> NcuTable:
-    """Parse output of ncu that is already at hand; `name` stands for it in messages."""
+    """Content of ncu's CSV output in memory; messages call it `name`."""
     if isinstance(content, str):
         content = content.encode("utf-8", "replace")
     return _parse(content, name)
@@ -98,7 +98,7 @@ class AlikeTables:
     joined: NcuTable
     """Rows of all files, one file after the other."""
     rows: Mapping[Path, range]
-    """Where those of each file are."""
+    """Rows of each file in `joined`."""
 
     def table(self, path: Path) -> NcuTable:
         """The table of one file."""
@@ -108,19 +108,19 @@ class AlikeTables:
 
 
 def read_alike(paths: Sequence[Path]) -> Iterator[AlikeTables]:
-    """Tables of small raw pages that differ in their rows alone; of other files none.
+    """Tables of small raw pages that differ in their rows alone; other files are left out.
 
-    A frame takes pandas as long whatever it holds: of a thousand files of ten rows one is made.
+    A frame takes pandas the same time at any size: a thousand files of ten rows become one frame.
     """
-    for first in range(0, len(paths), _TOGETHER):
+    for first in range(0, len(paths), _MOST_JOINED_FILES):
         by_head: dict[tuple[bytes, ...], dict[Path, re.Match[bytes]]] = {}
-        for path in paths[first : first + _TOGETHER]:
+        for path in paths[first : first + _MOST_JOINED_FILES]:
             match = _plain_table(path)
             if match is not None:
                 by_head.setdefault((match["head"], *_device_cells(match)), {})[path] = match
         for (head, *device), matches in by_head.items():
             if device and len(matches) > 1:
-                yield from _tables_of_one(head, matches)
+                yield from _joined_tables(head, matches)
 
 
 def _plain_table(path: Path) -> re.Match[bytes] | None:
@@ -133,7 +133,7 @@ def _plain_table(path: Path) -> re.Match[bytes] | None:
 
 
 def _device_cells(match: re.Match[bytes]) -> list[bytes]:
-    """Attributes of the device in the first row, which also show how numbers are written."""
+    """Attributes of the device in the first row, which also show the notation of numbers."""
     cells = match["rows"].partition(b"\n")[0].split(b'","')
     return [cells[place] for place in _device_columns(match["head"]) if place < len(cells)]
 
@@ -144,8 +144,8 @@ def _device_columns(head: bytes) -> list[int]:
     return [n for n, name in enumerate(names) if name.startswith(ATTRIBUTE_PREFIX.encode())]
 
 
-def _tables_of_one(head: bytes, matches: Mapping[Path, re.Match[bytes]]) -> Iterator[AlikeTables]:
-    """Tables of files with this header; none where any of their rows is odd."""
+def _joined_tables(head: bytes, matches: Mapping[Path, re.Match[bytes]]) -> Iterator[AlikeTables]:
+    """Tables of files with this header as one; none where any row cannot be read."""
     table = parse_ncu_csv(head + b"".join(match["rows"] for match in matches.values()))
     ends = list(accumulate(match["rows"].count(b"\n") for match in matches.values()))
     if not table.notices and len(table.launches) == ends[-1]:
@@ -155,7 +155,7 @@ def _tables_of_one(head: bytes, matches: Mapping[Path, re.Match[bytes]]) -> Iter
 def _parse(source: Path | bytes, name: str, limit: int | None = None) -> NcuTable:
     launches, rules = Launches(), list[RuleRow]()
     page: Page | None = None
-    with opened(source, name, limit) as lines:
+    with open_lines(source, name, limit) as lines:
         scanner = Scanner(lines)
         while (header := scanner.next_header()) is not None:
             page = page or ("details" if header.is_details else "raw")
@@ -164,7 +164,7 @@ def _parse(source: Path | bytes, name: str, limit: int | None = None) -> NcuTabl
             else:
                 read_raw(header, scanner, launches)
     if page is None:
-        raise _no_table(lines, scanner)
+        raise _no_table_error(lines, scanner)
     frame, bad_cells = launches.frame()
     return NcuTable(
         launches=frame,
@@ -177,19 +177,19 @@ def _parse(source: Path | bytes, name: str, limit: int | None = None) -> NcuTabl
     )
 
 
-def _no_table(lines: LineSource, scanner: Scanner) -> ParseError:
+def _no_table_error(lines: LineSource, scanner: Scanner) -> ParseError:
     name = lines.name
     messages = [text for text in scanner.messages if not text.startswith(_NO_REASON)]
     if messages:
-        nothing_profiled = any(text.startswith(_NOTHING) for text in messages)
+        nothing_profiled = any(text.startswith(_NOTHING_PROFILED) for text in messages)
         failed = any(text.startswith("==ERROR==") for text in messages)
         kind = NothingProfiledError if nothing_profiled and not failed else ParseError
         return kind(
             f"{name}: no ncu table found; ncu printed: {' '.join(messages[:_SHOWN_MESSAGES])}"
         )
-    where = ": it ends inside the header" if lines.truncated else ""
+    cut_text = ": it ends inside the header" if lines.truncated else ""
     remedy = f"{EXPORT_REMEDY}. `import` also takes timelines and logs of inductor: docs/import.md."
-    return ParseError(f"{name}: no ncu table found{where}", remedy=remedy)
+    return ParseError(f"{name}: no ncu table found{cut_text}", remedy=remedy)
 
 
 def _rule_frame(rules: list[RuleRow]) -> pd.DataFrame:
@@ -204,13 +204,13 @@ def _notices(
     notices = reading_notices(lines, scanner.messages, len(launches))
     notices.extend(
         Notice(NoticeKind.CSV_ODD_UNIT, {"file": name, "metric": metric, "unit": unit})
-        for metric, unit in launches.odd_units.items()
+        for metric, unit in launches.wrong_units.items()
     )
     notices.extend(
         Notice(NoticeKind.CSV_REPEATED_COLUMN, {"file": name, "metric": metric, "count": count})
-        for metric, count in (+launches.contradicted).items()
+        for metric, count in (+launches.contradictions).items()
     )
-    if launches.without_units:
+    if launches.lacks_units:
         notices.append(Notice(NoticeKind.CSV_NO_UNITS, {"file": name}))
     for metric, count, example in bad_cells:
         facts: dict[str, str | int | float] = {"count": count, "metric": metric, "example": example}

@@ -47,11 +47,11 @@ class RuleRow(NamedTuple):
 
 
 _KEY = ("Process ID", "Kernel Name", "Block Size", "Grid Size")
-"""What tells launches apart beside their number."""
+"""Headers by which launches of the same number differ."""
 
 
 class _Table:
-    """Rows of one details table: cells by metric and launch, and advice, until they are numbers."""
+    """Rows of one details table as texts: cells by metric and launch, and advice."""
 
     def __init__(self, header: Header, launches: Launches) -> None:
         self.header = header
@@ -65,15 +65,15 @@ class _Table:
         self._identity_columns = IdentityColumns(header.names)
         self._rows: dict[tuple[str, ...], int] = {}
         self._read: set[tuple[int, str, str]] = set()
-        """Launch, section and metric of the rows so far: where one comes again, it is of another
-        run that was appended under the same header."""
+        """Launch, section and metric of the rows so far: a repeated one belongs to another run that
+        was appended under the same header."""
 
     def cell(self, fields: Sequence[str], header: str) -> str:
-        """The cell under a header; empty where there is none."""
+        """Cell of a row under a header; empty without that header."""
         return fields[self._position[header]] if header in self._position else ""
 
     def add(self, line: bytes) -> bool:
-        """Take one row; false where it is neither a metric nor a rule, or was cut off."""
+        """Add one row; False where it is neither a metric nor a rule, or was cut off."""
         row = split_row(line)
         number = None if row is None else launch_id(row[0])
         value_at = self._position["Metric Value"]
@@ -81,15 +81,15 @@ class _Table:
             return False
         fields = [*row, *[""] * (self._width - len(row))]
         name, section = self.cell(fields, "Metric Name"), self.cell(fields, "Section Name")
-        # Only metric rows end with a comma of their own, and only behind their value; others stop
-        # there where ncu would have gone on with a quoted cell.
-        is_cut = line.endswith(b",") and not (name and len(row) > value_at + 1)
+        # Only metric rows end with a comma, and only behind their value; any other row with a comma
+        # at its end was cut off before the next quoted cell.
+        is_cut_off = line.endswith(b",") and not (name and len(row) > value_at + 1)
         is_rule = bool(self.cell(fields, "Rule Name")) and len(row) == self._width
-        if is_cut or not (name or is_rule):
+        if is_cut_off or not (name or is_rule):
             return False
-        launch = self._launch(number, fields)
+        launch = self._launch_row(number, fields)
         if name and (launch, section, name) in self._read:
-            launch = self._launch(number, fields, again=True)
+            launch = self._launch_row(number, fields, is_repeated=True)
         if name:
             self._read.add((launch, section, name))
             self._add_metric(launch, metric_name(section, name), fields)
@@ -97,19 +97,19 @@ class _Table:
             self.advice.append((launch, fields))
         return True
 
-    def _launch(self, number: int, fields: list[str], *, again: bool = False) -> int:
-        """Row of the launch that fields are of; another where it has been seen `again`."""
-        # Files that were appended to others have the numbers of launches, and of processes, again.
+    def _launch_row(self, number: int, fields: list[str], *, is_repeated: bool = False) -> int:
+        """Row of the launch of some fields; a new row where the launch `is_repeated`."""
+        # Files that were appended to others repeat the numbers of launches and of processes.
         key = (fields[0], *(self.cell(fields, name) for name in _KEY))
         row = self._rows.get(key)
-        if row is None or again:
+        if row is None or is_repeated:
             row = self._rows[key] = len(self._launches)
             self._launches.add_launch(number, *self._identity_columns.of(fields))
         return row
 
     def _add_metric(self, row: int, metric: str, fields: list[str]) -> None:
         value, unit = self.cell(fields, "Metric Value"), self.cell(fields, "Metric Unit")
-        # Sections share metrics; where one of them has no value, the other may.
+        # Sections share metrics; a metric without a value in one section may have one in another.
         earlier = self.cells.setdefault(metric, {}).get(row)
         if earlier is None or _is_missing(earlier[0]):
             self.cells[metric][row] = value, unit
@@ -118,7 +118,7 @@ class _Table:
 
 
 def read_details(header: Header, scanner: Scanner, launches: Launches) -> list[RuleRow]:
-    """Read the rows of one details table into `launches`; gives the advice of ncu's rules."""
+    """Advice of ncu's rules in one details table, whose rows are read into `launches`."""
     start = len(launches)
     table = _Table(header, launches)
     for line in scanner.rows():
@@ -137,14 +137,14 @@ def read_details(header: Header, scanner: Scanner, launches: Launches) -> list[R
             factor = _factor(name, unit, has_units="Metric Unit" in header.names)
             columns[name][0][row - start] = number * factor
             if math.isnan(factor):
-                launches.odd_units[name] = unit.strip() or "an empty cell"
+                launches.wrong_units[name] = unit.strip() or "an empty cell"
     launches.add_values(start, columns)
-    launches.without_units |= "Metric Unit" not in header.names
+    launches.lacks_units |= "Metric Unit" not in header.names
     return [_rule(launches.ids[row], row, table, fields, style) for row, fields in table.advice]
 
 
 def _factor(name: str, unit: str, *, has_units: bool) -> float:
-    """Factor from a unit to the base unit of a metric; NaN where it cannot be its unit."""
+    """Factor from a unit to the base unit of a metric; NaN where the metric cannot have it."""
     lacks_unit = has_units and is_duration(name) and not unit.strip()
     return math.nan if lacks_unit else factor_to_base(name, unit)
 
@@ -164,7 +164,7 @@ def _rule(number: int, row: int, table: _Table, fields: list[str], style: Number
 
 
 def _is_missing(text: str) -> bool:
-    """Whether a cell holds what ncu writes in place of a number that it does not have."""
+    """Whether a cell holds a text that ncu writes in place of a missing number."""
     number = parse_number(text)
     return number is not None and math.isnan(number)
 
@@ -309,7 +309,7 @@ _METRIC_NAME = re.compile(r"[A-Za-z][\w.]*__[\w.]+")
 
 
 def _unique_labels() -> dict[str, str]:
-    """Labels that mean the same wherever they stand, for sections that were named otherwise."""
+    """Metrics by labels that mean the same in every section, for sections of other names."""
     meanings: dict[str, set[str]] = {}
     for labels in LABELS.values():
         for label, metric in labels.items():
@@ -323,7 +323,7 @@ _UNIQUE = _unique_labels()
 def metric_name(section: str, label: str) -> str:
     """Name of the metric behind a label; `Section: Label` where it is not known.
 
-    Sections may carry what the tool appends, as in `Occupancy (local)`; names of metrics stay.
+    The tool may append to a section, as in `Occupancy (local)`; names of metrics stay as they are.
     """
     if _METRIC_NAME.fullmatch(label):
         return label

@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 Column = tuple[Floats, Mapping[int, str]]
 """Values of a metric, and its cells that hold texts instead of numbers, by row."""
 Identity = tuple[str | None, ...]
-"""Cells of `_CELL_COLUMNS`; shared by the launches that have the same."""
+"""Cells of `_CELL_COLUMNS`, shared by launches with equal cells."""
 
 LAUNCH_COLUMNS = (
     "id", "process_id", "process", "kernel", "context", "stream", "block_size", "grid_size",
@@ -51,7 +51,7 @@ _CELL_HEADERS = tuple(IDENTITY_HEADERS)[1:]
 _INTEGER_COLUMNS = ("process_id", "context", "device")
 _NONE = ("", "n/a")
 _DIGITS = re.compile(r"[-+]?\d[\d.,' ]*")
-"""What is no word: a number set apart in a way that nobody reads."""
+"""Digits with separators of an unknown notation."""
 _MAX_DIGITS = 18
 """Decimal digits that always fit into 64 bits."""
 
@@ -66,7 +66,7 @@ def is_identity(header: str) -> bool:
 
 
 class IdentityColumns:
-    """Where the identity of a launch stands in the rows of one table."""
+    """Columns of one table with the identity of a launch."""
 
     def __init__(self, names: Sequence[str]) -> None:
         places = {name: place for place, name in reversed(list(enumerate(names)))}
@@ -76,50 +76,54 @@ class IdentityColumns:
             *(next((i for i, n in enumerate(names) if n.startswith(start)), -1) for start in starts)
         )
         self._identities: dict[tuple[str, ...], Identity] = {}
-        self._known: dict[str | None, str | None] = {}
-        """Each cell but names of kernels once."""
+        self._cells: dict[str | None, str | None] = {}
+        """Distinct cells, except names of kernels, so that equal cells share one string."""
 
     def of(self, fields: Sequence[str]) -> tuple[Identity, tuple[NvtxRange, ...]]:
-        """Cells by `_CELL_COLUMNS`, and the NVTX ranges that were open, of one row."""
+        """Cells of one row by `_CELL_COLUMNS`, and the NVTX ranges that were open."""
         cells_and_none = [*fields, ""]
         cells = self._cells_of(cells_and_none)
         identity = self._identities.get(cells)
         if identity is None:
-            identity = self._identities[cells] = tuple(map(self._once, _CELL_COLUMNS, cells))
+            identity = self._identities[cells] = tuple(map(self._shared_cell, _CELL_COLUMNS, cells))
         return identity, parse_ranges(*self._nvtx_of(cells_and_none))
 
-    def _once(self, column: str, cell: str) -> str | None:
-        known = None if cell in _NONE else cell
-        return known if column == "kernel" else self._known.setdefault(known, known)
+    def _shared_cell(self, column: str, cell: str) -> str | None:
+        cell_or_none = None if cell in _NONE else cell
+        return (
+            cell_or_none
+            if column == "kernel"
+            else self._cells.setdefault(cell_or_none, cell_or_none)
+        )
 
 
 def launch_id(text: str) -> int | None:
-    """The id of a launch, None where the text is no id."""
+    """Id of a launch; None where the text is no id."""
     return int(text) if text.isdigit() and text.isascii() and len(text) <= _MAX_DIGITS else None
 
 
 BadCells = tuple[str, int, str]
-"""A metric, how many of its values are texts where numbers were expected, and one of them."""
+"""A metric, the number of its values that are texts in place of numbers, and one such text."""
 
 
 @dataclass
 class Launches:
-    """Launches of a file, their values, and what its tables say of metrics and of the machine."""
+    """Launches of a file, their values, and the units and device attributes of its tables."""
 
     ids: array[int] = field(default_factory=lambda: array("q"))
     units: dict[str, str] = field(default_factory=dict)
     """Base unit by metric."""
-    odd_units: dict[str, str] = field(default_factory=dict)
+    wrong_units: dict[str, str] = field(default_factory=dict)
     """Units that cannot be those of their metrics."""
-    contradicted: Counter[str] = field(default_factory=Counter)
-    """Rows, by metrics of which several columns have values that are not the same."""
+    contradictions: Counter[str] = field(default_factory=Counter)
+    """Number of rows with different values in the columns of one metric, by metric."""
     attributes: dict[str, str | float] = field(default_factory=dict)
-    without_units: bool = False
-    """Whether a table has none."""
+    lacks_units: bool = False
+    """Whether a table has no units."""
     _identities: list[Identity] = field(default_factory=list)
     _nvtx: list[tuple[NvtxRange, ...]] = field(default_factory=list)
     _columns: list[tuple[int, Mapping[str, Column]]] = field(default_factory=list)
-    """Values of launches that follow each other, with the row of the first."""
+    """Values of consecutive launches, with the row of the first launch."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -137,14 +141,14 @@ class Launches:
     def frame(self) -> tuple[pd.DataFrame, list[BadCells]]:
         """One row per launch: `LAUNCH_COLUMNS`, then numbers, then metrics that are texts.
 
-        Ends the collection: columns are given up as they are copied.
+        Ends the collection: columns are freed as they are copied.
         """
         names = list(dict.fromkeys(name for _, columns in self._columns for name in columns))
         values, texts = self._join(names)
         is_text = [
             name in texts and bool(np.isnan(values[i]).all()) for i, name in enumerate(names)
         ]
-        bad = [
+        bad_cells = [
             (name, len(texts[name]), texts[name][min(texts[name])])
             for name, text in zip(names, is_text, strict=True)
             if name in texts and (not text or _is_misread(name, texts[name]))
@@ -153,7 +157,7 @@ class Launches:
         columns = {name: self._text_column(texts[name]) for name in compress(names, is_text)}
         if columns:
             parts.append(pd.DataFrame(columns))
-        return pd.concat(parts, axis=1), bad
+        return pd.concat(parts, axis=1), bad_cells
 
     def _join(self, names: list[str]) -> tuple[Floats, dict[str, dict[int, str]]]:
         """Values of all launches, one row per name, and the texts among them by launch."""
@@ -165,8 +169,8 @@ class Launches:
             for name, (numbers, cells) in columns.items():
                 values[row_of[name], start : start + len(numbers)] = numbers
                 if cells:
-                    of_name = texts.setdefault(name, {})
-                    of_name.update((start + place, text) for place, text in cells.items())
+                    texts_of_metric = texts.setdefault(name, {})
+                    texts_of_metric.update((start + place, text) for place, text in cells.items())
         return values, texts
 
     def _text_column(self, texts: Mapping[int, str]) -> npt.NDArray[Any]:
@@ -184,7 +188,7 @@ class Launches:
 
 
 def _number_frame(names: list[str], values: Floats, is_text: list[bool]) -> pd.DataFrame:
-    """Frame of the metrics that are numbers, in one block: a hundred blocks are slow to use."""
+    """Frame of the numeric metrics as one block: a hundred blocks are slow to use."""
     if any(is_text):
         values = values[~np.array(is_text)]
     numeric = [name for name, text in zip(names, is_text, strict=True) if not text]
@@ -192,7 +196,7 @@ def _number_frame(names: list[str], values: Floats, is_text: list[bool]) -> pd.D
 
 
 def _is_misread(name: str, texts: Mapping[int, str]) -> bool:
-    """Whether the texts of a metric without any number are digits; those of a launch may be."""
+    """Whether the texts of a metric without any number are digits; `launch__` metrics may be."""
     first = texts[min(texts)]
     return not name.startswith("launch__") and _DIGITS.fullmatch(first) is not None
 

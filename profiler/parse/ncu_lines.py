@@ -1,4 +1,4 @@
-"""Which lines of a file belong to a table of ncu.
+"""Lines of a file that belong to a table of ncu.
 
 Tool messages (`==PROF==`, `==WARNING==`, `==ERROR==`) and the program's own output may stand
 before, between and after the rows, and several tables may follow each other in one file.
@@ -21,10 +21,10 @@ from profiler.parse.ncu_launches import is_identity
 MAX_COLUMNS = 20_000
 """Widest table that is read. All base metrics of a GH100 with their four roll-ups are 15,000."""
 _MESSAGE = re.compile(rb"==(?:PROF|WARNING|ERROR)==.*")
-# One such line per launch, with the percentage of each pass: no news, and 100,000 of them.
+# One such line per launch, with the percentage of each pass: of no use, and 100,000 of them.
 _PROGRESS = re.compile(rb'==PROF== Profiling "')
 HEADER = r'(?:"?(?:Unnamed: 0|index|level_0|)"?[,;\t])?"?ID"?([,;\t])"?(?:Process ID|Kernel Name)"?'
-"""How the header of a table begins, with the delimiter as its group; pandas writes its row numbers
+"""Beginning of the header of a table, with the delimiter as its group; pandas writes row numbers
 before it."""
 _HEADER = re.compile(HEADER.encode())
 OTHER_ORDER = r'(?=.*Kernel Name)(?:.*[,;\t])?"?ID"?(?:[,;\t\r]|$)'
@@ -33,11 +33,11 @@ _OTHER_ORDER = re.compile(OTHER_ORDER.encode())
 _DELIMITER = re.compile(r"[,;\t]")
 # Output without a newline at its end stands before the row on the same line, and words of other
 # programs (`mpirun --tag-output`) before each: before that of units, too.
-_GLUED = re.compile(rb'"ID","(?:Process ID|Kernel Name)"|"\d+","\d*","|"","","","')
+_ROW_INSIDE_LINE = re.compile(rb'"ID","(?:Process ID|Kernel Name)"|"\d+","\d*","|"","","","')
 _LOOSE_ROW = re.compile(rb'\s*(?:"\d*"|\d*(?:\.0)?)[,;\t]')
 _WHOLE = frozenset({"ID", "Process ID", "Context", "Stream", "Device"})
 _REPEATED = re.compile(r"(.+)\.\d+")
-"""What pandas makes of a name that stands twice."""
+"""Second name of a repeated column as pandas writes it."""
 _QUOTED_ROW = re.compile(rb'"\d*",')
 csv.field_size_limit(sys.maxsize)  # a cell is no longer than its line, which has a limit
 
@@ -50,11 +50,11 @@ class Header:
     units: tuple[str, ...] | None
     delimiter: str
     quoted: bool
-    """Otherwise another program saved the file again."""
+    """Whether names are quoted; else another program wrote the file anew."""
     indexed: bool = False
-    """Whether each row has its number before it."""
+    """Whether each row begins with its number."""
     order: tuple[int, ...] = ()
-    """Place in the file of each column; empty where they are in the order of ncu."""
+    """Place in the file of each column; empty where columns are in the order of ncu."""
 
     @property
     def is_details(self) -> bool:
@@ -68,7 +68,7 @@ class Header:
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
-        """Places of columns of whole numbers, which pandas makes fractions of."""
+        """Places of columns of whole numbers, which pandas writes as fractions."""
         return tuple(place for place, name in enumerate(self.names) if name in _WHOLE)
 
     @property
@@ -80,7 +80,7 @@ class Header:
 def reading_notices(
     source: LineSource, messages: Iterable[str], rows: int, *, source_page: bool = False
 ) -> list[Notice]:
-    """Errors of ncu among its `messages`, and what of a file with these `rows` was not read."""
+    """Notices of errors among ncu's `messages`, and of unread parts of a file with `rows` rows."""
     file = {"file": source.name}
     notices = [
         Notice(NoticeKind.CSV_TOOL_MESSAGE, {**file, "text": text})
@@ -108,12 +108,12 @@ _Line = tuple[bool, bytes]
 
 
 class Scanner:
-    """Walks over a file: `next_header`, then all `rows` of that table, until there is no header."""
+    """Tables of a file: `next_header`, then all `rows` of that table, until there is no header."""
 
     def __init__(self, source: LineSource) -> None:
         self._source = source
-        self._items = self._walk()
-        self._pushed: _Line | None = None
+        self._items = self._lines_by_kind()
+        self._returned_line: _Line | None = None
         self._pending: Header | None = None
         self._header: Header | None = None
         self._messages: dict[str, None] = {}
@@ -126,7 +126,7 @@ class Scanner:
     def next_header(self) -> Header | None:
         """Header of the next table, None at the end of the file."""
         while self._pending is None:
-            item = self._next()
+            item = self._next_line()
             if item is None:
                 return None
             is_header, line = item
@@ -136,11 +136,11 @@ class Scanner:
         return self._header
 
     def rows(self) -> Iterator[bytes]:
-        """Lines that look like rows of the current table, each as ncu writes it.
+        """Lines that look like rows of the current table, in the notation of ncu.
 
         A raw page that goes on under the same header and units is still the same table.
         """
-        while (item := self._next()) is not None:
+        while (item := self._next_line()) is not None:
             is_header, line = item
             if not is_header:
                 yield line
@@ -151,33 +151,37 @@ class Scanner:
                 return
 
     def reject(self, line: bytes) -> None:
-        """Count the line that was taken last as a bad row."""
+        """Count the last line as a bad row."""
         self._note_message(line)
         self._source.reject()
 
-    def _next(self) -> _Line | None:
-        if self._pushed is None:
+    def _next_line(self) -> _Line | None:
+        if self._returned_line is None:
             return next(self._items, None)
-        item, self._pushed = self._pushed, None
+        item, self._returned_line = self._returned_line, None
         return item
 
-    def _walk(self) -> Iterator[_Line]:
+    def _lines_by_kind(self) -> Iterator[_Line]:
         for line in self._source:
             if _QUOTED_ROW.match(line) and (self._header is None or self._header.is_plain):
                 yield False, line
             else:
-                yield from self._classify(line)
+                yield from self._unusual_line(line)
 
-    def _classify(self, line: bytes) -> Iterator[_Line]:
-        """Everything but the usual row: header, message, row in foreign dress, program output."""
+    def _unusual_line(self, line: bytes) -> Iterator[_Line]:
+        """Any line but a quoted row: header, message, row in other notation, program output."""
         if _HEADER.match(line) or _OTHER_ORDER.match(line):
             yield True, line
         elif (row := self._foreign_row(line)) is not None:
             yield False, row
-        elif not self._note_message(line) and (glued := _GLUED.search(line)) and glued.start():
-            rest = line[glued.start() :]
-            yield _HEADER.match(rest) is not None, rest
-        elif self._source.open_end and line.startswith(b'"'):
+        elif (
+            not self._note_message(line)
+            and (embedded := _ROW_INSIDE_LINE.search(line))
+            and embedded.start()
+        ):
+            row_or_header = line[embedded.start() :]
+            yield _HEADER.match(row_or_header) is not None, row_or_header
+        elif self._source.lacks_line_end and line.startswith(b'"'):
             self._source.truncated = True
 
     def _note_message(self, line: bytes) -> bool:
@@ -194,7 +198,7 @@ class Scanner:
         if header is None or not (header.order or _LOOSE_ROW.match(line)):
             return None
         text = line.decode("utf-8", "replace")
-        if self._source.open_end and not text.endswith('"'):
+        if self._source.lacks_line_end and not text.endswith('"'):
             self._source.truncated = True  # an unquoted last cell may have lost its end
             return None
         fields = strict_fields(text, header.delimiter)
@@ -212,11 +216,11 @@ class Scanner:
         return quote_row(fields)
 
     def _read_header(self, line: bytes) -> Header | None:
-        """Header of this line with the units row that may follow; None where it is not whole."""
+        """Header of a line, with the units row that may follow; None where it is not complete."""
         match = _HEADER.match(line)
         text = line.decode("utf-8", "replace")
-        other = None if match else _DELIMITER.search(text)
-        delimiter = match[1].decode() if match else other[0] if other else ","
+        delimiter_match = None if match else _DELIMITER.search(text)
+        delimiter = match[1].decode() if match else delimiter_match[0] if delimiter_match else ","
         names = strict_fields(text, delimiter)
         if names is not None and len(names) > MAX_COLUMNS:
             raise ParseError(
@@ -224,27 +228,27 @@ class Scanner:
                 "(limit MAX_COLUMNS in profiler/parse/ncu_lines)",
                 remedy="Export fewer metrics: ncu --import … --metrics.",
             )
-        order = _order_of_ncu(names) if names is not None and match is None else ()
+        order = _ncu_column_order(names) if names is not None and match is None else ()
         if names is not None and order:
             names = [names[place] for place in order]
         indexed = names is not None and names[0] != "ID"
-        if names is None or names[indexed : indexed + 1] != ["ID"] or self._source.open_end:
+        if names is None or names[indexed : indexed + 1] != ["ID"] or self._source.lacks_line_end:
             self.reject(line)
             return None
         quoted = line.startswith(b'"') and not (indexed or order)
-        names = names[indexed:] if quoted else _named_once(names[indexed:])
+        names = names[indexed:] if quoted else _without_pandas_suffixes(names[indexed:])
         plain = Header(tuple(names), None, delimiter, quoted, indexed, order)
         if plain.is_details:
             return plain
-        self._header, before = plain, self._header  # how to read the units row
+        self._header, previous = plain, self._header  # how to read the units row
         units = self._read_units(len(names))
-        self._header = before
+        self._header = previous
         return replace(plain, units=units)
 
     def _read_units(self, count: int) -> tuple[str, ...] | None:
-        item = self._next()
+        item = self._next_line()
         if item is None or item[0] or not item[1].startswith(b'"",'):
-            self._pushed = item
+            self._returned_line = item
             return None
         fields = split_row(item[1])
         if fields is None or len(fields) != count:
@@ -253,21 +257,23 @@ class Scanner:
         return tuple(fields)
 
 
-def _order_of_ncu(names: list[str]) -> tuple[int, ...]:
-    """Places of the columns: the id, what names the launch, and the rest; empty without an id."""
+def _ncu_column_order(names: list[str]) -> tuple[int, ...]:
+    """Places of the columns in ncu's order: id, identity of the launch, metrics; () without id."""
     places = sorted(range(len(names)), key=lambda p: (names[p] != "ID", not is_identity(names[p])))
     return tuple(places) if "ID" in names else ()
 
 
-def _named_once(names: list[str]) -> list[str]:
-    """Names of columns as ncu wrote them, before pandas told apart those that stand twice."""
-    known = set(names)
+def _without_pandas_suffixes(names: list[str]) -> list[str]:
+    """Names of columns without the suffixes that pandas gives to repeated names."""
+    name_set = set(names)
     matches = [_REPEATED.fullmatch(name) for name in names]
-    return [m[1] if m and m[1] in known else name for name, m in zip(names, matches, strict=True)]
+    return [
+        m[1] if m and m[1] in name_set else name for name, m in zip(names, matches, strict=True)
+    ]
 
 
 def strict_fields(text: str, delimiter: str = ",") -> list[str] | None:
-    """Fields of one CSV line, None where its quotes do not fit."""
+    """Fields of one CSV line; None where its quotes do not match."""
     try:
         return next(csv.reader([text], delimiter=delimiter, strict=True), None)
     except csv.Error:

@@ -21,7 +21,7 @@ MISSING = (
     # A ratio whose denominator was zero was not measured either.
     "inf", "-inf", "(!) inf", "(!) -inf",
 )  # fmt: skip
-"""Cells that say that there is no value; `(!)` is how ncu marks a metric that went wrong."""
+"""Cells without a value; ncu marks a metric that failed with `(!)`."""
 
 _MISSING = frozenset(MISSING)
 
@@ -33,7 +33,7 @@ class NumberStyle:
     thousands: str = ","
     decimal: str = "."
     spaced: bool = False
-    """Thousands are set apart by a space or an apostrophe."""
+    """Whether thousands are separated by a space or an apostrophe."""
 
 
 C_LOCALE = NumberStyle()
@@ -47,8 +47,8 @@ _SPACED = re.compile(rf"-?\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d+)?")
 _SEPARATORS = re.compile(rf"(?<=\d)[{_SPACES}](?=\d{{3}}(?!\d))")
 
 
-def _evidence(thousands: str, decimal: str) -> re.Pattern[str]:
-    """Numbers that can only be read one way: `1,234,567`, `1,234.5`, `73.20`, but not `117.344`."""
+def _unambiguous_number(thousands: str, decimal: str) -> re.Pattern[str]:
+    """Pattern of numbers with one reading: `1,234,567`, `1,234.5`, `73.20`, but not `117.344`."""
     t, d = re.escape(thousands), re.escape(decimal)
     return re.compile(
         rf"-?(?:\d{{1,3}}(?:{t}\d{{3}}){{2,}}(?:{d}\d+)?"
@@ -57,12 +57,12 @@ def _evidence(thousands: str, decimal: str) -> re.Pattern[str]:
     )
 
 
-_C_EVIDENCE = _evidence(",", ".")
-_CONTINENTAL_EVIDENCE = _evidence(".", ",")
+_C_EVIDENCE = _unambiguous_number(",", ".")
+_CONTINENTAL_EVIDENCE = _unambiguous_number(".", ",")
 
 
 def detect_style(cells: Iterable[str]) -> NumberStyle:
-    """Notation by the numbers that allow one reading only; the C locale where none does."""
+    """Notation by the numbers that have one reading only; the C locale without any such number."""
     votes, spaced = 0, False
     for text, count in Counter(cells).items():  # most cells of a page are one of few texts
         if not text.isdecimal():
@@ -75,26 +75,26 @@ def detect_style(cells: Iterable[str]) -> NumberStyle:
 
 @lru_cache(maxsize=65536)
 def _vote(text: str) -> tuple[int, bool]:
-    """1 for a continental number, -1 for one of the C locale, else 0; whether it is spaced."""
+    """1 for a continental number, -1 for a number of the C locale, else 0; whether it is spaced."""
     spaced = _SPACED.fullmatch(text) is not None
-    plain = _SEPARATORS.sub("", text) if spaced else text  # the rest of the cell still votes
+    plain = _SEPARATORS.sub("", text) if spaced else text  # its decimal separator still votes
     continental, c_locale = _CONTINENTAL_EVIDENCE.fullmatch(plain), _C_EVIDENCE.fullmatch(plain)
     return bool(continental) - bool(c_locale), spaced
 
 
 def parse_number(text: str, style: NumberStyle = C_LOCALE) -> float | None:
-    """Number in a cell: NaN where ncu writes that it has none, None where it is a text."""
+    """Number in a cell: NaN where ncu has no value, None where the cell is a text."""
     return number_parser(style)(text)
 
 
 @cache
 def number_parser(style: NumberStyle) -> Callable[[str], float | None]:
-    """`parse_number` of one notation, for many cells: most of them are one of few texts."""
+    """`parse_number` of one notation for many cells, most of which are one of few texts."""
     return _Numbers(style).__getitem__
 
 
 class _Numbers(dict[str, float | None]):
-    """Numbers by the texts of cells that were parsed; looked up in a third of a cache's time."""
+    """Parsed numbers by text of the cell; a lookup takes a third of `lru_cache`'s time."""
 
     def __init__(self, style: NumberStyle) -> None:
         super().__init__()
@@ -103,11 +103,11 @@ class _Numbers(dict[str, float | None]):
     def __missing__(self, text: str) -> float | None:
         if len(self) >= _MOST_TEXTS:
             self.clear()
-        number = self[text] = _parsed(self._style, text)
+        number = self[text] = _parse_text(self._style, text)
         return number
 
 
-def _parsed(style: NumberStyle, text: str) -> float | None:
+def _parse_text(style: NumberStyle, text: str) -> float | None:
     plain = text.strip().removeprefix("(!)").strip()
     if plain in _MISSING:
         return math.nan
@@ -121,10 +121,12 @@ def _parsed(style: NumberStyle, text: str) -> float | None:
 
 @lru_cache
 def _number(thousands: str, decimal: str) -> re.Pattern[str]:
-    """Numbers as ncu writes them: `90,45` is none where a comma sets thousands apart."""
+    """Pattern of numbers as ncu writes them: not `90,45` where a comma separates thousands."""
     t, d = re.escape(thousands), re.escape(decimal)
-    whole = rf"[1-9][0-9]{{0,2}}(?:{t}[0-9]{{3}})+|[0-9]+"
-    return re.compile(rf"[+-]?(?:(?:{whole})(?:{d}[0-9]*)?|{d}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?")
+    integer_part = rf"[1-9][0-9]{{0,2}}(?:{t}[0-9]{{3}})+|[0-9]+"
+    return re.compile(
+        rf"[+-]?(?:(?:{integer_part})(?:{d}[0-9]*)?|{d}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
+    )
 
 
 # ---- units ---------------------------------------------------------------------------------------
@@ -160,24 +162,24 @@ _SYNONYMS = {
 _SCALED_WORDS = frozenset(
     {"byte", "bit", "hz", "inst", "sector", "cycle", "warp", "thread", "request"}
 )
-"""Words that a prefix may stand before; `Mbyte` is scaled, but `Texture` is a word of its own."""
+"""Words that may have a prefix: `Mbyte` is scaled, but `Texture` is a word by itself."""
 
 _NS_PER_S = 1e9
 
 
 @lru_cache(maxsize=1024)
 def base_unit(unit: str) -> BaseUnit:
-    """Base unit and factor of a unit string; an unknown unit is its own base. Never raises."""
+    """Base unit and factor of a unit string; an unknown unit is its own base unit. Never raises."""
     text = unit.strip()
     numerator, slash, denominator = text.partition("/")
     if not slash:
-        return _time(text) or _plain(text)
-    top = _plain(numerator)
+        return _time_unit(text) or _countable_unit(text)
+    top = _countable_unit(numerator)
     if denominator in _SECONDS:
-        return _per_second(top, denominator)
+        return _rate_unit(top, denominator)
     if denominator == "":
         return BaseUnit(text, 1.0)
-    bottom = _plain(denominator)
+    bottom = _countable_unit(denominator)
     return BaseUnit(f"{top.unit}/{bottom.unit}", top.factor / bottom.factor)
 
 
@@ -186,13 +188,13 @@ _DIMENSIONS = (
     (re.compile(r"__(\w+_)?bytes(_\w+)?\.(sum|avg|max|min)$"), "byte"),
     (re.compile(r"\.pct$|\.pct_of_peak_\w+$"), "%"),
 )
-"""What ncu's names say of the base unit of a metric."""
+"""Base units of metrics by patterns of their names."""
 
 
 def factor_to_base(metric: str, unit: str) -> float:
     """Factor from the unit that a file gives a metric to its base unit.
 
-    NaN where that cannot be a unit of the metric: a time in `uq` is no time in ns.
+    NaN where the unit cannot be one of the metric: a time in `uq` is no time in ns.
     """
     base = base_unit(unit)
     for name, dimension in _DIMENSIONS:
@@ -206,38 +208,38 @@ def is_duration(metric: str) -> bool:
     return _DIMENSIONS[0][0].search(metric) is not None
 
 
-def is_known(unit: str) -> bool:
-    """Whether this is a unit that we would recognise beside a label, as in `duration [ns]`."""
+def is_known_unit(unit: str) -> bool:
+    """Whether a text is a unit that may stand beside a label, as in `duration [ns]`."""
     units = {"%", "block", "register", *_SCALED_WORDS}
     numerator = unit.strip().partition("/")[0]
-    return numerator in _SECONDS or _plain(numerator).unit in units
+    return numerator in _SECONDS or _countable_unit(numerator).unit in units
 
 
-def _time(text: str) -> BaseUnit | None:
+def _time_unit(text: str) -> BaseUnit | None:
     seconds = _SECONDS.get(text)
     # Rounded, because 1e-6 * 1e9 is 1000.0000000000001 in floating point.
     return None if seconds is None else BaseUnit("ns", float(f"{seconds * _NS_PER_S:.12g}"))
 
 
-def _per_second(top: BaseUnit, denominator: str) -> BaseUnit:
+def _rate_unit(top: BaseUnit, denominator: str) -> BaseUnit:
     factor = float(f"{top.factor / _SECONDS[denominator]:.12g}")
     if top.unit == "cycle":
         return BaseUnit("hz", factor)
     return BaseUnit(f"{top.unit}/s", factor)
 
 
-def _plain(text: str) -> BaseUnit:
+def _countable_unit(text: str) -> BaseUnit:
     """Unit of something that is not a time, with its decimal prefix resolved."""
-    word = _canonical(text)
+    word = _canonical_word(text)
     if word in _SCALED_WORDS:
         return BaseUnit(word, 1.0)
-    prefix, rest = text[:1], _canonical(text[1:])
-    if prefix in _PREFIXES and rest in _SCALED_WORDS:
-        return BaseUnit(rest, _PREFIXES[prefix])
+    prefix, unprefixed = text[:1], _canonical_word(text[1:])
+    if prefix in _PREFIXES and unprefixed in _SCALED_WORDS:
+        return BaseUnit(unprefixed, _PREFIXES[prefix])
     return BaseUnit(word, 1.0)
 
 
-def _canonical(word: str) -> str:
+def _canonical_word(word: str) -> str:
     lowered = word.lower()
     if lowered in ("hz", "byte", "bytes", "hertz"):
         return _SYNONYMS.get(lowered, lowered)

@@ -23,7 +23,7 @@ from profiler.parse.ncu_numbers import (
     base_unit,
     detect_style,
     factor_to_base,
-    is_known,
+    is_known_unit,
     number_parser,
     parse_number,
 )
@@ -32,7 +32,7 @@ ATTRIBUTE_PREFIX = "device__attribute_"
 CONSTANT_PREFIXES = (ATTRIBUTE_PREFIX, "c2clink__", "numa__", "nvlink__")
 """Facts of the machine that every row repeats: two thirds of the columns.
 
-Left out; those of the device are kept once, in `attributes`."""
+They are left out; attributes of the device are kept once, in `attributes`."""
 
 TEXT_METRICS = frozenset(
     {
@@ -53,28 +53,28 @@ _SEPARATOR = b'","'
 
 def read_raw(header: Header, scanner: Scanner, launches: Launches) -> None:
     """Read the rows of one raw table into `launches`."""
-    head = 1 + max(place for place, name in enumerate(header.names) if is_identity(name))
-    names, units, factors = _names_and_units(header, head)
-    is_wanted = [not name.startswith(CONSTANT_PREFIXES) for name in names]
-    wanted = list(compress(range(len(names)), is_wanted))
-    wanted_names, wanted_factors = [names[i] for i in wanted], [factors[i] for i in wanted]
-    launches.units |= {names[i]: base_unit(units[i]).unit for i in wanted}
-    launches.odd_units |= {names[i]: units[i] for i in wanted if math.isnan(factors[i])}
-    rows = _metric_cells(header, head, scanner, launches)
+    identity_count = 1 + max(place for place, name in enumerate(header.names) if is_identity(name))
+    names, units, factors = _names_and_units(header, identity_count)
+    is_read = [not name.startswith(CONSTANT_PREFIXES) for name in names]
+    read_columns = list(compress(range(len(names)), is_read))
+    read_names, read_factors = [names[i] for i in read_columns], [factors[i] for i in read_columns]
+    launches.units |= {names[i]: base_unit(units[i]).unit for i in read_columns}
+    launches.wrong_units |= {names[i]: units[i] for i in read_columns if math.isnan(factors[i])}
+    rows = _metric_cells(header, identity_count, scanner, launches)
     style: NumberStyle | None = None
     start = len(launches)
     while batch := list(islice(rows, _BATCH_ROWS)):
         if style is None:
             style = detect_style(cell for row in batch for cell in row)
             launches.attributes = launches.attributes or _attributes(names, batch[0], style)
-            launches.without_units |= header.units is None
-        cells = [list(compress(row, is_wanted)) for row in batch]
+            launches.lacks_units |= header.units is None
+        cells = [list(compress(row, is_read)) for row in batch]
         columns: dict[str, Column] = {}
         for name, column in zip(
-            wanted_names, _columns(cells, style, wanted_names, wanted_factors), strict=True
+            read_names, _metric_columns(cells, style, read_names, read_factors), strict=True
         ):
             if name in columns:
-                launches.contradicted[name] += _contradictions(columns[name], column)
+                launches.contradictions[name] += _contradictions(columns[name], column)
             else:
                 columns[name] = column
         launches.add_values(start, columns)
@@ -84,36 +84,45 @@ def read_raw(header: Header, scanner: Scanner, launches: Launches) -> None:
 def _metric_cells(
     header: Header, head: int, scanner: Scanner, launches: Launches
 ) -> Iterator[list[str]]:
-    """Cells of the metrics of each whole row; its launch is added before.
+    """Metric cells of each complete row, whose launch is added to `launches` first.
 
     The leading constants, two thirds of a row, are the same bytes in nearly every row.
     """
     identity, metrics = IdentityColumns(header.names[:head]), header.names[head:]
     leading = takewhile(lambda name: name.startswith(CONSTANT_PREFIXES), metrics)
     stop = head + sum(1 for _ in leading)
-    constants, their_cells = (b"\n" if stop > head else b""), list[str]()  # in no line, in any line
+    constants, constant_cells = (
+        (b"\n" if stop > head else b""),
+        list[str](),
+    )  # in no line, in any line
     for line in scanner.rows():
-        *first, rest = line.split(_SEPARATOR, head)
-        plain = _without_quotes(rest[len(constants) :]) if rest.startswith(constants) else None
-        named = None if plain is None else split_row(_SEPARATOR.join(first) + b'"')
-        if plain is not None and named is not None and len(named) == head:
-            cells = [*their_cells, *plain]
+        *identity_bytes, metric_bytes = line.split(_SEPARATOR, head)
+        plain = (
+            _without_quotes(metric_bytes[len(constants) :])
+            if metric_bytes.startswith(constants)
+            else None
+        )
+        identity_cells = (
+            None if plain is None else split_row(_SEPARATOR.join(identity_bytes) + b'"')
+        )
+        if plain is not None and identity_cells is not None and len(identity_cells) == head:
+            cells = [*constant_cells, *plain]
         else:  # a raw page quotes even its last cell, so that a row without that was cut off
             fields = (split_row(line) if line.endswith(b'"') else None) or [""]
-            named, cells = fields[:head], fields[head:]
+            identity_cells, cells = fields[:head], fields[head:]
             if stop > head:
-                their_cells = cells[: stop - head]
-                constants = _SEPARATOR.join([*(cell.encode() for cell in their_cells), b""])
-        number = launch_id(named[0])
+                constant_cells = cells[: stop - head]
+                constants = _SEPARATOR.join([*(cell.encode() for cell in constant_cells), b""])
+        number = launch_id(identity_cells[0])
         if number is None or len(cells) != len(metrics):
             scanner.reject(line)
         else:
-            launches.add_launch(number, *identity.of(named))
+            launches.add_launch(number, *identity.of(identity_cells))
             yield cells
 
 
 def _without_quotes(cells: bytes) -> list[str] | None:
-    """The last cells of a row, up to its last quote; None where they hold others."""
+    """The last cells of a row, up to its last quote; None where cells hold quotes."""
     plain = cells.endswith(b'"') and cells.count(b'"') == 2 * cells.count(_SEPARATOR) + 1
     return cells[:-1].decode("utf-8", "replace").split('","') if plain else None
 
@@ -122,15 +131,15 @@ def _without_quotes(cells: bytes) -> list[str] | None:
 def _names_and_units(
     header: Header, head: int
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[float, ...]]:
-    """Metric names, their units, from the units row or else from `name [unit]`, and their factors.
+    """Names, units and factors of metrics; units by the units row, else by `name [unit]`.
 
-    Those of a table that was read before are known: a run can have a thousand alike.
+    Cached by header: a run can have a thousand files with one header.
     """
     names = list(header.names[head:])
     units = [""] * len(names) if header.units is None else list(header.units[head:])
     for i, name in enumerate(names if header.units is None else ()):
         label, bracket, unit = name.removesuffix("]").rpartition(" [")
-        if bracket and name.endswith("]") and is_known(unit):
+        if bracket and name.endswith("]") and is_known_unit(unit):
             names[i], units[i] = label, unit
     factors = tuple(factor_to_base(name, unit) for name, unit in zip(names, units, strict=True))
     return tuple(names), tuple(units), factors
@@ -139,29 +148,29 @@ def _names_and_units(
 def _attributes(
     names: Sequence[str], cells: Sequence[str], style: NumberStyle
 ) -> dict[str, str | float]:
-    """Attributes of the device by their names; those that the row has no value of are absent."""
-    known = {
+    """Attributes of the device by name, for those with a value in the row."""
+    present_cells = {
         name: cell
         for name, cell in zip(names, cells, strict=True)
         if name.startswith(ATTRIBUTE_PREFIX) and parse_number(cell) == parse_number(cell)
     }
-    numbers = {name: parse_number(cell, style) for name, cell in known.items()}
-    return {name: known[name] if n is None else n for name, n in numbers.items()}
+    numbers = {name: parse_number(cell, style) for name, cell in present_cells.items()}
+    return {name: present_cells[name] if n is None else n for name, n in numbers.items()}
 
 
-def _columns(
+def _metric_columns(
     rows: Sequence[Sequence[str]],
     style: NumberStyle,
     names: Sequence[str],
     factors: Sequence[float],
 ) -> Iterator[Column]:
-    """Numbers of each metric in its base unit, with the cells that hold texts instead."""
+    """Numbers of each metric in its base unit, and the cells that are texts, by row."""
     parse = number_parser(style)
     numbers = [list(map(parse, cells)) for cells in rows]
-    words = [place for place, name in enumerate(names) if name in TEXT_METRICS]
+    text_columns = [place for place, name in enumerate(names) if name in TEXT_METRICS]
     texts: list[dict[int, str]] = [{} for _ in names]
     for row_number, (cells, row) in enumerate(zip(rows, numbers, strict=True)):
-        for place in words:
+        for place in text_columns:
             row[place] = math.nan
             if cells[place] not in MISSING:
                 texts[place][row_number] = cells[place]
@@ -173,9 +182,9 @@ def _columns(
     return zip(values, texts, strict=True)
 
 
-def _contradictions(kept: Column, again: Column) -> int:
-    """Rows in which two columns of a metric do not say the same; they have no value then."""
-    values, others = kept[0], again[0]
-    differ = (values != others) & ~(np.isnan(values) & np.isnan(others))
+def _contradictions(first: Column, second: Column) -> int:
+    """Number of rows in which two columns of a metric differ, where the first is set to NaN."""
+    values, second_values = first[0], second[0]
+    differ = (values != second_values) & ~(np.isnan(values) & np.isnan(second_values))
     values[differ] = np.nan
     return int(differ.sum())

@@ -73,7 +73,7 @@ _WORDS: Mapping[str, str] = {
     "access_operation": "Access Operation",
     "access_size": "Access Size",
 }
-"""Header by the name of a column of words. `access_size` is in bits, and may name several."""
+"""Headers by the name of a column of words. `access_size` is in bits, and may hold several."""
 
 _REASONS = {
     "branch_resolve": "branch_resolving",
@@ -90,7 +90,7 @@ _REASONS = {
     "tex": "tex_throttle",
     "warpgroup_arrive": "gmma",
 }
-"""Stall reason of the catalogue by what the page calls it, where that differs."""
+"""Stall reason of the catalogue by its name on the page, where the two differ."""
 _STALL_HEADER = re.compile(r"stall_(\w+?)( \(Not[ -]Issued\))?", re.IGNORECASE)
 
 STALL_COLUMNS = tuple(f"{STALL}{reason}" for reason in STALL_CAUSES)
@@ -108,7 +108,7 @@ COLUMNS = (
     _CONFLICT_WAY,
     *_WORDS,
 )
-"""Columns of `Listing.instructions`; a reason that the catalogue does not have follows them."""
+"""Columns of `Listing.instructions`, followed by stall reasons that the catalogue lacks."""
 
 _PREDICATE = re.compile(r"\A\{?\s*@!?U?P\w+\s+")
 _KEPT_OPCODES = 65_536
@@ -159,14 +159,14 @@ def read_source_page(
 ) -> SourcePage:
     """Content of a source page, packed by gzip or not; a string or bytes are the page itself.
 
-    `kernels` are the names of all launches of the report in order, as its raw page has them; with
-    them copies of a listing are told from second launches by their number. No listings where no
-    kernel has line information.
+    `kernels` are the names of all launches of the report in order, as its raw page has them: by
+    their number, copies of a listing are known from second launches. No listings where no kernel
+    has line information.
 
-    `counters`: whether they are read, and the words on memory accesses. Of a page that is read for
-    the source lines of its instructions alone, that saves half the time; their columns are empty.
+    `counters`: whether counters and words on memory accesses are read. Without them a page that is
+    read for the source lines alone takes half the time; their columns are empty.
 
-    Raises ParseError where it cannot be opened or is no source page.
+    Raises ParseError where the page cannot be opened or is no source page.
     """
     if isinstance(path_or_text, str):
         path_or_text = path_or_text.encode("utf-8", "replace")
@@ -174,15 +174,15 @@ def read_source_page(
     tables = read_rows(path_or_text, name)
     without_lines = any(_NO_LINES in message for message in tables.messages)
     if not (tables.blocks or tables.texts or without_lines):
-        raise _no_page(name, tables)
+        raise _no_page_error(name, tables)
     blocks = [block for block in tables.blocks if block.rows]  # one without is where it was cut
     numbers = _Numbers(_style(blocks)) if counters else None
     return SourcePage(
-        listings=tuple(_listings(blocks, kernels, numbers)),
+        listings=tuple(_launch_listings(blocks, kernels, numbers)),
         texts=tables.texts,
         notices=(
             *reading_notices(tables.source, tables.messages, tables.instructions, source_page=True),
-            *_of_cells(name, numbers),
+            *_cell_notices(name, numbers),
         ),
     )
 
@@ -207,12 +207,16 @@ def opcode(sass: str) -> str:
 
 
 def with_lines(listing: Listing, listing_with_lines: Listing) -> Listing:
-    """The listing with file, line and text of the same instructions in the other one.
+    """The listing with file, line and text of the same instructions in `listing_with_lines`.
 
-    Instructions are the same where address and SASS are; others keep what they have.
+    Instructions are the same where address and SASS are; other instructions stay unchanged.
     """
-    lined = {key: place for key, place in _places(listing_with_lines) if place[1] is not pd.NA}
-    places = [lined.get(key, place) for key, place in _places(listing)]
+    known_places = {
+        key: place
+        for key, place in _lines_of_instructions(listing_with_lines)
+        if place[1] is not pd.NA
+    }
+    places = [known_places.get(key, place) for key, place in _lines_of_instructions(listing)]
     files, numbers, texts = zip(*places, strict=True) if places else ((), (), ())
     index = listing.instructions.index
     columns: dict[str, Any] = {
@@ -223,7 +227,7 @@ def with_lines(listing: Listing, listing_with_lines: Listing) -> Listing:
     return replace(listing, instructions=listing.instructions.assign(**columns))
 
 
-def _places(listing: Listing) -> Iterable[tuple[tuple[int, str], tuple[Any, ...]]]:
+def _lines_of_instructions(listing: Listing) -> Iterable[tuple[tuple[int, str], tuple[Any, ...]]]:
     """File, line and text of each instruction, by its address and SASS."""
     columns = [listing.instructions[name].tolist() for name in (ADDRESS, SASS, FILE, LINE, TEXT)]
     for address, sass, *place in zip(*columns, strict=True):
@@ -231,33 +235,43 @@ def _places(listing: Listing) -> Iterable[tuple[tuple[int, str], tuple[Any, ...]
 
 
 def join_lines(listings: Iterable[Listing], lined: Sequence[Listing]) -> tuple[Listing, ...]:
-    """Listings of a page `sass` with the lines that the page `cuda,sass` of the same report has.
+    """Listings of a page `sass` with the source lines of the page `cuda,sass` of that report.
 
-    Lines belong to the code, so any launch of a kernel will do: it is found by its addresses.
+    Lines belong to the code, so any launch of a kernel serves, found by its addresses.
     """
-    places = [(set(other.instructions[ADDRESS]), other) for other in lined]
+    addresses_by_listing = [
+        (set(listing_with_lines.instructions[ADDRESS]), listing_with_lines)
+        for listing_with_lines in lined
+    ]
     joined = []
     for listing in listings:
         addresses = listing.instructions[ADDRESS]
-        match = next((other for taken, other in places if not taken.isdisjoint(addresses)), None)
+        match = next(
+            (
+                listing_with_lines
+                for line_addresses, listing_with_lines in addresses_by_listing
+                if not line_addresses.isdisjoint(addresses)
+            ),
+            None,
+        )
         joined.append(listing if match is None else with_lines(listing, match))
     return tuple(joined)
 
 
-def _no_page(name: str, tables: SourceRows) -> ParseError:
+def _no_page_error(name: str, tables: SourceRows) -> ParseError:
     messages = " ".join(list(tables.messages)[:_SHOWN_MESSAGES])
     cause = f"; ncu printed: {messages}" if messages else ""
     return ParseError(f"{name}: no source page of ncu found{cause}", remedy=_REMEDY)
 
 
-def _of_cells(name: str, numbers: _Numbers | None) -> tuple[Notice, ...]:
-    if numbers is None or not numbers.odd_cells:
+def _cell_notices(name: str, numbers: _Numbers | None) -> tuple[Notice, ...]:
+    if numbers is None or not numbers.wrong_cells:
         return ()
     facts: dict[str, str | int | float] = {
         "file": name,
-        "count": numbers.odd_cells,
+        "count": numbers.wrong_cells,
         "metric": "counters of instructions",
-        "example": next(iter(numbers.odd)),
+        "example": next(iter(numbers.wrong_texts)),
     }
     return (Notice(NoticeKind.CSV_BAD_CELLS, facts),)
 
@@ -265,7 +279,7 @@ def _of_cells(name: str, numbers: _Numbers | None) -> tuple[Notice, ...]:
 # Launches
 
 
-def _listings(
+def _launch_listings(
     blocks: Sequence[SourceBlock], kernels: Sequence[str] | None, numbers: _Numbers | None
 ) -> Iterable[Listing]:
     """One listing per launch; `numbers`: None for those without counters."""
@@ -278,12 +292,12 @@ def _listings(
 
 
 def _launches_of_lines(blocks: Sequence[SourceBlock]) -> list[list[SourceBlock]]:
-    """Tables of each launch: a file that comes again belongs to the next one."""
+    """Tables of each launch: a repeated file belongs to the next launch."""
     launches: list[list[SourceBlock]] = []
     for block in blocks:
         current = launches[-1] if launches else []
         is_same = bool(current) and current[0].kernel == block.kernel
-        if is_same and all(block.file != other.file for other in current):
+        if is_same and all(block.file != earlier.file for earlier in current):
             current.append(block)
         else:
             launches.append([block])
@@ -296,13 +310,13 @@ def _without_copies(
     """Blocks without the second listing of a launch.
 
     By number where the launches are known: a run of launches of one kernel has as many listings or
-    twice as many. (Names are not compared: ncu spells those of templates differently on its raw and
-    its source page.) Else by content: whether ncu lists a launch twice depends on its code, so that
-    a kernel has copies where its listings are pairs of equal ones, all of them. Two launches are
-    taken for one only if they have no line information, and no launch of their kernel differs from
-    its neighbour by as much as one sample.
+    twice as many. (Names are not compared: ncu spells templates differently on its raw and its
+    source page.) Else by content: whether ncu lists a launch twice depends on its code, so a kernel
+    has copies where all its listings are equal pairs. Two launches are taken for one only if they
+    have no line information, and no launch of their kernel differs from its neighbour by as much as
+    one sample.
     """
-    doubled = _doubled_by_content(blocks)
+    doubled = _doubled_code(blocks)
     runs = _runs([block.kernel for block in blocks])
     launches = _runs(kernels) if kernels is not None else None
     if launches is not None and len(runs) != len(launches):
@@ -312,34 +326,34 @@ def _without_copies(
     for position, (_, count) in enumerate(runs):
         run = blocks[start : start + count]
         start += count
-        launched = launches[position][1] if launches is not None else None
-        if launched in (count, (count + 1) / 2):
-            unique += run if launched == count else run[::2]
+        launch_count = launches[position][1] if launches is not None else None
+        if launch_count in (count, (count + 1) / 2):
+            unique += run if launch_count == count else run[::2]
         else:
-            unique += _distinct(run, doubled)
+            unique += _first_listings(run, doubled)
     return unique
 
 
 def _runs(names: Iterable[str]) -> list[tuple[str, int]]:
-    """Names with how often each stands in a row."""
+    """Runs of equal names: name, length."""
     return [(name, len(list(group))) for name, group in itertools.groupby(names)]
 
 
-def _code(block: SourceBlock) -> tuple[str, int | None]:
-    """What tells one kernel's code from another's of the same name."""
+def _code_key(block: SourceBlock) -> tuple[str, int | None]:
+    """Kernel and first address of a listing, by which code of one name is distinguished."""
     return block.kernel, block.addresses[0] if block.addresses else None
 
 
-def _doubled_by_content(blocks: Sequence[SourceBlock]) -> set[tuple[str, int | None]]:
-    """Code that is listed twice for each launch."""
+def _doubled_code(blocks: Sequence[SourceBlock]) -> set[tuple[str, int | None]]:
+    """Keys of the code that is listed twice for each launch."""
     listings: dict[tuple[str, int | None], list[SourceBlock]] = {}
     for block in blocks:
-        listings.setdefault(_code(block), []).append(block)
-    return {code for code, blocks in listings.items() if _are_pairs(blocks)}
+        listings.setdefault(_code_key(block), []).append(block)
+    return {code for code, blocks in listings.items() if _are_copies(blocks)}
 
 
-def _are_pairs(blocks: Sequence[SourceBlock]) -> bool:
-    """Whether the second of each two listings is a copy, which a file's end may have cut."""
+def _are_copies(blocks: Sequence[SourceBlock]) -> bool:
+    """Whether the second of every two listings is a copy; the end of a file may cut the last."""
     pairs = list(zip(blocks[::2], blocks[1::2], strict=False))
     return (
         bool(pairs)
@@ -354,15 +368,15 @@ def _are_pairs(blocks: Sequence[SourceBlock]) -> bool:
     )
 
 
-def _distinct(
+def _first_listings(
     run: Sequence[SourceBlock], doubled: set[tuple[str, int | None]]
 ) -> list[SourceBlock]:
     """Listings of a run without copies."""
     unique: list[SourceBlock] = []
-    seen: dict[tuple[str, int | None], int] = {}
+    count_by_code: dict[tuple[str, int | None], int] = {}
     for block in run:
-        code = _code(block)
-        number = seen[code] = seen.get(code, 0) + 1
+        code = _code_key(block)
+        number = count_by_code[code] = count_by_code.get(code, 0) + 1
         if code not in doubled or number % 2 == 1:
             unique.append(block)
     return unique
@@ -372,7 +386,7 @@ def _distinct(
 
 
 def _style(blocks: Sequence[SourceBlock]) -> NumberStyle:
-    """Notation of the numbers of a page, by those that are more than digits."""
+    """Notation of the numbers of a page."""
     texts: set[str] = set()
     for block in blocks:
         first = block.header.index("Address") + 2
@@ -381,10 +395,10 @@ def _style(blocks: Sequence[SourceBlock]) -> NumberStyle:
 
 
 def _frame(tables: Sequence[SourceBlock], numbers: _Numbers | None) -> pd.DataFrame:
-    """Instructions of one launch, each once, in the order of addresses; None: without counters.
+    """Instructions of one launch, each once, by address; without counters where `numbers` is None.
 
-    Where an instruction stands in several files, the last counts: ncu prints the file of the kernel
-    first, so that it is the inlined function's. In a file the first line that has it counts.
+    Of an instruction in several files, the last file counts: ncu prints the file of the kernel
+    first, so the last is that of the inlined function. In a file the first line counts.
     """
     rows: dict[int, tuple[SourceBlock, int]] = {}
     for table in reversed(tables):
@@ -393,41 +407,45 @@ def _frame(tables: Sequence[SourceBlock], numbers: _Numbers | None) -> pd.DataFr
     by_header: dict[tuple[str, ...], list[tuple[SourceBlock, int]]] = {}
     for _, (table, place) in sorted(rows.items()):
         by_header.setdefault(table.header, []).append((table, place))
-    frames = [_rows_frame(header, found, numbers) for header, found in by_header.items()]
+    frames = [
+        _rows_frame(header, rows_of_header, numbers) for header, rows_of_header in by_header.items()
+    ]
     if len(frames) == 1:
         return frames[0]
     frame = pd.concat(frames, ignore_index=True).sort_values(ADDRESS, ignore_index=True)
-    unknown = sorted(name for name in frame.columns if name not in COLUMNS)
-    return frame[[*COLUMNS, *unknown]]
+    unlisted_reasons = sorted(name for name in frame.columns if name not in COLUMNS)
+    return frame[[*COLUMNS, *unlisted_reasons]]
 
 
 _NO_COUNT = frozenset((*MISSING, "-"))
 
 
 class _Numbers(dict[str, float]):
-    """Counts by their texts, NaN where there is none.
+    """Counts by text of the cell; NaN for cells without a count.
 
-    Each text is read once: most of the half a million cells of a page are 0.
+    Each distinct text is parsed once: most of the half a million cells of a page are 0.
     """
 
     def __init__(self, style: NumberStyle) -> None:
         super().__init__()
         self._style = style
-        self.odd: dict[str, None] = {}
-        """Texts that are no counts, and no words for a missing one."""
-        self.odd_cells = 0
+        self.wrong_texts: dict[str, None] = {}
+        """Texts that are neither counts nor words for a missing count."""
+        self.wrong_cells = 0
 
     def __missing__(self, text: str) -> float:
         number = parse_number(text, self._style)
         is_count = number is not None and not number < 0
         if not is_count and text.strip() not in _NO_COUNT:
-            self.odd[text] = None
+            self.wrong_texts[text] = None
         return self.setdefault(text, number if number is not None and is_count else math.nan)
 
-    def count_odd(self, columns: Iterable[Sequence[str]]) -> None:
+    def count_wrong_cells(self, columns: Iterable[Sequence[str]]) -> None:
         """Count cells that are no counts, after the columns were read."""
-        if self.odd:
-            self.odd_cells += sum(text in self.odd for column in columns for text in column)
+        if self.wrong_texts:
+            self.wrong_cells += sum(
+                text in self.wrong_texts for column in columns for text in column
+            )
 
     def of(self, cells: Sequence[str]) -> np.ndarray:
         """Numbers of a column of cells."""
@@ -435,26 +453,28 @@ class _Numbers(dict[str, float]):
 
 
 def _rows_frame(
-    header: tuple[str, ...], found: Sequence[tuple[SourceBlock, int]], numbers: _Numbers | None
+    header: tuple[str, ...], row_places: Sequence[tuple[SourceBlock, int]], numbers: _Numbers | None
 ) -> pd.DataFrame:
-    """COLUMNS of rows under one header, and reasons that the catalogue does not have.
+    """COLUMNS of rows under one header, then stall reasons that the catalogue lacks.
 
-    `found`: tables, and the place of the row in each.
+    `row_places`: tables, and the place of the row in each.
     """
     sass_at = header.index("Address") + 1
-    rows = [table.rows[place] for table, place in found]
+    rows = [table.rows[place] for table, place in row_places]
     sass = [" ".join(row[sass_at].split()) for row in rows]
-    lines = [table.line_numbers[place] for table, place in found]
-    files = [table.file for table, _ in found]
-    texts = [table.line_texts[place] for table, place in found]
+    lines = [table.line_numbers[place] for table, place in row_places]
+    files = [table.file for table, _ in row_places]
+    texts = [table.line_texts[place] for table, place in row_places]
     cells = {} if numbers is None else dict(zip(header, zip(*rows, strict=True), strict=False))
-    counted = {} if numbers is None else _counted(cells, numbers)
+    counter_columns = {} if numbers is None else _counters(cells, numbers)
     if numbers is not None:
-        numbers.count_odd(cells.values())
-    unknown = sorted(name for name in counted if name not in COLUMNS)
-    frame = _number_frame(counted, (*SUMMED_COLUMNS, _CONFLICT_WAY, *unknown), len(rows))
-    before: dict[str, Any] = {
-        ADDRESS: np.array([table.addresses[place] for table, place in found], dtype="int64"),
+        numbers.count_wrong_cells(cells.values())
+    unlisted_reasons = sorted(name for name in counter_columns if name not in COLUMNS)
+    frame = _number_frame(
+        counter_columns, (*SUMMED_COLUMNS, _CONFLICT_WAY, *unlisted_reasons), len(rows)
+    )
+    leading_columns: dict[str, Any] = {
+        ADDRESS: np.array([table.addresses[place] for table, place in row_places], dtype="int64"),
         SASS: _objects(sass),
         OPCODE: _objects(map(opcode, sass)),
         FILE: _objects(
@@ -463,19 +483,19 @@ def _rows_frame(
         LINE: pd.array(lines, dtype="Int64"),
         TEXT: _objects(text.strip() if text is not None else None for text in texts),
     }
-    for place, (name, column) in enumerate(before.items()):
+    for place, (name, column) in enumerate(leading_columns.items()):
         frame.insert(place, name, column)
     for name, spelling in _WORDS.items():
         words = (word if word not in ("", "-") else None for word in cells.get(spelling, ()))
         column = _objects(words if spelling in cells else itertools.repeat(None, len(rows)))
-        frame.insert(len(frame.columns) - len(unknown), name, column)
+        frame.insert(len(frame.columns) - len(unlisted_reasons), name, column)
     return frame
 
 
 def _number_frame(
     columns: Mapping[str, np.ndarray], names: Sequence[str], count: int
 ) -> pd.DataFrame:
-    """Columns of numbers, NaN where there is none: of one array, where 60 columns take longer."""
+    """Columns of numbers, NaN for a missing column; one array is faster than 60 columns."""
     values = np.full((len(names), count), np.nan)
     for place, name in enumerate(names):
         if name in columns:
@@ -488,8 +508,8 @@ def _objects(values: Iterable[str | None]) -> pd.Series:
     return pd.Series(list(values), dtype="object")
 
 
-def _counted(cells: Mapping[str, Sequence[str]], numbers: _Numbers) -> dict[str, np.ndarray]:
-    """Counters of rows by the names of their columns."""
+def _counters(cells: Mapping[str, Sequence[str]], numbers: _Numbers) -> dict[str, np.ndarray]:
+    """Counters of rows by name of column."""
     columns: dict[str, np.ndarray] = {}
     for name, headers in {**_COUNTERS, _CONFLICT_WAY: _CONFLICT_WAY_HEADERS}.items():
         header = next((header for header in headers if header in cells), None)
@@ -499,7 +519,7 @@ def _counted(cells: Mapping[str, Sequence[str]], numbers: _Numbers) -> dict[str,
 
 
 def _stalls(cells: Mapping[str, Sequence[str]], numbers: _Numbers) -> dict[str, np.ndarray]:
-    """Samples by stall reason, and those whose reason has no column."""
+    """Samples by stall reason, and samples whose reason has no column."""
     stalls: dict[str, np.ndarray] = {}
     for header, column in cells.items():
         match = _STALL_HEADER.fullmatch(header)
@@ -511,6 +531,6 @@ def _stalls(cells: Mapping[str, Sequence[str]], numbers: _Numbers) -> dict[str, 
         sampled = next((header for header in _COUNTERS[total] if header in cells), None)
         parts = [v for k, v in stalls.items() if k.endswith(NOT_ISSUED) == bool(suffix)]
         if sampled is not None and parts:
-            rest = numbers.of(cells[sampled]) - np.sum(parts, axis=0)
-            unnamed[f"{UNNAMED}{suffix}"] = rest
+            unnamed_samples = numbers.of(cells[sampled]) - np.sum(parts, axis=0)
+            unnamed[f"{UNNAMED}{suffix}"] = unnamed_samples
     return stalls | unnamed

@@ -1,4 +1,4 @@
-"""Lines of ncu's source page as tables: which rows belong to which kernel, file and source line.
+"""Lines of ncu's source page as tables: rows by kernel, file and source line.
 
     sass        "Kernel Name","k(int)",   a header with Address, Source, then instructions
     cuda,sass   "File Path","a.cu"        "Function Name","k(int)", a header with Line No, Source,
@@ -6,8 +6,8 @@
                                           its instructions follow it
     cuda        "File Name","a.cu"        Line No, Source: text without counters
 
-Names of columns stand twice, and a source line is not escaped: the quotes of `#include "a.h"` stand
-in its cell as they are. So rows are read by position, and what is too much belongs to the text.
+Names of columns are repeated, and a source line is not escaped: the quotes of `#include "a.h"`
+stand in its cell as they are. So rows are read by position, and surplus cells belong to the text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profiler.parse.bounded_files import LineSource, opened
+from profiler.parse.bounded_files import LineSource, open_lines
 
 _ADDRESS = re.compile(r"(?:0x)?([0-9a-fA-F]{1,15})")
 _FOLDED = "..."
@@ -26,7 +26,7 @@ _LINE_SUMS = "-"
 _KERNEL, _FUNCTION = "Kernel Name", "Function Name"
 _FILES = ("File Path", "File Name")
 _SEPARATOR = '","'
-"""Between two cells; all are quoted."""
+"""Text between two cells; all cells are quoted."""
 _QUOTES = _SEPARATOR.count('"')
 
 
@@ -72,25 +72,25 @@ class SourceRows:
     def read(self) -> None:
         """Read all lines."""
         for line in self.source:
-            self._take(line.decode("utf-8", "replace").strip())
+            self._read_line(line.decode("utf-8", "replace").strip())
 
-    def _take(self, line: str) -> None:
+    def _read_line(self, line: str) -> None:
         if line.startswith("=="):
             self.messages.setdefault(line)
         elif line.startswith('"'):
-            body = _body(line)
+            body = _quoted_body(line)
             if body is None:
                 self._reject()
-            elif not (self._is_title(body) or self._is_header(body)):
+            elif not (self._read_title(body) or self._read_header(body)):
                 self._add(body)
 
     def _reject(self) -> None:
-        """Count a row that does not fit, inside of a table."""
-        if self.source.open_end or self._block is not None or self._in_text:
+        """Count a malformed row inside of a table."""
+        if self.source.lacks_line_end or self._block is not None or self._in_text:
             self.source.reject()
 
-    def _is_title(self, body: str) -> bool:
-        """Take a line that names the kernel or the file of what follows."""
+    def _read_title(self, body: str) -> bool:
+        """Read a line that names the kernel or the file of the following rows; False: another."""
         title, _, value = body.partition(_SEPARATOR)
         if title == _KERNEL:
             self._kernel, self._file = value, None
@@ -103,8 +103,8 @@ class SourceRows:
         self._block, self._in_text = None, False
         return True
 
-    def _is_header(self, body: str) -> bool:
-        """Take a header: by the neighbours Address and Source, or by Line No and Source alone."""
+    def _read_header(self, body: str) -> bool:
+        """Read a header with Address and Source, or Line No and Source; False: another line."""
         if body == _SEPARATOR.join(("Line No", "Source")):
             self._block, self._in_text = None, True
             return True
@@ -130,13 +130,13 @@ class SourceRows:
     def _add_text(self, body: str) -> None:
         cell, separator, text = body.partition(_SEPARATOR)
         number = _line_number(cell)
-        if number is None or not separator or self.source.open_end:
+        if number is None or not separator or self.source.lacks_line_end:
             self._reject()
         elif self._file is not None:
             self.texts.setdefault(self._file, {})[number] = text
 
     def _add_row(self, block: SourceBlock, body: str) -> None:
-        row = self._fitted(block, body)
+        row = self._cells_of_row(block, body)
         if row is None:
             self._reject()
             return
@@ -155,10 +155,10 @@ class SourceRows:
         block.line_numbers.append(self._line)
         block.line_texts.append(self._text)
 
-    def _fitted(self, block: SourceBlock, body: str) -> list[str] | None:
+    def _cells_of_row(self, block: SourceBlock, body: str) -> list[str] | None:
         """Cells of a row as wide as its header, None where it is too short.
 
-        Only the text can hold quotes, and those at its ends shift where a row is split: it is what
+        Only the text can hold quotes, and quotes at its ends shift where a row is split: the text
         lies between the cells counted from the left and those counted from the right.
         """
         width = len(block.header)
@@ -167,8 +167,8 @@ class SourceRows:
             return None
         if len(cells) == width and body.count('"') == _QUOTES * (width - 1):
             return cells
-        *left, rest = body.split(_SEPARATOR, self._text_at)
-        return [*left, *rest.rsplit(_SEPARATOR, width - self._text_at - 1)]
+        *left_cells, text_and_right = body.split(_SEPARATOR, self._text_at)
+        return [*left_cells, *text_and_right.rsplit(_SEPARATOR, width - self._text_at - 1)]
 
     def _start_line(self, row: list[str]) -> None:
         self._line = _line_number(row[0])
@@ -177,10 +177,10 @@ class SourceRows:
             self.texts.setdefault(self._file, {})[self._line] = self._text
 
 
-def _body(line: str) -> str | None:
+def _quoted_body(line: str) -> str | None:
     """Cells of a line in which all are quoted, without the first quote and the last.
 
-    None where the last one is missing.
+    None where the last quote is missing.
     """
     body = line.removesuffix(",")
     return body[1:-1] if len(body) > 1 and body.endswith('"') else None
@@ -192,7 +192,7 @@ def _line_number(cell: str) -> int | None:
 
 def read_rows(source: Path | bytes, name: str) -> SourceRows:
     """Tables of a source page; raises ParseError where not one line can be read."""
-    with opened(source, name) as lines:
+    with open_lines(source, name) as lines:
         rows = SourceRows(lines)
         rows.read()
     return rows

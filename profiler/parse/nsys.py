@@ -105,7 +105,7 @@ class Timeline:
     schema: str | None = None
     """Version of the schema of the export, or of the trace."""
     unread: Mapping[str, int] = field(default_factory=dict)
-    """Events that were left out, by what they are."""
+    """Number of events that were left out, by kind."""
 
 
 _MOST_NS = 2**61
@@ -142,7 +142,7 @@ _COPIES: Mapping[int, str] = {
 export has no ENUM_CUDA_MEMCPY_OPER."""
 
 API_VERSION = re.compile(r"_v\d{4,5}$")
-"""CUPTI puts the CUDA version that a runtime function came with behind its name."""
+"""Suffix of the name of a runtime function by CUPTI: the CUDA version that introduced it."""
 
 _TIMES = ("start", "end")
 _PLACE = (*_TIMES, "deviceId", "streamId")
@@ -166,28 +166,30 @@ _LAUNCH: Mapping[str, str] = {
 }
 
 
-def read_nsys(path: Path, *, of_others: bool = False) -> Timeline:
+def read_nsys(path: Path, *, of_other_programs: bool = False) -> Timeline:
     """Timeline of an SQLite export; frames are empty where nothing of the kind was recorded.
 
-    `of_others`: names of ranges keep what torch numbers its calls by, and events of other kinds,
-    of which a recording of our own needs none, are counted.
+    `of_other_programs`: names of ranges keep the identifiers of torch's calls, and events that are
+    not read, of which a recording of our own needs none, are counted.
 
-    What ends before it begins, or has a time that is none, is left out and counted. Raises
+    A row that ends before it begins, or has an invalid time, is left out and counted. Raises
     ParseError where the file is no export of nsys, lacks a column that every known schema has, or
     holds calls that no operation refers to.
     """
     with open_export(path) as export:
         unread: dict[str, int] = {}
-        operations = _forwards(_operations(export), "operation", unread)
-        api = _forwards(_api(export), "call", unread)
-        _check(path, operations, api)
+        operations = _valid_rows(_operations(export), "operation", unread)
+        api = _valid_rows(_api(export), "call", unread)
+        _require_correlation(path, operations, api)
         ends = (frame["end_ns"].max() for frame in (operations, api) if len(frame))
         last = max((int(end) for end in ends), default=0)
-        if of_others:
-            unread |= _other_events(export)
+        if of_other_programs:
+            unread |= _unread_events(export)
         return Timeline(
             operations=operations,
-            ranges=_forwards(_ranges(export, last, with_identifiers=of_others), "range", unread),
+            ranges=_valid_rows(
+                _ranges(export, last, with_identifiers=of_other_programs), "range", unread
+            ),
             api=api,
             nsys=export.fact("EXPORT_PRODUCT_VERSION"),
             schema=export.fact("EXPORT_SCHEMA_VERSION"),
@@ -195,37 +197,37 @@ def read_nsys(path: Path, *, of_others: bool = False) -> Timeline:
         )
 
 
-def _other_events(export: Export) -> dict[str, int]:
-    """Number of events of each kind that is not read: of other tables, and of NVTX."""
+def _unread_events(export: Export) -> dict[str, int]:
+    """Number of events by unread kind: rows of other tables, events of NVTX."""
     types = export.columns("NVTX_EVENTS", ("eventType",))["eventType"]
     numbers, counts = np.unique(types[~np.isin(types, list(_OF_NVTX_READ))], return_counts=True)
-    words = {_MARK_TYPE: "mark of NVTX", MISSING: "event of NVTX without a type"}
+    kinds = {_MARK_TYPE: "mark of NVTX", MISSING: "event of NVTX without a type"}
     of_nvtx = {
-        words.get(number, f"event of NVTX of type {number}"): count
+        kinds.get(number, f"event of NVTX of type {number}"): count
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
     }
     return of_nvtx | {f"row of {name}": n for name, n in export.unread_events().items()}
 
 
-def _forwards(frame: pd.DataFrame, what: str, unread: dict[str, int]) -> pd.DataFrame:
-    """Rows that begin before they end; the others are counted."""
+def _valid_rows(frame: pd.DataFrame, event: str, unread: dict[str, int]) -> pd.DataFrame:
+    """Rows that begin before they end; other rows are counted in `unread`."""
     is_timed = _is_time(frame["start_ns"]) & _is_time(frame["end_ns"])
     backwards = is_timed & (frame["end_ns"] < frame["start_ns"])
-    for words, rows in (
+    for fault, rows in (
         ("whose time is none", ~is_timed),
         ("that ends before it begins", backwards),
     ):
         if rows.any():
-            unread[f"{what} {words}"] = int(rows.sum())
-    sound = is_timed & ~backwards
-    return frame if sound.all() else frame[sound].reset_index(drop=True)
+            unread[f"{event} {fault}"] = int(rows.sum())
+    is_valid = is_timed & ~backwards
+    return frame if is_valid.all() else frame[is_valid].reset_index(drop=True)
 
 
 def _is_time(values: Any) -> Any:
     return (values > -_MOST_NS) & (values < _MOST_NS)
 
 
-def _check(path: Path, operations: pd.DataFrame, api: pd.DataFrame) -> None:
+def _require_correlation(path: Path, operations: pd.DataFrame, api: pd.DataFrame) -> None:
     if len(operations) and len(api) and operations["correlation"].isna().all():
         raise ParseError(
             f"{path.name}: no operation says by which call it was launched (correlationId), so "
@@ -252,7 +254,7 @@ def _kernels(export: Export) -> pd.DataFrame:
     required = (*_PLACE, "shortName", "demangledName")
     raw = export.columns(table, required, (*_ORIGIN, "graphNodeId", *_LAUNCH.values()))
     names = {
-        column: _resolved(raw[column], export.strings(table, column))
+        column: _categories_by_id(raw[column], export.strings(table, column))
         for column in ("shortName", "demangledName")
     }
     return _operation_frame(
@@ -269,9 +271,11 @@ def _copies(export: Export) -> pd.DataFrame:
     unknown = {int(code): f"of kind {code}" for code in np.unique(raw["copyKind"])}
     unknown.pop(MISSING, None)
     labels = {**unknown, **_COPIES, **export.labels("ENUM_CUDA_MEMCPY_OPER")}
-    kinds = _resolved(raw["copyKind"], labels)
-    words = {MISSING: "of no kind", **labels}
-    names = _resolved(raw["copyKind"], {k: f"[CUDA memcpy {v}]" for k, v in words.items()})
+    kinds = _categories_by_id(raw["copyKind"], labels)
+    labels_with_missing = {MISSING: "of no kind", **labels}
+    names = _categories_by_id(
+        raw["copyKind"], {k: f"[CUDA memcpy {v}]" for k, v in labels_with_missing.items()}
+    )
     return _operation_frame(OperationKind.MEMCPY, raw, names, copy_kind=kinds)
 
 
@@ -279,12 +283,12 @@ def _memsets(export: Export) -> pd.DataFrame:
     raw = export.columns(
         "CUPTI_ACTIVITY_KIND_MEMSET", (*_PLACE, "bytes"), (*_ORIGIN, "graphNodeId")
     )
-    return _operation_frame(OperationKind.MEMSET, raw, _same("[CUDA memset]", raw))
+    return _operation_frame(OperationKind.MEMSET, raw, _constant_column("[CUDA memset]", raw))
 
 
 def _graphs(export: Export) -> pd.DataFrame:
     raw = export.columns("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", _PLACE, _ORIGIN)
-    return _operation_frame(OperationKind.GRAPH, raw, _same("[CUDA graph]", raw))
+    return _operation_frame(OperationKind.GRAPH, raw, _constant_column("[CUDA graph]", raw))
 
 
 def _operation_frame(
@@ -295,18 +299,18 @@ def _operation_frame(
     demangled: pd.Categorical | None = None,
     copy_kind: pd.Categorical | None = None,
 ) -> pd.DataFrame:
-    nothing = np.full(len(names), MISSING)
+    missing = np.full(len(names), MISSING)
     columns: dict[str, object] = {
-        "kind": _same(kind.value, raw),
+        "kind": _constant_column(kind.value, raw),
         "name": names,
         "demangled": names if demangled is None else demangled,
-        "copy_kind": _same(None, raw) if copy_kind is None else copy_kind,
+        "copy_kind": _constant_column(None, raw) if copy_kind is None else copy_kind,
     }
     for name, source in {**_SHARED, **_LAUNCH, "bytes": "bytes"}.items():
-        columns[name] = raw.get(source, nothing)
+        columns[name] = raw.get(source, missing)
     columns["process"] = _process(raw["globalPid"])
-    # Schemas of before NULL was used have 0 there.
-    columns["graph_node"] = _or_missing(raw.get("graphNodeId", nothing), 0)
+    # Older schemas have 0 in place of NULL.
+    columns["graph_node"] = _missing_where(raw.get("graphNodeId", missing), 0)
     exact = ("start_ns", "end_ns")
     return pd.DataFrame(
         {
@@ -325,7 +329,7 @@ def _api(export: Export) -> pd.DataFrame:
         {
             "start_ns": raw["start"],
             "end_ns": raw["end"],
-            "name": _resolved(raw["nameId"], names),
+            "name": _categories_by_id(raw["nameId"], names),
             "process": nullable(_process(raw["globalTid"])),
             "thread": nullable(raw["globalTid"]),
             "correlation": nullable(raw["correlationId"]),
@@ -354,15 +358,15 @@ def _ranges(export: Export, last_ns: int, *, with_identifiers: bool) -> pd.DataF
     end = np.where(is_mark, column["start"], np.where(is_open, last_ns, column["end"]))
     frame = pd.DataFrame(
         {
-            "kind": _resolved(column["eventType"], _RANGE_KINDS),
+            "kind": _categories_by_id(column["eventType"], _RANGE_KINDS),
             "start_ns": column["start"],
             "end_ns": end,
             "open": is_open,
             "name": names[rows],
-            "domain": _with_the_runners(_domains(raw, names)[rows], names[rows]),
+            "domain": _with_runner_domain(_domains(raw, names)[rows], names[rows]),
             "process": nullable(_process(column["globalTid"])),
             "thread": nullable(column["globalTid"]),
-            "end_thread": nullable(_or_missing(column["endGlobalTid"], 0)),
+            "end_thread": nullable(_missing_where(column["endGlobalTid"], 0)),
             "colour": nullable(column["color"]),
         }
     )
@@ -374,7 +378,7 @@ _MARK_TYPE = next(number for number, kind in _RANGE_KINDS.items() if kind == _MA
 
 
 def _texts(export: Export, table: str, ids: Integers) -> pd.Categorical:
-    """Names of NVTX events: their own text, or the registered string that they refer to."""
+    """Names of NVTX events: the text of each, or the registered string that it refers to."""
     registered = export.strings(table, "textId")
     texts = export.texts(table, "text")
     for row in np.flatnonzero(ids != MISSING) if registered else ():
@@ -397,35 +401,37 @@ def _domains(events: Mapping[str, Integers], names: pd.Categorical) -> pd.Catego
     return categorical(texts, keys)
 
 
-def _with_the_runners(domains: pd.Categorical, names: pd.Categorical) -> pd.Categorical:
-    """Domains in which ranges of the runner, which are pushed into the default one, have theirs."""
-    is_ours = [domain_of_range("", str(name)) == NVTX_DOMAIN for name in names.categories]
-    ours = np.array([*is_ours, False])[names.codes]  # the last: events without a name, code -1
+def _with_runner_domain(domains: pd.Categorical, names: pd.Categorical) -> pd.Categorical:
+    """Domains with the runner's for its ranges, which are pushed into the default domain."""
+    is_runner_name = [domain_of_range("", str(name)) == NVTX_DOMAIN for name in names.categories]
+    is_runner_range = np.array([*is_runner_name, False])[
+        names.codes
+    ]  # the last: events without a name, code -1
     texts = np.asarray(domains, dtype=object)
-    texts[ours & (texts == "")] = NVTX_DOMAIN
+    texts[is_runner_range & (texts == "")] = NVTX_DOMAIN
     return categorical(texts.tolist())
 
 
 def _domain_name(number: int, created: object) -> str:
     if number in (0, MISSING):
         return ""
-    # Its creation can lie before the window that was captured.
+    # A domain can be created before the window that was captured.
     return created if isinstance(created, str) else f"domain {number}"
 
 
-def _resolved(ids: Integers, texts: Mapping[int, str]) -> pd.Categorical:
-    """Column of ids as a categorical of what they stand for; an unknown id is missing."""
+def _categories_by_id(ids: Integers, texts: Mapping[int, str]) -> pd.Categorical:
+    """Column of ids as a categorical of their texts; an unknown id is missing."""
     distinct, codes = np.unique(ids, return_inverse=True)
     return categorical([texts.get(int(key)) for key in distinct], codes)
 
 
-def _same(text: str | None, raw: Mapping[str, Integers]) -> pd.Categorical:
-    """Column with the same text, or nothing, in every row."""
+def _constant_column(text: str | None, raw: Mapping[str, Integers]) -> pd.Categorical:
+    """Column with one text, or None, in every row."""
     return categorical([text], np.zeros(len(raw["start"]), np.int64))
 
 
 def categorical(texts: Sequence[str | None], rows: Integers | None = None) -> pd.Categorical:
-    """Texts as a categorical; `rows`: index of the text in each row, None: all in turn."""
+    """Texts as a categorical; `rows`: index of the text in each row, None: one text per row."""
     codes, distinct = pd.factorize(np.array(texts, dtype=object))
     row_codes = codes if rows is None or not len(texts) else codes[rows]
     # Objects, not strings: an empty index of strings would be of another type than a full one.
@@ -439,9 +445,9 @@ TIME_COLUMNS = ("start_ns", "end_ns")
 
 
 def column_of(name: str, values: Sequence[Any]) -> object:
-    """A column of one of the three frames, from its values row by row; None where there is none.
+    """A column of one of the three frames, from the values of its rows; None is missing.
 
-    A number of more than 64 bits is as good as none.
+    A number of more than 64 bits is missing, too.
     """
     if name in TEXT_COLUMNS:
         return categorical(values)
@@ -456,8 +462,8 @@ def _process(serialised: Integers) -> Integers:
     return np.where(serialised == MISSING, MISSING, serialised >> THREAD_BITS)
 
 
-def _or_missing(values: Integers, nothing: int) -> Integers:
-    return np.where(values == nothing, MISSING, values)
+def _missing_where(values: Integers, marker: int) -> Integers:
+    return np.where(values == marker, MISSING, values)
 
 
 def nullable(values: Integers) -> pd.arrays.IntegerArray:

@@ -1,23 +1,21 @@
-"""NVTX ranges of every GPU operation, and the parts of a timeline that belong to a visit.
+"""NVTX ranges of every GPU operation, and the parts of a timeline by visit.
 
 An operation belongs to the call that launched it (same process, same correlation id); the nodes of
 a CUDA graph to the launch of the graph. The ranges of the call are those that were open when it
 began: push/pop ranges of its own thread, start/end ranges of any thread of its process.
 
 The engine of torch's autograd launches from a thread of its own, outside every push/pop range. A
-call on a thread that has no push/pop range open is therefore put into those that the main thread
-has open at that time, and marked `by_time`: true of a backward pass that the main thread waits for,
-a guess for threads that go their own way.
+call on a thread without an open push/pop range is therefore put into the ranges that the main
+thread has open at that time, and marked `by_time`: right for a backward pass that the main thread
+waits for, a guess for independent threads.
 
-One sweep over all beginnings and ends in order of time, in O(n log n). Ranges that lie in
-each other make a stack each, however deep they are. Only where they cross (start/end ranges, two
-domains) does the end of one make new stacks of all that goes on: beyond a number of them a timeline
-is refused.
+One sweep over all beginnings and ends in order of time, in O(n log n). Nested ranges make a stack
+each, however deep they are. Only where ranges cross (start/end ranges, two domains) does the end of
+one make new stacks of all ranges that go on: a timeline with too many stacks is refused.
 
-The parts of a timeline that belong to a visit, or to one launch of it, are told apart by the
-runner's own ranges, and what lies in them by time: one thread makes the visits, one after another,
-and each ends when the device is idle. An operation belongs to the time at which it was launched,
-whichever thread launched it.
+Parts of a timeline are found by the runner's ranges of visits and launches, and by time: one thread
+makes the visits, one after another, and each ends when the device is idle. An operation belongs to
+the time at which it was launched, whichever thread launched it.
 """
 
 from __future__ import annotations
@@ -38,14 +36,14 @@ from profiler.parse.nvtx_cells import RangeKind
 from profiler.runner import protocol
 
 NO_STACK = -1
-"""In no range at all."""
+"""Stack of an operation in no range."""
 
 STACK_COLUMNS = ("parent", "range", "depth")
 """A stack of open ranges is a row: its innermost range (row of the ranges), and the stack around it
 (`parent`, a row above this one, or NO_STACK); `depth` is the number of its ranges."""
 
 MAX_STACKS, MAX_STACKS_PER_EVENT = 1_000_000, 10
-"""Most stacks of a timeline, and more of them for each of its ranges and calls."""
+"""Most stacks of a timeline, and further stacks for each of its ranges and calls."""
 
 _CORRELATION_BITS = 32
 _NO_CALL = -1
@@ -55,13 +53,13 @@ _END, _START, _CALL = 0, 1, 2  # order at one time: a range ends before, and beg
 
 @dataclass(frozen=True)
 class Attribution:
-    """A timeline whose operations know their launch and their ranges."""
+    """A timeline with the launch and the ranges of each operation."""
 
     operations: pd.DataFrame
-    """Those of the timeline, and `launch` (row of the call, missing where it was not recorded),
+    """Operations of the timeline, and `launch` (row of the call, missing where not recorded),
     `launch_ns`, `launch_end_ns`, `stack` (row of `stacks`, or NO_STACK) and `by_time`."""
     ranges: pd.DataFrame
-    """Those of the timeline, and `stack`: the one that a range is innermost in (NO_STACK of marks
+    """Ranges of the timeline, and `stack`: that whose innermost range it is (NO_STACK of marks
     and of ranges without length)."""
     stacks: pd.DataFrame
     """STACK_COLUMNS."""
@@ -79,13 +77,13 @@ def attribute(timeline: Timeline) -> Attribution:
     stacks, range_stacks, call_stacks, call_by_time = _sweep(
         timeline.ranges, timeline.api.iloc[calls]
     )
-    which = np.searchsorted(calls, launches[launched])
+    call_of_operation = np.searchsorted(calls, launches[launched])
     operations = timeline.operations.assign(
         launch=pd.arrays.IntegerArray(np.where(launched, launches, 0), ~launched),
-        launch_ns=_looked_up(timeline.api["start_ns"], launches),
-        launch_end_ns=_looked_up(timeline.api["end_ns"], launches),
-        stack=_filled(launched, call_stacks[which], NO_STACK),
-        by_time=_filled(launched, call_by_time[which], 0).astype(bool),
+        launch_ns=_times_of_rows(timeline.api["start_ns"], launches),
+        launch_end_ns=_times_of_rows(timeline.api["end_ns"], launches),
+        stack=_scattered(launched, call_stacks[call_of_operation], NO_STACK),
+        by_time=_scattered(launched, call_by_time[call_of_operation], 0).astype(bool),
     )
     return Attribution(
         operations=operations,
@@ -96,23 +94,25 @@ def attribute(timeline: Timeline) -> Attribution:
 
 
 def _launches(operations: pd.DataFrame, api: pd.DataFrame) -> Integers:
-    """Row of the call that launched each operation, the outermost where several share an id."""
-    processes = np.unique(_plain(api["process"]))
-    keys = _launch_keys(_plain(api["process"]), _plain(api["correlation"]), processes)
+    """Row of the call that launched each operation: the outermost of several with one id."""
+    processes = np.unique(_plain_integers(api["process"]))
+    keys = _launch_keys(
+        _plain_integers(api["process"]), _plain_integers(api["correlation"]), processes
+    )
     order = np.argsort(keys, kind="stable")  # calls are in order of start: the first stays first
     keys = keys[order]
-    wanted = _plain(operations["process"])
+    launch_keys = _plain_integers(operations["process"])
     if len(processes) == 1:  # an export of old has no process at its operations
-        wanted = np.where(wanted == MISSING, processes[0], wanted)
-    wanted = _launch_keys(wanted, _plain(operations["correlation"]), processes)
+        launch_keys = np.where(launch_keys == MISSING, processes[0], launch_keys)
+    launch_keys = _launch_keys(launch_keys, _plain_integers(operations["correlation"]), processes)
     if not len(keys):
-        return np.full(len(wanted), _NO_CALL)
-    nearest = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where((keys[nearest] == wanted) & (wanted >= 0), order[nearest], _NO_CALL)
+        return np.full(len(launch_keys), _NO_CALL)
+    nearest = np.minimum(np.searchsorted(keys, launch_keys), len(keys) - 1)
+    return np.where((keys[nearest] == launch_keys) & (launch_keys >= 0), order[nearest], _NO_CALL)
 
 
 def _launch_keys(process: Integers, correlation: Integers, processes: Integers) -> Integers:
-    """Key of process and correlation id; -1 where there is no such process, or no id."""
+    """Key of process and correlation id; -1 for an unknown process, or without an id."""
     if not len(processes):
         return np.full(len(process), -1)
     code = np.minimum(np.searchsorted(processes, process), len(processes) - 1)
@@ -120,22 +120,22 @@ def _launch_keys(process: Integers, correlation: Integers, processes: Integers) 
     return np.where(valid, (code << _CORRELATION_BITS) + np.where(valid, correlation, 0), -1)
 
 
-def _looked_up(times: pd.Series, rows: Integers) -> pd.arrays.IntegerArray:
-    """Time of each row; missing where there was no call."""
+def _times_of_rows(times: pd.Series, rows: Integers) -> pd.arrays.IntegerArray:
+    """Time of each row of `times`; missing without a call."""
     present = rows != _NO_CALL
     values = np.zeros(len(rows), np.int64)
     values[present] = times.to_numpy()[rows[present]]
     return pd.arrays.IntegerArray(values, ~present)
 
 
-def _filled(mask: npt.NDArray[np.bool_], values: Integers, otherwise: int) -> Integers:
+def _scattered(mask: npt.NDArray[np.bool_], values: Integers, otherwise: int) -> Integers:
     column = np.full(len(mask), otherwise)
     column[mask] = values
     return column
 
 
-def _plain(column: pd.Series) -> Integers:
-    """Integers with MISSING where the column has none."""
+def _plain_integers(column: pd.Series) -> Integers:
+    """Integers of a column, with MISSING for missing values."""
     return column.to_numpy(dtype=np.int64, na_value=MISSING)
 
 
@@ -145,44 +145,46 @@ def _plain(column: pd.Series) -> Integers:
 def _sweep(
     ranges: pd.DataFrame, calls: pd.DataFrame
 ) -> tuple[pd.DataFrame, Integers, Integers, Integers]:
-    """Stacks, the one of each range and of each call, and whether the latter is known by time."""
-    of_range, of_call, process, main = _threads(ranges, calls)
+    """Stacks, stack of each range, stack of each call, and whether a call's is known by time."""
+    thread_of_range, thread_of_call, process, main = _threads(ranges, calls)
     shared = (ranges["kind"] == RangeKind.START_END.value).to_numpy()
     most = MAX_STACKS + MAX_STACKS_PER_EVENT * (len(ranges) + len(calls))
     state = _OpenRanges(process, main, shared.tolist(), _StackTree(len(ranges), most))
     range_stacks = np.full(len(ranges), NO_STACK)
     call_stacks = np.full(len(calls), NO_STACK)
     call_by_time = np.zeros(len(calls), np.int64)
-    for event, row, thread in _events(ranges, calls, of_range, of_call):
+    for event, row, thread in _events(ranges, calls, thread_of_range, thread_of_call):
         if event == _END:
             state.end(row, thread)
         elif event == _START:
             range_stacks[row] = state.start(row, thread)
         else:
-            call_stacks[row], call_by_time[row] = state.of_call(thread)
+            call_stacks[row], call_by_time[row] = state.stack_of_call(thread)
     return state.tree.frame(), range_stacks, call_stacks, call_by_time
 
 
 def _threads(
     ranges: pd.DataFrame, calls: pd.DataFrame
 ) -> tuple[Integers, Integers, list[int], list[int]]:
-    """Threads as numbers from 0, of each range and of each call; and of each thread two numbers.
+    """Number of the thread of each range and of each call; process and main thread of each thread.
 
-    That of its process, and that of the main thread of its process.
+    Threads and processes are numbered from 0.
     """
-    serialised = np.concatenate([_plain(ranges["thread"]), _plain(calls["thread"])])
+    serialised = np.concatenate(
+        [_plain_integers(ranges["thread"]), _plain_integers(calls["thread"])]
+    )
     threads, codes = np.unique(serialised, return_inverse=True)
     _, process = np.unique(threads >> THREAD_BITS, return_inverse=True)
-    of_range, of_call = np.split(codes, [len(ranges)])
-    pushed = of_range[(ranges["kind"] == RangeKind.PUSH_POP.value).to_numpy()]
+    thread_of_range, thread_of_call = np.split(codes, [len(ranges)])
+    pushed = thread_of_range[(ranges["kind"] == RangeKind.PUSH_POP.value).to_numpy()]
     main = _main_threads(threads, process, pushed)
-    return of_range, of_call, process.tolist(), [main[p] for p in process.tolist()]
+    return thread_of_range, thread_of_call, process.tolist(), [main[p] for p in process.tolist()]
 
 
 def _main_threads(threads: Integers, process: Integers, pushed: Integers) -> dict[int, int]:
-    """Main thread of each process: the one with the id of the process, if it pushes ranges.
+    """Main thread of each process: the thread with the id of the process, if it pushes ranges.
 
-    Else the first that does; a process that pushes none gets any, which then has none to give.
+    Else the first thread that pushes any; any thread of a process without push/pop ranges.
     """
     main = {int(p): number for number, p in reversed(list(enumerate(process)))}
     distinct, first = np.unique(pushed, return_index=True)
@@ -196,15 +198,15 @@ def _main_threads(threads: Integers, process: Integers, pushed: Integers) -> dic
 
 
 def _events(
-    ranges: pd.DataFrame, calls: pd.DataFrame, of_range: Integers, of_call: Integers
+    ranges: pd.DataFrame, calls: pd.DataFrame, thread_of_range: Integers, thread_of_call: Integers
 ) -> Iterator[tuple[int, int, int]]:
     """Beginnings and ends of ranges, and calls, in order of time: event, row, thread."""
     start, end = ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
-    rows = np.flatnonzero(end > start)  # neither marks nor what has no length holds anything
+    rows = np.flatnonzero(end > start)  # marks and ranges without length hold nothing
     parts = (
-        (_END, rows, end[rows], of_range[rows]),
-        (_START, rows, start[rows], of_range[rows]),  # rows are in order, outer first
-        (_CALL, np.arange(len(calls)), calls["start_ns"].to_numpy(), of_call),
+        (_END, rows, end[rows], thread_of_range[rows]),
+        (_START, rows, start[rows], thread_of_range[rows]),  # rows are in order, outer first
+        (_CALL, np.arange(len(calls)), calls["start_ns"].to_numpy(), thread_of_call),
     )
     time = np.concatenate([times for _, _, times, _ in parts])
     event = np.concatenate([np.full(len(part), kind, np.int8) for kind, part, _, _ in parts])
@@ -212,12 +214,14 @@ def _events(
     thread = np.concatenate([part for _, _, _, part in parts])
     order = np.lexsort((event, time))  # stable: rows stay in order
     for first in range(0, len(order), _EVENTS_AT_ONCE):
-        some = order[first : first + _EVENTS_AT_ONCE]
-        yield from zip(event[some].tolist(), row[some].tolist(), thread[some].tolist(), strict=True)
+        chunk = order[first : first + _EVENTS_AT_ONCE]
+        yield from zip(
+            event[chunk].tolist(), row[chunk].tolist(), thread[chunk].tolist(), strict=True
+        )
 
 
 class _StackTree:
-    """Stacks that have occurred, each stored once, as its innermost range and the stack around."""
+    """Distinct stacks, each as its innermost range and the stack around it."""
 
     def __init__(self, ranges: int, most: int) -> None:
         self._ranges = ranges
@@ -227,7 +231,7 @@ class _StackTree:
         self._innermost = array("q")
         self._depths = array("q")
 
-    def inside(self, stack: int, row: int) -> int:
+    def parts_in_windows(self, stack: int, row: int) -> int:
         """Stack of range `row` inside `stack`."""
         key = (stack + 1) * self._ranges + row
         if key in self._numbers:
@@ -256,7 +260,7 @@ class _OpenRanges:
     """Ranges that are open at one moment of the sweep.
 
     Push/pop ranges of a thread are nested within a domain, but those of two domains may cross, so
-    what is open is kept in order of its beginning and not as a stack that only its top leaves.
+    open ranges are kept in order of their beginning, not as a stack whose top alone can leave.
     """
 
     def __init__(
@@ -267,19 +271,23 @@ class _OpenRanges:
         self._process, self._main = process, main
         self._pushed: list[dict[int, None]] = [{} for _ in process]
         self._pushed_stack: list[int | None] = [NO_STACK] * len(process)
-        """Stack of a thread's push/pop ranges; None where it has to be worked out again."""
+        """Stack of a thread's push/pop ranges; None where it has to be computed anew."""
         self._shared: list[dict[int, None]] = [{} for _ in process]
 
     def start(self, row: int, thread: int) -> int:
-        """Open a range, and give the stack that it is innermost in."""
+        """Stack of a range that opens now, of which it is the innermost range."""
         shared = self._shared[self._process[thread]]
         if self._is_shared[row]:
             shared[row] = None
         else:
-            around = self._pushed_stack[thread]
+            outer_stack = self._pushed_stack[thread]
             self._pushed[thread][row] = None
             # While start/end ranges are open, stacks of push/pop ranges alone are not needed.
-            stack = None if shared or around is None else self.tree.inside(around, row)
+            stack = (
+                None
+                if shared or outer_stack is None
+                else self.tree.parts_in_windows(outer_stack, row)
+            )
             self._pushed_stack[thread] = stack
         return self._stack(thread)
 
@@ -298,8 +306,8 @@ class _OpenRanges:
         else:
             self._pushed_stack[thread] = None
 
-    def of_call(self, thread: int) -> tuple[int, bool]:
-        """Stack of a call that begins now, and whether it is only known by time."""
+    def stack_of_call(self, thread: int) -> tuple[int, bool]:
+        """Stack of a call that begins now, and whether the stack is known by time alone."""
         main = self._main[thread]
         if self._pushed[thread] or not self._pushed[main]:
             return self._stack(thread), False
@@ -312,7 +320,7 @@ class _OpenRanges:
             return pushed_stack
         stack = NO_STACK
         for row in sorted((*pushed, *shared)) if shared else pushed:  # rows are in order of start
-            stack = self.tree.inside(stack, row)
+            stack = self.tree.parts_in_windows(stack, row)
         if not shared:
             self._pushed_stack[thread] = stack
         return stack
@@ -325,35 +333,41 @@ LAUNCH_COLUMNS = ("launch", "start_ns", "end_ns")
 """Columns of `visits` and `launches`, by start."""
 
 NOWHERE = -1
-"""In none of the windows."""
+"""Window of a time in none of the windows."""
 
 Mask = npt.NDArray[np.bool_]
 
 
 def visits(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Visits that were recorded from beginning to end: VISIT_COLUMNS. `ranges`: RANGE_COLUMNS."""
+    """Visits recorded from beginning to end: VISIT_COLUMNS. `ranges` has RANGE_COLUMNS."""
     return _runner_windows(ranges, protocol.parse_range_name, VISIT_COLUMNS)
 
 
 def launches(ranges: pd.DataFrame) -> pd.DataFrame:
     """Launches that were recorded from beginning to end: LAUNCH_COLUMNS."""
 
-    def parsed(name: str) -> tuple[int] | None:
+    def parse_key(name: str) -> tuple[int] | None:
         launch = protocol.parse_launch_range_name(name)
         return None if launch is None else (launch,)
 
-    return _runner_windows(ranges, parsed, LAUNCH_COLUMNS)
+    return _runner_windows(ranges, parse_key, LAUNCH_COLUMNS)
 
 
 def _runner_windows(
     ranges: pd.DataFrame,
-    parsed: Callable[[str], tuple[object, ...] | None],
+    parse_key: Callable[[str], tuple[object, ...] | None],
     columns: Sequence[str],
 ) -> pd.DataFrame:
-    """Ranges that the runner opened and closed, and whose name says something, by start."""
-    ours = (ranges["domain"] == protocol.NVTX_DOMAIN) & ~ranges["open"].astype(bool)
-    named = ranges.loc[ours, ["name", "start_ns", "end_ns"]].itertuples(index=False)
-    rows = [(*key, start, end) for name, start, end in named if (key := parsed(name)) is not None]
+    """Closed ranges of the runner whose names `parse_key` reads, by start."""
+    is_runner_range = (ranges["domain"] == protocol.NVTX_DOMAIN) & ~ranges["open"].astype(bool)
+    runner_ranges = ranges.loc[is_runner_range, ["name", "start_ns", "end_ns"]].itertuples(
+        index=False
+    )
+    rows = [
+        (*key, start, end)
+        for name, start, end in runner_ranges
+        if (key := parse_key(name)) is not None
+    ]
     integers = {name: "int64" for name in columns if name != "cell"}
     frame = pd.DataFrame(rows, columns=list(columns)).astype(integers)
     return frame.sort_values("start_ns", kind="stable", ignore_index=True)
@@ -365,8 +379,8 @@ def window_of(times: Integers, windows: pd.DataFrame) -> Integers:
     if not len(windows):
         return np.full(len(times), NOWHERE)
     latest = np.searchsorted(starts, times, side="right") - 1
-    inside = (latest >= 0) & (times < ends[np.maximum(latest, 0)])
-    return np.where(inside, latest, NOWHERE)
+    parts_in_windows = (latest >= 0) & (times < ends[np.maximum(latest, 0)])
+    return np.where(parts_in_windows, latest, NOWHERE)
 
 
 def launch_times(operations: pd.DataFrame) -> Integers:
@@ -379,12 +393,12 @@ def launch_times(operations: pd.DataFrame) -> Integers:
     return times.to_numpy(dtype=np.int64)
 
 
-_Places = Mapping[str, Integers]
-"""The window that each row of a timeline's frames lies in, or NOWHERE, by the name of the frame."""
+_WindowsByFrame = Mapping[str, Integers]
+"""Window of each row of a timeline's frames, or NOWHERE, by name of the frame."""
 
 
-def _places(timeline: Timeline, windows: pd.DataFrame) -> _Places:
-    """Operations by their launch, calls by their start, ranges only where they are whole."""
+def _windows_by_frame(timeline: Timeline, windows: pd.DataFrame) -> _WindowsByFrame:
+    """Window of operations by launch, of calls by start, of ranges that lie inside a window."""
     ranges = timeline.ranges
     first = window_of(ranges["start_ns"].to_numpy(dtype=np.int64), windows)
     ends = np.append(windows["end_ns"].to_numpy(dtype=np.int64), np.iinfo(np.int64).min)
@@ -399,36 +413,38 @@ def _places(timeline: Timeline, windows: pd.DataFrame) -> _Places:
     }
 
 
-def inside(timeline: Timeline, windows: pd.DataFrame) -> Timeline:
-    """The parts of a timeline in these windows (`start_ns end_ns`, none in another, by start)."""
-    places = _places(timeline, windows)
+def parts_in_windows(timeline: Timeline, windows: pd.DataFrame) -> Timeline:
+    """Parts of a timeline in these windows (`start_ns end_ns`, without overlap, by start)."""
+    places = _windows_by_frame(timeline, windows)
     return replace(
-        timeline, **{name: _rows(timeline, name, at != NOWHERE) for name, at in places.items()}
+        timeline,
+        **{name: _rows(timeline, name, window != NOWHERE) for name, window in places.items()},
     )
 
 
 def _rows(timeline: Timeline, name: str, mask: Mask) -> Any:
-    """Some rows of a frame of a timeline, numbered anew."""
+    """Rows of a frame of a timeline where `mask` is set, numbered from 0."""
     return getattr(timeline, name)[mask].reset_index(drop=True)
 
 
-def cuts(timeline: Timeline, windows: pd.DataFrame) -> list[Attribution]:
-    """The part of a timeline in each of these windows, its times since the window's start."""
-    places = _places(timeline, windows)
+def part_of_each_window(timeline: Timeline, windows: pd.DataFrame) -> list[Attribution]:
+    """Part of a timeline in each of these windows, with times since the window's start."""
+    places = _windows_by_frame(timeline, windows)
     return [
         _cut(timeline, places, number, int(start))
         for number, start in enumerate(windows["start_ns"])
     ]
 
 
-def _cut(timeline: Timeline, places: _Places, number: int, start_ns: int) -> Attribution:
+def _cut(timeline: Timeline, places: _WindowsByFrame, number: int, start_ns: int) -> Attribution:
     frames: dict[str, Any] = {
-        name: _earlier(_rows(timeline, name, at == number), start_ns) for name, at in places.items()
+        name: _with_times_since(_rows(timeline, name, window == number), start_ns)
+        for name, window in places.items()
     }
     return attribute(replace(timeline, **frames))
 
 
-def _earlier(frame: pd.DataFrame, by_ns: int) -> pd.DataFrame:
+def _with_times_since(frame: pd.DataFrame, by_ns: int) -> pd.DataFrame:
     names = ("start_ns", "end_ns")
     return frame.assign(**{name: frame[name] - by_ns for name in names})
 

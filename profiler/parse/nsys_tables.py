@@ -1,8 +1,8 @@
-"""Tables of an `nsys export --type sqlite` file -> arrays, and nothing that names anyone.
+"""Tables of an `nsys export --type sqlite` file -> arrays, without private data.
 
 The file is opened read-only, and is not trusted: only tables are read (a view or a virtual table
-can compute without end), what runs longer than the size of the file explains is ended, and bytes
-that are no UTF-8 are replaced. A report of nsys holds the whole environment of the profiled process
+can compute without end), a query that takes too many steps for the size of the file is ended, and
+invalid UTF-8 is replaced. A report of nsys holds the whole environment of the profiled process
 (META_DATA_CAPTURE, TARGET_INFO_*, PROCESSES, ThreadNames and parts of StringIds): only the columns
 that a caller names are read, and of StringIds only the rows that such a column refers to.
 
@@ -31,7 +31,7 @@ from profiler.parse.bounded_files import require_regular
 Integers = npt.NDArray[np.int64]
 
 MISSING = int(np.iinfo(np.int64).min)
-"""What stands in an array of integers where the table has NULL, or no such column."""
+"""Value in an array of integers where the table has NULL, or no such column."""
 
 _MISSING_SQL = "(-9223372036854775807 - 1)"  # SQLite reads the number itself as a real one
 _ROWS_AT_ONCE = 10_000
@@ -46,7 +46,7 @@ _ACTIVITIES = ("KERNEL", "RUNTIME", "MEMCPY", "MEMSET", "GRAPH_TRACE")
 _EXPORTED = (*(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in _ACTIVITIES), "NVTX_EVENTS")
 _READ = frozenset({*_EXPORTED, "META_DATA_EXPORT", "StringIds", "ENUM_CUDA_MEMCPY_OPER"})
 _OF_EVENTS = re.compile(r"\b(start|(raw)?timestamp)\b", re.IGNORECASE)
-"""A column of a table whose rows happened at some time."""
+"""Column of a table whose rows are events."""
 _VIRTUAL = re.compile(r"\s*CREATE\s+VIRTUAL\b", re.IGNORECASE)
 _REMEDY = "Give a file that `nsys export --type sqlite` wrote."
 
@@ -73,7 +73,7 @@ class Export:
         return table in self._tables
 
     def fact(self, name: str) -> str | None:
-        """One record of META_DATA_EXPORT, None where there is none."""
+        """Value of a record of META_DATA_EXPORT; None without that record."""
         if not self.has("META_DATA_EXPORT"):
             return None
         rows = self._rows("SELECT value FROM META_DATA_EXPORT WHERE name = ?", (name,))
@@ -87,16 +87,16 @@ class Export:
 
         Raises ParseError where a required column is absent or holds something else than integers.
         """
-        wanted = (*required, *optional)
+        names = (*required, *optional)
         present = self._column_names(table)
         if not present:
-            return {name: np.empty(0, np.int64) for name in wanted}
+            return {name: np.empty(0, np.int64) for name in names}
         self._require(table, required, present)
-        expressions = ", ".join(present.get(name, _MISSING_SQL) for name in wanted)
+        expressions = ", ".join(present.get(name, _MISSING_SQL) for name in names)
         query = f'SELECT {expressions} FROM "{table}" ORDER BY rowid'  # noqa: S608 - our own names
         chunks = [self._integers(table, rows) for rows in self._rows(query)]
-        block = np.concatenate([np.empty((0, len(wanted)), np.int64), *chunks]).T
-        return {name: np.ascontiguousarray(block[i]) for i, name in enumerate(wanted)}
+        block = np.concatenate([np.empty((0, len(names)), np.int64), *chunks]).T
+        return {name: np.ascontiguousarray(block[i]) for i, name in enumerate(names)}
 
     def texts(self, table: str, column: str) -> list[str | None]:
         """Text column of a table in the order of its rows; all None where it has no such column."""
@@ -120,14 +120,14 @@ class Export:
         return {key: _as_text(value) for rows in self._rows(query) for key, value in rows}
 
     def labels(self, table: str) -> dict[int, str]:
-        """Labels of an ENUM_* table by id; empty where it is absent."""
+        """Labels of an ENUM_* table by id; empty without that table."""
         if not {"id", "label"} <= self._column_names(table).keys():
             return {}
         query = f'SELECT id, label FROM "{table}" WHERE label IS NOT NULL'  # noqa: S608 - our names
         return {key: _as_text(value) for rows in self._rows(query) for key, value in rows}
 
     def unread_events(self) -> dict[str, int]:
-        """Number of rows of each table of events that nothing here reads, where it has some."""
+        """Number of rows of each table of events that is not read; no table without rows."""
         counts: dict[str, int] = {}
         for name, statement in self._tables.items():
             if name not in _READ and _OF_EVENTS.search(statement):
@@ -137,7 +137,7 @@ class Export:
         return {name: count for name, count in counts.items() if count}
 
     def _table_statements(self) -> dict[str, str]:
-        """Statements that created the tables, by their names."""
+        """Statement that created each table, by name of the table."""
         rows = [row for chunk in self._rows(_SCHEMA) for row in chunk]
         for name, kind, statement in rows:
             computed = kind == "view" or _VIRTUAL.match(str(statement))
@@ -150,7 +150,7 @@ class Export:
         return {name: text for name, text in tables.items() if not _VIRTUAL.match(text)}
 
     def _column_names(self, table: str) -> dict[str, str]:
-        """Columns of a table, and the expression that gives MISSING where one is NULL."""
+        """Expression by column of a table that gives MISSING in place of NULL."""
         if not self.has(table):
             return {}
         rows = self._rows('SELECT name, "notnull" FROM pragma_table_info(?)', (table,))
@@ -189,16 +189,16 @@ class Export:
     def _rows(
         self, query: str, parameters: tuple[str, ...] = ()
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """Rows of a query, some thousand at once: a million of them as Python objects are large."""
+        """Rows of a query in chunks: a million rows as Python objects take much memory."""
         try:
             cursor = self._connection.execute(query, parameters)
             while rows := cursor.fetchmany(_ROWS_AT_ONCE):
                 yield rows
-        # UnicodeDecodeError: what SQLite says of a damaged schema has the schema's own bytes.
+        # UnicodeDecodeError: SQLite's message on a damaged schema has bytes of the schema.
         except (sqlite3.Error, MemoryError, UnicodeDecodeError) as error:
-            raise ParseError(f"{self.name}: {self._words(error)}.", remedy=_REMEDY) from error
+            raise ParseError(f"{self.name}: {self._error_text(error)}.", remedy=_REMEDY) from error
 
-    def _words(self, error: BaseException) -> str:
+    def _error_text(self, error: BaseException) -> str:
         code = getattr(error, "sqlite_errorcode", None)
         if code == sqlite3.SQLITE_INTERRUPT:
             return f"reading it takes more than {self.most_steps} steps (limit MAX_STEPS_PER_BYTE)"
@@ -208,7 +208,7 @@ class Export:
 
 
 def _as_text(value: Any) -> str:
-    """A value of a text column: SQLite keeps bytes and numbers there as they are."""
+    """Text of a value of a text column, in which SQLite keeps bytes and numbers as they are."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
@@ -226,18 +226,18 @@ def open_export(path: Path) -> Iterator[Export]:
     require_regular(path)
     if not path.is_file():
         raise ParseError(f"{path.name}: no such file.", remedy=_REMEDY)
-    _require_whole(path)
+    _require_complete(path)
     connection = _connect(path)
     try:
         export = Export(connection, path)
-        _check(export)
+        _require_nsys(export)
         yield export
     finally:
         connection.close()
 
 
-def _require_whole(path: Path) -> None:
-    """Raise ParseError where a file is shorter than it says: SQLite reads zeros behind its end."""
+def _require_complete(path: Path) -> None:
+    """Raise ParseError where a file is shorter than its header says: SQLite would read zeros."""
     with path.open("rb") as stream:
         header = stream.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES:
@@ -256,11 +256,11 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _check(export: Export) -> None:
+def _require_nsys(export: Export) -> None:
     product = export.fact("EXPORT_PRODUCT_NAME")
-    ours = product is None or "Nsight Systems" in product
+    is_nsys = product is None or "Nsight Systems" in product
     # Exports of old releases have no META_DATA_EXPORT; one without any event has little else.
-    if not ours or not (product or any(export.has(table) for table in _EXPORTED)):
+    if not is_nsys or not (product or any(export.has(table) for table in _EXPORTED)):
         raise ParseError(
             f"{export.name}: not an SQLite export of Nsight Systems: it has none of its tables.",
             remedy=_REMEDY,

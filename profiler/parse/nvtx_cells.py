@@ -1,4 +1,4 @@
-"""The two NVTX columns of ncu's CSV: which ranges were open around a launch.
+"""The two NVTX columns of ncu's CSV: ranges that were open around a launch.
 
 A push/pop cell reads `475  "<item>"  "<item>" ` with the thread id first and the outermost range
 first; a start/end cell reads ` "0:<item>" ` with the id of the range before each item. An item is
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from profiler.runner.protocol import domain_of_range
 
 DEFAULT_DOMAIN = "<default domain>"
-"""What ncu writes where a range has no domain of its own."""
+"""Domain that ncu writes for a range without one."""
 
 
 class RangeKind(StrEnum):
@@ -40,17 +40,17 @@ class NvtxRange(NamedTuple):
 
 _ITEM = re.compile(r'(?:(\d{1,18})\s+)?"([^"]*)"')
 
-# Names may hold colons. Where the message repeats the name (registered strings do) or is `none`,
+# Names may hold colons. Where the message repeats the name (of registered strings) or is `none`,
 # the six fields after the name can be told from it with certainty.
 _FIELDS = re.compile(r"([^:]*):(.*):[^:]*:[^:]*:[^:]*:[^:]*:(?:none:none|[^:]+:\2)", re.DOTALL)
 
 
 _IDENTIFIERS = re.compile(r", (?:(?:stashed )?seq|op_id) = -?\d+|, input_op_ids = \[.*\]$")
-"""What torch's `emit_nvtx` adds to the name of an operator, another number in each call."""
+"""Identifiers that torch's `emit_nvtx` adds to the name of an operator, other ones each call."""
 
 
 def without_identifiers(name: str) -> str:
-    """Name of a range without what torch numbers its calls by."""
+    """Name of a range without the identifiers of torch's calls."""
     return _IDENTIFIERS.sub("", name) if " = " in name else name
 
 
@@ -64,22 +64,22 @@ _NUMBER = re.compile(
 
 
 def grouped_names(names: Iterable[str], most: int) -> dict[str, str]:
-    """What stays of each name: without what torch numbers its calls by.
+    """Short form of each name: without the identifiers of torch's calls.
 
-    Of more than `most` names that then differ in numbers alone, a star stands for the numbers.
+    Where more than `most` short forms differ in numbers alone, a star stands for the numbers.
     """
     plain = {name: without_identifiers(name) for name in names}
     patterns = {name: _NUMBER.sub("*", name) for name in set(plain.values())}
     counts = Counter(patterns.values())
     return {
-        name: patterns[stays] if counts[patterns[stays]] > most else stays
-        for name, stays in plain.items()
+        name: patterns[short] if counts[patterns[short]] > most else short
+        for name, short in plain.items()
     }
 
 
 @lru_cache(maxsize=65_536)  # most launches have ranges that others have, too
 def parse_ranges(push_pop: str, start_end: str = "") -> tuple[NvtxRange, ...]:
-    """Ranges of one launch: the push/pop ones outermost first, then the start/end ones.
+    """Ranges of one launch: push/pop ranges, outermost first, then start/end ranges.
 
     Text that is not an NVTX cell gives no ranges; nothing raises.
     """

@@ -1,4 +1,4 @@
-"""What a log of nvcc says: static facts of kernels, by `ptxas -v`, and errors.
+"""Logs of nvcc: static facts of kernels, by `ptxas -v`, and errors.
 
 The messages of one kernel, as nvcc 11 to 13 print them; other lines may stand between:
 
@@ -7,7 +7,7 @@ The messages of one kernel, as nvcc 11 to 13 print them; other lines may stand b
         0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
     ptxas info    : Used 8 registers, used 1 barriers, 256 bytes smem, 380 bytes cmem[0]
 
-Errors stand in the same log; some are what the launcher of a `.cu` file made the compiler say:
+Errors stand in the same log; some are assertions of the launcher of a `.cu` file:
 
     launcher.cu(7): error: static assertion failed with "profiler: argument 1 of the kernel (x): …"
       static_assert(…);
@@ -34,13 +34,13 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 _CONSTANT = re.compile(r"(\d+) bytes cmem\[\d+\]")
 _FAULT = re.compile(r'\S.*: static assertion failed with "profiler: (?P<sentence>.+)"')
 _BLANK = re.compile(r"\n[ \t]*\n")
-_FOLLOWS = "<error-type>"
-"""What nvcc calls the type of something that it has refused already."""
-_UNDECIDED = re.compile(
+_FOLLOWING_ERROR = "<error-type>"
+"""Type that nvcc gives to an expression that it has refused already."""
+_AMBIGUOUS = re.compile(
     r'"std::make_tuple" matches the argument list.*std::make_tuple\((?P<kernels>.+)\);', re.DOTALL
 )
 _WARNING = re.compile(r".*\bwarning\b.*:|Remark: ")
-"""First line of what nvcc says beside its errors."""
+"""First line of a message of nvcc that is no error."""
 _REMEDIES = {
     # Instructions of one architecture alone have their place in its `a` form only.
     r"ptxas .*; error\s*: (.+) not supported on \.target '(sm_\d+)'": (
@@ -74,16 +74,16 @@ _REMEDIES = {
         "memory by a pointer, or write a workload in Python (docs/workloads.md)"
     ),
 }
-"""Lines of nvcc, ptxas and the linker that have one answer, each with a sentence."""
-_OF_NAME = re.compile(
+"""Sentence with a remedy by pattern of a line of nvcc, ptxas or the linker."""
+_ERROR_OF_NAME = re.compile(
     r"\s*(?:.*/)?launcher\.cu\(\d+\): error: (?P<what>.+)\n.*std::make_tuple\((?P<kernels>.+)\);",
     re.DOTALL,
 )
-"""An error in the one line that names the kernels."""
-_OF_LAUNCHER = re.compile(
+"""An error in the only line of the launcher that names the kernels."""
+_ERROR_OF_LAUNCHER = re.compile(
     r"\s*(?:.*/)?launch(?:er\.cu|\.cuh)\(\d+\): error: (?!static assertion)(?P<what>.+)"
 )
-"""First line of an error in the launcher: the next ones are its macros, hundreds of lines."""
+"""First line of an error in the launcher: its macros follow in hundreds of lines."""
 _COUNT = re.compile(r"\d+ errors? detected in the compilation of .+")
 
 
@@ -104,12 +104,12 @@ def parse_ptxas_log(text: str) -> tuple[KernelFacts, ...]:
         elif match := _PROPERTIES.search(line):
             function = match["name"]
         elif entry is not None:
-            kernels[entry] = _read(line, kernels[entry], function)
+            kernels[entry] = _with_facts_of_line(line, kernels[entry], function)
     return tuple(kernels.values())
 
 
-def _read(line: str, facts: KernelFacts, function: str | None) -> KernelFacts:
-    """Add the facts of one line; properties of another function do not belong to the kernel."""
+def _with_facts_of_line(line: str, facts: KernelFacts, function: str | None) -> KernelFacts:
+    """Facts with those of one line added; properties of another function are left out."""
     if (match := _STACK.search(line)) and function == facts.name:
         return replace(
             facts,
@@ -135,39 +135,41 @@ def _total(numbers: Iterable[str]) -> int | None:
 
 
 def error_lines(log: str) -> tuple[str, ...]:
-    """Lines of a failed compilation that say what is wrong, each error of the launcher once.
+    """Lines of a failed compilation that explain it, each error of the launcher once.
 
-    Where nothing but the checks of the launcher (profiler/kernels/cuda_file/src/launch.cuh) failed,
-    their sentences alone; else all but those: the arguments of a kernel that does not compile tell
-    nothing, and variants of one source have the same lines then.
+    Where only the launcher's assertions (profiler/kernels/cuda_file/src/launch.cuh) failed, their
+    sentences alone; else all lines without them: the arguments of a kernel that does not compile
+    explain nothing, and variants of one source then have the same lines.
     """
-    lines = [line for line in _causes(log) if line.strip() and not _COUNT.fullmatch(line)]
-    if (sentence := next(_remedied(lines), None)) is not None:
+    lines = [line for line in _lines_of_causes(log) if line.strip() and not _COUNT.fullmatch(line)]
+    if (sentence := next(_sentences_with_remedies(lines), None)) is not None:
         return (sentence,)
     faults = [match["sentence"] for match in map(_FAULT.fullmatch, lines) if match is not None]
-    others = tuple(_without_faults(lines))
-    if faults and not any("error" in line for line in others):
+    other_lines = tuple(_lines_without_launcher_faults(lines))
+    if faults and not any("error" in line for line in other_lines):
         return tuple(dict.fromkeys(faults))
-    return others
+    return other_lines
 
 
-def _causes(log: str) -> list[str]:
-    """Lines without the errors that follow from others.
+def _lines_of_causes(log: str) -> list[str]:
+    """Lines of a log without the errors that follow from other errors.
 
-    Where only a kernel's name is at fault, which is then not one function, one sentence.
+    One sentence where only a kernel's name is at fault: it does not name one function.
     """
     blocks = _BLANK.split(log)
-    undecided = [match for match in map(_UNDECIDED.search, blocks) if match is not None]
-    causes = [block for block in blocks if _FOLLOWS not in block and not _UNDECIDED.search(block)]
-    of_name = [match for match in map(_OF_NAME.match, causes) if match is not None]
-    if of_name:
-        return [f"kernel '{of_name[0]['kernels']}': {of_name[0]['what']}"]
+    ambiguous = [match for match in map(_AMBIGUOUS.search, blocks) if match is not None]
+    causes = [
+        block for block in blocks if _FOLLOWING_ERROR not in block and not _AMBIGUOUS.search(block)
+    ]
+    errors_of_name = [match for match in map(_ERROR_OF_NAME.match, causes) if match is not None]
+    if errors_of_name:
+        return [f"kernel '{errors_of_name[0]['kernels']}': {errors_of_name[0]['what']}"]
     if any("error:" in block for block in causes):
         errors = (block for block in causes if not _WARNING.match(block.lstrip()))
         return "\n".join(map(_without_macros, errors)).splitlines()
-    if undecided:
+    if ambiguous:
         return [
-            f"kernel '{undecided[0]['kernels']}' is not one function: give every template argument "
+            f"kernel '{ambiguous[0]['kernels']}' is not one function: give every template argument "
             "that has no default, or choose one of several functions of this name by "
             "static_cast<void (*)(TYPES)>(NAME), or by ::NAME where a namespace in use has another"
         ]
@@ -175,13 +177,13 @@ def _causes(log: str) -> list[str]:
 
 
 def _without_macros(block: str) -> str:
-    """An error; of one in the launcher what is wrong with the arguments, in one line."""
-    match = _OF_LAUNCHER.match(block)
+    """An error; an error in the launcher as one line on the arguments."""
+    match = _ERROR_OF_LAUNCHER.match(block)
     return block if match is None else f"error: {match['what']} (workload.arguments)"
 
 
-def _remedied(lines: Iterable[str]) -> Iterator[str]:
-    """A sentence, with what to do, for each error that has one answer."""
+def _sentences_with_remedies(lines: Iterable[str]) -> Iterator[str]:
+    """Sentence with a remedy for each error that has one in `_REMEDIES`."""
     for line in lines:
         for pattern, sentence in _REMEDIES.items():
             if match := re.fullmatch(pattern, line):
@@ -189,8 +191,8 @@ def _remedied(lines: Iterable[str]) -> Iterator[str]:
                 break
 
 
-def _without_faults(lines: Iterable[str]) -> Iterator[str]:
-    """Lines but for the launcher's faults and what is indented below them."""
+def _lines_without_launcher_faults(lines: Iterable[str]) -> Iterator[str]:
+    """Lines without the launcher's assertions and the indented lines below them."""
     inside = False
     for line in lines:
         inside = _FAULT.fullmatch(line) is not None or (inside and line[0].isspace())

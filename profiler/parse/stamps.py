@@ -1,4 +1,4 @@
-"""Stamps (`runner/visits/stamps.py`) → what each warpgroup did from when to when.
+"""Stamps (`runner/visits/stamps.py`) → activities of each warpgroup with their times.
 
 A line of the file is a visit. `written` has, of each group of a block that recorded, its number and
 its words as `profiler/kernels/include/profiler/timeline.cuh` says: the number of the block plus 1,
@@ -44,7 +44,7 @@ _SM, _BEGIN, _END = 1, 2, STAMPS_END
 
 @dataclass(frozen=True)
 class StampedOperation:
-    """Something asynchronous: under way from the start of an activity to the end of another."""
+    """Asynchronous operation, from the start of an activity to the end of another."""
 
     name: str
     begins: str
@@ -53,10 +53,10 @@ class StampedOperation:
 
 @dataclass(frozen=True, eq=False)
 class KernelStamps:
-    """What a few blocks of one launch recorded."""
+    """Activities that a few blocks of one launch recorded."""
 
     groups: Mapping[int, str]
-    """Names of the groups that recorded, by number; those without one are `group <n>`."""
+    """Names of the groups that recorded, by number; `group <n>` without a name."""
     operations: tuple[StampedOperation, ...]
     spans: pd.DataFrame
     """SPAN_COLUMNS, in the order of block, group and time."""
@@ -66,7 +66,7 @@ class KernelStamps:
 
 
 def read_stamps(folder: Path) -> dict[Visit, KernelStamps]:
-    """Stamps by visit in the file of an attempt; of a visit made twice the later.
+    """Stamps by visit in the file of an attempt; the later stamps of a visit made twice.
 
     Raises ParseError where the file is damaged.
     """
@@ -88,7 +88,7 @@ def _visit(line: Mapping[str, Any]) -> Visit:
 
 
 def kernel_stamps(line: Mapping[str, Any]) -> KernelStamps:
-    """Decode one visit; raises ValueError, KeyError, TypeError or IndexError for what is none."""
+    """Stamps of one visit; raises ValueError, KeyError, TypeError or IndexError for other JSON."""
     activities = _names(str(line["activities"]))
     if not activities:
         raise ValueError("no activity has a name")
@@ -97,7 +97,7 @@ def kernel_stamps(line: Mapping[str, Any]) -> KernelStamps:
         _Group.of(int(block), int(group), [int(word) for word in words], layout)
         for block, group, words in line["written"]
     )
-    recorded = [group for group in groups if group.ended]
+    recorded = [group for group in groups if group.has_ended]
     names = dict(enumerate(_names(str(line.get("groups", "")))))
     spans, ends = _spans(recorded, activities)
     return KernelStamps(
@@ -112,7 +112,7 @@ def kernel_stamps(line: Mapping[str, Any]) -> KernelStamps:
 
 
 def _layout(line: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Words of a group before its stamps and in all, and bits of a stamp that are the activity."""
+    """Number of words of a group before its stamps and in all, and bits of the activity."""
     head, words, code_bits = int(line["head"]), int(line["words"]), int(line["code_bits"])
     if not (_END + 3 <= head <= words <= MAX_WORDS and 0 < code_bits < _WORD_BITS):
         raise ValueError(f"{words} words, {head} of them before {code_bits} bits of a code")
@@ -137,15 +137,15 @@ class _Group:
     full: bool
 
     @property
-    def ended(self) -> bool:
-        """Whether its end was recorded: not where the kernel was stopped."""
+    def has_ended(self) -> bool:
+        """Whether the end of the group was recorded: False where the kernel was stopped."""
         return self.ended_ns > 0
 
     @classmethod
     def of(
         cls, block: int, group: int, words: Sequence[int], layout: tuple[int, int, int]
     ) -> _Group:
-        """Read the words of a group; ValueError where they are none."""
+        """Group of these words; raises ValueError for other words."""
         head_words, most_words, code_bits = layout
         if len(words) > most_words or not all(0 <= word < 2**32 for word in words):
             raise ValueError(f"group {group} of block {block} has {len(words)} words")
@@ -154,7 +154,7 @@ class _Group:
         began = head[_BEGIN + 2]
         stamps = np.array(words[head_words:], dtype=np.int64)
         clocks = stamps >> code_bits
-        turn = 2 ** (_WORD_BITS - code_bits)  # cycles after which they are the same again
+        turn = 2 ** (_WORD_BITS - code_bits)  # cycles after which clocks wrap around
         first = (clocks[:1] - began) % turn
         # Less than a turn of the clock's lower bits (80 ms at 1.7 GHz) lies between two stamps.
         steps = np.diff(clocks) % turn
@@ -177,8 +177,8 @@ def _spans(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Frames of all groups on one axis.
 
-    Multiprocessors have clocks of their own: globaltimer, which is coarser, sets the beginning of
-    each block, and the clock what lies between its warpgroups.
+    Multiprocessors have clocks of their own: the coarser globaltimer sets the beginning of each
+    block, and the clock the offsets between its warpgroups.
     """
     ns_per_cycle = _ns_per_cycle(groups)
     origin = min((group.began_ns for group in groups), default=0)
@@ -191,13 +191,13 @@ def _spans(
         times = start + group.clocks * ns_per_cycle
         place = {"block": group.block, "group": group.group, "sm": group.sm}
         ends.append({**place, "start_ns": start, "end_ns": end, "full": group.full})
-        last = [] if group.full else [end]
+        last_end = [] if group.full else [end]
         names = [activities[code - 1] for code in group.codes]
-        until = np.append(times[1:], last)
+        ends_of_spans = np.append(times[1:], last_end)
         spans += [
             {**place, "activity": name, "start_ns": begins, "end_ns": ends_at}
-            # Of a full place the last activity has no end.
-            for name, begins, ends_at in zip(names, times, until, strict=False)
+            # The last activity of a group whose place is full has no end.
+            for name, begins, ends_at in zip(names, times, ends_of_spans, strict=False)
         ]
     return (
         pd.DataFrame(spans, columns=list(SPAN_COLUMNS)),
@@ -206,15 +206,17 @@ def _spans(
 
 
 def _start_ns(group: _Group, groups: Sequence[_Group], ns_per_cycle: float) -> float:
-    """When a group began: by the clock that it shares with the others of its block."""
-    block = [other for other in groups if other.block == group.block]
-    first = min(block, key=lambda other: _since(other.began_clock, block[0].began_clock))
-    cycles = _since(group.began_clock, first.began_clock)
+    """Start of a group (ns), by the clock that the groups of a block share."""
+    block = [in_block for in_block in groups if in_block.block == group.block]
+    first = min(
+        block, key=lambda in_block: _cycles_since(in_block.began_clock, block[0].began_clock)
+    )
+    cycles = _cycles_since(group.began_clock, first.began_clock)
     return first.began_ns + cycles * ns_per_cycle
 
 
-def _since(clock: int, earlier: int) -> int:
-    """Cycles between two readings of a clock of 32 bits, negative where the second is later."""
+def _cycles_since(clock: int, earlier: int) -> int:
+    """Cycles from `earlier` to `clock` on a clock of 32 bits; negative where `earlier` is later."""
     half = 1 << (_WORD_BITS - 1)
     turn = 1 << _WORD_BITS
     return (clock - earlier + half) % turn - half
@@ -236,7 +238,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _operations(text: str, activities: tuple[str, ...]) -> tuple[StampedOperation, ...]:
-    """Operations of `name: activity to activity; …`; ValueError for one of another form."""
+    """Operations of `name: activity to activity; …`; raises ValueError for another form."""
     operations = []
     for part in filter(str.strip, text.split(";")):
         match = _OPERATION.fullmatch(part)

@@ -36,7 +36,7 @@ RANGES_FILE = "ranges.csv"
 API_FILE = "api.csv"
 """Names of the tables, which lie in the folder of an attempt as `<name>.gz`."""
 FACTS_FILE = "timeline.json"
-"""Written last: where it is, the tables are whole."""
+"""Written last: where this file is, the tables are complete."""
 
 _TABLES: Mapping[str, Sequence[str]] = {
     OPERATIONS_FILE: OPERATION_COLUMNS,
@@ -48,7 +48,7 @@ _OPEN = "open"
 
 @dataclass(frozen=True)
 class TimelineFacts:
-    """How a timeline was recorded: what its tables do not hold."""
+    """Facts of the recording of a timeline that its tables do not hold."""
 
     collector: str
     device: str
@@ -92,7 +92,7 @@ def read_timeline(folder: Path) -> tuple[Timeline, TimelineFacts] | None:
     """
     if not has_timeline(folder):
         return None
-    facts = _facts(folder / FACTS_FILE)
+    facts = _read_facts(folder / FACTS_FILE)
     frames = {name: _table(folder / f"{name}.gz", columns) for name, columns in _TABLES.items()}
     timeline = Timeline(
         operations=frames[OPERATIONS_FILE],
@@ -104,7 +104,7 @@ def read_timeline(folder: Path) -> tuple[Timeline, TimelineFacts] | None:
     return timeline, facts
 
 
-def _facts(path: Path) -> TimelineFacts:
+def _read_facts(path: Path) -> TimelineFacts:
     try:
         data = json.loads(read_plain(path).decode("utf-8"))
         version = data.pop("schema_version")
@@ -134,7 +134,7 @@ def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
                 na_values={name: [""] for name in columns if name not in TEXT_COLUMNS},
                 lineterminator="\n",
             )
-        return _typed(frame[list(columns)])
+        return _with_categories(frame[list(columns)])
     except (
         *(OSError, EOFError, zlib.error, ValueError, KeyError, ArithmeticError),
         TypeError,  # of a fraction where a whole number belongs
@@ -150,8 +150,8 @@ def _dtype(name: str) -> Any:
     return "int64" if name in TIME_COLUMNS else "Int64"
 
 
-def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Texts as the parser gives them: categories of objects, and nothing where there is no text."""
+def _with_categories(frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame with texts as the parsers give them: categories of objects, missing where empty."""
     is_ranges = _OPEN in frame.columns
     texts = {
         # The default domain, and a range without a name, have an empty text.

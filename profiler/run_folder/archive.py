@@ -21,7 +21,7 @@ from profiler.errors import ProfilerError, UsageError, naming
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.parse.bounded_files import (
     MAX_UNPACKED_BYTES,
-    beyond,
+    over_limit_text,
     replacing,
     require_regular,
 )
@@ -211,6 +211,6 @@ def _require_bounded(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
     """Raise UsageError for an archive that would fill the disk with more than a fixed limit."""
     if sum(max(member.file_size, _LEAST_BYTES) for member in members) > MAX_UNPACKED_BYTES:
         raise UsageError(
-            f"{path}: {beyond(MAX_UNPACKED_BYTES)}",
+            f"{path}: {over_limit_text(MAX_UNPACKED_BYTES)}",
             remedy="If it is meant to be so large, unpack it yourself, and give the folder.",
         )

@@ -26,7 +26,7 @@ from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.machine.installs import export_report, importer_fault
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
-from profiler.parse.nsys_attribution import inside, visits
+from profiler.parse.nsys_attribution import parts_in_windows, visits
 from profiler.parse.timeline_files import TimelineFacts, has_timeline, write_timeline
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL
@@ -117,7 +117,7 @@ def _kept_part(timeline: Timeline, capture: str) -> Timeline:
     """The part of a timeline inside visits; the whole timeline where `capture` asks for more."""
     if capture != protocol.CAPTURE_VISITS:
         return timeline
-    return inside(timeline, visits(timeline.ranges))
+    return parts_in_windows(timeline, visits(timeline.ranges))
 
 
 def keep_traces(folder: Path, facts: TimelineFacts) -> None:

@@ -38,10 +38,10 @@ from profiler.parse.ncu_source import OPCODE, Listing, join_lines, read_source_p
 from profiler.parse.nsys import Timeline
 from profiler.parse.nsys_attribution import (
     Attribution,
-    cuts,
     full_window,
     launch_times,
     launches,
+    part_of_each_window,
     visits,
     window_of,
 )
@@ -67,19 +67,21 @@ def visit_timelines(
     if recorded is None:
         return frozenset(), empty_samples(), {}
     timeline, facts = recorded
-    cuts = {
+    parts_by_visit = {
         visit: part
         for visit, part in _visit_parts(attempt, timeline, facts, records).items()
         if visit.cell in current and _tool_saw_work(attempt, part, facts)
     }
-    samples = [_visit_samples(attempt, visit, part, facts) for visit, part in cuts.items()]
+    samples = [
+        _visit_samples(attempt, visit, part, facts) for visit, part in parts_by_visit.items()
+    ]
     filled = [frame for frame in samples if len(frame)]
     return (
-        frozenset(cuts),
+        frozenset(parts_by_visit),
         pd.concat(filled, ignore_index=True) if filled else empty_samples(),
         {
             visit.cell: _cell_timeline(attempt, visit, part, facts, records)
-            for visit, part in cuts.items()
+            for visit, part in parts_by_visit.items()
             if visit.block == FIRST_BLOCK and visit.arm == 0
         },
     )
@@ -103,11 +105,14 @@ def _visit_parts(
     ):
         windows = visits(timeline.ranges)
         keys = windows[["cell", "block", "arm"]].itertuples(index=False, name=None)
-        parts = {Visit(*key): part for key, part in zip(keys, cuts(timeline, windows), strict=True)}
+        parts = {
+            Visit(*key): part
+            for key, part in zip(keys, part_of_each_window(timeline, windows), strict=True)
+        }
         return {visit: parts[visit] for visit in finished if visit in parts}
     # Of a program, or of a range that the user named, an attempt holds one visit.
     alone = [Visit(**single_visit)] if single_visit is not None else finished[:1]
-    return dict(zip(alone, cuts(timeline, full_window(timeline)), strict=False))
+    return dict(zip(alone, part_of_each_window(timeline, full_window(timeline)), strict=False))
 
 
 def _visit_samples(

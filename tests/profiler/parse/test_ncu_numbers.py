@@ -9,7 +9,7 @@ from profiler.parse.ncu_numbers import (
     NumberStyle,
     base_unit,
     detect_style,
-    is_known,
+    is_known_unit,
     parse_number,
 )
 
@@ -134,9 +134,9 @@ def test_base_units_of_times_are_exact():
 
 
 def test_known_units_tell_a_bracket_from_a_unit():
-    assert is_known("ns")
-    assert is_known("Mbyte")
-    assert is_known("byte/second")
-    assert is_known("%")
-    assert not is_known("instance 1")
-    assert not is_known("")
+    assert is_known_unit("ns")
+    assert is_known_unit("Mbyte")
+    assert is_known_unit("byte/second")
+    assert is_known_unit("%")
+    assert not is_known_unit("instance 1")
+    assert not is_known_unit("")

@@ -8,7 +8,14 @@ from nsys_exports import WORKER, ExportFile
 
 from profiler.errors import ParseError
 from profiler.parse.nsys import read_nsys
-from profiler.parse.nsys_attribution import cuts, full_window, inside, launches, visits, window_of
+from profiler.parse.nsys_attribution import (
+    full_window,
+    launches,
+    part_of_each_window,
+    parts_in_windows,
+    visits,
+    window_of,
+)
 from profiler.parse.timeline_files import (
     FACTS_FILE,
     OPERATIONS_FILE,
@@ -63,7 +70,7 @@ def test_visits_and_launches_are_whole_ranges_of_our_domain(timeline):
 
 
 def test_only_what_lies_inside_visits_is_kept(timeline):
-    kept = inside(timeline, visits(timeline.ranges))
+    kept = parts_in_windows(timeline, visits(timeline.ranges))
     assert names(kept.operations) == ["first", "late", "worker", "other"]
     assert "crossing" not in names(kept.ranges)
     assert "cell=d..p;block=0" not in names(kept.ranges)
@@ -72,7 +79,7 @@ def test_only_what_lies_inside_visits_is_kept(timeline):
 
 
 def test_a_visit_by_itself_begins_at_0_and_its_operations_know_their_ranges(timeline):
-    found, second = cuts(timeline, visits(timeline.ranges))
+    found, second = part_of_each_window(timeline, visits(timeline.ranges))
     assert names(found.operations) == ["first", "late", "worker"]
     assert found.operations["start_ns"].tolist() == [40, 160, 180]
     assert found.operations["launch_ns"].tolist() == [30, 60, 120]
@@ -85,20 +92,22 @@ def test_a_visit_by_itself_begins_at_0_and_its_operations_know_their_ranges(time
 
 def test_cutting_what_was_cleaned_gives_the_same(timeline):
     windows = visits(timeline.ranges)
-    cleaned = inside(timeline, windows)
+    cleaned = parts_in_windows(timeline, windows)
     assert visits(cleaned.ranges).equals(windows)
-    for one, other in zip(cuts(timeline, windows), cuts(cleaned, windows), strict=True):
+    for one, other in zip(
+        part_of_each_window(timeline, windows), part_of_each_window(cleaned, windows), strict=True
+    ):
         assert names(one.operations) == names(other.operations)
         assert one.stacks.equals(other.stacks)
         assert launches(one.ranges).equals(launches(other.ranges))
 
 
 def test_all_of_a_timeline_is_a_window_too(timeline):
-    (found,) = cuts(timeline, full_window(timeline))
+    (found,) = part_of_each_window(timeline, full_window(timeline))
     assert len(found.operations) == len(timeline.operations) == 6
     assert len(found.ranges) == len(timeline.ranges)
-    empty = inside(timeline, visits(timeline.ranges).iloc[:0])
-    (nothing,) = cuts(empty, full_window(empty))
+    empty = parts_in_windows(timeline, visits(timeline.ranges).iloc[:0])
+    (nothing,) = part_of_each_window(empty, full_window(empty))
     assert len(nothing.operations) == 0
 
 
@@ -120,7 +129,10 @@ def test_files_give_back_what_was_written(timeline, tmp_path):
         written, read = getattr(timeline, name), getattr(found, name)
         assert read.dtypes.astype(str).tolist() == written.dtypes.astype(str).tolist()
         pd.testing.assert_frame_equal(read, written, check_categorical=False)
-    (one,), (other,) = cuts(timeline, full_window(timeline)), cuts(found, full_window(found))
+    (one,), (other,) = (
+        part_of_each_window(timeline, full_window(timeline)),
+        part_of_each_window(found, full_window(found)),
+    )
     assert one.operations["stack"].equals(other.operations["stack"])
 
 
