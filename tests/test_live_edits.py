@@ -7,7 +7,7 @@ import shutil
 import pytest
 from whole_runs import TESTS, attempts, visits_of
 
-from profiler.runner.protocol import read_journal
+from profiler.parse.runner_journal import read_journal
 
 STAMPED = TESTS / "workloads/stamped"
 NAMES = ("torch", "quick", "slow")

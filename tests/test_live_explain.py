@@ -6,7 +6,7 @@ import json
 import pytest
 from whole_runs import TESTS, attempts, unpacked, visits_of
 
-from profiler.runner.protocol import read_journal
+from profiler.parse.runner_journal import read_journal
 
 ENDINGS = str(TESTS / "workloads/endings.py")
 NAMES = ("well", "second", "third")

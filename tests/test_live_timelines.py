@@ -12,10 +12,10 @@ import pytest
 from whole_runs import SECRET, TESTS, attempts, unpacked, visits_of, wait_for
 
 from profiler.analyse.clocks import THROTTLING, measured_visits
+from profiler.parse.runner_journal import read_journal
 from profiler.planning.spec import load_spec
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.load.assemble import assemble
-from profiler.runner.protocol import read_journal
 
 ENDINGS = str(TESTS / "workloads/endings.py")
 LAUNCHES = 3

@@ -28,6 +28,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(PROJECT))
 
 from profiler.model import SessionKind, SessionPlan  # noqa: E402
+from profiler.parse import runner_journal  # noqa: E402
 from profiler.planning.spec import load_spec  # noqa: E402
 from profiler.run_folder.archive import open_run  # noqa: E402
 from profiler.run_folder.folder import AttemptRecord, RunFolder  # noqa: E402
@@ -124,7 +125,9 @@ class Process:
 def processes_of(run: RunFolder) -> list[Process]:
     """Attempts of a recording that left a journal, oldest first; commands left out."""
     processes = (
-        Process(attempt.record, attempt.folder.name, tuple(protocol.read_journal(attempt.journal)))
+        Process(
+            attempt.record, attempt.folder.name, tuple(runner_journal.read_journal(attempt.journal))
+        )
         for attempt in run.attempts()
         if attempt.record.visit is None
     )

@@ -19,6 +19,7 @@ import pandas as pd
 from profiler.collect.registry import counts
 from profiler.model import SessionKind
 from profiler.notices import Notice, NoticeKind
+from profiler.parse import runner_journal
 from profiler.parse.clock_file import PERIOD_S, sorted_by_time
 from profiler.runner import protocol
 
@@ -107,7 +108,7 @@ def measured_visits(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     for record in records:
         if record.get("phase") != protocol.MEASURE or "time" not in record:
             continue
-        key = protocol.visit_of(record)
+        key = runner_journal.visit_of(record)
         if record.get("event") == protocol.STARTED:
             start_times[key] = record["time"]
         elif record.get("event") == protocol.FINISHED and key in start_times:

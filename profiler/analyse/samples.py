@@ -28,6 +28,7 @@ from profiler.model import (
     Visit,
     slug,
 )
+from profiler.parse import runner_journal
 from profiler.parse.nvtx_cells import NvtxRange, RangeKind
 from profiler.runner import protocol
 
@@ -378,8 +379,8 @@ def launches_of_journal(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     Columns `kernel`, `nvtx` (the range of its visit), and the raw metrics.
     """
     return _launches_in_ranges(
-        (kernel, protocol.range_name(*protocol.visit_of(record)))
-        for record in protocol.counted(records)
+        (kernel, protocol.range_name(*runner_journal.visit_of(record)))
+        for record in runner_journal.counted(records)
         for kernel in record["kernels"]
     )
 
@@ -413,14 +414,16 @@ def samples_from_journal(
 
     Visits back to back have the readings of NVML beside them, where NVML gave them.
     """
-    measured = [record for record in protocol.measured(records) if record.get("durations_ns")]
+    measured = [record for record in runner_journal.measured(records) if record.get("durations_ns")]
     if not measured:
         empty = pd.DataFrame(columns=[*SAMPLE_COLUMNS, DURATION], dtype=object)
         return typed_samples(empty).astype({DURATION: "float64"})
     durations = [record["durations_ns"] for record in measured]
     facts = [record.get("sustained") or {} for record in measured]
     # A frame of visits is a twentieth of one of launches, and made in a fraction of its time.
-    by_visit = pd.DataFrame(map(protocol.visit_of, measured), columns=["cell", "block", "arm"])
+    by_visit = pd.DataFrame(
+        map(runner_journal.visit_of, measured), columns=["cell", "block", "arm"]
+    )
     by_visit = by_visit.assign(**origin.columns, kernels=np.nan, kernel_names="")
     for name in protocol.SUSTAINED_METRICS:
         values = [fact.get(name) for fact in facts]

@@ -14,11 +14,11 @@ from profiler.cluster.giving import Piece, Share
 from profiler.cluster.parcels import WITHOUT_EXPLANATIONS, Parcel, packed, part_of
 from profiler.errors import ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Params, Plan, SessionStep, Span
+from profiler.parse import runner_journal
 from profiler.run_folder.folder import RUN_FILE, Attempt, RunFolder
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.seconds import Executions
 from profiler.run_folder.workers import add_attempt, worker_environments, worker_of
-from profiler.runner import protocol
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest
@@ -283,7 +283,7 @@ class ProblemShare(Share):
         """Files that sessions opened; raises UsageError where one is another file here."""
         opened: dict[str, str] = {}
         for attempt in attempts:
-            opened |= protocol.opened_files(protocol.read_journal(attempt.journal))
+            opened |= runner_journal.opened_files(runner_journal.read_journal(attempt.journal))
         loaded = self.team.request.loaded
         current = digests_now(opened, watched_folders(loaded.experiment, loaded.base))
         others = [name for name, digest in opened.items() if current.get(name, digest) != digest]

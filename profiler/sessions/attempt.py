@@ -14,6 +14,7 @@ from profiler.collect import Collector, Command, read_text
 from profiler.collect.ncu import LOG, has_rows
 from profiler.errors import naming
 from profiler.model import Visit
+from profiler.parse import runner_journal
 from profiler.run_folder.folder import RunFolder, write_atomic
 from profiler.runner import protocol
 from profiler.runner.orders import LEAVE, ORDERS_FILE, STEPS, VISIT
@@ -220,14 +221,15 @@ def recover(collector: Collector, folder: Path) -> bool:
 
 def has_started(folder: Path) -> bool:
     """Whether the runner of an attempt reached its first visit."""
-    records = protocol.read_journal(folder / JOURNAL)
+    records = runner_journal.read_journal(folder / JOURNAL)
     return any(record["event"] == protocol.SESSION_STARTED for record in records)
 
 
 def journal_visits(folder: Path) -> frozenset[Visit]:
     """Visits that an attempt finished, by its journal."""
     return frozenset(
-        Visit(*visit) for visit in protocol.finished_visits(protocol.read_journal(folder / JOURNAL))
+        Visit(*visit)
+        for visit in runner_journal.finished_visits(runner_journal.read_journal(folder / JOURNAL))
     )
 
 

@@ -21,6 +21,7 @@ from profiler.collect.registry import overlaps, shares_process
 from profiler.errors import ProfilerError, UsageError
 from profiler.machine.locks import open_lock_file, session_lock_file
 from profiler.model import SessionPlan
+from profiler.parse import runner_journal
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import RUN_FILE, SUMMARY_JSON_FILE, RunFolder, RunRecord
 from profiler.run_folder.runs import create_run, newest_run, runs
@@ -211,9 +212,9 @@ def _unfinished(execution: Execution, run: RunFolder, record: RunRecord) -> Sess
     measured: set[tuple[str, str, int, int]] = set()
     failed: set[str] = set()
     for attempt in attempts:
-        records = list(protocol.read_journal(attempt.journal))
+        records = list(runner_journal.read_journal(attempt.journal))
         session = attempt.record.session
-        measured |= {(session, *visit) for visit in protocol.finished_visits(records)}
+        measured |= {(session, *visit) for visit in runner_journal.finished_visits(records)}
         failed |= {str(r.get("cell")) for r in records if r["event"] == protocol.FAILED}
     return next(
         (

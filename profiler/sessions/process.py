@@ -17,6 +17,7 @@ from profiler.collect import STDERR, STDOUT, Command
 from profiler.errors import Interrupted
 from profiler.machine.locks import open_lock_file
 from profiler.machine.signals import raise_if_signalled
+from profiler.parse import runner_journal
 from profiler.runner import protocol
 from profiler.sessions.watchdog import JournalTail, Limits, Record, Watchdog
 
@@ -142,7 +143,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
         elif process.returncode is None:
             return SessionResult(0, EndCause.FINISHED, None, time.monotonic() - started, process)
         follow()
-    records = tuple(protocol.read_journal(journal)) if journal is not None else None
+    records = tuple(runner_journal.read_journal(journal)) if journal is not None else None
     return SessionResult(
         returncode=process.returncode,
         cause=cause_of(process.returncode, records, timed_out=timed_out),

@@ -22,10 +22,10 @@ from profiler.collect.ncu import APPLICATION_REPLAY, LaunchFilter, Ncu
 from profiler.collect.nsys import Nsys
 from profiler.collect.programs import find_program
 from profiler.model import Cell, OrderedParts, Outcome, Parts, RangeParts
+from profiler.parse import runner_journal
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import JOURNAL_FILE
-from profiler.runner import protocol
 from profiler.runner.orders import ORDERS_FILE, VISIT
 from profiler.sessions.attempt import has_started
 from profiler.sessions.process import EndCause, SessionResult, run_session, start
@@ -292,7 +292,7 @@ class ProgramEnd:
         its guard has, and the visit may have to be made again first.
         """
         if self._started is None:
-            self._started = next(protocol.read_journal(self.folder / JOURNAL_FILE), None)
+            self._started = next(runner_journal.read_journal(self.folder / JOURNAL_FILE), None)
         if self._started is None or is_locked(self.folder / ORDERS_FILE, fcntl.LOCK_EX):
             return False
         if _lives(int(self._started["pid"])):

@@ -19,6 +19,7 @@ from profiler.collect.ncu import LOG
 from profiler.collect.timer import since_survived
 from profiler.errors import EnvironmentUnusable, Interrupted, ProfilerError, UsageError
 from profiler.model import Outcome, Visit
+from profiler.parse import runner_journal
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL, journal_visits
 from profiler.sessions.process import EndCause, FailingCell, SessionResult, failing_cell
@@ -100,7 +101,7 @@ class Recovery:
         where two attempts in a row bring nothing new; Interrupted where the session was ended from
         outside.
         """
-        records = tuple(protocol.read_journal(folder / JOURNAL))
+        records = tuple(runner_journal.read_journal(folder / JOURNAL))
         missing = set(self.missing)
         finished = journal_visits(folder) & missing
         measured &= missing
@@ -252,7 +253,7 @@ def _ended_in_same_phase(folder: Path, failing: FailingCell | None) -> bool:
     if failing is None or not number.isdecimal():
         return False
     before = folder.with_name(f"{session}.{int(number) - 1:03d}")
-    ended = failing_cell(protocol.read_journal(before / JOURNAL))
+    ended = failing_cell(runner_journal.read_journal(before / JOURNAL))
     return ended is not None and (ended.cell, ended.phase) == (failing.cell, failing.phase)
 
 

@@ -18,6 +18,7 @@ import profiler
 from profiler.collect.programs import find_program
 from profiler.errors import SpecError
 from profiler.model import Cell
+from profiler.parse import runner_journal
 from profiler.planning.function_sources import measured_sources
 from profiler.planning.plan import command_values
 from profiler.planning.python_files import is_experiment
@@ -30,7 +31,6 @@ from profiler.planning.spec import (
 )
 from profiler.planning.spec.workloads import Workload, is_file_name
 from profiler.run_folder.folder import Attempt
-from profiler.runner import protocol
 from profiler.runner.experiment import FUNCTION
 from profiler.runner.import_path import search_folders
 from profiler.runner.protocol import file_digest
@@ -227,8 +227,8 @@ def digests_now(names: Iterable[str], folders: Mapping[str, Path]) -> dict[str, 
 
 def opened_now(loaded: LoadedSpec, attempts: Iterable[Attempt]) -> dict[str, str]:
     """Digest today of every file that sessions opened, by its name in journals."""
-    journals = (protocol.read_journal(attempt.journal) for attempt in attempts)
-    names = {name for records in journals for name in protocol.opened_files(records)}
+    journals = (runner_journal.read_journal(attempt.journal) for attempt in attempts)
+    names = {name for records in journals for name in runner_journal.opened_files(records)}
     return digests_now(names, watched_folders(loaded.experiment, loaded.base))
 
 
@@ -237,7 +237,9 @@ def edited_files(attempts: Iterable[Attempt], opened: Mapping[str, str]) -> set[
     return {
         name.partition(":")[2]
         for attempt in attempts
-        for name, digest in protocol.opened_files(protocol.read_journal(attempt.journal)).items()
+        for name, digest in runner_journal.opened_files(
+            runner_journal.read_journal(attempt.journal)
+        ).items()
         if opened.get(name, digest) != digest
     }
 

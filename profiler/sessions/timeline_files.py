@@ -24,6 +24,7 @@ from profiler.collect.nsys import (
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.machine.installs import export_report, importer_fault
+from profiler.parse import runner_journal
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import parts_in_windows, visits
@@ -131,7 +132,7 @@ def keep_traces(folder: Path, facts: TimelineFacts) -> None:
         trace.replace(private / trace.name)
     if has_timeline(folder):
         return
-    records = tuple(protocol.read_journal(folder / JOURNAL))
+    records = tuple(runner_journal.read_journal(folder / JOURNAL))
     traces = [private / name for name in _finished_traces(records)]
     if not traces:
         return
@@ -145,7 +146,7 @@ def keep_traces(folder: Path, facts: TimelineFacts) -> None:
 
 
 def _finished_traces(records: tuple[Mapping[str, Any], ...]) -> Iterator[str]:
-    for record in protocol.measured(records):
+    for record in runner_journal.measured(records):
         name = record.get("trace")
         if isinstance(name, str):
             yield Path(name).name

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from profiler.parse import runner_journal
 from profiler.runner import protocol
 
 Record = Mapping[str, Any]
@@ -30,7 +31,7 @@ class JournalTail:
             return []
         self._offset += len(content)
         *lines, self._rest = (self._rest + content).split(b"\n")
-        records = (protocol.record_of(line.decode("utf-8", "replace")) for line in lines)
+        records = (runner_journal.record_of(line.decode("utf-8", "replace")) for line in lines)
         return [record for record in records if record is not None]
 
 

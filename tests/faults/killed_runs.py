@@ -20,10 +20,10 @@ from pathlib import Path
 
 import psutil
 
+from profiler.parse import runner_journal
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.assemble import assemble
-from profiler.runner import protocol
 
 KILLS_OF_A_RUN = 5
 TARGETS = ("orchestrator", "session", "everything")
@@ -207,7 +207,7 @@ def journaled(folder):
     return Counter(
         (attempt.record.session, *visit)
         for attempt in run_of(folder).attempts()
-        for visit in protocol.finished_visits(protocol.read_journal(attempt.journal))
+        for visit in runner_journal.finished_visits(runner_journal.read_journal(attempt.journal))
     )
 
 

@@ -27,6 +27,7 @@ from profiler.commands.importing import ImportRequest, import_files
 from profiler.commands.output import dump, report_document
 from profiler.commands.report import read_run
 from profiler.findings.find import find
+from profiler.parse import runner_journal
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.clock_file import CLOCK_COLUMNS, CLOCKS_FILE, read_clocks
 from profiler.parse.ncu_csv import read_ncu_csv
@@ -429,7 +430,7 @@ def json_lines(records: Any) -> bytes:
 
 
 def costs(path: Path) -> Any:
-    return read_costs(protocol.read_journal(path), {"plain..small": "small"})
+    return read_costs(runner_journal.read_journal(path), {"plain..small": "small"})
 
 
 TIMED_FILES = ("journal.jsonl", "session.json", "result.json", "run.json", "plan.json", "spec.yaml")

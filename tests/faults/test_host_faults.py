@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from profiler.parse import runner_journal
 from profiler.runner import protocol
 from profiler.runner.failures import diagnose
 from profiler.sessions import recovery
@@ -150,7 +151,7 @@ def test_an_exit_code_survives_a_full_disk_behind_the_output(fork_server, profil
         environment = profiler.environment
         done = subprocess.run(command, stdout=full, stderr=full, check=False, env=environment)
     assert done.returncode == 0
-    records = [*protocol.read_journal(tmp_path / "journal.jsonl")]
+    records = [*runner_journal.read_journal(tmp_path / "journal.jsonl")]
     assert records[-1]["event"] == protocol.SESSION_FINISHED
 
 

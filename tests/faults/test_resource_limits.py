@@ -6,7 +6,7 @@ import json
 import pytest
 
 from profiler.errors import ParseError, SpecError, UsageError
-from profiler.parse import bounded_files
+from profiler.parse import bounded_files, runner_journal
 from profiler.parse.bounded_files import read_packed
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.clock_file import read_clocks
@@ -17,7 +17,6 @@ from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.planning.spec.source import parse_value, read_document
 from profiler.run_folder.documents import read_json
-from profiler.runner import protocol
 
 SMALL = 2**20
 BOMB = gzip.compress(b"\0" * (8 * SMALL))
@@ -26,7 +25,7 @@ BOMB = gzip.compress(b"\0" * (8 * SMALL))
 @pytest.fixture
 def small_limit(monkeypatch):
     monkeypatch.setattr(bounded_files, "MAX_UNPACKED_BYTES", SMALL)
-    monkeypatch.setattr(protocol, "MAX_JOURNAL_BYTES", SMALL)
+    monkeypatch.setattr(runner_journal, "MAX_JOURNAL_BYTES", SMALL)
 
 
 # ---- packed files --------------------------------------------------------------------------------
@@ -61,7 +60,7 @@ def test_of_a_journal_without_end_the_beginning_is_kept_and_the_rest_counted(tmp
     record = json.dumps({"event": "session_started", "time": 1.0})
     path = tmp_path / "journal.jsonl.gz"
     path.write_bytes(gzip.compress(f"{record}\n".encode() + b" " * (8 * SMALL)))
-    content = protocol.read_whole_journal(tmp_path / "journal.jsonl")
+    content = runner_journal.read_whole_journal(tmp_path / "journal.jsonl")
     assert [record["event"] for record in content.records] == ["session_started"]
     assert content.skipped == 1
 

@@ -9,6 +9,7 @@ import pytest
 from ncu_samples import raw_page
 
 from profiler.notices import NoticeKind, text
+from profiler.parse import runner_journal
 from profiler.parse.ncu_csv import parse_ncu_csv
 from profiler.runner import protocol
 
@@ -82,12 +83,12 @@ def test_every_event_and_phase_of_the_protocol_is_known():
     names = {n: v for n, v in vars(protocol).items() if n.isupper() and isinstance(v, str)}
     assert {names["FINISHED"], names["OPENED"], names["PRELOADING"]} <= set(protocol.EVENTS)
     for event in protocol.EVENTS:
-        needed = dict.fromkeys(protocol._NEEDED.get(event, ()), "x") | {"event": event}
+        needed = dict.fromkeys(runner_journal._NEEDED.get(event, ()), "x") | {"event": event}
         needed |= {"phase": protocol.CHECK} if "phase" in needed else {}
         needed |= {"outcome": "raised"} if "outcome" in needed else {}
         needed |= {"kernels": [], "block": 0} if event == protocol.COUNTED else {}
         needed |= {"modules": []} if event == protocol.IMPORTED else {}
-        assert protocol.record_of(json.dumps(needed)) is not None, event
+        assert runner_journal.record_of(json.dumps(needed)) is not None, event
 
 
 # ---- numbers and units of ncu --------------------------------------------------------------------

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from whole_runs import attempts
 
+from profiler.parse import runner_journal
 from profiler.parse.machine_code import shared_objects
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
@@ -161,10 +162,10 @@ def test_a_file_that_the_session_writes_later_is_taken_back(tmp_path):
     files = OpenedFiles({"spec": str(tmp_path)}, [])
     files._hook("open", (str(path), "r", os.O_RDONLY))
     records = [{"event": "opened", "file": f, "digest": d} for f, d in files.drain()]
-    assert protocol.opened_files(records)
+    assert runner_journal.opened_files(records)
     files._hook("open", (str(path), "w", os.O_WRONLY))
     records += [{"event": "opened", "file": f, "digest": d} for f, d in files.drain()]
-    assert protocol.opened_files(records) == {}
+    assert runner_journal.opened_files(records) == {}
 
 
 # ---- external commands ---------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from profiler.collect import Command
+from profiler.parse import runner_journal
 from profiler.runner import protocol
 from profiler.sessions.process import EndCause, run_session
 from profiler.sessions.watchdog import Limits
@@ -71,7 +72,7 @@ def test_the_runner_ends_a_few_seconds_after_its_last_record(tmp_path, left):
         limits=Limits(step_s=20, startup_s=30, grace_s=1, linger_s=0.3),
         journal=journal,
     )
-    records = list(protocol.read_journal(journal))
+    records = list(runner_journal.read_journal(journal))
     assert records[-1]["event"] == protocol.SESSION_FINISHED
     assert (result.cause, result.returncode) == (EndCause.FINISHED, 0)
     assert "was ended after 0.3 s" in (tmp_path / "stderr.txt").read_text()

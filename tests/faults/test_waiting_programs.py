@@ -11,7 +11,7 @@ import pytest
 from whole_runs import CommandLine, attempts, finish, wait_for
 
 from profiler.collect.ncu import LOG
-from profiler.runner import protocol
+from profiler.parse import runner_journal
 from profiler.sessions.attempt import JOURNAL
 from profiler.sessions.program import HOLDER
 
@@ -51,7 +51,7 @@ def notes(profiler):
 def journals(run):
     """Records of each attempt of a run that has a journal, by the name of its folder."""
     return {
-        file.parent.name: tuple(protocol.read_journal(file))
+        file.parent.name: tuple(runner_journal.read_journal(file))
         for file in run.glob("raw/*/journal.jsonl")
     }
 

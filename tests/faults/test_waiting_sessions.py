@@ -8,6 +8,7 @@ import pytest
 from whole_runs import TESTS, CommandLine, attempts, finish, visits_of, wait_for
 
 from profiler.collect.ncu import LOG
+from profiler.parse import runner_journal
 from profiler.runner import protocol
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION
 
@@ -241,7 +242,7 @@ def test_the_process_of_a_second_attempt_starts_while_the_first_measures(profile
     declared = {
         attempt: {
             record["problem"]
-            for record in protocol.read_journal(run / "raw" / attempt / "journal.jsonl")
+            for record in runner_journal.read_journal(run / "raw" / attempt / "journal.jsonl")
             if record.get("phase") == "declare"
         }
         for attempt in ("ncu-timing.001", "ncu-timing.002")

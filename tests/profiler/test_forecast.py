@@ -9,6 +9,7 @@ import pytest
 from recorded import RECORDINGS
 
 from profiler.model import Environment
+from profiler.parse import runner_journal
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import CommandWorkload, load_spec
@@ -107,7 +108,7 @@ def seconds_of_plan(recording):
     seconds = {}
     for attempt in recording.attempts():
         if journal_visits(attempt.folder) & visits.get(attempt.record.session, set()):
-            records = list(protocol.read_journal(attempt.journal))
+            records = list(runner_journal.read_journal(attempt.journal))
             seconds[attempt.folder.name] = records[-1]["time"] - records[0]["time"]
     return sum(seconds.values()), len(visits)
 

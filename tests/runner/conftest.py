@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from profiler.parse.runner_journal import read_journal
 from profiler.runner.journal import Journal
 from profiler.runner.orders import Turn
-from profiler.runner.protocol import Job, JobCell, JobVisit, read_journal, write_job
+from profiler.runner.protocol import Job, JobCell, JobVisit, write_job
 from profiler.runner.session import open_session
 
 WORKLOADS = Path(__file__).parent / "workloads"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from whole_runs import heed_keys, wait_for
 
+from profiler.parse import runner_journal
 from profiler.runner import held_program, protocol
 from profiler.runner.orders import ORDERS_FILE, VISIT, line_of
 from profiler.sessions.attempt import JOURNAL
@@ -67,7 +68,7 @@ def held(folder, *command, **options):
 
 
 def records(folder):
-    return list(protocol.read_journal(folder / JOURNAL))
+    return list(runner_journal.read_journal(folder / JOURNAL))
 
 
 @pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C"}, {"LC_CTYPE": "C"}, {"LANG": "C.UTF-8"}])

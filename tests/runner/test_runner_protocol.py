@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from profiler.parse.runner_journal import finished_visits, read_journal
 from profiler.runner.protocol import (
     FAILED,
     FINISHED,
@@ -19,13 +20,11 @@ from profiler.runner.protocol import (
     JobVisit,
     Tolerance,
     append_record,
-    finished_visits,
     launch_range_name,
     parse_launch_range_name,
     parse_range_name,
     range_name,
     read_job,
-    read_journal,
     write_job,
 )
 

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from profiler.model import Outcome
+from profiler.parse.runner_journal import finished_visits
 from profiler.runner import session
 from profiler.runner.device import CpuDevice
-from profiler.runner.protocol import JobVisit, Tolerance, finished_visits
+from profiler.runner.protocol import JobVisit, Tolerance
 from profiler.runner.session import parts_of
 
 PHASES = ["prepare", "check", "describe"]

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from profiler.parse.runner_journal import record_of
 from profiler.runner.device import CpuDevice, open_device
-from profiler.runner.protocol import SUSTAINED_FACTS, JobVisit, record_of
+from profiler.runner.protocol import SUSTAINED_FACTS, JobVisit
 from profiler.runner.visits import bursts, power, sustained
 from profiler.runner.visits.bursts import LaunchInTurn, burst_of
 from profiler.runner.visits.power import PowerMeter, Reading, mean_power, power_limited_pct

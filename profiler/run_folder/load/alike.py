@@ -22,10 +22,11 @@ from profiler.analyse.samples import (
 )
 from profiler.collect import ncu
 from profiler.model import SessionKind
+from profiler.parse import runner_journal
 from profiler.parse.ncu_csv import AlikeTables, NcuTable, read_alike, read_ncu_csv
+from profiler.parse.runner_journal import JournalContent
 from profiler.run_folder.folder import Attempt
 from profiler.runner import protocol
-from profiler.runner.protocol import JournalContent
 
 PASSES = "profiler__replayer_passes"
 """Column of ncu: in how many passes it counted a kernel."""
@@ -55,7 +56,7 @@ class ReadAhead:
 
     def plain_samples(self, current: Iterable[str]) -> pd.DataFrame | None:
         """The samples, if all of their cells count; else None."""
-        cells = {cell for cell, _, _ in protocol.finished_visits(self.journal.records)}
+        cells = {cell for cell, _, _ in runner_journal.finished_visits(self.journal.records)}
         return self.samples if cells <= set(current) else None
 
 
@@ -67,7 +68,7 @@ def read_together(
     ahead_by_folder: dict[Path, ReadAhead] = {}
     for tables in read_alike(list(by_file)):
         members = [by_file[path] for path in tables.rows]
-        journals = [protocol.read_whole_journal(attempt.journal) for attempt in members]
+        journals = [runner_journal.read_whole_journal(attempt.journal) for attempt in members]
         samples: Sequence[pd.DataFrame | None] = [None] * len(members)
         origin = _origin_of_all(members, compute_capability)
         if origin is not None and _is_plain(tables, journals, origin):
@@ -85,7 +86,7 @@ def read_alone(attempt: Attempt, file: Path) -> ReadAhead:
     """Journal and table of one attempt; raises ParseError where its file has no table."""
     table = read_ncu_csv(file)
     tables = AlikeTables(table, {file: range(len(table.launches))})
-    return ReadAhead(protocol.read_whole_journal(attempt.journal), tables, file)
+    return ReadAhead(runner_journal.read_whole_journal(attempt.journal), tables, file)
 
 
 def _origin_of_all(
@@ -105,7 +106,7 @@ def _origin_of_all(
 
 
 def _is_plain(
-    tables: AlikeTables, journals: Sequence[protocol.JournalContent], origin: SampleOrigin
+    tables: AlikeTables, journals: Sequence[runner_journal.JournalContent], origin: SampleOrigin
 ) -> bool:
     """Whether all rows are launches of visits: no roofs, ranges, streams or passes."""
     launches = tables.joined.launches
@@ -121,10 +122,10 @@ def _is_plain(
 
 
 def _samples(
-    tables: AlikeTables, journals: Sequence[protocol.JournalContent], origin: SampleOrigin
+    tables: AlikeTables, journals: Sequence[runner_journal.JournalContent], origin: SampleOrigin
 ) -> list[pd.DataFrame] | None:
     """Samples of each file; None where values are missing or durations impossible."""
-    finished = [set(protocol.finished_visits(journal.records)) for journal in journals]
+    finished = [set(runner_journal.finished_visits(journal.records)) for journal in journals]
     samples, rows = samples_of_files(
         tables.joined.launches, list(tables.rows.values()), finished, origin
     )

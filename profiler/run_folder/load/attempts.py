@@ -35,6 +35,7 @@ from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
 from profiler.model import Params, SessionKind, Visit
 from profiler.notices import Notice, NoticeKind
+from profiler.parse import runner_journal
 from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
 from profiler.parse.ncu_csv import NcuTable, NothingProfiledError, read_ncu_csv
 from profiler.parse.stamps import read_stamps
@@ -59,7 +60,7 @@ _NAMED_CELLS = 3
 
 def _load(
     attempt: Attempt,
-    journal: protocol.JournalContent,
+    journal: runner_journal.JournalContent,
     current: set[str],
     compute_capability: str | None,
     ahead: ReadAhead | None,
@@ -183,7 +184,7 @@ class AttemptReader:
         """
         if attempt.result is None:
             return
-        protocol.read_whole_journal(attempt.journal)  # what it has read it keeps
+        runner_journal.read_whole_journal(attempt.journal)  # what it has read it keeps
         path = attempt.csv()
         if path is not None:
             with suppress(ParseError):
@@ -212,14 +213,14 @@ class AttemptReader:
         loaded = self._loaded.get(attempt.folder)
         ahead = self._ahead.pop(attempt.folder, None)
         if loaded is None or loaded.unreadable:
-            journal = ahead.journal if ahead else protocol.read_whole_journal(attempt.journal)
-            opened_by_attempt = protocol.opened_files(journal.records)
+            journal = ahead.journal if ahead else runner_journal.read_whole_journal(attempt.journal)
+            opened_by_attempt = runner_journal.opened_files(journal.records)
             current = _counted_cells(attempt, keys, settings, opened, opened_by_attempt)
             loaded = _load(attempt, journal, current, compute_capability, ahead)
         else:
             current = _counted_cells(attempt, keys, settings, opened, loaded.opened_files)
             if loaded.current != current:
-                journal = protocol.read_whole_journal(attempt.journal)
+                journal = runner_journal.read_whole_journal(attempt.journal)
                 loaded = _load(attempt, journal, current, compute_capability, ahead)
             elif loaded.attempt != attempt:
                 loaded = replace(loaded, attempt=attempt)
@@ -231,7 +232,7 @@ def _explained_cells(loaded: Loaded, table: NcuTable | None, launches: pd.DataFr
     """Cell id of each launch of an explain session, empty where the cell does not count."""
     visit = loaded.attempt.record.visit
     if visit is None:
-        finished = {cell for cell, _, _ in protocol.finished_visits(loaded.records)}
+        finished = {cell for cell, _, _ in runner_journal.finished_visits(loaded.records)}
         return finished_cells(launches, finished & loaded.current)
     if visit["cell"] not in loaded.current:
         return [""] * len(launches)
@@ -288,7 +289,9 @@ def _first_cells(cells: Iterable[str]) -> str:
 
 def _unsettled_notices(loaded: Loaded) -> Iterator[Notice]:
     """Notices on back-to-back visits that had not settled, or whose launches have gaps."""
-    visits = [record for record in protocol.measured(loaded.records) if record.get("sustained")]
+    visits = [
+        record for record in runner_journal.measured(loaded.records) if record.get("sustained")
+    ]
     unsettled = [str(v["cell"]) for v in visits if v["sustained"].get("settled") == 0]
     gaps = [
         str(visit["cell"])
@@ -336,7 +339,7 @@ def _read_clocks(attempt: Attempt) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
         return empty_clocks(), (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": CLOCKS_FILE}),)
 
 
-def _journal_notices(attempt: Attempt, journal: protocol.JournalContent) -> Iterator[Notice]:
+def _journal_notices(attempt: Attempt, journal: runner_journal.JournalContent) -> Iterator[Notice]:
     """Notices on a damaged or truncated journal."""
     file = {"file": attempt.journal.name}
     if journal.skipped:
@@ -394,7 +397,7 @@ def _samples(
     launches = launches_of_journal(loaded.records) if table is None else table.launches
     single_visit = loaded.attempt.record.visit
     if single_visit is None:
-        finished = set(protocol.finished_visits(loaded.records))
+        finished = set(runner_journal.finished_visits(loaded.records))
         return samples_from_launches(launches, origin, finished)
     visit = Visit(**single_visit)
     if parts is None:
@@ -406,7 +409,9 @@ def _ranges(loaded: Loaded, table: NcuTable, origin: SampleOrigin) -> pd.DataFra
     """Counters of ranges inside visits; None for an external command, which has no visits."""
     if loaded.attempt.record.visit is not None:
         return empty_range_visits()
-    visits = range_visits(table.launches, origin, set(protocol.finished_visits(loaded.records)))
+    visits = range_visits(
+        table.launches, origin, set(runner_journal.finished_visits(loaded.records))
+    )
     return visits if visits.empty else visits[visits["cell"].isin(loaded.current)]
 
 
@@ -425,7 +430,7 @@ def _read_csv(
         table = read_ncu_csv(path) if ahead is None else ahead.table
         return _each_launch_once(table, path.name), ""
     except NothingProfiledError:
-        measured = attempt.record.visit is not None or any(protocol.measured(records))
+        measured = attempt.record.visit is not None or any(runner_journal.measured(records))
         return None, path.name if measured else ""
     except ParseError:
         return None, path.name

@@ -31,6 +31,7 @@ from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
 from profiler.model import SessionKind, Visit
 from profiler.notices import Notice, NoticeKind
+from profiler.parse import runner_journal
 from profiler.parse.bounded_files import read_packed
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
@@ -98,7 +99,7 @@ def _visit_parts(
 ) -> dict[Visit, Attribution]:
     """The part of the timeline in each finished visit."""
     single_visit = attempt.record.visit
-    finished = [Visit(*visit) for visit in protocol.finished_visits(records)]
+    finished = [Visit(*visit) for visit in runner_journal.finished_visits(records)]
     if single_visit is None and facts.capture in (
         protocol.CAPTURE_VISITS,
         protocol.CAPTURE_PROGRAM,
@@ -167,8 +168,8 @@ def _traces(visit: Visit, records: Iterable[Record]) -> tuple[str, ...]:
 
 def _measured_records(visit: Visit, records: Iterable[Record]) -> Iterator[Record]:
     """Journal records of the end of a visit."""
-    for record in protocol.measured(records):
-        if Visit(*protocol.visit_of(record)) == visit:
+    for record in runner_journal.measured(records):
+        if Visit(*runner_journal.visit_of(record)) == visit:
             yield record
 
 

@@ -18,6 +18,7 @@ from profiler.analyse.why.kernel_profiles import Launches
 from profiler.analyse.why.roofs import roofs_countable
 from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, TunedConfig, Visit
 from profiler.notices import Notice
+from profiler.parse import runner_journal
 from profiler.parse.clock_file import empty_clocks
 from profiler.parse.inductor import tuned_of_record
 from profiler.parse.stamps import KernelStamps
@@ -134,7 +135,7 @@ class Loaded:
     @cached_property
     def opened_files(self) -> Mapping[str, str]:
         """Digest by name of files that the session opened and did not write."""
-        return protocol.opened_files(self.records)
+        return runner_journal.opened_files(self.records)
 
     @cached_property
     def failed_records(self) -> tuple[Mapping[str, Any], ...]:
@@ -217,7 +218,7 @@ class Loaded:
         result = self.attempt.result
         if result is None or result.cause != FINISHED:
             return set()
-        finished = {cell for cell, _, _ in protocol.finished_visits(self.records)}
+        finished = {cell for cell, _, _ in runner_journal.finished_visits(self.records)}
         measured_cells = {
             visit.cell for visit in self.visits
         }  # of these, single visits are made again

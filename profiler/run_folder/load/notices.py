@@ -14,6 +14,7 @@ from profiler.model import (
     SessionKind,
 )
 from profiler.notices import Notice, NoticeKind
+from profiler.parse import runner_journal
 from profiler.run_folder.folder import RESULT_FILE, Attempt, Worker
 from profiler.run_folder.load.loaded import FINISHED, Loaded
 from profiler.runner import protocol
@@ -214,7 +215,7 @@ def _lost_visit_notices(
         session = loaded.attempt.record.session
         measured_visits[session] |= loaded.visit_keys
         if loaded.attempt.record.kind in _COUNTED and not loaded.unreadable:
-            passed = protocol.passed_visits(loaded.records)
+            passed = runner_journal.passed_visits(loaded.records)
             journaled_visits[session] |= {visit for visit in passed if visit[0] in sound}
     for session, visits in journaled_visits.items():
         if lost := visits - measured_visits[session]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from profiler.collect.registry import COLLECTORS
 from profiler.metrics.passes import kernel_runs, ncu_launch_seconds
 from profiler.model import SessionKind, SessionPlan
+from profiler.parse import runner_journal
 from profiler.planning.spec import Collect
 from profiler.run_folder.folder import AttemptRecord, RunFolder
 from profiler.runner import protocol
@@ -286,7 +287,7 @@ def costs_of_run(
 ) -> list[tuple[AttemptRecord, SessionCosts]]:
     """Costs of each session of a run, oldest first."""
     journals = (
-        (attempt.record, protocol.read_journal(attempt.journal)) for attempt in run.attempts()
+        (attempt.record, runner_journal.read_journal(attempt.journal)) for attempt in run.attempts()
     )
     return costs_of_sessions(journals, problem_of)
 

@@ -16,6 +16,7 @@ from profiler.collect import Need
 from profiler.collect.registry import COLLECTORS, counts, needed
 from profiler.machine.clock_sampler import ClockSampler, GpuProcesses
 from profiler.model import BuildResult, Cell, Plan, SessionKind, SessionPlan, Visit
+from profiler.parse import runner_journal
 from profiler.parse.clock_file import CLOCKS_FILE
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import (
@@ -31,7 +32,6 @@ from profiler.run_folder.folder import (
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.loaded import Loaded, missing_roofs
 from profiler.run_folder.load.outcomes import Results, failures, find_aliases, gather
-from profiler.runner import protocol
 from profiler.sessions.attempt import recover
 from profiler.sessions.execution import Execution
 from profiler.sessions.measuring.after_attempt import check_kernels, keep_pages
@@ -103,12 +103,12 @@ class AttemptBook:
         journals = filter(None, map(self._records, attempts))
         opened: dict[str, str] = {}
         for records in sorted(journals, key=lambda records: records[0].get("time", 0.0)):
-            opened |= protocol.opened_files(records)
+            opened |= runner_journal.opened_files(records)
         return opened
 
     def _records(self, attempt: Attempt) -> Sequence[Mapping[str, Any]]:
         loaded = self._ended.get(attempt.folder)
-        return loaded.records if loaded else tuple(protocol.read_journal(attempt.journal))
+        return loaded.records if loaded else tuple(runner_journal.read_journal(attempt.journal))
 
     def _attempts_on_disk(self) -> tuple[Attempt, ...]:
         ended_attempts = {folder: loaded.attempt for folder, loaded in self._ended.items()}

@@ -16,6 +16,7 @@ from profiler.collect.ncu import Ncu
 from profiler.collect.nsys import Nsys
 from profiler.errors import UsageError
 from profiler.model import Cell, OrderedParts, Outcome, SessionKind, SessionPlan, Visit
+from profiler.parse import runner_journal
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptRecord, AttemptResult, finish_attempt
 from profiler.run_folder.load.loaded import Loaded, median_durations
@@ -228,7 +229,7 @@ class ProgramSessions:
             end = run_visit(
                 program, command, folder, waiting=waiting, on_start=on_start, on_end=on_end
             )
-        journal = protocol.read_journal(folder / JOURNAL_FILE)
+        journal = runner_journal.read_journal(folder / JOURNAL_FILE)
         self.book.execution.seconds.session(folder.name, began, [*journal, *ends])
         return folder, end
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from profiler.collect.registry import COLLECTORS, overlaps, shares_process
 from profiler.model import SessionKind, SessionPlan, Visit
+from profiler.parse import runner_journal
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult
 from profiler.run_folder.load.loaded import Loaded
 from profiler.runner import protocol
@@ -288,7 +289,7 @@ class _RunnerSession:
         if process is not None and result.standing is not None:
             self.row.standing = session.collector, process
         book.execution.seconds.session(
-            folder.name, began, protocol.read_journal(folder / JOURNAL_FILE)
+            folder.name, began, runner_journal.read_journal(folder / JOURNAL_FILE)
         )
         book.keep_files(session, folder, result)
         return folder, result

@@ -17,6 +17,7 @@ from profiler.collect import Collector, Tools
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
 from profiler.model import Cell, Outcome, Plan
+from profiler.parse import runner_journal
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.runner import protocol
 from profiler.runner.orders import ORDERS_FILE, SEARCH, SearchOrder
@@ -244,7 +245,7 @@ class Bench:
     def _blame(self, end: RunnerEndedError, subject: Subject, *, is_last: bool) -> None:
         """Raise what the end of the runner is blamed on; nothing where it may be tried again."""
         self._drop_runner()
-        records = tuple(protocol.read_journal(end.folder / JOURNAL))
+        records = tuple(runner_journal.read_journal(end.folder / JOURNAL))
         error = fault_of_no_cell(self.collector, end.folder, end.result, records)
         if error is not None:
             raise error
@@ -283,7 +284,7 @@ def _times(records: Sequence[Record], subject: Subject) -> dict[str, float]:
     problems = {cell.id: cell.problem.id for cell in subject.cells}
     return {
         problems[record["cell"]]: statistics.median(record["durations_ns"])
-        for record in protocol.measured(records)
+        for record in runner_journal.measured(records)
         if record["cell"] in problems
     }
 

@@ -12,7 +12,8 @@ from test_early import TIMED, execution_of
 
 from profiler.machine.environment import Gpu
 from profiler.machine.locks import session_lock_file, take_lock
-from profiler.runner.protocol import Job, JobCell, JobVisit, read_journal, write_job
+from profiler.parse.runner_journal import read_journal
+from profiler.runner.protocol import Job, JobCell, JobVisit, write_job
 from profiler.sessions.early import started_early
 from profiler.sessions.preloaded import preloading
 

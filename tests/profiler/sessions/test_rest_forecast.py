@@ -9,6 +9,7 @@ import pytest
 from recorded import RECORDINGS
 
 from profiler.model import Cell, Problem, SessionKind, SessionPlan, Variant
+from profiler.parse import runner_journal
 from profiler.planning.spec import load_spec
 from profiler.planning.spec.collect import Collect
 from profiler.run_folder.archive import open_run
@@ -234,7 +235,7 @@ def test_clocks_that_stand_still_divide_by_nothing():
 def recorded(name):
     """Cells, settings, and the attempts of a recording with their journals, oldest first."""
     run = open_run(RECORDINGS / f"{name}.zip")
-    journals = [(each, tuple(protocol.read_journal(each.journal))) for each in run.attempts()]
+    journals = [(each, tuple(runner_journal.read_journal(each.journal))) for each in run.attempts()]
     journals.sort(key=lambda item: item[1][0]["time"])
     return run.plan().cells, load_spec(run.spec_file).experiment.collect, journals
 

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from profiler.model import Outcome
-from profiler.runner import protocol
+from profiler.parse import runner_journal
+from profiler.runner import failures
 
 VISIT = {"event": "finished", "time": 1.5, "cell": "a", "phase": "measure", "block": 0}
 
@@ -15,11 +16,13 @@ VISIT = {"event": "finished", "time": 1.5, "cell": "a", "phase": "measure", "blo
 def read(tmp_path, *lines):
     path = tmp_path / "journal.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines))
-    return protocol.read_whole_journal(path)
+    return runner_journal.read_whole_journal(path)
 
 
-def test_the_outcomes_are_those_of_the_model():
-    assert {outcome.value for outcome in Outcome} == protocol.OUTCOMES
+def test_the_outcomes_that_the_runner_writes_are_those_of_the_model():
+    names = ("WRONG_RESULT", "IMPLAUSIBLE", "OUT_OF_MEMORY", "ILLEGAL_ADDRESS", "RAISED")
+    written = {getattr(failures, name) for name in names}
+    assert written <= {outcome.value for outcome in Outcome}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +59,7 @@ def test_an_odd_record_is_skipped_and_counted(tmp_path, line):
 def test_a_line_that_was_cut_off_is_not_odd(tmp_path):
     path = tmp_path / "journal.jsonl"
     path.write_text(json.dumps(VISIT) + "\n" + json.dumps(VISIT)[:20])
-    assert protocol.read_whole_journal(path) == protocol.JournalContent((VISIT,), 0)
+    assert runner_journal.read_whole_journal(path) == runner_journal.JournalContent((VISIT,), 0)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +71,11 @@ def test_a_packed_journal_that_does_not_end_is_odd(tmp_path, damage, records):
     packed = tmp_path / "journal.jsonl.gz"
     packed.write_bytes(gzip.compress(f"{json.dumps(VISIT)}\n".encode()))
     path = tmp_path / "journal.jsonl"
-    assert protocol.read_whole_journal(path) == protocol.JournalContent((VISIT,), 0)
+    assert runner_journal.read_whole_journal(path) == runner_journal.JournalContent((VISIT,), 0)
     packed.write_bytes(damage(packed.read_bytes()))
-    assert protocol.read_whole_journal(path) == protocol.JournalContent((VISIT,) * records, 1)
+    assert runner_journal.read_whole_journal(path) == runner_journal.JournalContent(
+        (VISIT,) * records, 1
+    )
 
 
 def test_errors_of_an_overflow_are_no_odd_numbers(tmp_path):
@@ -95,6 +100,6 @@ def test_no_flipped_bit_makes_a_reader_stumble(tmp_path):
         content = bytearray(text.encode())
         content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
         path.write_bytes(content)
-        found = protocol.read_whole_journal(path)
+        found = runner_journal.read_whole_journal(path)
         assert 7 <= len(found.records) <= 9
-        list(protocol.finished_visits(found.records))
+        list(runner_journal.finished_visits(found.records))
