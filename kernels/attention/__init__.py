@@ -1,1 +1,1 @@
-"""What all attention kernels share: problems, inputs, the check, torch's own, and how to launch."""
+"""Shared by all attention kernels: problems, inputs, check, torch's attention, launches."""

@@ -1,4 +1,4 @@
-"""Variants that are named instead of configured: `{implementation: …}`; no torch.
+"""Variants with a name in place of a configuration: `{implementation: …}`; no torch.
 
 Such a variant may have a `dtype`; where it has none, torch's own take the problem's.
 """
@@ -17,12 +17,12 @@ _PARAMS = ("implementation", "dtype")
 
 
 def implementation_name(params: Params) -> str:
-    """Name of a variant for people: the implementation, and its type where it has one."""
+    """Name of a variant for people: the implementation, and its type if it has one."""
     return "-".join(str(params[name]) for name in _PARAMS if name in params)
 
 
 def check_implementation(params: Params, names: Sequence[str] = SDPA) -> str | None:
-    """Reason why a variant is none of these implementations, or None."""
+    """Reason why a variant is none of the named implementations, or None."""
     if params["implementation"] not in names:
         return f"implementation must be one of {', '.join(names)}, not {params['implementation']!r}"
     for name in params:
@@ -32,6 +32,6 @@ def check_implementation(params: Params, names: Sequence[str] = SDPA) -> str | N
 
 
 def dtype_of(variant: Params, problem: Params) -> str:
-    """`FP16` or `BF16`: the variant's own, or for torch's without one the problem's."""
+    """`FP16` or `BF16`: the type of the variant, else of the problem."""
     default = problem.get("precision", DTYPE) if "implementation" in variant else DTYPE
     return str(variant.get("dtype", default))

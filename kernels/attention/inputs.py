@@ -43,7 +43,7 @@ class Attention:
 
 
 class Inputs:
-    """Tensors of one problem in each type and layout, made when a variant first asks for them."""
+    """Tensors of one problem in each type and layout, made at a variant's first request."""
 
     def __init__(self, problem: Params, device: torch.device, seed: int) -> None:
         self.size = sizes(problem)
@@ -57,16 +57,16 @@ class Inputs:
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """Types that were asked for so far."""
+        """Types requested so far."""
         return tuple(self._attentions)
 
     @property
     def heads_first_dtypes(self) -> tuple[str, ...]:
-        """Types of which K and V were asked for with heads first."""
+        """Types of which K and V were requested with heads first."""
         return tuple(self._heads_first)
 
     def attention(self, dtype: str) -> Attention:
-        """Attention in `FP16` or `BF16`: the same normal values, rounded to the type."""
+        """Tensors in `FP16` or `BF16`: the same normal values, rounded to the type."""
         if dtype not in self._attentions:
             self._attentions[dtype] = self._make(TORCH_DTYPES[dtype])
         return self._attentions[dtype]
@@ -74,19 +74,19 @@ class Inputs:
     def heads_first(self, dtype: str) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V of `attention` as (batch, heads, seq_len, head_dim)."""
         if dtype not in self._heads_first:
-            made = self.attention(dtype)
+            tensors = self.attention(dtype)
             self._heads_first[dtype] = (
-                made.key.transpose(1, 2).contiguous(),
-                made.value.transpose(1, 2).contiguous(),
+                tensors.key.transpose(1, 2).contiguous(),
+                tensors.value.transpose(1, 2).contiguous(),
             )
         return self._heads_first[dtype]
 
     def expected(self, dtype: str) -> tuple[torch.Tensor, float]:
-        """Plain attention in a type, and how far a right result may be from it."""
+        """Plain attention in a type, and the bound of a right result's error."""
         if dtype not in self._expected:
-            made = self.attention(dtype)
+            tensors = self.attention(dtype)
             self._expected[dtype] = expected_attention(
-                made.query, made.key, made.value, causal=self._causal
+                tensors.query, tensors.key, tensors.value, causal=self._causal
             )
         return self._expected[dtype]
 
@@ -112,13 +112,13 @@ def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
 
 
 def other_inputs(problem: Params, inputs: Inputs, seed: int) -> Inputs:
-    """Inputs of another seed in each type and layout that was asked for so far."""
-    others = make_inputs(problem, inputs.device, seed)
+    """Inputs of another seed in each type and layout requested so far."""
+    new_inputs = make_inputs(problem, inputs.device, seed)
     for dtype in inputs.dtypes:
-        others.attention(dtype)
+        new_inputs.attention(dtype)
     for dtype in inputs.heads_first_dtypes:
-        others.heads_first(dtype)
-    return others
+        new_inputs.heads_first(dtype)
+    return new_inputs
 
 
 def expected(

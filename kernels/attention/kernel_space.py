@@ -17,7 +17,7 @@ from profiler.kernels.recipe import Recipe
 
 @dataclass(frozen=True)
 class KernelSpace(Generic[Config]):
-    """Functions of a workload's space, made from those of a kernel's configurations."""
+    """Space of a workload, made from the functions of a kernel's configurations."""
 
     refusal: Callable[[Params], str | None]
     """Reason why parameters make no variant of the kernel."""
@@ -31,7 +31,7 @@ class KernelSpace(Generic[Config]):
     """What to compile for a variant of the kernel."""
 
     def variant_name(self, params: Params) -> str | None:
-        """Short form of a configuration, or the reference's name; None where it is neither."""
+        """Short form of a configuration, or the reference's name; None for other parameters."""
         if "implementation" in params:
             return implementation_name(params)
         return None if self.check_variant(params) is not None else self.name_of(params)

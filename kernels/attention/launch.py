@@ -1,4 +1,4 @@
-"""Launches of attention: torch's own, and the function of a built library; guards of both."""
+"""Launches of attention by torch or a built library, and guards of both."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ of a tensor (CUDA driver API, tensor maps)."""
 
 
 def torch_launch(variant: Params, problem: Params, inputs: Inputs) -> Launch:
-    """Launch of a variant that is torch's own attention."""
-    made = inputs.attention(dtype_of(variant, problem))
+    """Launch of torch's attention."""
+    tensors = inputs.attention(dtype_of(variant, problem))
     backend = BACKENDS[str(variant["implementation"])]
-    return SdpaLaunch(made.query, made.key, made.value, backend=backend, causal=is_causal(problem))
+    return SdpaLaunch(
+        tensors.query, tensors.key, tensors.value, backend=backend, causal=is_causal(problem)
+    )
 
 
 def built_library(device: torch.device, library: Path | None) -> Path:
-    """Library of a compiled kernel; raises RuntimeError where it cannot be launched or built."""
+    """Library of a compiled kernel; raises RuntimeError where it is missing or cannot run."""
     if device.type != "cuda":
         raise RuntimeError(f"the kernel needs a CUDA device and cannot run on {device.type}")
     if library is None:
@@ -46,7 +48,7 @@ def built_library(device: torch.device, library: Path | None) -> Path:
 
 
 def wrong_capability(have: tuple[int, int], need: tuple[int, int]) -> ValueError:
-    """Error of a device on which a kernel does not run, by the compute capabilities of both."""
+    """Error of a device that does not run a kernel, by both compute capabilities."""
     has, needs = (".".join(map(str, version)) for version in (have, need))
     return ValueError(f"the kernel needs compute capability {needs}, the device has {has}")
 
@@ -104,7 +106,7 @@ class LibraryLaunch:
         self._arguments = (*(tensor.data_ptr() for tensor in tensors), *numbers)
 
     def __call__(self) -> torch.Tensor:
-        """Launch it; the result is the output of the attention."""
+        """Start the kernel; returns the attention's output."""
         stream = torch.cuda.current_stream(self._attention.output.device).cuda_stream
         self._launch(*self._arguments, stream)
         return self._attention.output

@@ -1,4 +1,4 @@
-"""Parameters of a variant: their types, and which of them make a configuration of a kernel."""
+"""Parameters of a variant: their types, and the legal configurations of a kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Params = Mapping[str, Value]
 
 @dataclass(frozen=True)
 class Configuration:
-    """A configuration of an attention kernel: what all have, before the fields of its own.
+    """Fields that the configurations of all attention kernels share.
 
     `dtype` is one of `attention.problem.DTYPES`, `d_head` is in elements.
     """
@@ -30,7 +30,7 @@ Config = TypeVar("Config", bound=Configuration)
 
 @dataclass(frozen=True)
 class LegalFields(Generic[Config]):
-    """The values that the fields of a kernel's configurations may take, together and alone."""
+    """Legal values of the fields of a kernel's configurations, alone and together."""
 
     config: type[Config]
     dtypes: Sequence[str]
@@ -45,7 +45,7 @@ class LegalFields(Generic[Config]):
     """Reason why a field cannot have a value, beside what the others say."""
 
     def make(self, params: Params) -> Config:
-        """Make a configuration of named fields; those left out have their defaults.
+        """Configuration of named fields; the others have their defaults.
 
         Raises ValueError with the reason where there is no such field, or the combination is
         illegal.
@@ -53,18 +53,18 @@ class LegalFields(Generic[Config]):
         reason = self.refusal(params)
         if reason is not None:
             raise ValueError(reason)
-        return self._made(params)
+        return self._configuration(params)
 
     def refusal(self, params: Params) -> str | None:
-        """First reason why these fields make no legal configuration, or None."""
+        """First reason why fields make no legal configuration, or None."""
         wrong = filter(None, map(self._wrong_value, params.keys(), params.values()))
         reason = next(wrong, None)
         if reason is not None:
             return reason
-        config = self._made(params)
+        config = self._configuration(params)
         return next((fault for check in self.checks if (fault := check(config)) is not None), None)
 
-    def _made(self, params: Params) -> Config:
+    def _configuration(self, params: Params) -> Config:
         return self.config(**params)  # type: ignore[arg-type]  # `refusal` looks at every value
 
     def _wrong_value(self, name: str, value: Value) -> str | None:

@@ -65,7 +65,7 @@ def check_dtype(name: str, value: Value) -> str | None:
 
 
 def sizes(problem: Params) -> Sizes:
-    """Sizes of a problem, with what was left out filled in.
+    """Sizes of a problem, with defaults filled in.
 
     Raises ValueError where `check_problem` would give a reason.
     """
@@ -93,7 +93,7 @@ def scores_of(problem: Params) -> Value:
 
 
 def check_precision(dtype: str, problem: Params) -> str | None:
-    """Reason why a problem is about another type than this one, or None."""
+    """Reason why a problem does not cover a type, or None."""
     precision = problem.get("precision")
     if precision is None or dtype == precision:
         return None

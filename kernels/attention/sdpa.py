@@ -1,4 +1,4 @@
-"""torch's own attention by one of its backends."""
+"""torch's attention by one of its backends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SdpaLaunch:
         self._causal = causal
 
     def __call__(self) -> torch.Tensor:
-        """Launch it; torch allocates the result."""
+        """Start torch's kernels; returns the result, which torch allocates."""
         query, key, value = self._operands
         with sdpa_kernel(self._backend):
             result = scaled_dot_product_attention(query, key, value, is_causal=self._causal)

@@ -55,7 +55,11 @@ class _KernelSpace(Protocol):
 _SPACES: Mapping[str, _KernelSpace] = {MMA_SYNC: mma_space, HOPPER: hopper_space}
 _FIELDS = {MMA_SYNC: (*mma_config.FIELDS, "step"), HOPPER: hopper_config.FIELDS}
 _OWN_FIELDS = {
-    family: [name for name in names if sum(name in others for others in _FIELDS.values()) == 1]
+    family: [
+        name
+        for name in names
+        if sum(name in other_fields for other_fields in _FIELDS.values()) == 1
+    ]
     for family, names in _FIELDS.items()
 }
 """Fields by which a configuration is one of this kernel."""

@@ -1,4 +1,4 @@
-"""The launch of variants of both attention kernels; inputs and check are those of either."""
+"""The launch of variants of both attention kernels, with their common inputs and check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PREPARE = {MMA_SYNC: mma_workload.prepare, HOPPER: hopper_workload.prepare}
 
 
 def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | None) -> Launch:
-    """Launch of one variant, made by its kernel's own workload."""
+    """Launch of one variant, made by its kernel's workload."""
     if variant.get("implementation") == HOPPER:
         return hopper_workload.prepare_fastest(dtype_of(variant, problem), inputs, library)
     family, params = family_variant(variant, problem)

@@ -1,4 +1,4 @@
-"""The 13 fields of a FlashAttention kernel, which combinations are legal, and why not others."""
+"""The 13 fields of a FlashAttention kernel, with reasons against illegal combinations."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class Config(Configuration):
         return self.B_r // self.n_warps * (self.d_head + self.B_c) // 32
 
     def depth(self, field: str) -> int:
-        """Elements along the depth of the product that an operand's `…_tiles` field is about."""
+        """Elements along the product's depth for an operand's `…_tiles` field."""
         return self.B_c if field.startswith("V") else self.d_head
 
     def length_refusal(self, seq_len: int) -> str | None:
-        """Reason why the tiles cannot do a length, or None."""
+        """Reason why the tiles do not fit a length, or None."""
         for name in ("B_r", "B_c"):
             if seq_len % getattr(self, name):
                 return f"a length of {seq_len} is no multiple of {name} = {getattr(self, name)}"
@@ -81,7 +81,7 @@ def _check_value(name: str, value: Value) -> str | None:
 
 
 def _is_tile_count(value: Value) -> bool:
-    """Whether this is 0 or whole steps of a product, whose depth is two fragments."""
+    """Whether a value is 0 or whole steps of a product, whose depth is two fragments."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         return False
     return value != 1 and value & (value - 1) == 0

@@ -40,7 +40,7 @@ _TRUTH = {"0": False, "1": True, "false": False, "true": True}
 
 
 def parse(text: str) -> Config:
-    """Read either form.
+    """Configuration of either written form.
 
     Raises ValueError for a text that is neither, for unknown tokens, and for illegal values.
     """
@@ -57,7 +57,7 @@ def parse(text: str) -> Config:
 
 
 def short_form(config: Config) -> str:
-    """Write the form for people: sizes, the flags that are on, and the loads of Q, K and V."""
+    """The form for people: sizes, enabled flags, and the loads of Q, K and V."""
     sizes = ", ".join(str(getattr(config, name)) for name in _SIZES)
     tiles = "_".join(str(getattr(config, name)) for name in TILE_FIELDS)
     before = [word for word in _BEFORE_TILES if getattr(config, _FLAGS[word])]

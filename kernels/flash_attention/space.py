@@ -54,7 +54,7 @@ _DEFINITIONS = {
 
 
 def config_of(variant: Params) -> Config:
-    """Configuration of a variant of the kernel; ValueError with the reason if it has none."""
+    """Configuration of a variant; ValueError with the reason if it has none."""
     return make_config(_fields_of(variant))
 
 

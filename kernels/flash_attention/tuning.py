@@ -13,7 +13,7 @@ from flash_attention.config import Config, refusal
 
 @dataclass(frozen=True)
 class Rule:
-    """A reason to leave a configuration out of the autotuning, though it is legal."""
+    """A reason to leave a legal configuration out of the autotuning."""
 
     reason: str
     drops: Callable[[Config], bool]
@@ -21,7 +21,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Dropped:
-    """Configurations that a rule left out, and no earlier rule."""
+    """Configurations that a rule drops first."""
 
     reason: str
     configs: tuple[Config, ...]
@@ -71,7 +71,7 @@ FASTEST_CODE_STEP = 15
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the ladder: what it adds to the one before, and what it ends with."""
+    """One step of the ladder: a note on its change, and its configuration."""
 
     number: int
     note: str
@@ -79,12 +79,12 @@ class Step:
 
     @property
     def code_step(self) -> int:
-        """The step that the kernel's code is at."""
+        """The step of the kernel's code."""
         return max(self.number, FIRST_CODE_STEP)
 
     @property
     def params(self) -> dict[str, Value]:
-        """Parameters of its variant: the 13 fields and the step."""
+        """Parameters of the step's variant: the 13 fields and the step."""
         return {**self.config.params(), "step": self.code_step}
 
 
@@ -123,22 +123,24 @@ def candidates() -> tuple[Config, ...]:
 def apply_rules(
     configs: Iterable[Config], rules: Sequence[Rule] = RULES
 ) -> tuple[tuple[Config, ...], tuple[Dropped, ...]]:
-    """Configurations that no rule drops, and those that each rule drops first."""
-    tried: list[Config] = []
+    """Kept configurations, and the configurations that each rule drops first."""
+    kept_configs: list[Config] = []
     dropped: dict[str, list[Config]] = {rule.reason: [] for rule in rules}
     for config in configs:
         rule = next((rule for rule in rules if rule.drops(config)), None)
-        (tried if rule is None else dropped[rule.reason]).append(config)
-    return tuple(tried), tuple(Dropped(reason, tuple(left)) for reason, left in dropped.items())
+        (kept_configs if rule is None else dropped[rule.reason]).append(config)
+    return tuple(kept_configs), tuple(
+        Dropped(reason, tuple(dropped_configs)) for reason, dropped_configs in dropped.items()
+    )
 
 
-def tuned() -> tuple[Config, ...]:
-    """80 configurations that pass the filter."""
+def tuned_configs() -> tuple[Config, ...]:
+    """The 80 configurations that pass the filter."""
     return apply_rules(candidates())[0]
 
 
 def ladder(dtype: str) -> tuple[Step, ...]:
-    """16 steps in order."""
+    """The 16 steps in order."""
     base = Config(dtype=dtype, eager_load_blocks=False, swizzled=False)
     swizzled = replace(base, swizzled=True)
     eager = replace(swizzled, eager_load_blocks=True)
@@ -160,7 +162,7 @@ def ladder(dtype: str) -> tuple[Step, ...]:
 
 
 def fastest(dtype: str) -> dict[str, Value]:
-    """Parameters of the fastest variant of the kernel in a type, as a reference for others."""
+    """Parameters of the kernel's fastest variant in a type, as a reference for other kernels."""
     return ladder(dtype)[FASTEST_CODE_STEP - 1].params
 
 
@@ -170,7 +172,7 @@ def named_sets() -> dict[str, tuple[Config, ...]]:
     `tune`: the autotune space after its filter; `B_r,B_c`: the part of it with these tiles; `all`:
     every legal configuration of the space, unfiltered.
     """
-    tune = tuned()
+    tune = tuned_configs()
     sets = {
         "tune": tune,
         "all": tuple(config for config in candidates() if refusal(config.params()) is None),

@@ -1,4 +1,4 @@
-"""The 14 fields of a Hopper attention kernel, which combinations are legal, and why not others."""
+"""The 14 fields of a Hopper attention kernel, with reasons against illegal combinations."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Config(Configuration):
 
 
 def short_form(config: Config) -> str:
-    """Name for people: the sizes, and the flags that are on.
+    """Name for people: the sizes and the enabled flags.
 
     `(BF16, 128, 192, 80, 2): producer+overlap` is dtype, d_head, B_r, B_c, stages.
     """

@@ -1,4 +1,4 @@
-"""Which variants and problems make sense, and what to compile for each; no torch.
+"""Variants and problems of the Hopper kernel: legality and recipes; no torch.
 
 A variant is a configuration of the Hopper kernel, given by its 14 fields; or it is
 `{implementation: …}`, one of torch's own. Problems are those of
@@ -24,8 +24,8 @@ from flash_attention_hopper.tuning import (
     SHORT,
     fastest_name,
     ladder,
-    tuned,
     tuned_causal,
+    tuned_configs,
 )
 from profiler.kernels.recipe import Recipe
 
@@ -62,7 +62,7 @@ _DEFINITIONS = {
 
 
 def config_of(variant: Params) -> Config:
-    """Configuration of a variant of the Hopper kernel; ValueError with the reason if none."""
+    """Configuration of a variant; ValueError with the reason if it has none."""
     return make_config(variant)
 
 
@@ -74,7 +74,7 @@ def variant_sets() -> dict[str, list[dict[str, Value]]]:
     `prog_fp16`: the ladder in BF16 and FP16.
     """
     sets: dict[str, list[dict[str, Value]]] = {}
-    for stem, configs in (("tune", tuned()), ("causal", tuned_causal())):
+    for stem, configs in (("tune", tuned_configs()), ("causal", tuned_causal())):
         for config in configs:
             for name in (stem, f"{stem}_{config.d_head}"):
                 sets.setdefault(name, []).append(config.params())
@@ -106,8 +106,10 @@ def _name(variant: Params) -> str:
 def _check_kernel(variant: Params, problem: Params) -> str | None:
     config, causal = config_of(variant), is_causal(problem)
     if config.causal != causal:
-        masked, other = ("the problem", "the kernel") if causal else ("the kernel", "the problem")
-        return f"{masked} has a causal mask, {other} has none"
+        masked, unmasked = (
+            ("the problem", "the kernel") if causal else ("the kernel", "the problem")
+        )
+        return f"{masked} has a causal mask, {unmasked} has none"
     if config.kv_heads_first and sizes(problem).heads == 1:
         return "of one head K and V lie the same with and without kv_heads_first"
     return None

@@ -1,4 +1,4 @@
-"""Which configurations to try: the autotune space, and the ladder of steps."""
+"""Configurations to try: the autotune space, and the ladder of steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TUNED_COLUMNS = (64, 80, 96, 112, 128, 144, 160, 176, 192)
 
 @dataclass(frozen=True)
 class LadderStep:
-    """One step of the ladder: its configuration, and what it adds to the one before."""
+    """One step of the ladder: its configuration, and a note on its change."""
 
     note: str
     config: Config
@@ -41,22 +41,22 @@ def candidates() -> tuple[Config, ...]:
     )
 
 
-def tuned() -> tuple[Config, ...]:
-    """The configurations of the autotune space that are legal."""
+def tuned_configs() -> tuple[Config, ...]:
+    """The legal configurations of the autotune space."""
     return tuple(config for config in candidates() if refusal(config.params()) is None)
 
 
 def tuned_causal() -> tuple[Config, ...]:
-    """The same with a causal mask, in both orders of tiles."""
+    """The legal configurations with a causal mask, in both orders of tiles."""
     return tuple(
         replace(config, causal=True, heads_innermost=heads_innermost)
-        for config in tuned()
+        for config in tuned_configs()
         for heads_innermost in (False, True)
     )
 
 
 def ladder(dtype: str) -> tuple[LadderStep, ...]:
-    """The history of the kernel, each step with one switch more."""
+    """Steps of the kernel's history, each with one more switch."""
     plain = Config(
         dtype=dtype,
         consumers=1,
@@ -106,5 +106,5 @@ def fastest(dtype: str, seq_len: int) -> Config:
 
 
 def fastest_name(config: Config) -> str:
-    """Name of one of the fastest in the library that has all of them: `bf16_192x80`."""
+    """Name of a fastest kernel in the library of all of them: `bf16_192x80`."""
     return f"{config.dtype.lower()}_{config.B_r}x{config.B_c}"

@@ -53,7 +53,7 @@ def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | No
 
 
 def prepare_fastest(dtype: str, inputs: Inputs, library: Path | None) -> Launch:
-    """Launch of the fastest kernel in a type at the length of these inputs.
+    """Launch of the fastest kernel in a type at the inputs' length.
 
     `library` is that of `space.fastest_recipe`. Raises as `prepare` does.
     """

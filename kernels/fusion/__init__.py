@@ -1,1 +1,1 @@
-"""Operators that can be fused: as torch runs them, as inductor compiles them, and by hand."""
+"""Fusible operators: run by torch, compiled by inductor, and written by hand."""

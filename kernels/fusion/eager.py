@@ -1,4 +1,4 @@
-"""Each operator in plain torch: the eager variant, and what inductor compiles.
+"""Each operator in plain torch: the eager variant, and the input of inductor.
 
 Each function takes the tensors that `inputs.py` makes, those that are split by rows first. It is
 also the reference, when it is given the same tensors in a higher precision.
@@ -25,7 +25,7 @@ GELU_CUBIC = 0.044715
 
 
 def pointwise_chain(x: torch.Tensor) -> torch.Tensor:
-    """Four elementwise steps, each of which eager code writes to memory and reads again."""
+    """Four elementwise steps; eager code writes each result to memory and reads it again."""
     y = torch.cos(x)
     x = x * y
     y = torch.maximum(x, y)
@@ -54,7 +54,7 @@ def double_softmax(x: torch.Tensor) -> torch.Tensor:
 
 
 def softmax_backward(gradient: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-    """Gradient of a softmax along dim 1, from that of its output and its output."""
+    """Gradient of a softmax along dim 1, from its output and the output's gradient."""
     return torch._softmax_backward_data(gradient, output, 1, output.dtype)
 
 

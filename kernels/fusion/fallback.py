@@ -41,8 +41,8 @@ def fell_back(
 
 def plain_name(kernel_name: str) -> str:
     """Name of a kernel without result, template arguments, parameters and unnamed namespaces."""
-    named = _UNNAMED.sub("", kernel_name.removeprefix("void "))
-    return named.partition("<")[0].partition("(")[0]
+    name = _UNNAMED.sub("", kernel_name.removeprefix("void "))
+    return name.partition("<")[0].partition("(")[0]
 
 
 def is_library_kernel(kernel_name: str) -> bool:

@@ -62,7 +62,7 @@ class Values:
         return self._empty(shape).uniform_(0.5, 1.5, generator=self._generator)
 
     def laid_out(self, layout: str, rows: int, columns: int) -> torch.Tensor:
-        """Normal values in a matrix that lies in memory in a certain way; see `LAYOUTS`."""
+        """Normal values in a matrix with a memory layout of `LAYOUTS`."""
         if layout == "transposed":
             return self.normal(columns, rows).t()
         if layout == "strided":
@@ -76,7 +76,7 @@ class Values:
 
 
 def make(problem: Params, device: torch.device, seed: int) -> Inputs:
-    """Make the inputs of a problem."""
+    """Inputs of a problem."""
     values = Values(getattr(torch, dtype_of(problem)), device, seed)
     if problem["operator"] == "bias_dropout_add":
         return _bias_dropout_add(values, sizes(problem), layout_of(problem))
@@ -96,7 +96,7 @@ def _scores(values: Values, size: Sizes) -> Inputs:
 
 
 def _rows_of_sum_one(values: Values, size: Sizes) -> Inputs:
-    """Rows that add up to about 1: three multiplications by their sums leave them what they are."""
+    """Rows with sums of about 1, which three multiplications by their sums hardly change."""
     return Inputs((values.positive(size["dim0"], size["dim1"]).div_(size["dim1"]),))
 
 
@@ -130,21 +130,21 @@ def _bias_gelu(values: Values, size: Sizes) -> Inputs:
 
 
 def _product(values: Values, size: Sizes) -> Inputs:
-    """The second factor is scaled so that the elements of the product are normal again."""
+    """Factors of a product, the second scaled so that the product is normal again."""
     x = values.normal(size["dim0"], size["inner"])
     weight = values.normal(size["inner"], size["dim1"], scale=size["inner"] ** -0.5)
     return Inputs((x,), (weight,))
 
 
 def _product_and_addend(values: Values, size: Sizes) -> Inputs:
-    made = _product(values, size)
-    return Inputs((*made.split, values.normal(size["dim0"], size["dim1"])), made.shared)
+    product = _product(values, size)
+    return Inputs((*product.split, values.normal(size["dim0"], size["dim1"])), product.shared)
 
 
 def _two_products(values: Values, size: Sizes) -> Inputs:
-    made = _product(values, size)
+    product = _product(values, size)
     second = values.normal(size["dim1"], size["inner"], scale=size["dim1"] ** -0.5)
-    return Inputs(made.split, (*made.shared, second))
+    return Inputs(product.split, (*product.shared, second))
 
 
 def _images(values: Values, size: Sizes) -> Inputs:
@@ -155,16 +155,16 @@ def _images(values: Values, size: Sizes) -> Inputs:
 
 
 def _images_and_addend(values: Values, size: Sizes) -> Inputs:
-    made = _images(values, size)
-    return Inputs((*made.split, _batch_of_images(values, size)), made.shared)
+    images = _images(values, size)
+    return Inputs((*images.split, _batch_of_images(values, size)), images.shared)
 
 
 def _images_and_statistics(values: Values, size: Sizes) -> Inputs:
-    made = _images(values, size)
+    images = _images(values, size)
     channels = size["channels"]
     mean, bias = values.normal(channels), values.normal(channels)
     variance, weight = values.positive(channels), values.positive(channels)
-    return Inputs(made.split, (*made.shared, mean, variance, weight, bias))
+    return Inputs(images.split, (*images.shared, mean, variance, weight, bias))
 
 
 def _batch_of_images(values: Values, size: Sizes) -> torch.Tensor:

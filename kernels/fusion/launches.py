@@ -1,4 +1,4 @@
-"""Launches that know what it took to make them: compilation and memory, none of it in a sample."""
+"""Launches with the cost of making them: compilation and memory, no part of a sample."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Call = Callable[[], Result]
 
 @dataclass(frozen=True)
 class Compiled:
-    """A call that has been made once, and what that took."""
+    """A call with the seconds of its first execution."""
 
     call: Call
     seconds: float
@@ -29,7 +29,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Memory:
-    """Device memory that one call takes from torch's allocator, in bytes."""
+    """Device memory of one call from torch's allocator, in bytes."""
 
     buffer_bytes: int
     """All tensors that it allocates, results included."""
@@ -51,12 +51,12 @@ class FusionLaunch:
     """What inductor's autotuner tried."""
 
     def __call__(self) -> Result:
-        """Launch."""
+        """Start the kernels; returns the results."""
         return self.call()
 
 
 def make_launch(call: Call, device: torch.device, compiled: Compiled | None = None) -> FusionLaunch:
-    """Wrap a call with what is known of it; on a CUDA device it is called twice for its memory."""
+    """Launch of a call with its costs; on a CUDA device two calls measure its memory."""
     memory = memory_of(call, device)
     return FusionLaunch(
         call=call,
@@ -91,7 +91,7 @@ def memory_of(call: Call, device: torch.device) -> Memory | None:
 def compile_launch(
     function: Function, arguments: Sequence[torch.Tensor], mode: str = "default"
 ) -> Compiled:
-    """Compile a function for these very tensors, and call it once.
+    """A function compiled for given tensors, and called once.
 
     Raises what the compiler raises; it never falls back to eager code without saying so.
     """
@@ -101,7 +101,7 @@ def compile_launch(
 
 
 def time_first_call(call: Call, device: torch.device) -> Compiled:
-    """Make the first call of something that is compiled when it is first called."""
+    """A call after its first execution, which compiles it."""
     _wait(device)
     start = time.perf_counter()
     call()
@@ -111,7 +111,7 @@ def time_first_call(call: Call, device: torch.device) -> Compiled:
 
 @functools.cache
 def _start_compiler(device: torch.device) -> None:
-    """Compile something small first: what a process does once is no part of any cell's time.
+    """Compile a small function, so that one-time work of a process is in no cell's time.
 
     That is importing inductor, finding the C++ compiler or loading Triton, and much else.
     """
@@ -141,7 +141,7 @@ def _compile(function: Function, arguments: Sequence[torch.Tensor], mode: str) -
 
 
 def fresh(function: Function) -> Function:
-    """Copy a function with code of its own.
+    """A copy of a function with its own code object.
 
     Dynamo counts how often it compiled a piece of code and gives up after
     `torch._dynamo.config.recompile_limit`; with one copy per cell it never comes to that.

@@ -1,4 +1,4 @@
-"""The operators: their sizes, which implementations each has, and the work that each asks for.
+"""The operators with their sizes, implementations, operations and memory traffic.
 
 Names and shapes only; what they compute stands in `eager.py`. No torch.
 """
@@ -83,7 +83,7 @@ def _matrices(  # noqa: PLR0913 - the table below gives them by name
     dtypes: tuple[str, ...] = _SINGLE,
     layouts: tuple[str, ...] = LAYOUTS[:1],
 ) -> Operator:
-    """An operator over dim0 x dim1: operations per element, and what it moves.
+    """An operator over dim0 x dim1 with its operations per element and moved elements.
 
     That is matrices, vectors with one element per column (`columns`), and with one per row
     (`rows`).
@@ -159,7 +159,7 @@ def _attention_flops(size: Sizes) -> float:
 
 
 def _attention_softmax_flops(size: Sizes) -> float:
-    """The softmax, over the pairs that the causal mask leaves: about half of all."""
+    """Operations of the softmax over unmasked pairs: about half of all pairs."""
     pairs = size["seq_len"] * (size["seq_len"] + 1) // 2
     return float(size["batch"] * size["heads"] * pairs * _SOFTMAX_FLOPS)
 

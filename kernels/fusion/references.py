@@ -1,4 +1,4 @@
-"""The right result of each operator, in a higher precision, and how far others may be from it."""
+"""The right result of each operator, in a higher precision, and the bound of its error."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def expected(problem: Params, inputs: Inputs) -> Expected:
         return inputs.results[name]
     if name == "attention":
         result, bound = _attention(*inputs.arguments)
-        made: Expected = ((result,), (bound, 0.0))
+        results_and_bounds: Expected = ((result,), (bound, 0.0))
     else:
-        made = (_in_parts(eager.FUNCTIONS[name], inputs), bounds(problem))
-    if sum(tensor.nbytes for tensor in made[0]) <= _KEPT_BYTES:
-        inputs.results[name] = made
-    return made
+        results_and_bounds = (_results_in_parts(eager.FUNCTIONS[name], inputs), bounds(problem))
+    if sum(tensor.nbytes for tensor in results_and_bounds[0]) <= _KEPT_BYTES:
+        inputs.results[name] = results_and_bounds
+    return results_and_bounds
 
 
 def bounds(problem: Params) -> Bounds:
@@ -92,7 +92,7 @@ def bounds(problem: Params) -> Bounds:
     return _BOUNDS[name]
 
 
-def _in_parts(function: eager.Function, inputs: Inputs) -> tuple[torch.Tensor, ...]:
+def _results_in_parts(function: eager.Function, inputs: Inputs) -> tuple[torch.Tensor, ...]:
     """Results of a function in float64, rounded to float32, part by part to bound memory."""
     rows = len(inputs.split[0])
     widths = [tensor.numel() // rows for tensor in inputs.split]

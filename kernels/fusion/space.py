@@ -44,14 +44,14 @@ def operator_of(problem: Params) -> Operator:
 
 
 def sizes(problem: Params) -> dict[str, int]:
-    """All sizes of a problem, with what was left out filled in.
+    """All sizes of a problem, with defaults filled in.
 
     An attention's `embedding` becomes its `head_dim`. Raises ValueError where `check_problem` would
     give a reason.
     """
     operator = operator_of(problem)
-    given = {name: value for name, value in problem.items() if name not in _NO_SIZES}
-    merged = {**operator.sizes, **given}
+    named_sizes = {name: value for name, value in problem.items() if name not in _NO_SIZES}
+    merged = {**operator.sizes, **named_sizes}
     all_sizes = {name: value for name, value in merged.items() if isinstance(value, int)}
     if _EMBEDDING in all_sizes:
         all_sizes["head_dim"] = all_sizes.pop(_EMBEDDING) // all_sizes["heads"]
@@ -69,12 +69,12 @@ def layout_of(problem: Params) -> str:
 
 
 def total_flops(problem: Params) -> float:
-    """Floating-point operations of a problem: of its products alone where it has some."""
+    """Floating-point operations of a problem; only of its products if it has some."""
     return operator_of(problem).flops(sizes(problem))
 
 
 def flops_beside_products(problem: Params) -> float | None:
-    """Operations beside matrix products; None of an operator without products or anything else."""
+    """Operations beside matrix products; None for an operator with only one of both."""
     count = operator_of(problem).non_matmul_flops
     return None if count is None else count(sizes(problem))
 
@@ -86,7 +86,7 @@ def least_bytes(problem: Params) -> float:
 
 
 def variant_name(params: Params) -> str:
-    """`compile`, `compile-max-autotune-no-cudagraphs`: what was given, in short."""
+    """Name `compile` or `compile-max-autotune-no-cudagraphs` of a variant."""
     return "-".join(str(params[name]) for name in ("implementation", "mode") if name in params)
 
 
@@ -94,7 +94,7 @@ def check_variant(params: Params) -> str | None:
     """Reason why this combination cannot act, or None."""
     implementation = params.get("implementation")
     if implementation not in IMPLEMENTATIONS:
-        return _one_of("implementation", IMPLEMENTATIONS, implementation)
+        return _choice_refusal("implementation", IMPLEMENTATIONS, implementation)
     for name in params:
         if name not in ("implementation", "mode"):
             return f"{name} is no parameter of an implementation"
@@ -102,14 +102,14 @@ def check_variant(params: Params) -> str | None:
         return None
     if implementation != COMPILE:
         return f"mode has no effect in {implementation}"
-    return None if params["mode"] in MODES else _one_of("mode", MODES, params["mode"])
+    return None if params["mode"] in MODES else _choice_refusal("mode", MODES, params["mode"])
 
 
 def check_problem(params: Params) -> str | None:
     """Reason why this is no problem of its operator, or None."""
     name = params.get("operator")
     if name not in OPERATORS:
-        return _one_of("operator", tuple(OPERATORS), name)
+        return _choice_refusal("operator", tuple(OPERATORS), name)
     operator = OPERATORS[str(name)]
     return (
         _check_sizes(str(name), operator, params)
@@ -131,7 +131,7 @@ def check_cell(variant_params: Params, problem_params: Params) -> str | None:
 def check_kernels(
     variant_params: Params, problem_params: Params, kernel_names: Sequence[str]
 ) -> str | None:
-    """Reason why these kernels are not those of the variant, or None.
+    """Reason why launched kernels are not those of the variant, or None.
 
     `kernel_names` are those of one launch of the cell, as the collector printed them.
     """
@@ -150,9 +150,9 @@ def _check_sizes(name: str, operator: Operator, params: Params) -> str | None:
     if _EMBEDDING in params and "head_dim" in needed:
         del needed["head_dim"]
         needed[_EMBEDDING] = None
-    for given in params:
-        if given not in needed and given not in _NO_SIZES:
-            return f"{given} is no size of {name}; its sizes are {', '.join(needed)}"
+    for parameter in params:
+        if parameter not in needed and parameter not in _NO_SIZES:
+            return f"{parameter} is no size of {name}; its sizes are {', '.join(needed)}"
     for size, default in needed.items():
         value = params.get(size, default)
         # bool is an int in Python: `true` would pass as 1.
@@ -170,7 +170,7 @@ def _check_heads(params: Params) -> str | None:
 
 def _check_choice(key: str, name: str, choices: Sequence[str], params: Params) -> str | None:
     value = params.get(key, choices[0])
-    return None if value in choices else _one_of(f"{key} of {name}", choices, value)
+    return None if value in choices else _choice_refusal(f"{key} of {name}", choices, value)
 
 
 def _check_backend(backend: str, problem: Params) -> str | None:
@@ -181,5 +181,5 @@ def _check_backend(backend: str, problem: Params) -> str | None:
     return None
 
 
-def _one_of(what: str, choices: Sequence[str], value: object) -> str:
-    return f"{what} must be one of {', '.join(choices)}, not {value!r}"
+def _choice_refusal(parameter: str, choices: Sequence[str], value: object) -> str:
+    return f"{parameter} must be one of {', '.join(choices)}, not {value!r}"

@@ -97,12 +97,12 @@ def layer_norm_rows(
     x = tl.load(source + offsets, mask=inside, other=0.0, cache_modifier=".cg").to(tl.float32)
     mean = tl.sum(x, axis=1) / columns
     centred = tl.where(inside, x - mean[:, None], 0.0)
-    rest = tl.sum(centred, axis=1) / columns
-    variance = tl.sum(centred * centred, axis=1) / columns - rest * rest
+    mean_error = tl.sum(centred, axis=1) / columns
+    variance = tl.sum(centred * centred, axis=1) / columns - mean_error * mean_error
     scale = tl.rsqrt(tl.maximum(variance, 0.0) + EPSILON)
     gain = tl.load(weight + column, mask=in_row).to(tl.float32)
     shift = tl.load(bias + column, mask=in_row).to(tl.float32)
-    result = (centred - rest[:, None]) * scale[:, None] * gain[None, :] + shift[None, :]
+    result = (centred - mean_error[:, None]) * scale[:, None] * gain[None, :] + shift[None, :]
     tl.store(target + offsets, result, mask=inside)
 
 
@@ -119,7 +119,7 @@ def layer_norm_wide(source, weight, bias, target, columns, COLUMNS: tl.constexpr
     count = tl.zeros([COLUMNS], tl.float32)
     mean = tl.zeros([COLUMNS], tl.float32)
     squares = tl.zeros([COLUMNS], tl.float32)
-    seen = 0.0
+    pieces = 0.0
     for start in range(0, columns, COLUMNS):
         inside = start + column < columns
         x = tl.load(
@@ -129,15 +129,17 @@ def layer_norm_wide(source, weight, bias, target, columns, COLUMNS: tl.constexpr
             eviction_policy="evict_last",
         ).to(tl.float32)
         # The same for every lane that is still inside.
-        seen += 1.0
+        pieces += 1.0
         distance = tl.where(inside, x - mean, 0.0)
-        mean += distance / seen
+        mean += distance / pieces
         squares += distance * tl.where(inside, x - mean, 0.0)
         count += inside.to(tl.float32)
     row_mean = tl.sum(mean * count, axis=0) / columns
     between = mean - row_mean
-    rest = tl.sum(count * between, axis=0) / columns
-    variance = tl.sum(squares + count * between * between, axis=0) / columns - rest * rest
+    mean_error = tl.sum(count * between, axis=0) / columns
+    variance = (
+        tl.sum(squares + count * between * between, axis=0) / columns - mean_error * mean_error
+    )
     scale = tl.rsqrt(tl.maximum(variance, 0.0) + EPSILON)
     for start in range(0, columns, COLUMNS):
         inside = start + column < columns
@@ -146,7 +148,7 @@ def layer_norm_wide(source, weight, bias, target, columns, COLUMNS: tl.constexpr
         ).to(tl.float32)
         gain = tl.load(weight + start + column, mask=inside).to(tl.float32)
         shift = tl.load(bias + start + column, mask=inside).to(tl.float32)
-        result = (x - row_mean - rest) * scale * gain + shift
+        result = (x - row_mean - mean_error) * scale * gain + shift
         tl.store(target + start_of_row + start + column, result, mask=inside)
 
 

@@ -45,7 +45,7 @@ TILE_WARPS = 8
 
 @dataclass(frozen=True)
 class RowPlan:
-    """Shares of the rows of a matrix among programs."""
+    """Rows, columns and warps of each program on a matrix."""
 
     rows: int
     """Rows of a program."""
@@ -57,7 +57,7 @@ class RowPlan:
 
 
 def plan_rows(columns: int) -> RowPlan:
-    """Choose how many rows, columns and warps a program gets for rows of this length."""
+    """Rows, columns and warps of a program for rows of a length."""
     if columns > MAX_COLUMNS_AT_ONCE:
         return RowPlan(1, PIECE, MAX_WARPS, holds_rows=False)
     width = power_of_two(columns)
@@ -67,7 +67,7 @@ def plan_rows(columns: int) -> RowPlan:
 
 
 def plan_tile(columns: int) -> tuple[int, int]:
-    """Rows and columns of a tile of a matrix that lies by rows."""
+    """Rows and columns of a tile of a row-major matrix."""
     width = min(TILE_COLUMNS, power_of_two(columns))
     return TILE_ROWS * TILE_COLUMNS // width, width
 
@@ -91,7 +91,7 @@ def require_triton(device: torch.device) -> None:
 
 
 def make_call(operator: str, arguments: Sequence[torch.Tensor]) -> Call:
-    """Call that starts an operator's kernel; Triton compiles it when it is first made."""
+    """Call that starts an operator's kernel, which Triton compiles at the first call."""
     from fusion import triton_kernels
 
     return _STARTERS[operator](triton_kernels, *arguments)
@@ -137,7 +137,7 @@ def _layer_norm(kernels: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch
 def _start_rows(
     plan: RowPlan, by_rows: Any, wide: Any, rows: int, columns: int
 ) -> Callable[..., None]:
-    """Start of one of two kernels; it takes their tensors."""
+    """Function that starts one of two kernels with its tensors."""
     if plan.holds_rows:
         grid = (_ceil(rows, plan.rows),)
         sizes: tuple[int, ...] = (rows, columns)

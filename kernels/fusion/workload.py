@@ -1,4 +1,4 @@
-"""Operators that can be fused: inputs, right results, and the launch of each implementation."""
+"""Fusible operators: inputs, right results, and the launch of each implementation."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def expected(variant: Params, problem: Params, inputs: Inputs) -> Expected:
 
 
 def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | None) -> FusionLaunch:
-    """Make the launch of one variant; whatever is compiled is compiled here, and called once.
+    """Launch of one variant, compiled and called once here if it needs compilation.
 
     Raises ValueError where the operator has no such implementation, RuntimeError where Triton or a
     CUDA device is missing, and what the compiler raises.
@@ -82,12 +82,12 @@ def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | No
 
 
 def flops(problem: Params) -> float:
-    """Operations of the operator itself: of its products alone where it has some."""
+    """Operations of the operator; only of its products if it has some."""
     return total_flops(problem)
 
 
 def non_matmul_flops(problem: Params) -> float | None:
-    """Operations beside the products, a transcendental function counted as one."""
+    """Operations beside products; a transcendental function counts as one."""
     return flops_beside_products(problem)
 
 
@@ -97,7 +97,7 @@ def bytes(problem: Params) -> float:  # noqa: A001 - the name that the contract 
 
 
 def _torch_call(operator: str, implementation: str, inputs: Inputs) -> Call:
-    """A call of torch's own code: as it is, or one of the forms of softmax or attention."""
+    """A call of torch's code: eager, or a form of softmax or attention."""
     if implementation in BACKENDS:
         query, key, value = inputs.split
         return SdpaLaunch(query, key, value, backend=BACKENDS[implementation], causal=True)

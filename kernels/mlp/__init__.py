@@ -1,1 +1,1 @@
-"""Training steps of a multilayer perceptron: as torch runs them, compiled, and as CUDA graphs."""
+"""Training steps of a multilayer perceptron: eager, compiled, and as CUDA graphs."""

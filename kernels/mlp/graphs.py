@@ -53,18 +53,18 @@ class Graphs:
         """What recording took: a replay uses the same memory again, and allocates none."""
 
     def clear_gradients(self) -> None:
-        """Do nothing: the way back writes over the gradients that it wrote before."""
+        """Do nothing: the backward pass overwrites its gradients."""
 
     def forward(self) -> None:
-        """Replay the way forward."""
+        """Replay the forward pass."""
         self._forward.replay()
 
     def backward(self) -> None:
-        """Replay the way back."""
+        """Replay the backward pass."""
         self._backward.replay()
 
     def update(self) -> None:
-        """Replay the update, where there is one."""
+        """Replay the optimiser's update, if any."""
         if self._update is not None:
             self._update.replay()
 

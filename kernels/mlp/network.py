@@ -77,14 +77,14 @@ def loss_between(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def loss(x: torch.Tensor, target: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
-    """Loss of a batch: what is compiled, and what the reference computes in float64."""
+    """Loss of a batch, which variants compile and the reference computes in float64."""
     for weight, bias in layers_of(parameters):
         x = layer(x, weight, bias)
     return loss_between(x, target)
 
 
 def marked_loss(x: torch.Tensor, target: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
-    """The same with a range around each layer: `layer_1`, `layer_2`, and so on."""
+    """Loss of a batch with a range around each layer: `layer_1`, `layer_2`, and so on."""
     for number, (weight, bias) in enumerate(layers_of(parameters), start=1):
         with mark(f"layer_{number}"):
             x = layer(x, weight, bias)
@@ -92,7 +92,7 @@ def marked_loss(x: torch.Tensor, target: torch.Tensor, *parameters: torch.Tensor
 
 
 def first_step(problem: Params, inputs: Inputs) -> Tensors:
-    """Loss, gradients, and with Adam the parameters after the first step, all in float64."""
+    """Loss and gradients of the first step, and with Adam its updated parameters, in float64."""
     parameters = [tensor.double().requires_grad_() for tensor in inputs.parameters]
     with torch.enable_grad():
         value = loss(inputs.batch.double(), inputs.target.double(), *parameters)

@@ -36,7 +36,7 @@ def check_variant(params: Params) -> str | None:
     for name in params:
         if name != "implementation":
             return f"{name} is no parameter of an implementation"
-    return _one_of("implementation", IMPLEMENTATIONS, params.get("implementation"))
+    return _choice_refusal("implementation", IMPLEMENTATIONS, params.get("implementation"))
 
 
 def check_problem(params: Params) -> str | None:
@@ -49,13 +49,13 @@ def check_problem(params: Params) -> str | None:
         # bool is an int in Python: `true` would pass as 1.
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             return f"{name} must be a positive whole number, not {value!r}"
-    return _one_of("optimizer", OPTIMIZERS, params.get("optimizer"))
+    return _choice_refusal("optimizer", OPTIMIZERS, params.get("optimizer"))
 
 
 def check_kernels(
     variant_params: Params, problem_params: Params, kernel_names: Sequence[str]
 ) -> str | None:
-    """Reason why these kernels are not those of the variant, or None."""
+    """Reason why launched kernels are not those of the variant, or None."""
     del problem_params
     implementation = str(variant_params["implementation"])
     if not fell_back(implementation, kernel_names, library_alone=False):
@@ -80,7 +80,7 @@ def has_adam(problem: Params) -> bool:
 
 
 def total_flops(problem: Params) -> float:
-    """Operations of the matrix products of a step; everything else is left out.
+    """Operations of the matrix products of a step, without any other operations.
 
     A layer has one product on the way forward and two on the way back: the gradient of its weights,
     and that of its input, which the first layer does not need.
@@ -103,7 +103,9 @@ def least_bytes(problem: Params) -> float:
     return float(_FLOAT_BYTES * (data + parameters * (accesses + 1)))
 
 
-def _one_of(what: str, choices: Sequence[str], value: object) -> str | None:
+def _choice_refusal(parameter: str, choices: Sequence[str], value: object) -> str | None:
     return (
-        None if value in choices else f"{what} must be one of {', '.join(choices)}, not {value!r}"
+        None
+        if value in choices
+        else f"{parameter} must be one of {', '.join(choices)}, not {value!r}"
     )

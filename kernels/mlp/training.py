@@ -13,7 +13,7 @@ Loss = Callable[[], torch.Tensor]
 
 
 class Training:
-    """The state of one variant: its parameters, gradients and optimiser, and the last loss."""
+    """State of one variant: parameters, gradients, optimiser and last loss."""
 
     def __init__(self, inputs: Inputs, *, adam: bool, capturable: bool = False) -> None:
         self.inputs = inputs
@@ -28,7 +28,7 @@ class Training:
         return (self.inputs.batch, self.inputs.target, *self.parameters)
 
     def set_loss(self, loss: Loss) -> None:
-        """Set the function that makes the loss."""
+        """Set the function that computes the loss."""
         self._loss = loss
 
     def clear_gradients(self) -> None:
@@ -37,25 +37,25 @@ class Training:
             parameter.grad = None
 
     def forward(self) -> None:
-        """Make the loss."""
+        """Compute the loss."""
         if self._loss is None:
             raise RuntimeError("set_loss has to be called before the first step")
         with torch.enable_grad():
             self._value = self._loss()
 
     def backward(self) -> None:
-        """Make the gradients, which must have been cleared."""
+        """Compute the gradients, which must have been cleared."""
         if self._value is None:
             raise RuntimeError("there is no way back without a way forward")
         self._value.backward()  # type: ignore[no-untyped-call]  # torch's own
 
     def first_gradients(self) -> Tensors:
-        """Make the gradients and give them; what is compiled for the way back is compiled here."""
+        """Gradients of a first backward pass, which compiles its kernels."""
         self.backward()
         return self.results
 
     def update(self) -> None:
-        """Let Adam change the parameters, where there is one."""
+        """Update the parameters by Adam, if the variant has it."""
         if self._optimizer is not None:
             self._optimizer.step()
 
@@ -66,7 +66,7 @@ class Training:
 
     @property
     def results(self) -> Tensors:
-        """Loss and gradients of the last step; with Adam also the parameters after it."""
+        """Loss and gradients of the last step, and with Adam its updated parameters."""
         if self._value is None:
             raise RuntimeError("no step was made yet")
         parameters = self.parameters
@@ -75,7 +75,7 @@ class Training:
         return (self._value.detach(), *gradients, *updated)
 
     def restore(self) -> None:
-        """Set parameters and optimiser back to the start; in place, because graphs know them."""
+        """Reset parameters and optimiser in place, because graphs hold their addresses."""
         for parameter, start in zip(self.parameters, self.inputs.parameters, strict=True):
             parameter.detach().copy_(start)
         state = self._optimizer.state if self._optimizer is not None else {}
@@ -85,7 +85,7 @@ class Training:
 
 
 def _adam(parameters: Sequence[torch.Tensor], *, capturable: bool) -> torch.optim.Adam:
-    """Make torch's Adam; `capturable` keeps its count of steps on the device."""
+    """Adam of torch; `capturable` keeps its count of steps on the device."""
     return torch.optim.Adam(
         parameters, lr=LEARNING_RATE, eps=ADAM_EPSILON, capturable=capturable, foreach=True
     )

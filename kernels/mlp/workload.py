@@ -40,13 +40,13 @@ class Phases(Protocol):
         """Back the gradients of the step before."""
 
     def forward(self) -> None:
-        """Make the loss."""
+        """Compute the loss."""
 
     def backward(self) -> None:
-        """Make the gradients."""
+        """Compute the gradients."""
 
     def update(self) -> None:
-        """Change the parameters."""
+        """Update the parameters."""
 
 
 class Step:
@@ -64,13 +64,13 @@ class Step:
         self.peak_bytes: int | None = None
 
     def __call__(self) -> Tensors:
-        """Make the next step; loss, gradients, and with Adam the parameters after it."""
+        """Make the next step; returns loss, gradients, and with Adam the updated parameters."""
         self._count += 1
         with mark(f"step_{self._count}"):
             return self.step()
 
     def step(self) -> Tensors:
-        """Make a step without a number of its own."""
+        """Make a step without a step number."""
         self._phases.clear_gradients()
         with mark("forward"):
             self._phases.forward()
@@ -82,11 +82,11 @@ class Step:
         return self._training.results
 
     def restart(self) -> None:
-        """Set parameters and optimiser back to the start, so that the next step is the first."""
+        """Reset parameters and optimiser, so that the next step is the first."""
         self._training.restore()
 
     def keep(self, memory: Memory | None) -> None:
-        """Remember the memory of a step; None where the device does not count."""
+        """Record the memory of a step; None on a device without memory counters."""
         if memory is not None:
             self.buffer_bytes, self.peak_bytes = memory.buffer_bytes, memory.peak_bytes
 
@@ -98,15 +98,15 @@ def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
 
 
 def reference(problem: Params, inputs: Inputs) -> Tensors:
-    """Loss, gradients, and with Adam the parameters after the first step, in float64."""
+    """Loss and gradients of the first step, and with Adam its updated parameters, in float64."""
     return network.first_step(problem, inputs)
 
 
 def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | None) -> Step:
-    """Make the step of one variant, as it is before its first call.
+    """Step of one variant before its first call.
 
-    What is compiled or recorded makes a few steps here; parameters and optimiser are set back after
-    that. Raises RuntimeError for graphs without a CUDA device, and what the compiler raises.
+    Compiled and recorded variants make a few steps here; parameters and optimiser are reset after
+    them. Raises RuntimeError for graphs without a CUDA device, and what the compiler raises.
     """
     del library  # Nothing is built by the orchestrator.
     reason = check_variant(variant)
@@ -127,9 +127,9 @@ def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | No
         # A layer that is only replayed has no range: its mark is made when it is recorded.
         loss = network.loss if implementation == GRAPHS else network.marked_loss
         training.set_loss(functools.partial(loss, *training.arguments))
-    made = _record(training) if implementation == GRAPHS else _run(training, seconds)
+    step = _record(training) if implementation == GRAPHS else _run(training, seconds)
     training.restore()
-    return made
+    return step
 
 
 def flops(problem: Params) -> float:
@@ -143,18 +143,18 @@ def bytes(problem: Params) -> float:  # noqa: A001 - the name that the contract 
 
 
 def _compile(training: Training) -> float:
-    """Compile the loss, and with it the way back; seconds to the end of the first call of both."""
+    """Seconds of compiling the loss and its backward pass, to the end of both first calls."""
     with torch.enable_grad():
         compiled = compile_launch(network.loss, training.arguments)
-    training.set_loss(functools.partial(_only, compiled.call))
+    training.set_loss(functools.partial(_single_result, compiled.call))
     training.forward()
     seconds = time_first_call(training.first_gradients, training.inputs.device).seconds
     training.clear_gradients()
     return compiled.seconds + seconds
 
 
-def _only(call: Call) -> torch.Tensor:
-    """Call what gives one tensor and not several."""
+def _single_result(call: Call) -> torch.Tensor:
+    """The only tensor of a call's result."""
     result = call()
     if not isinstance(result, torch.Tensor):
         raise TypeError(f"the loss must be one tensor, not {type(result)}")
@@ -162,22 +162,22 @@ def _only(call: Call) -> torch.Tensor:
 
 
 def _run(training: Training, compile_seconds: float | None) -> Step:
-    made = Step(training, training, compile_seconds)
-    made.step()  # Adam makes its moments in the first one: they are state.
-    made.keep(memory_of(functools.partial(_step_and_clear, made, training), training.inputs.device))
-    return made
+    step = Step(training, training, compile_seconds)
+    step.step()  # Adam makes its moments in the first one: they are state.
+    step.keep(memory_of(functools.partial(_step_and_clear, step, training), training.inputs.device))
+    return step
 
 
-def _step_and_clear(made: Step, training: Training) -> Tensors:
-    """Make a step and give its gradients back, so that the next one's count as its own."""
-    results = made.step()
+def _step_and_clear(step: Step, training: Training) -> Tensors:
+    """Loss of a step whose gradients are freed, so that the next step's count as its own."""
+    results = step.step()
     training.clear_gradients()
     return results[:1]
 
 
 def _record(training: Training) -> Step:
     graphs = Graphs(training)
-    made = Step(training, graphs, None)
-    made.keep(graphs.memory)
-    made.outputs = made.step()[: 1 + len(training.parameters)]
-    return made
+    step = Step(training, graphs, None)
+    step.keep(graphs.memory)
+    step.outputs = step.step()[: 1 + len(training.parameters)]
+    return step

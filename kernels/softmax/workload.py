@@ -60,7 +60,7 @@ def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
 
 
 def reference(problem: Params, inputs: Inputs) -> torch.Tensor:
-    """Softmax computed in float64, rounded to float32; made in pieces of rows to bound memory.
+    """Softmax computed in float64 and rounded to float32, in pieces of rows to bound memory.
 
     float32 keeps 2^-24, far below every tolerance, at half the memory of float64.
     """
@@ -74,7 +74,7 @@ def reference(problem: Params, inputs: Inputs) -> torch.Tensor:
 
 
 def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | None) -> Launch:
-    """Make the launch of one variant; it carries `outputs` where it writes to the shared tensor."""
+    """Launch of one variant, with `outputs` where it writes to the shared tensor."""
     del problem  # The matrix itself says all that a launch needs.
     algorithm = str(variant["algorithm"])
     if algorithm == "torch":
@@ -105,7 +105,7 @@ def bytes(problem: Params) -> float:  # noqa: A001 - the name that the contract 
 
 
 class _TorchLaunch:
-    """torch.softmax into the given output, so that no allocation is measured."""
+    """Launch of torch.softmax into the shared output, so that no allocation is measured."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs

@@ -50,7 +50,7 @@ def steps_of(params: Params) -> int:
 
 
 def waves_of(problem: Params) -> float:
-    """Waves that a problem asks for; ValueError where `check_problem` would give a reason."""
+    """Number of waves of a problem; ValueError where `check_problem` would give a reason."""
     reason = check_problem(problem)
     if reason is not None:
         raise ValueError(reason)
@@ -58,7 +58,7 @@ def waves_of(problem: Params) -> float:
 
 
 def blocks_of(waves: float, blocks_per_wave: int) -> int:
-    """Blocks of a grid, rounded away from the nearest whole wave.
+    """Number of blocks of a grid, rounded away from the nearest whole wave.
 
     So a grid that shall be just above or just below a whole wave is that on a small GPU as well.
     """
@@ -69,7 +69,7 @@ def blocks_of(waves: float, blocks_per_wave: int) -> int:
 
 
 def variant_name(params: Params) -> str:
-    """`4x128-c1`: blocks of so many threads on a multiprocessor, and chains of each thread."""
+    """Name `4x128-c1`: blocks per multiprocessor and their threads, and chains of each thread."""
     values = {**DEFAULTS, **params}
     return f"{values['blocks_per_sm']}x{values['block_size']}-c{values['chains']}"
 

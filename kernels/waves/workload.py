@@ -39,7 +39,7 @@ class Shape:
 
 
 def make_inputs(problem: Params, device: torch.device, seed: int) -> torch.Tensor:
-    """Values to start from, in [1, 2); thread i takes number i modulo their count."""
+    """Start values in [1, 2); thread i takes number i modulo their count."""
     waves_of(problem)
     generator = torch.Generator(device=device).manual_seed(seed)
     return torch.empty(_STARTS, device=device).uniform_(1.0, 2.0, generator=generator)
@@ -48,7 +48,7 @@ def make_inputs(problem: Params, device: torch.device, seed: int) -> torch.Tenso
 def expected(
     variant: Params, problem: Params, inputs: torch.Tensor
 ) -> tuple[torch.Tensor, tuple[float, float]]:
-    """The sum of each thread in float64, by the closed form of its chains; and the bound."""
+    """Sum of each thread in float64, by the closed form of its chains, and the error bound."""
     values = tuning(variant)
     blocks = blocks_of(waves_of(problem), _multiprocessors(inputs) * values["blocks_per_sm"])
     return chain_sums(variant, inputs, blocks * values["block_size"]), TOLERANCE
@@ -57,18 +57,18 @@ def expected(
 def chain_sums(variant: Params, starts: torch.Tensor, threads: int) -> torch.Tensor:
     """Right sums of the first `threads` threads, in float64."""
     chains = tuning(variant)["chains"]
-    rest = FACTOR ** steps_of(variant)
+    decay = FACTOR ** steps_of(variant)
     goal = ADDEND / (1.0 - FACTOR)
     # The starts of the chains of a thread are 0, 1, 2, … above its own.
     first = chains * starts.double() + chains * (chains - 1) / 2
-    sums = rest * first + chains * goal * (1.0 - rest)
+    sums = decay * first + chains * goal * (1.0 - decay)
     return sums.repeat(-(-threads // len(starts)))[:threads]
 
 
 def prepare(
     variant: Params, problem: Params, inputs: torch.Tensor, library: Path | None
 ) -> WavesLaunch:
-    """Make the launch of one variant; its grid follows from the multiprocessors of this GPU.
+    """Launch of one variant, with a grid for the multiprocessors of this GPU.
 
     Raises RuntimeError without a CUDA device, and where the GPU does not keep as many blocks on a
     multiprocessor as the variant asks for.
@@ -83,7 +83,7 @@ def prepare(
 
 
 def flops(problem: Params) -> float | None:
-    """Two for each multiply-add of the waves that are asked for; None without a GPU."""
+    """Two operations for each multiply-add of a problem's waves; None without a GPU."""
     if not torch.cuda.is_available():
         return None
     return 2.0 * WORK * waves_of(problem) * _count_multiprocessors()
@@ -129,7 +129,7 @@ class WavesLaunch:
         )
 
     def __call__(self) -> torch.Tensor:
-        """Launch on torch's current stream."""
+        """Start the kernel on torch's current stream."""
         stream = torch.cuda.current_stream(self._starts.device).cuda_stream
         self._launch(*self._arguments, stream)
         return self.outputs[0]
@@ -143,7 +143,7 @@ def _shape(library: KernelLibrary) -> Shape:
 
 
 def _multiprocessors(inputs: torch.Tensor) -> int:
-    """Of the GPU that holds the inputs; 1 on a CPU, so that the right values can be made there."""
+    """Multiprocessors of the inputs' GPU; 1 on a CPU, so that right values can be made there."""
     return _count_multiprocessors() if inputs.device.type == "cuda" else 1
 
 

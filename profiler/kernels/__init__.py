@@ -1,1 +1,1 @@
-"""What kernels are compiled by, loaded and marked with, and the workload of any `.cu` file."""
+"""Compiling, loading and marking kernels, and the workload of any `.cu` file."""

@@ -61,7 +61,7 @@ SIGNS: Mapping[type[ast.unaryop], Callable[..., Value]] = {
 
 
 class ExpressionError(ValueError):
-    """A text is no arithmetic, or has no value; the message says why."""
+    """A text is no arithmetic, or has no value; the message has the reason."""
 
 
 def _ceil_div(dividend: int, divisor: int) -> int:
@@ -96,7 +96,7 @@ class Arithmetic:
     _evaluate: Evaluate = field(repr=False, compare=False)
 
     def value(self, values: Mapping[str, Value]) -> Value:
-        """Value of the text; raises ExpressionError where a name has none, or there is no result.
+        """Value of the text; raises ExpressionError for a name without a value, or no result.
 
         `values` by name.
         """
@@ -111,16 +111,16 @@ class Arithmetic:
         return value
 
     def number(self, values: Mapping[str, Value]) -> int | float:
-        """Value as a finite number, true as 1; raises ExpressionError where it is none."""
+        """Value as a finite number, true as 1; raises ExpressionError for any other value."""
         value = self.value(values)
         if not isinstance(value, int | float) or not math.isfinite(value):
             raise ExpressionError(
-                f"'{self.text}' is {_shown(value)}, which is no number{_worked_out(value)}"
+                f"'{self.text}' is {_shown(value)}, which is no number{_calculation_hint(value)}"
             )
         return int(value) if isinstance(value, bool) else value
 
     def whole(self, values: Mapping[str, Value]) -> int:
-        """Value as a whole number; raises ExpressionError where it is none."""
+        """Value as a whole number; raises ExpressionError for any other value."""
         value = self.number(values)
         if value != int(value):
             raise ExpressionError(
@@ -129,18 +129,18 @@ class Arithmetic:
         return int(value)
 
 
-def parse(given: str | float) -> Arithmetic:
-    """Parse a number or a text; raises ExpressionError for anything that is no arithmetic."""
-    text = str(given).strip()
+def parse(source: str | float) -> Arithmetic:
+    """Arithmetic of a number or a text; raises ExpressionError for any other text."""
+    text = str(source).strip()
     if not text:
         raise ExpressionError("is empty")
     names: set[str] = set()
-    evaluate = _compiled(syntax_tree(text, "arithmetic"), names)
+    evaluate = _compiled_node(syntax_tree(text, "arithmetic"), names)
     return Arithmetic(text, frozenset(names), evaluate)
 
 
 def syntax_tree(text: str, kind: str, *, most_characters: int = MAX_CHARACTERS) -> ast.expr:
-    """Syntax tree of one expression, of whichever language; nothing in it is evaluated.
+    """Syntax tree of one expression; nothing in it is evaluated.
 
     Raises ExpressionError where the text is none (`kind`: the name of what it should be), where it
     is too long, and where it is nested too deeply to be walked.
@@ -166,18 +166,18 @@ def _levels(root: ast.AST) -> int:
     return levels
 
 
-def unknown_name(name: str, known: Mapping[str, Value]) -> str:
-    """Sentence about a name that nothing gives a value, with the closest one that has one."""
-    close = get_close_matches(name, known, n=1)
+def unknown_name(name: str, values: Mapping[str, Value]) -> str:
+    """Sentence on a name without a value, with the closest name that has one."""
+    close = get_close_matches(name, values, n=1)
     if close:
         return f"there is no '{name}'; did you mean '{close[0]}'?"
-    return f"there is no '{name}'; known: {', '.join(sorted(known)) or 'none'}"
+    return f"there is no '{name}'; known: {', '.join(sorted(values)) or 'none'}"
 
 
-def _compiled(node: ast.expr, names: set[str]) -> Evaluate:  # noqa: PLR0911 - one for each kind
-    """Function that gives the value of a node; the names that it uses are added to `names`.
+def _compiled_node(node: ast.expr, names: set[str]) -> Evaluate:  # noqa: PLR0911 - one for each kind
+    """Function that evaluates a node; its names are added to `names`.
 
-    Raises ExpressionError for what is no arithmetic.
+    Raises ExpressionError for a node that is no arithmetic.
     """
     match node:
         case ast.Constant(value=str() | int() | float() as constant):
@@ -187,29 +187,32 @@ def _compiled(node: ast.expr, names: set[str]) -> Evaluate:  # noqa: PLR0911 - o
             return lambda values: value_named(name, values)
         case ast.Call():
             function, arguments = _function(node), [_argument(part, names) for part in node.args]
-            return lambda values: _called(function, [part(values) for part in arguments])
+            return lambda values: _function_value(function, [part(values) for part in arguments])
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            holds, then, other = (_compiled(part, names) for part in (test, body, orelse))
+            holds, then, other = (_compiled_node(part, names) for part in (test, body, orelse))
             return lambda values: (then if holds(values) else other)(values)
         case ast.BinOp(left=left, op=combination, right=right) if type(combination) in OPERATORS:
-            first, second = _compiled(left, names), _compiled(right, names)
-            return lambda values: _calculated(combination, first(values), second(values))
+            first, second = _compiled_node(left, names), _compiled_node(right, names)
+            return lambda values: _operation_value(combination, first(values), second(values))
         case ast.UnaryOp(op=sign, operand=operand) if type(sign) in SIGNS:
-            value = _compiled(operand, names)
+            value = _compiled_node(operand, names)
             return lambda values: _signed(sign, value(values))
         case ast.BoolOp(op=junction, values=operands):
             joined = all if isinstance(junction, ast.And) else any
-            parts = [_compiled(operand, names) for operand in operands]
+            parts = [_compiled_node(operand, names) for operand in operands]
             return lambda values: joined(part(values) for part in parts)
         case ast.Compare(left=left, ops=ops, comparators=others) if all(
             type(op) in COMPARISONS for op in ops
         ):
-            parts = [_compiled(part, names) for part in (left, *others)]
-            return lambda values: _compared(ops, parts, values)
+            parts = [_compiled_node(part, names) for part in (left, *others)]
+            return lambda values: _comparison_holds(ops, parts, values)
         case ast.Compare(
             left=left, ops=[within], comparators=[ast.List(elts=members) | ast.Tuple(elts=members)]
         ) if type(within) in MEMBERSHIPS:
-            value, parts = _compiled(left, names), [_compiled(part, names) for part in members]
+            value, parts = (
+                _compiled_node(left, names),
+                [_compiled_node(part, names) for part in members],
+            )
             return lambda values: MEMBERSHIPS[type(within)](
                 value(values), [part(values) for part in parts]
             )
@@ -220,14 +223,14 @@ def _compiled(node: ast.expr, names: set[str]) -> Evaluate:  # noqa: PLR0911 - o
 
 
 def _argument(node: ast.expr, names: set[str]) -> Evaluate:
-    """Function that gives the value of a function's argument: a dtype stands for itself."""
+    """Function that evaluates a call's argument; a dtype stands for itself."""
     if isinstance(node, ast.Name) and node.id in SIZES:
         return lambda _: node.id
-    return _compiled(node, names)
+    return _compiled_node(node, names)
 
 
 def _function(node: ast.Call) -> str:
-    """Name of the function that is called."""
+    """Name of the called function."""
     name = ast.unparse(node.func)
     if name not in FUNCTIONS:
         raise ExpressionError(f"no function '{name}'; there are {', '.join(sorted(FUNCTIONS))}")
@@ -237,40 +240,42 @@ def _function(node: ast.Call) -> str:
 
 
 def value_named(name: str, values: Mapping[str, Any]) -> Any:
-    """Value of a name; raises ExpressionError where it has none."""
+    """Value of a name; raises ExpressionError for a name without a value."""
     if name not in values:
         raise ExpressionError(unknown_name(name, values))
     return values[name]
 
 
-def _called(name: str, arguments: Sequence[Value]) -> Value:
+def _function_value(name: str, arguments: Sequence[Value]) -> Value:
     try:
         return FUNCTIONS[name](*arguments)
     except TypeError:
-        shown = ", ".join(map(_shown, arguments))
-        raise ExpressionError(f"{name}({shown}) has no value: too few, or no numbers") from None
-
-
-def _calculated(op: ast.operator, left: Value, right: Value) -> Value:
-    if any(isinstance(side, str) or side is None for side in (left, right)):
+        argument_text = ", ".join(map(_shown, arguments))
         raise ExpressionError(
-            f"cannot calculate with {_shown(left)} and {_shown(right)}"
-            f"{_worked_out(left) or _worked_out(right)}"
+            f"{name}({argument_text}) has no value: too few, or no numbers"
+        ) from None
+
+
+def _operation_value(op: ast.operator, first: Value, second: Value) -> Value:
+    if any(isinstance(side, str) or side is None for side in (first, second)):
+        raise ExpressionError(
+            f"cannot calculate with {_shown(first)} and {_shown(second)}"
+            f"{_calculation_hint(first) or _calculation_hint(second)}"
         )
-    if isinstance(op, ast.Pow) and _bits(left) * abs(right) > MAX_BITS:  # type: ignore[arg-type]
-        raise ExpressionError(f"{left} ** {right} is too large")
-    result = OPERATORS[type(op)](left, right)
+    if isinstance(op, ast.Pow) and _bits(first) * abs(second) > MAX_BITS:  # type: ignore[arg-type]
+        raise ExpressionError(f"{first} ** {second} is too large")
+    result = OPERATORS[type(op)](first, second)
     if _bits(result) > MAX_BITS or isinstance(result, complex):
-        raise ExpressionError(f"a result of {left} and {right} is too large, or no number")
+        raise ExpressionError(f"a result of {first} and {second} is too large, or no number")
     return result
 
 
 def _shown(value: Value) -> str:
-    """A value as an experiment file has it."""
+    """A value as an experiment file writes it."""
     return "null" if value is None else repr(value)
 
 
-def _worked_out(value: Value) -> str:
+def _calculation_hint(value: Value) -> str:
     """Hint for a text such as `2**12` in the place of a number; empty for any other value."""
     try:
         number = parse(value).number({}) if isinstance(value, str) else None
@@ -289,18 +294,20 @@ def _bits(value: Value) -> int:
     return value.bit_length() if isinstance(value, int) else 1
 
 
-def _compared(
+def _comparison_holds(
     ops: Sequence[ast.cmpop], parts: Sequence[Evaluate], values: Mapping[str, Value]
 ) -> bool:
-    """Whether each value of a chain is to the next as the operator between them says."""
-    left = parts[0](values)
+    """Whether every comparison of a chain holds between its neighbouring values."""
+    previous = parts[0](values)
     for op, part in zip(ops, parts[1:], strict=True):
-        right = part(values)
+        following = part(values)
         try:
-            holds = COMPARISONS[type(op)](left, right)
+            holds = COMPARISONS[type(op)](previous, following)
         except TypeError:
-            raise ExpressionError(f"cannot compare {_shown(left)} with {_shown(right)}") from None
+            raise ExpressionError(
+                f"cannot compare {_shown(previous)} with {_shown(following)}"
+            ) from None
         if not holds:
             return False
-        left = right
+        previous = following
     return True

@@ -44,10 +44,10 @@ _heard: list[Row] = []
 
 @contextmanager
 def watch_launch() -> Iterator[list[Row]]:
-    """Fill a list with what autotuners try inside, of those that are loaded by then or may be."""
+    """A list that the body's autotuners fill with tried configurations."""
     rows: list[Row] = []
     with ExitStack() as stack:
-        stack.enter_context(_noted_runs(rows))
+        stack.enter_context(_recording_runs(rows))
         compiled: list[Row] = []
         if "torch._dynamo" in sys.modules:  # torch.compile imports it before anything is compiled
             compiled = stack.enter_context(watch(choices=True))
@@ -56,27 +56,27 @@ def watch_launch() -> Iterator[list[Row]]:
 
 
 @contextmanager
-def _noted_runs(rows: list[Row]) -> Iterator[None]:
-    """Add the configurations of each function that Triton's autotuner runs inside."""
+def _recording_runs(rows: list[Row]) -> Iterator[None]:
+    """While the body runs, add the configurations of each function that Triton's autotuner runs."""
     autotuner: Any = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
     original = getattr(autotuner, "run", None)
     if original is None:
         yield
         return
-    seen: set[int] = set()
+    noted_tuners: set[int] = set()
 
     @functools.wraps(original)
-    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def run_and_note(self: Any, *args: Any, **kwargs: Any) -> Any:
         timings = getattr(self, "configs_timings", None)
         result = original(self, *args, **kwargs)
         with suppress(*_OTHERWISE):
-            if id(self) not in seen:
+            if id(self) not in noted_tuners:
                 tuned = getattr(self, "configs_timings", None)
                 rows.extend(_runs(self, tuned if tuned is not timings else None))
-            seen.add(id(self))
+            noted_tuners.add(id(self))
         return result
 
-    autotuner.run = noted
+    autotuner.run = run_and_note
     try:
         yield
     finally:
@@ -84,7 +84,7 @@ def _noted_runs(rows: list[Row]) -> Iterator[None]:
 
 
 def _runs(tuner: Any, timings: Mapping[Any, Any] | None) -> Iterator[Row]:
-    """What Triton's autotuner has tried of a function just now, and what it runs."""
+    """Configurations that Triton's autotuner has just tried of a function, and the one it runs."""
     name = str(getattr(tuner, "base_fn", tuner.fn).__name__)
     for config in timings or {tuner.best_config: math.nan}:
         took = (timings or {}).get(config, math.nan)
@@ -103,7 +103,7 @@ def _runs(tuner: Any, timings: Mapping[Any, Any] | None) -> Iterator[Row]:
 
 @contextmanager
 def watch(*, choices: bool = False) -> Iterator[list[Row]]:
-    """Fill a list with the configurations tried inside; complete when the context has ended.
+    """A list of the configurations tried in the body, complete at its end.
 
     `choices`: also those between templates and libraries, which only `max-autotune` makes.
     """
@@ -113,7 +113,7 @@ def watch(*, choices: bool = False) -> Iterator[list[Row]]:
         with suppress(*_OTHERWISE):
             _hear_choices()
     before = len(_modules())
-    with _noted_benchmarks() as tried:
+    with _recording_benchmarks() as tried:
         yield rows
     rows.extend(_heard)
     with suppress(*_OTHERWISE):
@@ -125,7 +125,7 @@ def watch(*, choices: bool = False) -> Iterator[list[Row]]:
 
 
 def _modules() -> Sequence[Any]:
-    """Every module that inductor has written and loaded in this process, the newest last."""
+    """Modules that inductor has written and loaded in this process, the newest last."""
     with suppress(*_OTHERWISE):
         from torch._inductor.codecache import PyCodeCache
 
@@ -135,7 +135,7 @@ def _modules() -> Sequence[Any]:
 
 
 def _kernels(before: int) -> Iterable[Any]:
-    """The autotuners of the kernels in the modules after the first `before` ones."""
+    """Autotuners of the kernels in the modules after the first `before` ones."""
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
     values = (value for module in _modules()[before:] for value in vars(module).values())
@@ -143,8 +143,8 @@ def _kernels(before: int) -> Iterable[Any]:
 
 
 @contextmanager
-def _noted_benchmarks() -> Iterator[dict[int, list[tuple[Any, float]]]]:
-    """Note the time of every launcher that an autotuner tries, by the id of the autotuner.
+def _recording_benchmarks() -> Iterator[dict[int, list[tuple[Any, float]]]]:
+    """While the body runs, record the time of every tried launcher, by its autotuner's id.
 
     Of a kernel that an earlier process of the run has tuned the autotuner gets the time of that
     choice alone, and so takes it again.
@@ -159,15 +159,15 @@ def _noted_benchmarks() -> Iterator[dict[int, list[tuple[Any, float]]]]:
         return
 
     @functools.wraps(original)
-    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def run_and_note(self: Any, *args: Any, **kwargs: Any) -> Any:
         timings = original(self, *args, **kwargs)
         if not isinstance(timings, Mapping):
             return timings
         tried[id(self)] = list(timings.items())
-        launcher = _chosen_before(self, timings)
+        launcher = _earlier_choice(self, timings)
         return timings if launcher is None else {launcher: timings[launcher]}
 
-    CachingAutotuner.benchmark_all_configs = noted
+    CachingAutotuner.benchmark_all_configs = run_and_note
     try:
         yield tried
     finally:
@@ -175,7 +175,7 @@ def _noted_benchmarks() -> Iterator[dict[int, list[tuple[Any, float]]]]:
 
 
 def _rows(kernel: Any, tried: Mapping[int, Sequence[tuple[Any, float]]]) -> Iterator[Row]:
-    """Every configuration of a kernel that was tried, and the one that runs."""
+    """Rows of every tried configuration of a kernel, and of the one that runs."""
     if len(kernel.launchers) != 1:
         return  # It was loaded, and never launched.
     (winner,) = kernel.launchers
@@ -187,8 +187,8 @@ def _rows(kernel: Any, tried: Mapping[int, Sequence[tuple[Any, float]]]) -> Iter
         yield _row(kernel, winner, math.nan, best=True)
 
 
-def _chosen_before(kernel: Any, launchers: Iterable[Any]) -> Any:
-    """The launcher that an earlier process of the run chose of these; None where none did."""
+def _earlier_choice(kernel: Any, launchers: Iterable[Any]) -> Any:
+    """The launcher that an earlier process of the run chose; None without such a choice."""
     with suppress(*_OTHERWISE, OSError):
         file = _choice_file(kernel)
         settings = None if file is None else json.loads(file.read_text("utf-8"))
@@ -199,7 +199,7 @@ def _chosen_before(kernel: Any, launchers: Iterable[Any]) -> Any:
 
 
 def _keep_choice(kernel: Any) -> None:
-    """Write down what runs of a kernel that was tuned, unless that was done before."""
+    """Write the choice for a tuned kernel, unless it is written already."""
     with suppress(OSError):
         file = _choice_file(kernel)
         if file is None or file.exists() or len(kernel.launchers) != 1:
@@ -210,7 +210,7 @@ def _keep_choice(kernel: Any) -> None:
 
 
 def _choice_file(kernel: Any) -> Path | None:
-    """Where the choice of a kernel stands: beside its file, if that is in the cache of the run."""
+    """File of a kernel's choice: beside its module, if that is in the cache of the run."""
     folder = os.environ.get(_CACHE_VARIABLE)
     source = Path(kernel.filename or "")
     if not folder or not source.is_relative_to(folder):
@@ -247,7 +247,7 @@ def _hear_choices() -> None:
 
 
 def _note_choices(timings: Mapping[Any, float], name: str, inputs: Sequence[Any], *_: Any) -> None:
-    """Record the choices tried for one operation; torch calls this."""
+    """Callback of torch: record the choices tried for one operation."""
     with suppress(*_OTHERWISE):
         shapes = ", ".join("x".join(map(str, tensor.get_size())) for tensor in inputs)
         quickest = min(timings, key=lambda choice: timings[choice], default=None)
@@ -272,7 +272,7 @@ def _nanoseconds(milliseconds: float) -> float | None:
 
 
 def _count(value: object) -> int | None:
-    """A count; Triton gives None, or a negative number, where it does not know."""
+    """A count; None where Triton gives None or a negative number for an unknown one."""
     return value if isinstance(value, int) and value >= 0 else None
 
 

@@ -69,7 +69,7 @@ _ABSOLUTE = re.compile(r"/[^\s=,:;]+")
 
 @dataclass(frozen=True)
 class Compiler:
-    """The nvcc that builds: where it is, and a text that tells it from every other nvcc."""
+    """An nvcc: its path, and a text that identifies its version and build."""
 
     path: Path
     version: str
@@ -88,7 +88,7 @@ class Compilation:
 
 @dataclass(frozen=True)
 class Library:
-    """What one recipe becomes for one architecture."""
+    """The shared library of one recipe for one architecture."""
 
     recipe_hash: str
     compilations: tuple[Compilation, ...]
@@ -102,7 +102,7 @@ class Library:
 
 
 def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
-    """Name and the commands of a recipe's library; reads its sources, writes nothing.
+    """Name and commands of a recipe's library; reads its sources, writes nothing.
 
     Raises ValueError for an architecture that is no `sm_` name, for a recipe that needs another
     one, and for sources that cannot be built together or at all by their names, and OSError for a
@@ -115,10 +115,10 @@ def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
     command = _portable_command(recipe, flags)
     digest = _recipe_hash(recipe, command, compiler.version)
     folder = PurePosixPath(digest)
-    flags = tuple(_from_source(flags, base))
+    flags = tuple(_flags_from_source(flags, base))
     compilations = tuple(_compilation(source, folder, flags, compiler) for source in recipe.sources)
     library = folder / LIBRARY_NAME
-    link_flags = _from_source(recipe.flags, base)
+    link_flags = _flags_from_source(recipe.flags, base)
     link = (str(compiler.path), "-shared", *_gencode(arch), *link_flags, "-o", str(library))
     return Library(
         recipe_hash=digest,
@@ -132,7 +132,7 @@ def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
 
 
 def write_ninja(libraries: Iterable[Library], folder: Path) -> Path:
-    """Write the ninja file of these libraries (equal ones once) and make their folders."""
+    """Path of a written ninja file for libraries (equal ones once), with their folders made."""
     distinct = {library.recipe_hash: library for library in libraries}
     for digest in distinct:
         (folder / digest).mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ def write_ninja(libraries: Iterable[Library], folder: Path) -> Path:
 
 
 def depfile_paths(text: str) -> tuple[str, ...]:
-    """Dependencies that a depfile (Make syntax, as nvcc writes it) names."""
+    """Dependencies in a depfile of nvcc (Make syntax)."""
     _, _, dependencies = text.replace("\\\n", " ").partition(": ")
     names = re.findall(r"(?:\\.|\S)+", dependencies)
     return tuple(re.sub(r"\\(.)", r"\1", name).replace("$$", "$") for name in names)
@@ -183,7 +183,7 @@ def watched_files(recipe: Recipe) -> tuple[Path, ...]:
 
 
 def _quoted_includes(file: Path) -> Iterator[Path]:
-    """Files that a source includes by a path relative to its own folder."""
+    """Files that a source includes by paths relative to its own folder."""
     for name in _QUOTED_INCLUDE.findall(file.read_bytes()):
         path = Path(os.path.normpath(file.parent / os.fsdecode(name)))
         if path.is_file():
@@ -205,25 +205,25 @@ def _check_sources(recipe: Recipe) -> None:
 
 
 def _flags(recipe: Recipe, arch: str) -> tuple[str, ...]:
-    defines = (f"-D{name}={_in_list(value)}" for name, value in sorted(recipe.defines.items()))
+    defines = (f"-D{name}={_list_value(value)}" for name, value in sorted(recipe.defines.items()))
     included = (word for path in recipe.included for word in ("-include", str(path)))
     return (*COMPILE_FLAGS, *_gencode(arch), *defines, *included, *recipe.flags)
 
 
-def _from_source(flags: Iterable[str], base: Path) -> Iterator[str]:
-    """Flags for a compiler that runs in the build folder: `-I` and `-L` begin at the source's."""
+def _flags_from_source(flags: Iterable[str], base: Path) -> Iterator[str]:
+    """Flags for a compiler in the build folder: `-I` and `-L` start from the source's folder."""
     for flag in flags:
         folder = flag[2:] if flag.startswith(("-I", "-L")) else ""
         yield f"{flag[:2]}{base / folder}" if folder else flag
 
 
-def _in_list(value: str | int) -> str:
-    """Value of a definition for nvcc, which takes a plain comma for the end of it."""
+def _list_value(value: str | int) -> str:
+    """Value of a definition for nvcc, with commas escaped, which would end it."""
     return str(value).replace(",", r"\,")
 
 
 def _target(recipe: Recipe, arch: str) -> str:
-    """Architecture to compile for: the recipe's own form of the GPU's."""
+    """Architecture to compile for: the recipe's form of the GPU's architecture."""
     refusal = architecture_refusal(recipe, arch)
     if refusal is not None:
         raise ValueError(refusal)
@@ -254,7 +254,7 @@ def _compilation(
 
 
 def _portable_command(recipe: Recipe, flags: Sequence[str]) -> str:
-    """Write the compile command with paths relative to the folder that is the user's."""
+    """Compile command with paths relative to the user's folder."""
     base = _folders(recipe)[0]
 
     def relative(match: re.Match[str]) -> str:
@@ -277,19 +277,19 @@ def _recipe_hash(recipe: Recipe, command: str, compiler_version: str) -> str:
 
 
 def _folders(recipe: Recipe) -> tuple[Path, ...]:
-    """Folders of the sources and of what is included, the user's first."""
+    """Folders of sources and included files, the user's folder first."""
     sources = dict.fromkeys(file.parent for file in recipe.sources)
     included = dict.fromkeys(file.parent for file in recipe.included)
     return (*(folder for folder in included if folder not in sources), *sources)
 
 
 def _portable_name(path: Path, recipe: Recipe) -> str:
-    """Name of a file of a recipe that is the same wherever the profiler is installed.
+    """Name of a recipe's file that does not depend on where the profiler is installed.
 
-    Where a user's file is included, the sources are those of the profiler.
+    Where a user's file is included, the sources belong to the profiler.
     """
-    base, *others = _folders(recipe)
-    if recipe.included and path.parent in others:
+    base, *other_folders = _folders(recipe)
+    if recipe.included and path.parent in other_folders:
         return f"<profiler>/{path.name}"
     return os.path.relpath(path, base)
 
@@ -314,7 +314,7 @@ def _write_library(writer: Writer, library: Library) -> None:
 
 
 def _compile_shell(command: Sequence[str], log: PurePosixPath) -> str:
-    """Write the command of a compilation, which fails where ptxas serialised `wgmma`."""
+    """Shell command of a compilation, which fails where ptxas serialised `wgmma`."""
     error = "error: ptxas serialised wgmma, so that products no longer overlap (C7510 to C7514)"
     quoted = shlex.quote(str(log))
     return escape(
@@ -324,5 +324,5 @@ def _compile_shell(command: Sequence[str], log: PurePosixPath) -> str:
 
 
 def _shell(command: Sequence[str], log: PurePosixPath) -> str:
-    """Write a command line for the shell that ninja starts, escaped for ninja."""
+    """Command line for the shell that ninja starts, escaped for ninja."""
     return escape(f"{shlex.join(command)} > {shlex.quote(str(log))} 2>&1")

@@ -23,7 +23,7 @@ class KernelLibrary:
         self._error_string = error_string
 
     def function(self, name: str, *argument_types: Any) -> Callable[..., None]:
-        """A function of the library; calling it raises RuntimeError where its code is not 0."""
+        """A function of the library; a call raises RuntimeError for an error code."""
         symbol = f"{self._prefix}_{name}"
         function = self._loaded[symbol]
         function.argtypes = argument_types

@@ -1,4 +1,4 @@
-"""Ranges that a workload marks inside its launches, for whichever tool listens."""
+"""Ranges that a workload marks inside its launches, for any listening tool."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ passes the text on as it is, but has NVTX only where it is built for CUDA.
 
 @contextmanager
 def mark(name: str) -> Iterator[None]:
-    """Mark what the body launches as one part of a launch (`forward`, `layer 3`).
+    """Mark the body's kernels as one part of a launch (`forward`, `layer 3`).
 
     Nsight tools see a push/pop range of the default NVTX domain, torch.profiler a user annotation
     of the same name (letters outside ASCII become `unknown` there). Where nothing listens, it costs

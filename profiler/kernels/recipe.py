@@ -1,4 +1,4 @@
-"""What to compile for one variant, from a workload to the build; standard library only."""
+"""Recipe of a variant's library, from a workload to the build; standard library only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Recipe:
 
 
 def architecture_refusal(recipe: Recipe, arch: str) -> str | None:
-    """Reason why sources cannot be built for a GPU, whose form of the architecture may differ."""
+    """Reason why a recipe's architecture does not fit a GPU, or None."""
     if recipe.arch is None or recipe.arch.rstrip("af") == arch.rstrip("af"):
         return None
     return f"the kernel needs {recipe.arch}, and this GPU is {arch}"
@@ -36,5 +36,5 @@ STAMPS_DEFINE = "PROFILER_TIMELINE"
 
 
 def with_stamps(recipe: Recipe) -> Recipe:
-    """The recipe of the library whose kernel records when its warpgroups did what."""
+    """The recipe of the same library with in-kernel stamps."""
     return replace(recipe, defines={**recipe.defines, STAMPS_DEFINE: 1})

@@ -1,4 +1,4 @@
-"""Right results, and what tells which errors rounding explains in others."""
+"""Right results, with data on the errors that rounding explains in other results."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _STEP = 8 * torch.finfo(torch.float32).eps
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Right result of a problem: best of what computes it on inputs in float64."""
+    """Right result of a problem, best computed on inputs in float64."""
 
     result: Any
-    own: Any
-    """What that gives on inputs in their own types; None where nobody asked."""
+    in_own_types: Any
+    """Result of the same function on inputs in their own types; None where not computed."""
     nearby: Callable[[int], Any]
     """Right results on inputs that are nudged by a seed."""
     both_nearby: Callable[[int], tuple[Any, Any]] | None = None
-    """`own` and `result` on inputs that a seed moves within their types; None without `own`."""
+    """`in_own_types` and `result` on inputs that a seed moves within their types, if both exist."""
     largest_step: float = 0.0
-    """Largest distance of 1 to the next larger number in the floating types on the way to `own`."""
+    """Largest step from 1 to the next number in the floating types used for `in_own_types`."""
     doubt: str = ""
-    """Why it is compared with although nobody knows that it is right."""
+    """Why variants are compared with a result that may be wrong; empty without doubt."""
 
 
 def nudge(tensors: Iterable[torch.Tensor], seed: int) -> None:
-    """Move elements by up to eight rounding steps of float32 in place, where their type can."""
+    """Move elements in place by up to eight rounding steps of float32, where their type allows."""
     generators: dict[torch.device, torch.Generator] = {}
     for tensor in tensors:
         if tensor.dtype.to_real() in (torch.float32, torch.float64):
@@ -55,7 +55,7 @@ def move(tensors: Iterable[torch.Tensor], seed: int) -> None:
 
 
 def wide_type(dtype: torch.dtype) -> torch.dtype:
-    """Float64 for a floating type, complex128 for a complex one; whole numbers as they are."""
+    """Float64 for a floating type, complex128 for a complex type; whole-number types unchanged."""
     if dtype.is_complex:
         return torch.complex128
     return torch.float64 if dtype.is_floating_point else dtype
@@ -65,7 +65,7 @@ _NARROWER = (torch.float16, torch.bfloat16, torch.float32)
 
 
 class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
-    """In the body, what is computed from tensors in float64 is of no narrower floating type.
+    """While the body runs, results of float64 tensors have no narrower floating type.
 
     So a function that ends in `.to(torch.bfloat16)` gives its result before that is rounded, and
     one with constants of its own takes inputs in float64. Types of one byte stay: a function
@@ -78,7 +78,10 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operator with float64 in place of narrower types."""
         kwargs = dict(kwargs or {})
-        if any(isinstance(given, torch.Tensor) and given.dtype == torch.float64 for given in args):
+        if any(
+            isinstance(argument, torch.Tensor) and argument.dtype == torch.float64
+            for argument in args
+        ):
             if (dtype := kwargs.get("dtype")) in _NARROWER:
                 kwargs["dtype"] = torch.float64
                 self.largest_step = max(self.largest_step, torch.finfo(dtype).eps)
@@ -87,6 +90,6 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
         return func(*args, **kwargs)
 
 
-def _widened(given: Any) -> Any:
-    is_narrow = isinstance(given, torch.Tensor) and given.dtype in _NARROWER
-    return given.double() if is_narrow else given
+def _widened(argument: Any) -> Any:
+    is_narrow = isinstance(argument, torch.Tensor) and argument.dtype in _NARROWER
+    return argument.double() if is_narrow else argument

@@ -61,7 +61,7 @@ def rounding_of(own: torch.Tensor, expected: torch.Tensor, largest_step: float =
 def rounding_in(reference: Reference) -> Rounding:
     """What rounding explains in results of the variants whose reference this is."""
     expected = as_tensors(reference.result, "the reference")
-    own = () if reference.own is None else as_tensors(reference.own, "the result")
+    own = () if reference.in_own_types is None else as_tensors(reference.in_own_types, "the result")
     amounts = _missed(own, expected, reference.largest_step) if own else []
     return Rounding(reference, expected, amounts)
 

@@ -94,8 +94,10 @@ class Rounds:
         reference = self._functions.reference(dict(self._problem), inputs.copied())
         result = reference.result if isinstance(reference, Reference) else reference
         expected = tuple(t.clone() for t in as_tensors(result, "the reference"))
-        if isinstance(reference, Reference) and reference.own is not None:
-            own = as_tensors(reference.own, "the result")  # the baseline need not run once more
+        if isinstance(reference, Reference) and reference.in_own_types is not None:
+            own = as_tensors(
+                reference.in_own_types, "the result"
+            )  # the baseline need not run once more
         else:
             own = self.own_result(inputs)
         rounding = tuple(map(rounding_of, own, expected)) if len(own) == len(expected) else ()

@@ -1,1 +1,1 @@
-"""Kernels of a `.cu` file that an experiment file describes: no Python of the user's."""
+"""Kernels of a `.cu` file that an experiment file describes, without Python of the user's."""

@@ -1,4 +1,4 @@
-"""What an experiment file says of a `.cu` file: arguments, grid, block; no torch."""
+"""Description of a `.cu` file in an experiment file: arguments, grid, block; no torch."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ MAX_THREADS = 1024
 
 @dataclass(frozen=True)
 class Fill:
-    """How the elements of a tensor are made."""
+    """Kind and numbers of the elements that a tensor is filled with."""
 
     kind: str
     numbers: tuple[float, ...] = ()
 
     @property
     def constant(self) -> float | None:
-        """The value of every element; None where they differ."""
+        """The common value of all elements; None where they differ."""
         if self.kind == "constant":
             return self.numbers[0]
         return {"zeros": 0.0, "ones": 1.0}.get(self.kind)
@@ -84,7 +84,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class TensorArgument:
-    """A tensor that kernels get a pointer to."""
+    """A tensor whose pointer kernels get."""
 
     name: str
     shape: tuple[Arithmetic, ...]
@@ -100,7 +100,7 @@ class TensorArgument:
 
     @property
     def is_read(self) -> bool:
-        """Whether results depend on what it was filled with."""
+        """Whether results depend on the tensor's fill."""
         return (
             self.fill is not None
             and not self.scratch
@@ -108,7 +108,7 @@ class TensorArgument:
         )
 
     def dtype_of(self, values: Params) -> str:
-        """Name of the dtype; raises ExpressionError where there is no such dtype."""
+        """Name of the dtype; raises ExpressionError for an unknown dtype."""
         dtype = self.dtype if self.dtype in SIZES else values.get(self.dtype, self.dtype)
         if dtype not in SIZES:
             raise ExpressionError(
@@ -117,7 +117,7 @@ class TensorArgument:
         return str(dtype)
 
     def shape_of(self, values: Params) -> tuple[int, ...]:
-        """Sizes; raises ExpressionError where one is below 1 or has no value."""
+        """Sizes; raises ExpressionError for a size below 1 or without a value."""
         sizes = tuple(size.whole(values) for size in self.shape)
         if any(size < 1 for size in sizes):
             raise ExpressionError(f"{self.name}: the shape {list(sizes)} has no elements")
@@ -135,22 +135,23 @@ class LaunchShape:
     cooperative: bool = False
 
     def fault(self) -> str | None:
-        """Reason why no GPU can launch this, or None."""
-        for what, sizes, limits in (
+        """Reason why no GPU can launch this shape, or None."""
+        for name, sizes, limits in (
             ("grid", self.grid, MAX_GRID),
             ("block", self.block, MAX_BLOCK),
         ):
             if any(not 1 <= size <= limit for size, limit in zip(sizes, limits, strict=True)):
-                return f"{what} of {_times(sizes)}: each must be from 1 to {_times(limits)}"
+                most = _product_text(limits)
+                return f"{name} of {_product_text(sizes)}: each must be from 1 to {most}"
         threads = self.block[0] * self.block[1] * self.block[2]
         if threads > MAX_THREADS:
-            return f"block of {_times(self.block)} threads: at most {MAX_THREADS}"
+            return f"block of {_product_text(self.block)} threads: at most {MAX_THREADS}"
         return f"shared memory of {self.shared} bytes" if self.shared < 0 else None
 
 
 @dataclass(frozen=True)
 class CudaFile:
-    """Kernels of a file, and how they are called; variants may override most of it."""
+    """Kernels of a file with their arguments and launch settings, which variants may override."""
 
     base: Path
     """Folder that names of files are relative to."""
@@ -180,50 +181,52 @@ class CudaFile:
     bytes: Arithmetic | None
 
     def source_of(self, variant: Params) -> Path:
-        """The `.cu` file of a variant; raises ExpressionError where none is named."""
+        """The `.cu` file of a variant; raises ExpressionError without a named file."""
         return self.base / str(self._setting(variant, "source", self.source))
 
     def steps(self, variant: Params) -> tuple[Params, ...]:
-        """Parameters of each launch of a variant, in their order: its own with those of the launch.
+        """Parameters of each launch of a variant, in order: the variant's and the launch's.
 
-        What is asked of a variant below, such as its kernel, is that of one of these.
+        The other methods, such as `kernel_of`, take one of them as their variant.
         """
-        own = "launches" in variant
-        launches = _launches(variant["launches"]) if own else self.launches
-        if not launches or (not own and "kernel" in variant):
+        has_own_launches = "launches" in variant
+        launches = _launches(variant["launches"]) if has_own_launches else self.launches
+        if not launches or (not has_own_launches and "kernel" in variant):
             return (variant,)
-        rest = {name: value for name, value in variant.items() if name != "launches"}
-        return tuple({**rest, **launch} for launch in launches)
+        shared_params = {name: value for name, value in variant.items() if name != "launches"}
+        return tuple({**shared_params, **launch} for launch in launches)
 
     def kernel_of(self, variant: Params) -> str:
         """Kernel of a variant with its template arguments."""
         return fill(str(self._setting(variant, "kernel", self.kernel)), variant)
 
     def macros(self, variant: Params) -> dict[str, str | int]:
-        """Definitions that the file of a variant is compiled with."""
+        """Macro definitions for compiling a variant's file."""
         if self.define is not None:
-            filled = {name: self._filled(value, variant) for name, value in self.define.items()}
+            filled = {
+                name: self._macro_value(value, variant) for name, value in self.define.items()
+            }
             return {name: text for name, text in filled.items() if text is not None}
         # A macro of a template argument's name would stand in the place of its declaration.
-        others = variant.keys() - self._in_kernels(variant)
+        macro_names = variant.keys() - self._kernel_parameters(variant)
         return {
             name: cpp_text(value)
             for name, value in variant.items()
-            if name in others and name.isupper() and value is not None
+            if name in macro_names and name.isupper() and value is not None
         }
 
     def launch_shape(self, variant: Params, problem: Params) -> LaunchShape:
-        """Grid, block and shared memory; raises ExpressionError where one has no value."""
+        """Grid, block and shared memory; raises ExpressionError for one without a value."""
         values = {**variant, **problem}
         return LaunchShape(
-            grid=_three(self.expressions(variant, "grid"), values),
-            block=_three(self.expressions(variant, "block"), values),
+            grid=_three_values(self.expressions(variant, "grid"), values),
+            block=_three_values(self.expressions(variant, "block"), values),
             shared=self.expressions(variant, "shared")[0].whole(values),
             cooperative=self.is_cooperative(variant),
         )
 
     def is_cooperative(self, variant: Params) -> bool:
-        """Whether all blocks of a launch must run at once; ExpressionError for another value."""
+        """Whether all blocks of a launch must run at once; ExpressionError for no truth value."""
         value = variant.get("cooperative", self.cooperative)
         if not isinstance(value, bool):
             raise ExpressionError(f"cooperative: must be true or false, not {value!r}")
@@ -231,9 +234,9 @@ class CudaFile:
 
     def expressions(self, variant: Params, name: str) -> tuple[Arithmetic, ...]:
         """Parsed `grid`, `block` or `shared` of a variant."""
-        given = self._setting(variant, name, getattr(self, name))
+        setting = self._setting(variant, name, getattr(self, name))
         try:
-            parsed = parse_list(given)
+            parsed = parse_list(setting)
         except ExpressionError as error:
             raise ExpressionError(f"{name}: {error}") from None
         if len(parsed) > (1 if name == "shared" else 3):
@@ -241,22 +244,22 @@ class CudaFile:
         return parsed
 
     def arguments_of(self, variant: Params) -> tuple[str, ...]:
-        """Arguments of the kernel of a variant: names of tensors, or arithmetic."""
-        given = variant.get("arguments")
-        if given is None:
+        """Arguments of a variant's kernel: names of tensors, or arithmetic."""
+        listed_arguments = variant.get("arguments")
+        if listed_arguments is None:
             return self.arguments
-        return tuple(expression.text for expression in parse_list(given))
+        return tuple(expression.text for expression in parse_list(listed_arguments))
 
     def scalar(self, argument: str) -> Arithmetic:
-        """Value of an argument that is no tensor."""
+        """Arithmetic of an argument that is no tensor."""
         return self.scalars.get(argument) or parse(argument)
 
     def tensor(self, name: str) -> TensorArgument | None:
-        """Tensor of a name; None where an argument is a scalar."""
+        """The tensor with a name; None where an argument is a scalar."""
         return next((tensor for tensor in self.tensors if tensor.name == name), None)
 
     def leaves(self, variant: Params) -> tuple[str, ...]:
-        """Arguments of the kernel of a variant, those of structs field by field."""
+        """Arguments of a variant's kernel, structs field by field."""
         arguments = self.arguments_of(variant)
         return tuple(
             leaf
@@ -265,7 +268,7 @@ class CudaFile:
         )
 
     def at_launch(self, variant: Params) -> dict[str, Value]:
-        """Parameters that act when kernels of a variant are launched, not when it is compiled."""
+        """Parameters that act when a variant's kernels are launched, not when they are compiled."""
         launches = [self._texts_at_launch(step) for step in self.steps(variant)]
         used = {name for _, _, names in launches for name in names}
         return {
@@ -275,7 +278,7 @@ class CudaFile:
         }
 
     def _texts_at_launch(self, step: Params) -> tuple[str, str, set[str]]:
-        """A launch as C++ would write it, its numbers, and the names that both depend on."""
+        """A launch in C++ syntax, its scalar arguments, and the names that both depend on."""
         parts = [self.expressions(step, name) for name in ("grid", "block", "shared")]
         arguments = [a for a in self.leaves(step) if self.tensor(a) is None]
         parts.append(tuple(self.scalar(argument) for argument in arguments))
@@ -289,21 +292,21 @@ class CudaFile:
         return launch, texts[3], used
 
     def used(self, variant: Params) -> set[str]:
-        """Parameters of a variant that its program or its launch depends on."""
-        in_kernels = self._in_kernels(variant)
+        """Parameters of a variant that its program or launch depends on."""
+        in_kernels = self._kernel_parameters(variant)
         templates = (str(value) for value in (self.define or {}).values())
         in_macros = (name for text in templates for name in placeholders(text))
         macros = self.macros(variant) if self.define is None else {}
         # `variant` is the only parameter of one that has nothing but a name.
         return {*OVERRIDES, "variant", *in_kernels, *in_macros, *macros, *self.at_launch(variant)}
 
-    def _in_kernels(self, variant: Params) -> set[str]:
+    def _kernel_parameters(self, variant: Params) -> set[str]:
         """Parameters in braces in the names of a variant's kernels."""
         kernels = (str(step.get("kernel", self.kernel) or "") for step in self.steps(variant))
         return {name for kernel in kernels for name in placeholders(kernel)}
 
-    def _filled(self, value: Value, variant: Params) -> str | int | None:
-        """Value of a macro; None where it is that of a parameter that the variant lacks."""
+    def _macro_value(self, value: Value, variant: Params) -> str | int | None:
+        """Value of a macro; None where it stands for a parameter that the variant lacks."""
         if isinstance(value, str):
             names = placeholders(value)
             alone = len(names) == 1 and value == f"{{{names[0]}}}"
@@ -320,20 +323,20 @@ class CudaFile:
 
 
 def read_description(document: Mapping[str, Any]) -> CudaFile:
-    """Read the JSON form of a description; raises ExpressionError for arithmetic that is none."""
+    """Description from its JSON form; raises ExpressionError for invalid arithmetic."""
     arguments = document["arguments"]
     structs = {n: a["struct"] for n, a in arguments.items() if _is_struct(a)}
-    given = {n: a for n, a in arguments.items() if n not in structs}
+    described = {n: a for n, a in arguments.items() if n not in structs}
     # Tensors may be described where a struct first has them.
-    given |= {
+    described |= {
         field: value
         for fields in structs.values()
         for field, value in fields.items()
         if isinstance(value, Mapping)
     }
-    tensors = {n: a for n, a in given.items() if isinstance(a, Mapping)}
+    tensors = {n: a for n, a in described.items() if isinstance(a, Mapping)}
     amounts = {
-        name: None if document[name] is None else _named(name, document[name])
+        name: None if document[name] is None else _parsed_as(name, document[name])
         for name in ("flops", "bytes")
     }
     return CudaFile(
@@ -343,8 +346,8 @@ def read_description(document: Mapping[str, Any]) -> CudaFile:
         launches=document["launches"],
         tensors=tuple(_tensor(name, argument) for name, argument in tensors.items()),
         scalars={
-            name: _named(name, name if value is None else value)
-            for name, value in given.items()
+            name: _parsed_as(name, name if value is None else value)
+            for name, value in described.items()
             if name not in tensors
         },
         structs={name: _fields(name, fields) for name, fields in structs.items()},
@@ -360,27 +363,27 @@ def read_description(document: Mapping[str, Any]) -> CudaFile:
     )
 
 
-def parse_list(given: Any) -> tuple[Arithmetic, ...]:
+def parse_list(source: Any) -> tuple[Arithmetic, ...]:
     """Arithmetic of a list, of a text with commas, or of a single value."""
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return tuple(parse(item) for item in given)
+    if isinstance(source, Sequence) and not isinstance(source, str):
+        return tuple(parse(item) for item in source)
     try:
-        root = ast.parse(f"({given},)", mode="eval").body
+        root = ast.parse(f"({source},)", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return (parse(given),)  # which says what is wrong with it
+        return (parse(source),)  # which says what is wrong with it
     items = root.elts if isinstance(root, ast.Tuple) else [root]
     return tuple(parse(ast.unparse(item)) for item in items)
 
 
 def cpp_text(value: Value) -> str | int:
-    """A parameter's value as C++ reads it: a dtype by the name of its type."""
+    """A parameter's value in C++ syntax; a dtype becomes the name of its type."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, int) else CPP_TYPES.get(str(value), str(value))
 
 
 def placeholders(text: str) -> tuple[str, ...]:
-    """Names in braces; raises ExpressionError where a brace is used for anything else."""
+    """Names in braces; raises ExpressionError for any other use of a brace."""
     try:
         pieces = list(string.Formatter().parse(text))
     except ValueError as error:
@@ -389,7 +392,7 @@ def placeholders(text: str) -> tuple[str, ...]:
 
 
 def fill(text: str, variant: Params) -> str:
-    """Text with its placeholders filled; raises ExpressionError where one has no value."""
+    """Text with its placeholders filled; raises ExpressionError for one without a value."""
     for name in placeholders(text):
         if name not in variant:
             raise ExpressionError(f"nothing fills {{{name}}} in '{text}'")
@@ -401,7 +404,7 @@ def fill(text: str, variant: Params) -> str:
 
 
 def _launches(text: Value) -> list[dict[str, Value]]:
-    """Launches of a variant, as the spec wrote them into its parameters."""
+    """Launches of a variant, from the text that the spec has in its parameters."""
     try:
         return [dict(launch) for launch in json.loads(str(text))]
     except (ValueError, TypeError):
@@ -416,21 +419,21 @@ def _is_struct(argument: Any) -> bool:
 
 
 def _fields(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
-    """Fields of a struct: tensors by name, or arithmetic that was parsed once."""
-    read = {
+    """Fields of a struct: names of tensors, or texts checked to be arithmetic."""
+    texts = {
         field: field if value is None or isinstance(value, Mapping) else str(value)
         for field, value in fields.items()
     }
-    for field, text in read.items():
-        _named(f"{name}: {field}", text)
-    return read
+    for field, text in texts.items():
+        _parsed_as(f"{name}: {field}", text)
+    return texts
 
 
 def _tensor(name: str, argument: Mapping[str, Any]) -> TensorArgument:
     output, scratch = bool(argument["output"]), bool(argument["scratch"])
     return TensorArgument(
         name=name,
-        shape=tuple(_named(f"{name}: shape", size) for size in argument["shape"]),
+        shape=tuple(_parsed_as(f"{name}: shape", size) for size in argument["shape"]),
         dtype=argument["dtype"],
         # Like an output, scratch memory holds whatever is in it where nothing else is said.
         fill=_fill(argument["fill"], argument["dtype"], output=output or scratch),
@@ -440,34 +443,34 @@ def _tensor(name: str, argument: Mapping[str, Any]) -> TensorArgument:
     )
 
 
-def _fill(given: Any, dtype: str, *, output: bool) -> Fill | None:
-    """Fill of a tensor, where none is given that of its kind of dtype; none of an output."""
-    if given is None:
+def _fill(setting: Any, dtype: str, *, output: bool) -> Fill | None:
+    """Fill of a tensor: the given one, else the default of its dtype; None for an output."""
+    if setting is None:
         if output:
             return None
         if dtype == "bool":
             return Fill("integers", (0, 2))
         return _fill("integers" if "int" in dtype else "normal", dtype, output=False)
-    if isinstance(given, str):
-        return Fill(given, FILLS[given])
-    if isinstance(given, Mapping):
-        ((kind, numbers),) = given.items()
+    if isinstance(setting, str):
+        return Fill(setting, FILLS[setting])
+    if isinstance(setting, Mapping):
+        ((kind, numbers),) = setting.items()
         return Fill(kind, tuple(numbers))
-    return Fill("constant", (given,))
+    return Fill("constant", (setting,))
 
 
-def _named(name: str, given: Any) -> Arithmetic:
+def _parsed_as(name: str, source: Any) -> Arithmetic:
     try:
-        return parse(given)
+        return parse(source)
     except ExpressionError as error:
         raise ExpressionError(f"{name}: {error}") from None
 
 
-def _three(expressions: Sequence[Arithmetic], values: Params) -> tuple[int, int, int]:
+def _three_values(expressions: Sequence[Arithmetic], values: Params) -> tuple[int, int, int]:
     sizes = [expression.whole(values) for expression in expressions]
     x, y, z = (*sizes, *[1] * (3 - len(sizes)))
     return x, y, z
 
 
-def _times(sizes: Iterable[int]) -> str:
+def _product_text(sizes: Iterable[int]) -> str:
     return " x ".join(str(size) for size in sizes)

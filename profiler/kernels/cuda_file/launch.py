@@ -24,7 +24,7 @@ _WORDS = {"f": "floating", "g": "bfloat16", "i": "signed", "u": "unsigned", "b":
 
 
 class _Argument(ctypes.Structure):
-    """`Argument` in src/launcher.cu."""
+    """Mirror of `Argument` in src/launcher.cu."""
 
     _fields_ = (("whole", ctypes.c_longlong), ("real", ctypes.c_double))
 
@@ -76,7 +76,7 @@ class CudaLaunch:
         )
 
     def _packed(self, arguments: Sequence[tuple[str, Argument]]) -> Any:
-        """Arguments as the launcher reads them; those of the fields of structs are kept."""
+        """Arguments in the launcher's layout; arrays for fields of structs are kept alive."""
         return (_Argument * len(arguments))(*(self._argument(value) for _, value in arguments))
 
     def _argument(self, value: Argument) -> _Argument:
@@ -88,7 +88,7 @@ class CudaLaunch:
 
 
 def check_parameters(parameters: Sequence[str], arguments: Sequence[tuple[str, Argument]]) -> None:
-    """Raise TypeError where an argument does not fit its parameter, which the launcher describes.
+    """Raise TypeError where an argument does not fit the launcher's description of its parameter.
 
     A parameter is `*f4` for a pointer to a float, `i4` for an int, `?` for what is no number, and
     `{*f4,i4}` for a struct whose fields are set to such.
@@ -99,8 +99,8 @@ def check_parameters(parameters: Sequence[str], arguments: Sequence[tuple[str, A
         if isinstance(value, list):
             kinds = parameter.strip("{}").split(",") if value else ()
             fields = [(f".{f}", k, v) for k, (f, v) in zip(kinds, value, strict=True)]
-        for field, kind, given in fields:
-            reason = _misfit(kind, given)
+        for field, kind, field_value in fields:
+            reason = _misfit(kind, field_value)
             if reason is not None:
                 raise TypeError(f"argument {place} of the kernel ({name}{field}): {reason}")
 
@@ -121,7 +121,7 @@ def _misfit(parameter: str, value: torch.Tensor | Number) -> str | None:
 
 
 def _may_point_to(pointee: str, kind: str) -> bool:
-    """Whether a kernel may read elements of a kind by a pointer.
+    """Whether a kernel may read elements of a kind through a pointer.
 
     Unsigned numbers of the same size often stand for bits of whatever they are.
     """

@@ -24,13 +24,13 @@ LAUNCH_HEADER = _SOURCES / "launch.cuh"
 
 
 class CudaFileSpace:
-    """Functions of a workload's space for a description."""
+    """Space of a workload, made from a description."""
 
     def __init__(self, description: CudaFile) -> None:
         self._description = description
 
     def variant_name(self, params: Params) -> str | None:
-        """`tiled<32, 8>`: the kernel, or the expression of torch; None where that tells nothing."""
+        """Name `tiled<32, 8>` of the kernel, or the torch expression; None where all share it."""
         if "torch" in params:
             return str(params["torch"])
         try:
@@ -43,11 +43,11 @@ class CudaFileSpace:
         if not {"kernel", "launches"} & params.keys() and not inside:
             return None
         in_name = {"kernel", "launches", *inside}
-        rest = {name: value for name, value in params.items() if name not in in_name}
-        return ",".join((" + ".join(kernels), *map(_written, rest.items())))
+        unnamed_params = {name: value for name, value in params.items() if name not in in_name}
+        return ",".join((" + ".join(kernels), *map(_param_text, unnamed_params.items())))
 
     def recipe(self, params: Params) -> Recipe | None:
-        """Launcher with the user's file in front; None where torch runs."""
+        """Recipe of the launcher with the user's file in front; None where torch runs."""
         if "torch" in params:
             return None
         description = self._description
@@ -81,7 +81,7 @@ class CudaFileSpace:
 
 
 def _tensor_checks(description: CudaFile, steps: Sequence[Params]) -> Iterator[str]:
-    """Macros of launch.cuh that refuse tensors by the types of the kernels' parameters."""
+    """Macros of launch.cuh that check tensors against the types of the kernels' parameters."""
     for launch, step in enumerate(steps):
         for place, name in enumerate(description.arguments_of(step), start=1):
             tensor = description.tensor(name)
@@ -117,8 +117,8 @@ def _tensor_macro(kind: str, place: str, tensor: TensorArgument) -> str:
     return f"PROFILER_{kind}({place},{tensor.dtype},{elements[0]},{elements[1:]})"
 
 
-def _written(parameter: tuple[str, Value]) -> str:
-    """`tile=32`; text that holds more than one word in quotes."""
+def _param_text(parameter: tuple[str, Value]) -> str:
+    """`tile=32` of a parameter; a text of several words is quoted."""
     name, value = parameter
     plain = isinstance(value, str) and value.isidentifier()
     return f"{name}={value if plain else json.dumps(value)}"

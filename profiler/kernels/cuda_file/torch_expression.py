@@ -1,4 +1,4 @@
-"""Values of expressions over tensors, by walking what `torch_syntax` has parsed."""
+"""Evaluates expressions over tensors, parsed by `torch_syntax`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {**SIGNS, ast.Invert:
 
 
 def compiled(syntax: TorchSyntax) -> Evaluate:
-    """Function that gives the value of an expression: the tree is walked once, here."""
+    """Function that evaluates an expression, compiled by one walk over its tree."""
     return _compile(syntax.root)
 
 
@@ -77,8 +77,8 @@ def _compile_operator(node: ast.expr) -> Evaluate:
             combine, first, second = COMPARISONS[type(op)], _compile(left), _compile(right)
             return lambda values: combine(first(values), second(values))
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            condition, then, other = _compile(test), _compile(body), _compile(orelse)
-            return lambda values: then(values) if condition(values) else other(values)
+            condition, then, otherwise = _compile(test), _compile(body), _compile(orelse)
+            return lambda values: then(values) if condition(values) else otherwise(values)
         case ast.Subscript(value=inner, slice=index):
             owner, place = _compile(inner), _compile_index(index)
             return lambda values: owner(values)[place(values)]
@@ -133,6 +133,6 @@ def _method(
 
 
 def _device_of(values: Values) -> torch.device | None:
-    """Device of the tensors among values; None where there are none."""
+    """Device of the tensors among values; None without tensors."""
     tensors = (value for value in values.values() if isinstance(value, torch.Tensor))
     return next((tensor.device for tensor in tensors), None)

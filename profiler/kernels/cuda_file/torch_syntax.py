@@ -1,4 +1,4 @@
-"""Which torch an experiment file may write: `x.T.contiguous()`, `softmax(x, dim=-1)`; no torch.
+"""Torch expressions of experiment files: `x.T.contiguous()`, `softmax(x, dim=-1)`; no torch.
 
 An expression is walked over its syntax tree: names of tensors and parameters, numbers, operators,
 subscripts, and the functions and methods that are listed here. Nothing else is reached from it.
@@ -68,7 +68,7 @@ _NODES = (
 
 @dataclass(frozen=True, eq=False)
 class TorchSyntax:
-    """A parsed expression that uses nothing but what is listed."""
+    """A parsed expression that uses only listed functions and methods."""
 
     names: frozenset[str]
     """Tensors and parameters that it needs."""
@@ -76,7 +76,7 @@ class TorchSyntax:
 
 
 def parse_torch(text: str) -> TorchSyntax:
-    """Parse an expression; raises ExpressionError for anything that is not listed."""
+    """Syntax of an expression; raises ExpressionError for any unlisted function or method."""
     root = syntax_tree(text, "expression", most_characters=MAX_CHARACTERS)
     return TorchSyntax(frozenset(_names(root)), root)
 
@@ -93,11 +93,11 @@ def function_named(node: ast.expr) -> tuple[str, str] | None:
         return "torch", name
     if name in NEURAL and module != "torch":
         return "torch.nn.functional", name
-    raise ExpressionError(_unlisted("function", name, FUNCTIONS | NEURAL))
+    raise ExpressionError(_unlisted_error("function", name, FUNCTIONS | NEURAL))
 
 
 def _names(node: ast.AST) -> Iterator[str]:
-    """Names that a node needs; raises ExpressionError for what is not listed."""
+    """Names that a node needs; raises ExpressionError for unlisted syntax."""
     if isinstance(node, ast.Name):
         yield node.id
     elif isinstance(node, ast.Attribute):
@@ -124,7 +124,7 @@ def _attribute_names(node: ast.Attribute) -> Iterator[str]:
     if ast.unparse(node.value) == "torch" and node.attr in SIZES:
         return
     if node.attr not in ATTRIBUTES:
-        raise ExpressionError(_unlisted("attribute", node.attr, ATTRIBUTES))
+        raise ExpressionError(_unlisted_error("attribute", node.attr, ATTRIBUTES))
     yield from _names(node.value)
 
 
@@ -133,7 +133,7 @@ def _call_names(node: ast.Call) -> Iterator[str]:
         if not isinstance(node.func, ast.Attribute):
             raise ExpressionError(f"'{ast.unparse(node)}' calls no function of torch")
         if node.func.attr not in METHODS:
-            raise ExpressionError(_unlisted("method", node.func.attr, METHODS))
+            raise ExpressionError(_unlisted_error("method", node.func.attr, METHODS))
         yield from _names(node.func.value)
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg == "out":
@@ -143,7 +143,7 @@ def _call_names(node: ast.Call) -> Iterator[str]:
         yield from _names(argument)
 
 
-def _unlisted(kind: str, name: str, listed: Iterable[str]) -> str:
+def _unlisted_error(kind: str, name: str, listed: Iterable[str]) -> str:
     close = get_close_matches(name, listed, n=1)
     hint = f"; did you mean '{close[0]}'?" if close else ""
     return (
@@ -156,6 +156,6 @@ _NAMED = re.compile(r"(?P<file>[^:]+\.py):(?P<function>[A-Za-z_][A-Za-z0-9_]*)")
 
 
 def split_function(text: str) -> tuple[str, str] | None:
-    """File and name of a function; None where a text is no such name."""
+    """File and name in `FILE.py:FUNCTION`; None for any other text."""
     match = _NAMED.fullmatch(text.strip())
     return None if match is None else (match["file"], match["function"])

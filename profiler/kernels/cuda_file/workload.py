@@ -30,12 +30,12 @@ Launch = Callable[[], Any]
 
 
 def described(document: Mapping[str, Any]) -> CudaFileWorkload:
-    """The workload of a description in JSON, as the job of a session has it."""
+    """Workload of a description in JSON, from the job of a session."""
     return CudaFileWorkload(read_description(document))
 
 
 class CudaFileWorkload:
-    """Functions of a workload for a description."""
+    """A workload made from a description."""
 
     def __init__(self, description: CudaFile) -> None:
         self._description = description
@@ -43,7 +43,7 @@ class CudaFileWorkload:
         """Memory between launches of variants of one problem, by name, shape and dtype."""
 
     def make_inputs(self, problem: Params, device: torch.device, seed: int) -> Tensors:
-        """All tensors, outputs too: the variants share them, because they may be large."""
+        """All tensors with outputs, shared by the variants because they may be large."""
         self._scratch_tensors.clear()
         return make_tensors(self._description, problem, device, seed)
 
@@ -53,22 +53,24 @@ class CudaFileWorkload:
         return {t.name: inputs[t.name] for t in tensors if not t.output and not t.scratch}
 
     def reference(self, problem: Params, inputs: Tensors) -> Any:
-        """The expression on float64 tensors, or what the user's function gives."""
+        """Result of the reference: the expression in float64, or the user's function."""
         is_function = split_function(self._description.reference) is not None
-        compute = self._by_user_function if is_function else self._in_float64
+        compute = self._user_function_result if is_function else self._expression_in_float64
         evaluate = partial(compute, problem, inputs)
         return Reference(evaluate(None), None, evaluate)
 
-    def _by_user_function(self, problem: Params, inputs: Tensors, nudged_by: int | None) -> Any:
-        """Result of the user's function, on nudged copies of the tensors where a seed is given."""
+    def _user_function_result(self, problem: Params, inputs: Tensors, nudged_by: int | None) -> Any:
+        """Result of the user's function, on nudged tensors where a seed is given."""
         tensors = readable(self._description, inputs)
         if nudged_by is not None:
             tensors = {name: tensor.clone() for name, tensor in tensors.items()}
             nudge(tensors.values(), nudged_by)
         return self._user_function(self._description.reference)(dict(problem), tensors)
 
-    def _in_float64(self, problem: Params, inputs: Tensors, nudged_by: int | None) -> Any:
-        """The expression of the reference on tensors in float64, nudged where a seed is given."""
+    def _expression_in_float64(
+        self, problem: Params, inputs: Tensors, nudged_by: int | None
+    ) -> Any:
+        """Result of the reference's expression in float64, on tensors nudged by a seed if any."""
         syntax = parse_torch(self._description.reference)
         tensors = in_higher_precision(readable(self._description, inputs), syntax.names)
         if nudged_by is not None:
@@ -78,7 +80,7 @@ class CudaFileWorkload:
     def prepare(
         self, variant: Params, problem: Params, inputs: Tensors, library: Path | None
     ) -> Launch:
-        """Launch of one variant: an expression of torch, or a kernel of the built library."""
+        """Launch of one variant: a torch expression, or kernels of the built library."""
         if "torch" in variant:
             return self._torch_launch(variant, problem, inputs)
         device = next(iter(inputs.values())).device
@@ -127,7 +129,7 @@ class CudaFileWorkload:
         )
 
     def _arguments(self, values: Params, tensors: Tensors) -> list[tuple[str, Any]]:
-        """Name and value of each argument of a kernel; of a struct the same of its fields."""
+        """Name and value of each argument of a kernel; a struct has a list of its fields."""
         description = self._description
 
         def value_of(name: str) -> torch.Tensor | int | float:
@@ -148,18 +150,18 @@ class CudaFileWorkload:
         ]
 
     def _scratch(self, tensor: TensorArgument, values: Params, device: torch.device) -> Any:
-        """Memory that passes between launches, NaN at first; variants share what is alike."""
+        """Scratch memory between launches, NaN at first, shared by variants with equal sizes."""
         key = (tensor.name, tensor.shape_of(values), tensor.dtype_of(values))
         if key not in self._scratch_tensors:
             self._scratch_tensors[key] = make_scratch(tensor, values, device)
         return self._scratch_tensors[key]
 
     def flops(self, problem: Params) -> float | None:
-        """Floating-point operations of a problem, where the description has them."""
+        """Floating-point operations of a problem; None where the description has none."""
         return _amount(self._description.flops, problem)
 
     def bytes(self, problem: Params) -> float | None:
-        """Least traffic to device memory, where the description has it."""
+        """Least traffic to device memory, in bytes; None where the description has none."""
         return _amount(self._description.bytes, problem)
 
     def _torch_launch(self, variant: Params, problem: Params, inputs: Tensors) -> Launch:
@@ -173,7 +175,7 @@ class CudaFileWorkload:
         return lambda: evaluate(values)
 
     def _numbers(self, variant: Params, problem: Params) -> dict[str, Value]:
-        """Parameters and scalar arguments by name, as far as these parameters give them."""
+        """Parameters and the scalar arguments that they determine, by name."""
         values: dict[str, Value] = {**variant, **problem}
         scalars = self._description.scalars
         return values | {
@@ -182,8 +184,8 @@ class CudaFileWorkload:
             if scalar.names <= values.keys()
         }
 
-    def _user_function(self, named: str) -> Callable[..., Any]:
-        file, name = split_function(named) or ("", "")
+    def _user_function(self, reference: str) -> Callable[..., Any]:
+        file, name = split_function(reference) or ("", "")
         function = getattr(self._module(file), name, None)
         if not callable(function):
             raise TypeError(f"{file} has no function {name}(problem, inputs)")
@@ -208,7 +210,7 @@ class CudaFileWorkload:
 
 
 class OutputLaunch:
-    """Launches in a row that carry their outputs.
+    """Launches in a row with their outputs.
 
     `restore` sets those that are read as well (sums that are added to, values that are changed in
     place), and scratch memory that has a fill, to what they were filled with: a value, or a copy.
@@ -228,7 +230,7 @@ class OutputLaunch:
         self._copied = copied
 
     def restore(self) -> None:
-        """Set tensors that have a fill to it; no part of a launch."""
+        """Fill tensors that have a fill again; no part of a launch."""
         for tensor, value in self._filled:
             tensor.fill_(value)
         for tensor, original in self._copied:
@@ -237,14 +239,14 @@ class OutputLaunch:
     restart = restore
 
     def __call__(self) -> tuple[torch.Tensor, ...]:
-        """Start the kernels and give their outputs, without waiting for them."""
+        """Start the kernels and return their outputs, without waiting."""
         for launch in self._launches:
             launch()
         return self.outputs
 
 
 def _addresses(tensor: torch.Tensor) -> torch.Tensor:
-    """Addresses of the parts of a tensor along its first dimension, beside it."""
+    """Addresses of a tensor's parts along its first dimension, as a tensor on its device."""
     return torch.tensor([part.data_ptr() for part in tensor], dtype=torch.int64).to(tensor.device)
 
 
@@ -261,13 +263,12 @@ _DRAWN = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 def make_tensors(
     description: CudaFile, problem: Params, device: torch.device, seed: int
 ) -> dict[str, torch.Tensor]:
-    """Tensors by name; those of outputs without a fill hold whatever was in their memory.
+    """Tensors by name; outputs without a fill are uninitialised.
 
-    Of an output that is read as well there is a second one, named `filled_name`, that stays as it
-    was filled.
+    An output that kernels also read has a second tensor, named `filled_name`, which keeps its fill.
     """
     generator = torch.Generator(device=device).manual_seed(seed)
-    made = {
+    tensors = {
         tensor.name: _make(tensor, problem, generator, device)
         for tensor in description.tensors
         if not tensor.scratch
@@ -275,16 +276,16 @@ def make_tensors(
     read_outputs = (
         tensor.name for tensor in description.tensors if tensor.is_read and tensor.output
     )
-    return {**made, **{filled_name(name): made[name].clone() for name in read_outputs}}
+    return {**tensors, **{filled_name(name): tensors[name].clone() for name in read_outputs}}
 
 
 def filled_name(output: str) -> str:
-    """Name of the tensor that holds what an output was filled with."""
+    """Name of the tensor that keeps an output's fill."""
     return f"{output} as filled"
 
 
 def readable(description: CudaFile, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Tensors that a result is made from, by name: outputs as they were filled, if at all."""
+    """Tensors that results depend on, by name; filled outputs with their fill."""
     return {
         tensor.name: tensors[filled_name(tensor.name) if tensor.output else tensor.name]
         for tensor in description.tensors
@@ -308,7 +309,7 @@ def _make(
         return torch.empty(shape, dtype=dtype, device=device)
     if tensor.fill.kind in _MADE:
         return _MADE[tensor.fill.kind](shape, tensor.fill, dtype, device)
-    drawn = torch.empty(shape, dtype=_drawn_in(dtype, tensor.fill), device=device)
+    drawn = torch.empty(shape, dtype=_drawing_dtype(dtype, tensor.fill), device=device)
     first, second = tensor.fill.numbers
     match tensor.fill.kind:
         case "normal":
@@ -321,21 +322,21 @@ def _make(
 
 
 def make_scratch(tensor: TensorArgument, values: Params, device: torch.device) -> torch.Tensor:
-    """Memory between launches, of sizes that parameters of variant and problem give.
+    """Scratch memory between launches, with sizes by parameters of variant and problem.
 
-    Without a fill it holds what no kernel leaves: NaN, or a large pattern in integers.
+    Without a fill it holds values that no kernel leaves: NaN, or a large pattern in integers.
     """
     if tensor.fill is not None:
         return _make(tensor, values, torch.Generator(device=device), device)
-    made = torch.empty(
+    memory = torch.empty(
         tensor.shape_of(values), dtype=dtype_named(tensor.dtype_of(values)), device=device
     )
-    if made.dtype.is_floating_point:
-        return made.fill_(math.nan)
-    return made.fill_(made.dtype == torch.bool or torch.iinfo(made.dtype).max // 10 * 7)
+    if memory.dtype.is_floating_point:
+        return memory.fill_(math.nan)
+    return memory.fill_(memory.dtype == torch.bool or torch.iinfo(memory.dtype).max // 10 * 7)
 
 
-def _drawn_in(dtype: torch.dtype, fill: Fill) -> torch.dtype:
+def _drawing_dtype(dtype: torch.dtype, fill: Fill) -> torch.dtype:
     if fill.kind == "integers":
         return torch.int64 if dtype.is_floating_point or dtype == torch.bool else dtype
     return dtype if dtype in _DRAWN else torch.float32
@@ -353,7 +354,7 @@ def _arange(
 def _constant(
     shape: tuple[int, ...], fill: Fill, dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
-    drawn_in = _drawn_in(dtype, fill) if dtype.is_floating_point else dtype
+    drawn_in = _drawing_dtype(dtype, fill) if dtype.is_floating_point else dtype
     # Typed by torch as a number, and there only where there is one.
     return torch.full(shape, fill.constant or 0, dtype=drawn_in, device=device).to(dtype)
 
@@ -364,10 +365,10 @@ _MADE = {"arange": _arange, "zeros": _constant, "ones": _constant, "constant": _
 def in_higher_precision(
     tensors: Mapping[str, torch.Tensor], names: frozenset[str]
 ) -> dict[str, torch.Tensor]:
-    """Tensors of these names, floating ones copied in float64 and complex ones in complex128."""
-    return {name: _wide(tensor) for name, tensor in tensors.items() if name in names}
+    """Named tensors, floating ones copied in float64 and complex ones in complex128."""
+    return {name: _widened(tensor) for name, tensor in tensors.items() if name in names}
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
     is_whole = not (tensor.is_floating_point() or tensor.is_complex())
     return tensor if is_whole else tensor.to(wide_type(tensor.dtype), copy=True)

@@ -86,7 +86,7 @@ def test_the_whole_space():
 
 
 def test_the_autotune_space_is_what_is_legal_of_864():
-    every, kept = tuning.candidates(), tuning.tuned()
+    every, kept = tuning.candidates(), tuning.tuned_configs()
     assert (len(every), len(set(every)), len(kept)) == (864, 864, 384)
     reasons = Counter((refusal(config.params()) or "legal").split(" take ")[0] for config in every)
     assert reasons == {"legal": 384, "O, S and P": 416, "the tiles": 64}
