@@ -191,7 +191,7 @@ def speed_of_hopper():
     ]
     recommended = [group[0] for group in findings.ranking.rival_groups]
     choices = " and ".join(
-        f"{rank.variant.label} at most {rank.regret.worst:.3f}\u00d7" for rank in recommended
+        f"{rank.variant.label} at most {rank.worst_slowdown:.3f}\u00d7" for rank in recommended
     )
     text = (
         f"At {max(LENGTHS)} the best makes {speeds[0]:.0f} TFLOP/s in bf16 and {speeds[1]:.0f} in "

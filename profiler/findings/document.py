@@ -66,11 +66,9 @@ class BestDocument(JsonObject):
     wins: int = get(lambda best: best[0].wins)
     same: int = get(lambda best: standing_of(best[1].variant, best[0].best_winners)[1])
     not_told_apart: int = get(lambda best: _not_told_apart(*best))
-    worst_slowdown: Number = get(lambda best: best[1].regret.worst if best[1].regret else None)
+    worst_slowdown: Number = get(lambda best: best[1].worst_slowdown)
     """1.23: 1.23 times the time of the best there"""
-    worst_slowdown_at: str | None = get(
-        lambda best: best[1].regret.worst_problem if best[1].regret else None
-    )
+    worst_slowdown_at: str | None = get(lambda best: best[1].worst_problem or None)
 
 
 def _recommended(ranking: Ranking) -> tuple[Ranking, VariantRank] | None:

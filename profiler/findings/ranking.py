@@ -17,25 +17,8 @@ ProblemValue = tuple[Problem, Value]
 
 
 @dataclass(frozen=True)
-class Regret:
-    """Slowdown of one variant used for all problems, relative to the winner of each.
-
-    Slowdowns are factors of the metric that decides: 1.23 is 23 % worse than the winner.
-    """
-
-    problems: int
-    missing: tuple[str, ...]
-    """Ids of problems that have a winner, and where the variant has no correct result."""
-    mean: float
-    """Mean slowdown."""
-    worst: float
-    worst_problem: str
-    """Id."""
-
-
-@dataclass(frozen=True)
 class VariantRank:
-    """Ratios of one variant to the baseline, and its regret as the single choice."""
+    """Ratios of one variant to the baseline, and its slowdowns as the single choice."""
 
     variant: Variant
     ratios: tuple[ProblemValue, ...]
@@ -45,13 +28,15 @@ class VariantRank:
     verdict_by_problem: Mapping[str, PairVerdict]
     """Against the baseline, by the id of every problem that both are planned for; NO DATA where one
     failed."""
-    complete: bool
-    """Whether it is ranked at every problem that any variant is ranked at."""
     geometric_mean: float
     """Geometric mean of `ratios`."""
     best: ProblemValue | None
     worst: ProblemValue | None
-    regret: Regret | None
+    slowdowns: Mapping[str, float]
+    """Used for all problems: factor by which it is worse than the winner, of the metric that
+    decides, at least 1; by id of each problem that it is ranked at."""
+    missing: tuple[str, ...]
+    """Ids of problems that have a winner, and where it has no correct result; () if nowhere."""
     planned: frozenset[str]
     """Ids of the problems that it is planned for, of those that have a winner."""
 
@@ -61,9 +46,29 @@ class VariantRank:
         return tuple(self.verdict_by_problem.values())
 
     @property
+    def complete(self) -> bool:
+        """Whether it is ranked at every problem that any variant is ranked at."""
+        return bool(self.slowdowns) and not self.missing
+
+    @property
     def covers(self) -> bool:
         """Whether it is ranked at every problem that it is planned for."""
-        return self.regret is not None and self.planned.isdisjoint(self.regret.missing)
+        return bool(self.slowdowns) and self.planned.isdisjoint(self.missing)
+
+    @property
+    def mean_slowdown(self) -> float:
+        """Mean of `slowdowns`; NaN where it is ranked nowhere."""
+        return sum(self.slowdowns.values()) / (len(self.slowdowns) or math.nan)
+
+    @property
+    def worst_slowdown(self) -> float:
+        """The largest of `slowdowns`; NaN where it is ranked nowhere."""
+        return max(self.slowdowns.values(), default=math.nan)
+
+    @property
+    def worst_problem(self) -> str:
+        """Id of the problem of `worst_slowdown`; empty where it is ranked nowhere."""
+        return max(self.slowdowns, key=self.slowdowns.__getitem__, default="")
 
     @property
     def excluding_one(self) -> int:
@@ -125,9 +130,8 @@ class Ranking:
 
         def order(rank: VariantRank) -> tuple[bool, bool, float, float]:
             if by_regret:
-                missing = len(rank.regret.missing) if rank.regret else 0
-                worst = rank.regret.worst if rank.regret else math.inf
-                return not rank.complete, rank.regret is None, float(missing), worst
+                worst = rank.worst_slowdown if rank.slowdowns else math.inf
+                return not rank.complete, not rank.slowdowns, float(len(rank.missing)), worst
             unknown = math.isnan(rank.geometric_mean)
             return not rank.complete, unknown, 0.0, 0.0 if unknown else sign * rank.geometric_mean
 
@@ -144,17 +148,22 @@ class Ranking:
         ordered = sorted(ratios, key=lambda pair: pair[1].ratio, reverse=self.higher_is_better)
         is_reference = self.tunes and variant.id in self.programs.references
         winners = () if is_reference else tuple(self.deciding_winners)
-        regret = regret_of(variant, self.slowdowns, winners)
+        slowdowns = {
+            problem: max(1.0, self.slowdowns[variant.id, problem])
+            for problem in winners
+            if math.isfinite(self.slowdowns.get((variant.id, problem), math.nan))
+        }
+        missing = (problem for problem in winners if slowdowns and problem not in slowdowns)
         return VariantRank(
             variant=variant,
             ratios=ratios,
             verdicts=tuple(self.against_baseline.get(cell.id, NO_VERDICT) for _, cell in cells),
             verdict_by_problem=self._verdict_by_problem(variant),
-            complete=regret is not None and not regret.missing,
             geometric_mean=geometric_mean([value.ratio for _, value in ratios]),
             best=ordered[0] if ordered else None,
             worst=ordered[-1] if ordered else None,
-            regret=regret,
+            slowdowns=slowdowns,
+            missing=tuple(missing),
             planned=self.programs.planned[variant.id].intersection(self.winners),
         )
 
@@ -187,7 +196,7 @@ class Ranking:
         The first of all ranks, unless another variant is best, or not shown to be worse, at most
         problems: that may lack some, where the first has them all but wins few.
         """
-        ranked = [rank for rank in self.ranks if rank.regret is not None]
+        ranked = [rank for rank in self.ranks if rank.slowdowns]
         references = self.programs.references
         others = [rank for rank in ranked if rank.variant.id not in references] or ranked
         if not others:
@@ -307,30 +316,6 @@ class Ranking:
     def largest_problem(self) -> Problem | None:
         """The problem whose best cell takes longest: single-problem figures show it."""
         return self.largest_of()
-
-
-def regret_of(
-    variant: Variant, slowdowns: Mapping[tuple[str, str], float], problems: Sequence[str]
-) -> Regret | None:
-    """Regret of a variant over problems (ids) that have a winner; None where it is ranked nowhere.
-
-    `slowdowns` by (variant id, problem id); what is better than the winner costs nothing.
-    """
-    slowdown_by_problem = {
-        problem: max(1.0, slowdowns[variant.id, problem])
-        for problem in problems
-        if math.isfinite(slowdowns.get((variant.id, problem), math.nan))
-    }
-    if not slowdown_by_problem:
-        return None
-    worst = max(slowdown_by_problem, key=lambda problem: slowdown_by_problem[problem])
-    return Regret(
-        problems=len(slowdown_by_problem),
-        missing=tuple(problem for problem in problems if problem not in slowdown_by_problem),
-        mean=sum(slowdown_by_problem.values()) / len(slowdown_by_problem),
-        worst=slowdown_by_problem[worst],
-        worst_problem=worst,
-    )
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name
+from profiler.findings.why.hot_lines import HotLine, ListedKernel
 from profiler.model import TunedConfig
 from profiler.notices import Notice
 from profiler.render.console.tables import SmallTextTable, answer_lines
@@ -159,7 +159,11 @@ def _hot_lines(kernel: ListedKernel) -> SmallTable:
     if not kernel.has_lines:
         what = "Instructions (the kernel has no line information: nvcc -lineinfo)"
     columns: tuple[Column[HotLine], ...] = (
-        *((text_column("line", _place, css="code", without=""),) if kernel.has_lines else ()),
+        *(
+            (text_column("line", lambda line: line.place, css="code", without=""),)
+            if kernel.has_lines
+            else ()
+        ),
         Column(
             "not issued",
             lambda line: _number(100 * line.share, "%"),
@@ -186,10 +190,6 @@ def _hot_lines(kernel: ListedKernel) -> SmallTable:
         long_names=True,
         reading=f"{what} with the most samples in which the warp could not issue.",
     )
-
-
-def _place(line: HotLine) -> str:
-    return "" if line.file is None else f"{file_name(line.file)}:{line.line}"
 
 
 def _number(value: float, unit: str = "") -> Datum:

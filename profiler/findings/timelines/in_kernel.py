@@ -69,6 +69,13 @@ class InKernelFindings:
             return 0.0, 0.0
         return float(groups["start_ns"].min().max()), float(groups["end_ns"].max().min())
 
+    def spans_in_window(self, block: int) -> pd.DataFrame:
+        """Spans of a block that lie inside its window."""
+        start, end = self.window(block)
+        spans = self.stamps.spans
+        inside = (spans["start_ns"] >= start) & (spans["end_ns"] <= end)
+        return spans[(spans["block"] == block) & inside]
+
     @cached_property
     def under_way(self) -> pd.DataFrame:
         """`block group operation start_ns end_ns`: each operation from its start to its end."""
@@ -117,14 +124,9 @@ class InKernelFindings:
 
     def _with_overlaps(self, block: int) -> pd.DataFrame:
         """Spans of a block inside its window, with the time of operations during each."""
-        start, end = self.window(block)
-        spans = self.stamps.spans
-        spans = spans[
-            (spans["block"] == block) & (spans["start_ns"] >= start) & (spans["end_ns"] <= end)
-        ]
         operations = self.under_way[self.under_way["block"] == block]
         parts = [_NO_SPANS]
-        for group, part in _groups(spans, "group"):
+        for group, part in _groups(self.spans_in_window(block), "group"):
             of_group = operations["group"] == group
             missing = math.nan if not self.stamps.operations else 0.0
             parts.append(

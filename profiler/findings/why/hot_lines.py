@@ -73,11 +73,7 @@ def hot_lines(instructions: pd.DataFrame | None, most: int) -> tuple[HotLine, ..
     total = float(instructions[_SAMPLES].sum())
     if not total > 0:
         return ()
-    stalls = [
-        str(name)
-        for name in instructions.columns
-        if str(name).startswith(_STALL) and str(name).endswith(_NOT_ISSUED)
-    ]
+    stalls = stall_columns(instructions)
     by_line = instructions["line"].notna().any()
     place = ["file", "line"] if by_line else ["address"]
     code = _WaitingCode(instructions, Code.of(instructions))
@@ -91,6 +87,16 @@ def hot_lines(instructions: pd.DataFrame | None, most: int) -> tuple[HotLine, ..
         row |= zip(counters, _sums(counts[of_line]), strict=True)
         lines.append(code.with_producer(_hot_line(row, stalls, total), of_line))
     return tuple(lines)
+
+
+def stall_columns(instructions: pd.DataFrame) -> dict[str, str]:
+    """Stall reason of each column of samples that could not issue for it."""
+    names = (str(name) for name in instructions.columns)
+    return {
+        name: name.removeprefix(_STALL).removesuffix(_NOT_ISSUED)
+        for name in names
+        if name.startswith(_STALL) and name.endswith(_NOT_ISSUED)
+    }
 
 
 def _sums(counts: np.ndarray) -> list[float]:
@@ -157,7 +163,7 @@ class _WaitingCode:
         return "" if place == line.place else place
 
 
-def _hot_line(row: Mapping[Hashable, object], stalls: Sequence[str], total: float) -> HotLine:
+def _hot_line(row: Mapping[Hashable, object], stalls: Mapping[str, str], total: float) -> HotLine:
     counts = {name: count for name in stalls if (count := _number(row[name])) > 0}
     longest = max(counts, key=counts.__getitem__, default="")
     line = row.get("line")
@@ -166,7 +172,7 @@ def _hot_line(row: Mapping[Hashable, object], stalls: Sequence[str], total: floa
         line=None if line is None else int(_number(line)),
         text=str(row.get("text") or row.get("sass") or "").strip(),
         share=_number(row[_SAMPLES]) / total,
-        reason=longest.removeprefix(_STALL).removesuffix(_NOT_ISSUED),
+        reason=stalls.get(longest, ""),
         samples=_number(row[_SAMPLES]),
         executed=_number(row[_EXECUTED]),
     )

@@ -247,11 +247,11 @@ def _top_table(findings: Findings) -> TextTable:
             numbers.ratio(row.worst[1].ratio if row.worst else None),
             row.worst[0].name if row.worst else "",
             *([counted(row.planned_verdicts)] if has_verdicts else []),
-            f"{held} of {total}" if row.regret else numbers.MISSING,
-            numbers.ratio(row.regret.worst) if row.regret else numbers.MISSING,
+            f"{held} of {total}" if row.slowdowns else numbers.MISSING,
+            numbers.ratio(row.worst_slowdown),
         )
-    ranked = sum(row.regret is not None for row in findings.ranking.ranks)
-    left_out = ranked - sum(row.regret is not None for row in rows)
+    ranked = sum(bool(row.slowdowns) for row in findings.ranking.ranks)
+    left_out = ranked - sum(bool(row.slowdowns) for row in rows)
     rich_table.add_rest_caption(left_out, "variant")
     rich_table.caption = _joined(rich_table.caption, _verdict_caption(findings))
     return rich_table
@@ -284,14 +284,14 @@ def _top_ranks(findings: Findings) -> list[VariantRank]:
     references = [
         row
         for row in findings.ranking.ranks
-        if row.variant.id in findings.programs.references and (row.ratios or row.regret)
+        if row.variant.id in findings.programs.references and (row.ratios or row.slowdowns)
     ]
     references = sorted(references, key=lambda row: row.variant != findings.programs.baseline)
     references = references[:_MOST_REFERENCES]
     rivals = [
         row
         for row in findings.ranking.ranks
-        if row.variant.id not in findings.programs.references and row.regret is not None
+        if row.variant.id not in findings.programs.references and row.slowdowns
     ]
     rows = rivals[: _TOP - len(references)]
     sign = -1 if findings.numbers.primary.better == "higher" else 1

@@ -148,8 +148,7 @@ def whole_numbers(most: int) -> Locator:
 
 def linear_ticks(scale: Scale, locator: Locator | None = None) -> Ticks:
     """Ticks at round numbers, which `locator` chooses; else as many as are usual."""
-    locator = locator or AutoLocator()
-    values = scale.inside([float(tick) for tick in locator.tick_values(scale.low, scale.high)])
+    values = places_of_ticks(scale, locator or AutoLocator())
     formatter: Any = ScalarFormatter(useOffset=False)
     formatter.create_dummy_axis()
     formatter.axis.set_view_interval(scale.low, scale.high)
@@ -170,11 +169,11 @@ def times_ticks(values: Sequence[float]) -> Ticks:
 def decade_ticks(scale: Scale) -> Ticks:
     """1, 2 and 5 of each decade where there are few decades, else the decades only."""
     few = scale.high / scale.low < FEW_DECADES
-    return named_ticks(log_places(scale, LogLocator(base=10, subs=(1, 2, 5) if few else (1,))))
+    return named_ticks(places_of_ticks(scale, LogLocator(base=10, subs=(1, 2, 5) if few else (1,))))
 
 
-def log_places(scale: Scale, locator: Any) -> list[float]:
-    """Places of the ticks of a logarithmic axis, which `locator` chooses."""
+def places_of_ticks(scale: Scale, locator: Locator) -> list[float]:
+    """Places of the ticks that `locator` chooses for an axis."""
     return scale.inside([float(tick) for tick in locator.tick_values(scale.low, scale.high)])
 
 

@@ -19,9 +19,9 @@ from profiler.render.figures.axes import (
     decade_ticks,
     legend,
     linear_ticks,
-    log_places,
     panel_axes,
     places,
+    places_of_ticks,
     points_of,
     sheet,
     times_ticks,
@@ -117,7 +117,7 @@ def _ratio_axis(axes: Axes, ratios: Sequence[float], label: str) -> Scale:
     """An upright axis of factors, from the least to the greatest of these ratios."""
     ends = (float(np.nanmin(ratios)) / 1.15, float(np.nanmax(ratios)) * 1.25)
     upwards = axes.upwards(ends, logarithmic=True)
-    values = log_places(upwards, LogLocator(base=10, subs=(1, 1.5, 2, 3, 5, 7)))
+    values = places_of_ticks(upwards, LogLocator(base=10, subs=(1, 1.5, 2, 3, 5, 7)))
     axes.grid_upwards(upwards, times_ticks(values), label)
     return upwards
 

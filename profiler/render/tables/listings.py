@@ -12,14 +12,13 @@ from markupsafe import Markup
 
 from profiler.findings.why.cells import KernelWhy
 from profiler.findings.why.find import RunWhy
-from profiler.findings.why.hot_lines import file_name
+from profiler.findings.why.hot_lines import file_name, stall_columns
 from profiler.render.embed import pack
 from profiler.render.words.names import plain_kernel
 from profiler.render.words.why import waited_for
 
 _MOST_ROWS = 20_000
 """Instructions of a page: about 10 bytes each. The pairs of the answer come first."""
-_STALL, _NOT_ISSUED = "stall_", "_not_issued"
 
 
 def packed_listings(why: RunWhy, names: Mapping[str, str]) -> Markup:
@@ -99,15 +98,11 @@ def _listing(kernel: KernelWhy, name: str, kernels: int) -> dict[str, Any]:
 
 def _longest_waits(code: pd.DataFrame) -> list[str]:
     """What most samples of each instruction waited for, in words; empty without samples."""
-    stalls = [
-        str(name)
-        for name in code.columns
-        if str(name).startswith(_STALL) and str(name).endswith(_NOT_ISSUED)
-    ]
-    counts = code[stalls].fillna(0.0).to_numpy(dtype="float64")
+    stalls = stall_columns(code)
+    counts = code[[*stalls]].fillna(0.0).to_numpy(dtype="float64")
     if not stalls or not len(code):
         return [""] * len(code)
-    words = [waited_for(name.removeprefix(_STALL).removesuffix(_NOT_ISSUED)) for name in stalls]
+    words = [*map(waited_for, stalls.values())]
     longest = zip(counts.argmax(axis=1), counts.max(axis=1), strict=True)
     return [words[place] if most > 0 else "" for place, most in longest]
 

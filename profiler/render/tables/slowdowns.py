@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
-from profiler.findings.ranking import Ranking, Regret, VariantRank
+from profiler.findings.ranking import Ranking, VariantRank
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Problem, Variant, Verdict
@@ -64,16 +64,15 @@ def _row(findings: Findings, rank: VariantRank, problems: Sequence[Problem]) -> 
 
 
 def _worst_and_mean(rank: VariantRank) -> tuple[Datum, Datum]:
-    regret = rank.regret
-    if regret is None:
+    if not rank.slowdowns:
         nothing = Datum(title="a reference, or without a correct result", css="none")
         return nothing, nothing
-    missing = len(rank.planned.intersection(regret.missing))
+    missing = len(rank.planned.intersection(rank.missing))
     lacking = f"; {missing} problems are missing" if missing else ""
-    over = f"over {regret.problems} problems{lacking}"
+    over = f"over {len(rank.slowdowns)} problems{lacking}"
     return (
-        Datum(_plain(regret.worst), numbers.raw(regret.worst), f"worst {over}"),
-        Datum(_plain(regret.mean), numbers.raw(regret.mean), f"mean {over}"),
+        Datum(_plain(rank.worst_slowdown), numbers.raw(rank.worst_slowdown), f"worst {over}"),
+        Datum(_plain(rank.mean_slowdown), numbers.raw(rank.mean_slowdown), f"mean {over}"),
     )
 
 
@@ -156,29 +155,29 @@ def single_choice_table(ranking: Ranking) -> SmallTable:
     """Each configuration as the only one, the smallest worst slowdown first."""
     names = {problem.id: problem.name for problem in ranking.programs.problems}
 
-    def worst_problem(rank: VariantRank, regret: Regret) -> Datum:
-        missing = len(rank.planned.intersection(regret.missing))
+    def worst_problem(rank: VariantRank) -> Datum:
+        missing = len(rank.planned.intersection(rank.missing))
         lacking = f" ({missing} missing)" if missing else ""
-        return Datum(names[regret.worst_problem] + lacking, css="words")
+        return Datum(names[rank.worst_problem] + lacking, css="words")
 
     def not_slower(rank: VariantRank) -> Datum:
         count = len(ranking.contenders.get(rank.variant.id, ()))
         return Datum(f"{count} of {len(rank.planned)}", str(count))
 
-    columns: tuple[Column[tuple[VariantRank, Regret]], ...] = (
-        Column("worst case", lambda row: Datum.times(row[1].worst, "")),
-        Column("at", lambda row: worst_problem(*row), is_text=True),
-        Column("mean", lambda row: Datum.times(row[1].mean, "")),
-        Column("not shown slower at", lambda row: not_slower(row[0])),
+    columns: tuple[Column[VariantRank], ...] = (
+        Column("worst case", lambda rank: Datum.times(rank.worst_slowdown, "")),
+        Column("at", worst_problem, is_text=True),
+        Column("mean", lambda rank: Datum.times(rank.mean_slowdown, "")),
+        Column("not shown slower at", not_slower),
         Column(
             "ratio to the baseline",
-            lambda row: Datum.times(row[0].geometric_mean, "no baseline", "geometric mean"),
+            lambda rank: Datum.times(rank.geometric_mean, "no baseline", "geometric mean"),
         ),
     )
     return SmallTable.of(
         "Each variant used for every problem",
         "variant",
         columns,
-        [(rank, rank.regret) for rank in ranking.ranks if rank.regret is not None],
-        lambda row: variant_row(ranking, row[0].variant),
+        [rank for rank in ranking.ranks if rank.slowdowns],
+        lambda rank: variant_row(ranking, rank.variant),
     )

@@ -216,13 +216,9 @@ def _close_up(inside: InKernelFindings, block: int) -> tuple[float, float]:
 
     Not in the middle, where a persistent kernel goes from the first tile on to the second.
     """
-    start, end = inside.window(block)
-    spans = inside.stamps.spans
-    spans = spans[
-        (spans["block"] == block) & (spans["start_ns"] >= start) & (spans["end_ns"] <= end)
-    ]
+    spans = inside.spans_in_window(block)
     if spans.empty:
-        return start, end
+        return inside.window(block)
     busiest = spans[spans["group"] == spans["group"].value_counts().idxmax()]
     first = max(len(busiest) // 3 - _SHOWN_ACTIVITIES // 2, 0)
     shown = busiest.iloc[first : first + _SHOWN_ACTIVITIES]

@@ -253,12 +253,12 @@ def _certainty(value: Value, verdict: PairVerdict) -> str:
 def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence:
     """Sentence on the problems that a variant wins, and its slowdown used for all of them."""
     total = 0 if row is None else len(row.planned)
-    if row is None or row.regret is None or total < 2 or _has_baseline_alone(findings.ranking):
+    if row is None or not row.slowdowns or total < 2 or _has_baseline_alone(findings.ranking):
         return ()
     text = f" {contender_words(findings.ranking, row)}{_first_elsewhere(findings.ranking, row)}"
-    if row.covers and row.regret.worst > 1:  # else it has the lowest number everywhere
-        worst = problem_of(findings.programs, row.regret.worst_problem)
-        most = worst_of_the_best(findings.numbers, row.regret.worst)
+    if row.covers and row.worst_slowdown > 1:  # else it has the lowest number everywhere
+        worst = problem_of(findings.programs, row.worst_problem)
+        most = worst_of_the_best(findings.numbers, row.worst_slowdown)
         text += f"; used {where(row)}, {most} (at {worst.name})"
     return sentence_of(f"{strong(row.variant.label)}{text}.")
 

@@ -212,17 +212,17 @@ def _worst_loss(
 
     `problems`: where others are the lowest, by their labels.
     """
-    if row.regret is None or row.regret.worst < _FAR_FROM_BEST:
+    if not row.worst_slowdown >= _FAR_FROM_BEST:
         return ""
     lost = [problem for several in problems.values() for problem in several]
     label = next(iter(problems))
     of_label = f"the time of {label}" if " " in label else f"{label}\u2019s time"
     whose = of_label if len(problems) == 1 else "the lowest time"
     up_to = "up to " if len(lost) > 1 else ""
-    takes = f"; {up_to}{numbers.ratio(row.regret.worst)} {whose}"
+    takes = f"; {up_to}{numbers.ratio(row.worst_slowdown)} {whose}"
     if len(lost) == 1 or common_condition(lost, ranking.programs.problems)[0]:
         return takes
-    return f"{takes}, at {problem_of(ranking.programs, row.regret.worst_problem).name}"
+    return f"{takes}, at {problem_of(ranking.programs, row.worst_problem).name}"
 
 
 _FAR_FROM_BEST = 1.1
@@ -232,9 +232,9 @@ _FAR_FROM_BEST = 1.1
 def _coverage_words(findings: Findings, row: VariantRank) -> str:
     if not row.covers:
         return f"measured at {len(row.ratios)}"
-    if row.regret is None or row.regret.worst <= 1 or not findings.ranking.tunes:
+    if not (row.worst_slowdown > 1 and findings.ranking.tunes):
         return ""
-    return worst_of_the_best(findings.numbers, row.regret.worst)
+    return worst_of_the_best(findings.numbers, row.worst_slowdown)
 
 
 def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
@@ -300,11 +300,11 @@ def _next_words(findings: Findings, row: VariantRank, *, in_short: bool) -> str:
         (
             other
             for other in group
-            if other is not row and other.regret and other.variant != findings.programs.baseline
+            if other is not row and other.slowdowns and other.variant != findings.programs.baseline
         ),
         None,
     )
-    if total < _FEWEST_PROBLEMS or following is None or following.regret is None:
+    if total < _FEWEST_PROBLEMS or following is None:
         return ""
     held = len(ranking.contenders.get(following.variant.id, frozenset()) & row.planned)
     name = in_sentence(following.variant.label)
