@@ -37,8 +37,8 @@ from profiler.machine.environment import find_gpu, probe_environment
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Environment
 from profiler.planning.space import space_of
-from profiler.run_folder.documents import checked_dataclass
-from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder, write_bytes
+from profiler.run_folder.documents import checked_dataclass, write_bytes
+from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder
 from profiler.run_folder.workers import note_environment
 from profiler.search.estimates import Estimate, block_values, estimate, is_behind
 from profiler.search.journal import Evaluated, LookedAgain, RunnerEnded, SearchJournal

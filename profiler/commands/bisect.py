@@ -29,7 +29,7 @@ from profiler.revisions.versions import (
     build_programs,
     read_version,
 )
-from profiler.run_folder.folder import write_json
+from profiler.run_folder.documents import write_json
 from profiler.run_folder.runs import require_folder
 from profiler.sessions.execution import build_root
 from profiler.sessions.experiment_files import file_and_name

@@ -25,7 +25,8 @@ from profiler.planning.matrix import expand
 from profiler.planning.plan import largest_group
 from profiler.planning.space import space_of
 from profiler.run_folder.archive import find_run, open_run
-from profiler.run_folder.folder import RunFolder, write_bytes
+from profiler.run_folder.documents import write_bytes
+from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.report import Report
 from profiler.search.space import SearchSpace, derived_conditions
 from profiler.search.t1 import TuningProblem, t1_document

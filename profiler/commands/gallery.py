@@ -23,7 +23,7 @@ from profiler.planning.spec.source import read_document
 from profiler.planning.spec.values import SpecModel
 from profiler.render.index import INDEX_FILE, IndexEntry, render_gallery
 from profiler.run_folder.archive import open_run
-from profiler.run_folder.folder import write_atomic
+from profiler.run_folder.documents import write_atomic
 from profiler.run_folder.runs import recordings_in
 
 CONTENTS_FILE = "gallery.yaml"

@@ -29,7 +29,7 @@ from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
 from profiler.outside_text import safe, safe_values
 from profiler.run_folder.archive import find_run
-from profiler.run_folder.folder import write_atomic
+from profiler.run_folder.documents import write_atomic
 from profiler.run_folder.runs import recordings_here
 
 _OURS = 'content="kernel-profiler"'

@@ -21,7 +21,7 @@ from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
 from profiler.planning.spec import json_schema
 from profiler.planning.spec.values import did_you_mean
-from profiler.run_folder.folder import write_atomic
+from profiler.run_folder.documents import write_atomic
 
 _PLACEHOLDER = "NAME"
 _SUFFIX = ".in"

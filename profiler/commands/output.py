@@ -30,7 +30,8 @@ from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.console import make_console
 from profiler.notices import Notice, fold, in_one_line
 from profiler.outside_text import safe
-from profiler.run_folder.folder import PAGE_FILE, SUMMARY_JSON_FILE, write_atomic, write_bytes
+from profiler.run_folder.documents import write_atomic, write_bytes
+from profiler.run_folder.folder import PAGE_FILE, SUMMARY_JSON_FILE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,8 +23,8 @@ from profiler.errors import UsageError
 from profiler.model import MARGIN_PCT, Verdict
 from profiler.outside_text import safe
 from profiler.run_folder.archive import open_record
-from profiler.run_folder.documents import read_json, read_value
-from profiler.run_folder.folder import PAGE_FILE, RUN_FILE, SUMMARY_JSON_FILE, RunFolder, write_json
+from profiler.run_folder.documents import read_json, read_value, write_json
+from profiler.run_folder.folder import PAGE_FILE, RUN_FILE, SUMMARY_JSON_FILE, RunFolder
 
 KEPT_FILE = ".index.json"
 _KEPT = "entries of form 5"

@@ -24,7 +24,7 @@ from profiler.findings.why.find import find_why
 from profiler.planning.matrix import value_text
 from profiler.python.notebook_source import notebook_source
 from profiler.run_folder.archive import find_run, open_run
-from profiler.run_folder.folder import write_atomic
+from profiler.run_folder.documents import write_atomic
 from profiler.runner.experiment import Experiment, experiments_in
 from profiler.sessions.progress import ProgressReporter
 

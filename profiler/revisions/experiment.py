@@ -21,7 +21,7 @@ from profiler.planning.spec.source import as_yaml
 from profiler.planning.spec.workloads import is_file_name
 from profiler.revisions.repository import Commit
 from profiler.revisions.versions import FOLDER, Version
-from profiler.run_folder.folder import write_atomic
+from profiler.run_folder.documents import write_atomic
 from profiler.runner.protocol import LAUNCHER, REVISION
 
 _OF_LAUNCH = ("source", "kernel", "launches", "grid", "block", "shared", "cooperative")

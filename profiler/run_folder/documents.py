@@ -1,4 +1,4 @@
-"""JSON files of a run folder as dataclasses, checked when they are read.
+"""Files of a run folder: JSON as dataclasses, checked when they are read; all written atomically.
 
 Whatever is in a file, it becomes the dataclass with the types that it declares, or a UsageError
 that names the file: nothing that reads a run meets a list where it expects a mapping.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -15,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from profiler.errors import UsageError
-from profiler.parse.bounded_files import read_packed, read_plain
+from profiler.parse.bounded_files import read_packed, read_plain, replacing
 
 T = TypeVar("T")
 _MOST_BITS = 64
@@ -123,3 +125,41 @@ def _bounded(text: str) -> int:
 
 def _refuse(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number of this format")
+
+
+# ---- written -------------------------------------------------------------------------------------
+
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+def write_atomic(path: Path, text: str | Iterable[str]) -> None:
+    """Write a text or its parts: a reader sees the old content or the new, never a part.
+
+    Halves of characters, as in names that are no UTF-8, are written as escapes.
+    """
+    parts = (text,) if isinstance(text, str) else text
+    with replacing(path) as stream:
+        stream.writelines(part.encode("utf-8", "backslashreplace") for part in parts)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically."""
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+def write_json(path: Path, document: Mapping[str, Any], *, indent: int | None = 1) -> None:
+    """Write the `json_text` of a document atomically."""
+    write_atomic(path, json_text(document, indent=indent))
+
+
+def json_text(document: Mapping[str, Any], *, indent: int | None = 1) -> str:
+    """JSON of a document; NaN is refused, missing values are null.
+
+    `indent`: None for one line, which takes a tenth of the time.
+    """
+    text = json.dumps(document, indent=indent, allow_nan=False)
+    if "\\ud" in text:  # half of a character is no JSON: readers would call the file damaged
+        plain = json.dumps(document, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(json.loads(_HALF_CHARACTER.sub("?", plain)), indent=indent)
+    return text + "\n"

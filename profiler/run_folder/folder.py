@@ -27,9 +27,7 @@ A recording is one as an archive (`archive.py`).
 from __future__ import annotations
 
 import gzip
-import json
 import os
-import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,7 +54,14 @@ from profiler.model import (
 )
 from profiler.outside_text import bounded_pattern
 from profiler.parse.bounded_files import read_plain, replacing
-from profiler.run_folder.documents import read_dataclass, read_json, read_value, refuse_link
+from profiler.run_folder.documents import (
+    read_dataclass,
+    read_json,
+    read_value,
+    refuse_link,
+    write_atomic,
+    write_json,
+)
 from profiler.run_folder.redact import MACHINE_FILE, machine_texts, public_environment
 from profiler.run_folder.seconds import SECONDS_FILE, Executions, read_seconds
 
@@ -83,46 +88,12 @@ PRIVATE_FILES = ("private/report.nsys-rep", "private/timeline.sqlite")
 PAGE_FILE = "index.html"
 ARCHIVE_SUFFIX = ".zip"
 SUMMARY_JSON_FILE = "summary.json"
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _BLAME_PARTS = 2
 """Outcome and cause, in AttemptResult.failed."""
 _MOST_BLOCKS = 2**31
 _EARLIER_KEYS = {"plain_timer": "wall_clock"}
 """Today's key of a collector, by the one that older run folders have."""
 Named = TypeVar("Named", SessionPlan, "AttemptRecord")
-
-
-def write_atomic(path: Path, text: str | Iterable[str]) -> None:
-    """Write a text or its parts: a reader sees the old content or the new, never a part.
-
-    Halves of characters, as in names that are no UTF-8, are written as escapes.
-    """
-    parts = (text,) if isinstance(text, str) else text
-    with replacing(path) as stream:
-        stream.writelines(part.encode("utf-8", "backslashreplace") for part in parts)
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically."""
-    with replacing(path) as stream:
-        stream.write(content)
-
-
-def write_json(path: Path, document: Mapping[str, Any], *, indent: int | None = 1) -> None:
-    """Write the `json_text` of a document atomically."""
-    write_atomic(path, json_text(document, indent=indent))
-
-
-def json_text(document: Mapping[str, Any], *, indent: int | None = 1) -> str:
-    """JSON of a document; NaN is refused, missing values are null.
-
-    `indent`: None for one line, which takes a tenth of the time.
-    """
-    text = json.dumps(document, indent=indent, allow_nan=False)
-    if "\\ud" in text:  # half of a character is no JSON: readers would call the file damaged
-        plain = json.dumps(document, allow_nan=False, ensure_ascii=False)
-        text = json.dumps(json.loads(_HALF_CHARACTER.sub("?", plain)), indent=indent)
-    return text + "\n"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from profiler.parse.bounded_files import (
 from profiler.parse.clock_file import CLOCKS_FILE
 from profiler.parse.timeline_files import API_FILE, FACTS_FILE, OPERATIONS_FILE, RANGES_FILE
 from profiler.run_folder.archive import open_run, write_archive
+from profiler.run_folder.documents import json_text
 from profiler.run_folder.folder import (
     ARCHIVE_SUFFIX,
     BUILD_FILE,
@@ -34,7 +35,6 @@ from profiler.run_folder.folder import (
     WORKER_FILE,
     RunFolder,
     RunRecord,
-    json_text,
 )
 from profiler.run_folder.redact import (
     PrivateTexts,

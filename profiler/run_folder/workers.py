@@ -15,14 +15,8 @@ from pathlib import Path
 
 from profiler.errors import UsageError
 from profiler.model import Environment
-from profiler.run_folder.documents import read_json, read_value
-from profiler.run_folder.folder import (
-    WORKER_FILE,
-    Attempt,
-    RunFolder,
-    Worker,
-    write_json,
-)
+from profiler.run_folder.documents import read_json, read_value, write_json
+from profiler.run_folder.folder import WORKER_FILE, Attempt, RunFolder, Worker
 from profiler.run_folder.redact import MACHINE_FILE, joined_texts, public_environment
 
 WORKERS_FILE = "private/workers.json"

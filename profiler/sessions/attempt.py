@@ -15,7 +15,8 @@ from profiler.collect.ncu import LOG, has_rows
 from profiler.errors import naming
 from profiler.model import Visit
 from profiler.parse import runner_journal
-from profiler.run_folder.folder import RunFolder, write_atomic
+from profiler.run_folder.documents import write_atomic
+from profiler.run_folder.folder import RunFolder
 from profiler.runner import protocol
 from profiler.runner.orders import LEAVE, ORDERS_FILE, STEPS, VISIT
 from profiler.sessions.preloaded import Preloaded

@@ -17,7 +17,8 @@ from profiler.commands import report
 from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import ExitCode, UsageError
 from profiler.machine.signals import heed_signals
-from profiler.run_folder.folder import RunFolder, compress, write_atomic
+from profiler.run_folder.documents import write_atomic
+from profiler.run_folder.folder import RunFolder, compress
 
 sys.path.append(str(Path(__file__).parents[1]))
 from whole_runs import finish, wait_for

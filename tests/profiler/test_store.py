@@ -17,6 +17,7 @@ from profiler.commands.report import RecordRequest, make_recording
 from profiler.errors import UsageError
 from profiler.model import BuildResult, KernelFacts
 from profiler.run_folder.archive import open_run
+from profiler.run_folder.documents import write_atomic, write_json
 from profiler.run_folder.folder import (
     AttemptRecord,
     AttemptResult,
@@ -25,8 +26,6 @@ from profiler.run_folder.folder import (
     compress,
     compress_reports,
     finish_attempt,
-    write_atomic,
-    write_json,
 )
 from profiler.run_folder.recording import write_recording
 from profiler.run_folder.runs import create_run, find_recording, resumable, runs
