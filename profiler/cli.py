@@ -36,7 +36,7 @@ from profiler.errors import (
     ProfilerError,
     UsageError,
 )
-from profiler.machine.signals import heed_signals, received_signal, was_signalled
+from profiler.machine.signals import interrupt_on_signals, received_signal, was_signalled
 from profiler.outside_text import safe
 
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -336,7 +336,7 @@ def main() -> None:
     atexit.register(gc.freeze)
     os.environ.pop("MPLBACKEND", None)  # no command opens a window, and matplotlib refuses odd ones
     _prepare_streams()
-    heed_signals()
+    interrupt_on_signals()
     arguments = sys.argv[1:]
     try:
         if arguments and _is_spec(arguments[0]):

@@ -2,7 +2,7 @@
 
 from profiler.metrics.catalogue import CATALOGUE, DEFAULT, GROUPS, Combine, PassClass
 from profiler.metrics.passes import conflicts
-from profiler.metrics.queries import CHIPS, COMMONEST, ncu_names
+from profiler.metrics.queries import CHIPS, COMMONEST_CAPABILITY, ncu_names
 
 _HEAD = """\
 # Metrics
@@ -61,13 +61,14 @@ def _conflicts():
     yield (
         "\n## Not in the same pass\n\n"
         "The smallest sets of metrics that ncu replays a kernel for, on compute capability "
-        f"{COMMONEST}; one by itself needs several passes. NVIDIA's library says so, and of those "
-        "that were tried on an H200 it was right (`benchmarks/speed/predicted_passes.py`). Sets "
-        f"for {', '.join(version for version in CHIPS if version != COMMONEST)} stand in "
+        f"{COMMONEST_CAPABILITY}; one by itself needs several passes. NVIDIA's library says so, "
+        "and of those that were tried on an H200 it was right "
+        "(`benchmarks/speed/predicted_passes.py`). Sets for "
+        f"{', '.join(version for version in CHIPS if version != COMMONEST_CAPABILITY)} stand in "
         "`profiler/metrics/chips/conflicts.json`.\n\n"
     )
     for conflict in sorted(
-        map(sorted, conflicts(COMMONEST)), key=lambda names: (len(names), names)
+        map(sorted, conflicts(COMMONEST_CAPABILITY)), key=lambda names: (len(names), names)
     ):
         yield f"- {', '.join(f'`{name}`' for name in conflict)}\n"
 

@@ -72,13 +72,13 @@ def show_schema(_: SchemaRequest) -> ExitCode:
 
 def show_doctor(request: DoctorRequest) -> ExitCode:
     """Print every check with its remedy; ENVIRONMENT where something essential is missing."""
-    from profiler.machine.doctor import essential_missing, examine
+    from profiler.machine.doctor import missing_essentials, run_checks
 
-    checks = examine()
+    checks = run_checks()
     document = {"schema_version": SCHEMA_VERSION, "checks": [asdict(check) for check in checks]}
     write_json_target(document, request.json_target)
     if request.json_target != "-":
         from profiler.render.console.lists import doctor_table
 
         make_console(request.color).print(doctor_table(check.row for check in checks))
-    return ExitCode.ENVIRONMENT if essential_missing(checks) else ExitCode.COMPLETE
+    return ExitCode.ENVIRONMENT if missing_essentials(checks) else ExitCode.COMPLETE

@@ -93,11 +93,11 @@ def _show_only(device: str) -> None:
 def _is_usable(color: str) -> bool:
     """Whether nothing essential is missing; else the table of `doctor` is printed."""
     from profiler.machine.console import make_console
-    from profiler.machine.doctor import essential_missing, examine
+    from profiler.machine.doctor import missing_essentials, run_checks
     from profiler.render.console.lists import doctor_table
 
-    checks = examine()
-    if not essential_missing(checks):
+    checks = run_checks()
+    if not missing_essentials(checks):
         return True
     make_console(color).print(doctor_table(check.row for check in checks))
     return False

@@ -22,7 +22,7 @@ from profiler.importers.given_file import GivenFile, Imported, notices_document,
 from profiler.importers.ncu_report_module import report_module, report_pages_by
 from profiler.importers.ncu_text import TextPage
 from profiler.machine.temporary_folders import temporary_folder
-from profiler.machine.tool_output import Ran, printed, ran_together
+from profiler.machine.tool_output import CompletedCommand, output_of, run_commands
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.ncu_csv import NcuTable, parse_ncu_csv, read_ncu_csv
@@ -269,7 +269,7 @@ def read_report(file: GivenFile) -> ImportedLaunches:
         commands = report_pages(ncu, report)
         # Side by side: ncu reads the whole report for each.
         names = (LAUNCHES, SASS, SOURCE)
-        ends = ran_together([commands[name] for name in names], _PAGE_TIMEOUT_S)
+        ends = run_commands([commands[name] for name in names], _PAGE_TIMEOUT_S)
         pages = {
             name: _written(end, folder / f"{file.path.name}.{name}")
             for name, end in zip(names, ends, strict=True)
@@ -299,12 +299,12 @@ def _no_ncu(file: GivenFile, error: EnvironmentUnusable) -> EnvironmentUnusable:
     )
 
 
-def _written(end: Ran | EnvironmentUnusable, page: Path) -> Path:
+def _written(end: CompletedCommand | EnvironmentUnusable, page: Path) -> Path:
     """File with a page of a report, or with what ncu says of it; raises what kept ncu from it."""
     if isinstance(end, EnvironmentUnusable):
         raise end
     with naming(page):
-        page.write_text(printed(end), encoding="utf-8")
+        page.write_text(output_of(end), encoding="utf-8")
     return page
 
 

@@ -1,4 +1,4 @@
-"""Sampling the clocks of the GPU while a session runs, and which other processes have it open.
+"""Samples of the clocks of the GPU while a session runs, and other processes on that GPU.
 
 NVML is read in the orchestrator, never in the measured process: the kernel, its launches and its
 CUDA context share nothing with the reader but the driver. Processes are the second witness beside
@@ -23,13 +23,13 @@ from profiler.machine.environment import ask_nvml, open_gpu
 from profiler.parse.clock_file import CLOCK_COLUMNS, CLOCKS_FILE, PERIOD_S
 
 _SILENT_POLLS = 50
-"""Polls in a row without any answer after which the GPU is taken for gone: about a second."""
+"""Consecutive polls without an answer after which the GPU is taken for lost: about a second."""
 
 _PATIENCE_S = 5.0
 """How long to wait for the last poll: NVML can hang with a GPU that is lost."""
 
 _LOOK_S = 1.0
-"""Between two looks at the processes on the GPU."""
+"""Seconds between two queries of the processes on the GPU."""
 _MILLIWATTS_PER_WATT = 1000.0
 
 
@@ -38,7 +38,7 @@ class ClockSampler:
 
     `gpu` is a UUID or an index, None (a run on the CPU) samples nothing. Each row is handed to the
     system as it is read, so that a kill loses none. No trouble with NVML or the disk ever reaches
-    the session: it ends the sampling, and `trouble` tells what it was. Where nothing could be read
+    the session: it ends the sampling, and `trouble` has its text. Where nothing could be read
     there is no file. `processes` looks at the GPU once a second, and before the first sample. For
     one use; `nvml` is pynvml.
     """
@@ -53,7 +53,7 @@ class ClockSampler:
         processes: GpuProcesses | None = None,
     ) -> None:
         self.trouble: str | None = None
-        """Why there are no samples, or none after some time; None where all went well."""
+        """Why there are no samples, or none after some time; None without a problem."""
         self.rows = 0
         """Samples written so far."""
         self._path = folder / CLOCKS_FILE
@@ -62,7 +62,7 @@ class ClockSampler:
         self._period_s = period_s
         self._processes = processes
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="clock-sampler", daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name="clock-sampler", daemon=True)
 
     def __enter__(self) -> Self:
         if self._gpu is None:
@@ -87,24 +87,24 @@ class ClockSampler:
         if self._thread.is_alive():
             self.trouble = "NVML did not answer any more"
 
-    def _run(self) -> None:
+    def _run_thread(self) -> None:
         try:
             # In this thread, because starting NVML can take longer than starting a session may.
             with open_gpu(self._gpu, self._nvml) as opened:
                 if opened is None:
                     self.trouble = "NVML does not know the GPU, or is not installed"
                 else:
-                    self._sample(*opened)
-        except OSError as error:  # by its words alone: the message would name the folder
+                    self._sample_clocks(*opened)
+        except OSError as error:  # `strerror` alone: the message would name the folder
             self.trouble = f"{CLOCKS_FILE} cannot be written: {error.strerror}"
         except Exception as error:
-            # Whatever it is, the session goes on without clocks.
+            # The session goes on without clocks after any error.
             self.trouble = f"{type(error).__name__}: {error}"
 
-    def _sample(self, nvml: Any, handle: Any) -> None:
-        silent = 0
+    def _sample_clocks(self, nvml: Any, handle: Any) -> None:
+        unanswered_polls = 0
         look_at = time.monotonic()
-        with ExitStack() as opened:
+        with ExitStack() as open_files:
             table = None
             for _ in self._ticks():
                 if self._processes is not None and time.monotonic() >= look_at:
@@ -114,13 +114,13 @@ class ClockSampler:
                 if self._stop.is_set():  # the file may be packed away while NVML still answers
                     return
                 if row is None:
-                    silent += 1
-                    if silent == _SILENT_POLLS:
+                    unanswered_polls += 1
+                    if unanswered_polls == _SILENT_POLLS:
                         self.trouble = "NVML gave no answer about the GPU"
                         return
                     continue
-                silent = 0
-                table = table or self._opened_table(opened)
+                unanswered_polls = 0
+                table = table or self._opened_table(open_files)
                 table.writerow(row)
                 self.rows += 1
 
@@ -134,7 +134,7 @@ class ClockSampler:
         return table
 
     def _ticks(self) -> Iterator[None]:
-        """Come back every period, whatever the polls take; a missed tick is not made up for."""
+        """One tick every period, however long polls take; a missed tick is not made up for."""
         due = time.monotonic()
         while True:
             yield
@@ -158,11 +158,11 @@ def _poll(nvml: Any, handle: Any) -> tuple[Any, ...] | None:
 
 
 _MPS_SERVER = "nvidia-cuda-mps"
-"""Serves the processes of others, ours too, and computes nothing itself."""
+"""Name of a server for processes of all users, which computes nothing itself."""
 
 
-def is_below_us(pid: int) -> bool:
-    """Whether a process is this one or one that it has started, at whatever depth."""
+def is_own_process(pid: int) -> bool:
+    """Whether a process is this process or a descendant of it."""
     try:
         process = psutil.Process(pid)
         return psutil.Process() in (process, *process.parents())
@@ -174,45 +174,49 @@ def is_below_us(pid: int) -> bool:
 class GpuProcesses:
     """Collects the other processes that compute on a GPU, from one `look` after another.
 
-    The first look must come before anything of ours opens the GPU. In a container NVML may number
-    processes otherwise than we do, and ours would pass for others: so those that come later count
-    only where NVML has named one of ours as well.
+    The first look must come before a process of the session opens the GPU. In a container NVML may
+    number processes differently, so that own processes would count as others: processes that come
+    later count only where NVML has also named an own process.
     """
 
-    is_ours: Callable[[int], bool] = is_below_us
-    _first: set[int] = field(default_factory=set)
+    is_own: Callable[[int], bool] = is_own_process
+    _before_session: set[int] = field(default_factory=set)
     _bytes: dict[int, int | None] = field(default_factory=dict)
-    _ours: set[int] = field(default_factory=set)
-    _looks: int = 0
+    _own_pids: set[int] = field(default_factory=set)
+    _look_count: int = 0
 
     def look(self, nvml: Any, handle: Any) -> None:
-        """Ask NVML for the processes of now; one that it does not know adds nothing."""
+        """Add the processes that NVML names now; without an answer, none."""
         processes = ask_nvml(nvml, nvml.nvmlDeviceGetComputeRunningProcesses, handle)
         for process in processes or ():
-            self._note(int(process.pid), process.usedGpuMemory)
-        self._looks += 1
+            self._add_process(int(process.pid), process.usedGpuMemory)
+        self._look_count += 1
 
-    def _note(self, pid: int, memory: int | None) -> None:
-        if pid in self._ours:
+    def _add_process(self, pid: int, memory: int | None) -> None:
+        if pid in self._own_pids:
             return
         if pid not in self._bytes:
-            if self.is_ours(pid):
-                self._ours.add(pid)
+            if self.is_own(pid):
+                self._own_pids.add(pid)
                 return
             if _is_server(pid):
                 return
-            if self._looks == 0:
-                self._first.add(pid)
+            if self._look_count == 0:
+                self._before_session.add(pid)
         self._bytes[pid] = max(filter(None, (memory, self._bytes.get(pid))), default=None)
 
-    def of_next_session(self) -> GpuProcesses:
+    def for_next_session(self) -> GpuProcesses:
         """Collector for a session that may have opened the GPU before its first look."""
-        return GpuProcesses(self.is_ours, _first=set(self._first), _looks=max(1, self._looks))
+        return GpuProcesses(
+            self.is_own,
+            _before_session=set(self._before_session),
+            _look_count=max(1, self._look_count),
+        )
 
-    def others(self) -> dict[str, int | None]:
-        """Process id → most device memory in bytes, of processes that are not ours."""
-        sure = self._bytes if self._ours else self._first & self._bytes.keys()
-        return {str(pid): self._bytes[pid] for pid in sorted(sure)}
+    def other_processes(self) -> dict[str, int | None]:
+        """Most device memory in bytes by process id, of processes of other programs."""
+        certain_pids = self._bytes if self._own_pids else self._before_session & self._bytes.keys()
+        return {str(pid): self._bytes[pid] for pid in sorted(certain_pids)}
 
 
 def _is_server(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""Finding nvcc and ninja, and asking nvcc what it can build."""
+"""Paths of nvcc and ninja, and the architectures that an nvcc can build for."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.kernels.build import Compiler
 
 DEFAULT_TOOLKIT = "/usr/local/cuda"
-"""Where NVIDIA's installers put the toolkit, often without touching PATH."""
+"""Folder of the toolkit by NVIDIA's installers, which often leave PATH alone."""
 
 _ANSWER_S = 60.0
-"""For nvcc to say what it is."""
+"""Most seconds for an answer of nvcc."""
 _ARCH = re.compile(r"sm_\d{2,3}[af]?")
 _NVCC_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 """nvcc reads more flags from these; conda, for one, names the host compiler there."""
@@ -43,11 +43,11 @@ def find_nvcc(environ: Mapping[str, str] = os.environ) -> Path:
 
 def nvcc_version(nvcc: Path) -> str:
     """Text of `nvcc --version`; raises EnvironmentUnusable where nvcc does not run."""
-    return _ask(nvcc, "--version")
+    return _nvcc_output(nvcc, "--version")
 
 
 def find_compiler() -> Compiler:
-    """Path of nvcc and what its output depends on; raises EnvironmentUnusable."""
+    """Path of nvcc, with its version and flags of the environment; raises EnvironmentUnusable."""
     nvcc = find_nvcc()
     flags = [f"{name}={os.environ[name]}" for name in _NVCC_VARIABLES if os.environ.get(name)]
     return Compiler(nvcc, "\n".join((nvcc_version(nvcc), *flags)))
@@ -57,7 +57,7 @@ def check_arch(arch: str, nvcc: Path) -> None:
     """Raise UsageError unless this nvcc builds for `arch` (`sm_90`, `sm_90a`, …)."""
     if _ARCH.fullmatch(arch) is None:
         raise UsageError(f"{arch!r} is no GPU architecture", remedy="Write it like sm_90.")
-    supported = _ask(nvcc, "--list-gpu-code").split()
+    supported = _nvcc_output(nvcc, "--list-gpu-code").split()
     # The list leaves out the architecture-specific (a) and family-specific (f) forms.
     if arch.rstrip("af") not in supported:
         raise UsageError(
@@ -75,7 +75,7 @@ def find_ninja() -> Path:
     return Path(path)
 
 
-def _ask(nvcc: Path, option: str) -> str:
+def _nvcc_output(nvcc: Path, option: str) -> str:
     try:
         done = subprocess.run(
             [nvcc, option],
@@ -87,9 +87,9 @@ def _ask(nvcc: Path, option: str) -> str:
             check=True,
         )
     except subprocess.CalledProcessError as error:
-        words = (error.stderr or error.stdout).strip() or "it printed nothing"
+        output = (error.stderr or error.stdout).strip() or "it printed nothing"
         raise EnvironmentUnusable(
-            f"{nvcc} {option} ended with exit code {error.returncode}: {words}",
+            f"{nvcc} {option} ended with exit code {error.returncode}: {output}",
             remedy="Repair the CUDA toolkit.",
         ) from error
     except (OSError, subprocess.TimeoutExpired) as error:

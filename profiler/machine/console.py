@@ -20,7 +20,7 @@ _MIN_WIDTH = 40
 
 class _Console(Console):
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print; a plain text without anything that a terminal would obey.
+        """Print objects; texts are printed without control sequences of terminals.
 
         What is said on stderr ends no run: where it cannot be written (a full disk, a terminal that
         was closed), it is said to nobody from then on.
@@ -30,11 +30,11 @@ class _Console(Console):
         except OSError:
             if not self.stderr:
                 raise
-            with suppress(OSError, ValueError):  # what the stream still holds goes there, too
+            with suppress(OSError, ValueError):  # the buffer of the stream is discarded, too
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
     def on_broken_pipe(self) -> None:
-        """Leave it to the command line, which knows that a reader may leave early."""
+        """Raise BrokenPipeError for the command line, which expects readers that leave early."""
         raise BrokenPipeError
 
 

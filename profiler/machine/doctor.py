@@ -1,4 +1,4 @@
-"""Checks of everything that a run needs, as data: what is there, what is not, what to do about it.
+"""Checks of all requirements of a run, as data: status, detail and remedy of each.
 
 Each check is a function of the machine; none of them changes anything, and one has a kernel
 counted, which nothing else proves.
@@ -73,7 +73,7 @@ class Check:
 
 @dataclass(frozen=True)
 class InspectedMachine:
-    """Where the checks look; tests look elsewhere."""
+    """Places where the checks look, which tests replace."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     root: Path = Path("/")
@@ -91,42 +91,44 @@ class InspectedMachine:
         return Path(path) if path else None
 
 
-def examine(machine: InspectedMachine | None = None, gpu: Gpu | None = None) -> tuple[Check, ...]:
-    """Run all checks, in the order in which things are needed. `gpu` None: look for one."""
+def run_checks(
+    machine: InspectedMachine | None = None, gpu: Gpu | None = None
+) -> tuple[Check, ...]:
+    """Results of all checks, in the order in which a run needs them. `gpu` None: look for one."""
     machine = machine or InspectedMachine()
     gpu = gpu or find_gpu(machine.environ)
-    # Each of these starts programs: together they take as long as the slowest.
+    # These checks start programs: side by side they take as long as the slowest.
     with ThreadPoolExecutor() as pool:
-        torch, ncu, nvcc, own_nsys = (
+        torch_future, ncu_future, nvcc_future, nsys_future = (
             pool.submit(check_torch, machine, gpu),
             *(pool.submit(check, machine) for check in (check_ncu, check_nvcc, check_nsys)),
         )
     return (
         check_gpu(gpu),
-        ncu.result(),
+        ncu_future.result(),
         check_counters(machine, gpu),
         check_clocks(gpu),
         check_lock(machine, gpu),
         check_processes(gpu),
-        nvcc.result(),
+        nvcc_future.result(),
         check_host_compiler(machine),
         check_ninja(machine),
-        torch.result(),
+        torch_future.result(),
         check_bytecode(),
         check_nvtx(),
         check_disk(machine),
-        own_nsys.result(),
-        check_timelines(nsys_check=own_nsys.result(), torch_check=torch.result()),
+        nsys_future.result(),
+        check_timelines(nsys_check=nsys_future.result(), torch_check=torch_future.result()),
         check_cupti(
             machine,
             gpu,
-            is_ready=all(c.result().status is Status.OK for c in (torch, nvcc)),
+            is_ready=all(c.result().status is Status.OK for c in (torch_future, nvcc_future)),
         ),
     )
 
 
 def check_cupti(machine: InspectedMachine, gpu: Gpu | None, *, is_ready: bool) -> Check:
-    """Have CUPTI count one kernel; only `--fast` needs it. `is_ready`: torch and nvcc are there."""
+    """Whether CUPTI counts a kernel, as `--fast` needs. `is_ready`: torch and nvcc work."""
     name = "CUPTI"
     if gpu is None or not is_ready:
         return Check(name, Status.WARNING, "not tried: it takes a GPU, torch and nvcc")
@@ -139,8 +141,8 @@ def check_cupti(machine: InspectedMachine, gpu: Gpu | None, *, is_ready: bool) -
     return Check(name, Status.OK, f"counts kernels in the runner (one of {duration_ns:.0f} ns)")
 
 
-def essential_missing(checks: Sequence[Check]) -> tuple[Check, ...]:
-    """Checks without which no run on a GPU is possible, and that failed."""
+def missing_essentials(checks: Sequence[Check]) -> tuple[Check, ...]:
+    """Failed checks without which no run on a GPU is possible."""
     return tuple(check for check in checks if check.essential and check.status is Status.MISSING)
 
 
@@ -174,7 +176,7 @@ def check_ncu(machine: InspectedMachine) -> Check:
 
 
 def check_counters(machine: InspectedMachine, gpu: Gpu | None) -> Check:
-    """Read whether this user may read performance counters; only a real kernel proves it."""
+    """Whether this user may read performance counters, by the driver's parameters."""
     name = "counter permission"
     params = machine.root / "proc/driver/nvidia/params"
     try:
@@ -212,7 +214,7 @@ def _may_profile(machine: InspectedMachine, gpu: Gpu | None) -> bool:
 
 
 def check_clocks(gpu: Gpu | None) -> Check:
-    """Check what limits the clocks; NVML does not show clocks locked with nvidia-smi -lgc."""
+    """Whether a setting holds the clocks; NVML does not show those of nvidia-smi -lgc."""
     if gpu is None or gpu.max_sm_clock_mhz is None:
         return Check("clocks", Status.WARNING, "unknown")
     now = "unknown" if gpu.sm_clock_mhz is None else f"{gpu.sm_clock_mhz} MHz"
@@ -293,21 +295,21 @@ def check_ninja(machine: InspectedMachine) -> Check:
 
 
 def check_torch(machine: InspectedMachine, gpu: Gpu | None = None) -> Check:
-    """Ask torch in a process of its own, or read what it said when last imported."""
+    """Whether torch works on the GPU, by an import in a child process or a cached answer."""
     remedy = "pip install torch, a CUDA build."
-    described = () if gpu is None else (gpu.uuid, gpu.driver)
-    kept_file = machine.cache or own_cache_folder(machine.environ) / "torch.json"
-    torch = ask_torch(machine.python, machine.environ, described, kept_file)
+    gpu_key = () if gpu is None else (gpu.uuid, gpu.driver)
+    cache_file = machine.cache or own_cache_folder(machine.environ) / "torch.json"
+    torch = ask_torch(machine.python, machine.environ, gpu_key, cache_file)
     if torch.error:
         return Check("torch", Status.MISSING, torch.error, remedy, essential=True)
     if torch.cuda is None or not torch.sees_gpu:
-        why = "has no CUDA support" if torch.cuda is None else "sees no GPU"
-        return Check("torch", Status.MISSING, f"{torch.version} {why}", remedy, essential=True)
+        fault = "has no CUDA support" if torch.cuda is None else "sees no GPU"
+        return Check("torch", Status.MISSING, f"{torch.version} {fault}", remedy, essential=True)
     return Check("torch", Status.OK, f"{torch.version}, CUDA {torch.cuda}", essential=True)
 
 
 def check_bytecode(package: str = "torch") -> Check:
-    """Look for what Python compiled of a package: else each start compiles it, for 2 s of torch's.
+    """Whether Python's bytecode of a package is cached: without it torch starts 2 s later.
 
     Images of containers are often made without.
     """

@@ -1,11 +1,11 @@
-"""Fingerprint of the machine: everything that could change a number, and nothing that names anyone.
+"""Fingerprint of the machine: all facts that could change a number, and no private ones.
 
 NVML answers for the GPU, so that the orchestrator needs neither torch nor a CUDA context. What NVML
 does not know (multiprocessors, L2 size) comes with the measurements: ncu's rows carry
-`device__attribute_*`. What cannot be found out is None.
+`device__attribute_*`. Unknown facts are None.
 
-A run asks all at once (`inquire`), before it imports what reads and plans an experiment: that takes
-as long as the answers.
+A run asks for all facts at once (`inquire`), before it imports the code that plans an experiment:
+the imports take as long as the answers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from profiler.collect.ncu import find_ncu
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.compilers import find_nvcc
 from profiler.machine.installs import ncu_version
-from profiler.machine.tool_output import ran
+from profiler.machine.tool_output import run_command
 from profiler.model import Environment
 
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -58,11 +58,11 @@ class Gpu:
     """Newest CUDA version that the driver knows, `13.0`."""
     max_sm_clock_mhz: int | None = None
     sm_clock_mhz: int | None = None
-    """Now."""
+    """SM clock at the time of the query."""
     max_memory_clock_mhz: int | None = None
     memory_bus_bits: int | None = None
     application_clocks: bool | None = None
-    """Whether the clocks are held by a setting of the administrator's."""
+    """Whether a setting of the administrator holds the clocks."""
     compute_processes: tuple[int, ...] | None = None
     """Process ids that have a CUDA context on it."""
 
@@ -76,7 +76,7 @@ class Gpu:
 
 
 HostFacts = Mapping[str, Any]
-"""What could change a number beside the GPU and the tools: fields of `Environment`."""
+"""Facts of the host that could change a number: fields of `Environment`."""
 
 
 def find_gpu(
@@ -88,8 +88,8 @@ def find_gpu(
     CUDA may count them by speed, unless CUDA_DEVICE_ORDER=PCI_BUS_ID is set. `nvml` is pynvml.
     """
     environ = os.environ if environ is None else environ
-    with open_gpu(environ.get(VISIBLE_VARIABLE), nvml) as opened:
-        return None if opened is None else _describe(*opened)
+    with open_gpu(environ.get(VISIBLE_VARIABLE), nvml) as nvml_and_handle:
+        return None if nvml_and_handle is None else _describe(*nvml_and_handle)
 
 
 def visible_gpus(
@@ -100,10 +100,10 @@ def visible_gpus(
     nvml = _nvml() if nvml is None else nvml
     if nvml is None:
         return ()
-    with _session(nvml) as works:
-        names = _visible_names(nvml, environ.get(VISIBLE_VARIABLE)) if works else ()
+    with _nvml_session(nvml) as has_driver:
+        names = _visible_names(nvml, environ.get(VISIBLE_VARIABLE)) if has_driver else ()
         handles = (_first_visible(nvml, name) for name in names)
-        # Like CUDA, which ignores what stands behind the first name that is none.
+        # Like CUDA, which ignores all names after the first invalid one.
         existing = itertools.takewhile(lambda handle: handle is not None, handles)
         return tuple(_describe(nvml, handle) for handle in existing)
 
@@ -121,7 +121,7 @@ def _visible_names(nvml: Any, visible: str | None) -> Sequence[str]:
 def open_gpu(
     visible: str | None, nvml: ModuleType | None = None
 ) -> Iterator[tuple[ModuleType, Any] | None]:
-    """NVML, and its handle of a GPU for as long as the context lasts; None where there is none.
+    """NVML and its handle of a GPU for as long as the context lasts; None without a GPU.
 
     `visible` is an index or a UUID, as in CUDA_VISIBLE_DEVICES, and the first of a list; None is
     the first GPU. `nvml` is pynvml.
@@ -130,35 +130,35 @@ def open_gpu(
     if nvml is None:
         yield None
         return
-    with _session(nvml) as works:
-        handle = _first_visible(nvml, visible) if works else None
+    with _nvml_session(nvml) as has_driver:
+        handle = _first_visible(nvml, visible) if has_driver else None
         yield None if handle is None else (nvml, handle)
 
 
 def ask_nvml(nvml: Any, question: Callable[..., Any], *arguments: Any) -> Any:
-    """Answer of NVML, or None where this GPU or driver does not know."""
+    """Answer of NVML to a question; None where this GPU or driver has none."""
     try:
         return question(*arguments)
     except nvml.NVMLError:
         return None
 
 
-def architecture_of(described: Gpu | Environment) -> str | None:
-    """Architecture (`sm_90`) to compile for, None where no GPU is described."""
-    capability = described.compute_capability
+def architecture_of(gpu_or_environment: Gpu | Environment) -> str | None:
+    """Architecture (`sm_90`) of a GPU; None without one."""
+    capability = gpu_or_environment.compute_capability
     return None if capability is None else f"sm_{capability.replace('.', '')}"
 
 
-def resolved_architecture(wanted: str) -> str | None:
-    """Architecture to compile for, `auto` for that of the GPU here; None where there is none."""
-    if wanted != "auto":
-        return wanted
+def resolved_architecture(requested: str) -> str | None:
+    """Architecture to compile for; `auto` stands for that of the GPU here, None without one."""
+    if requested != "auto":
+        return requested
     gpu = find_gpu()
     return None if gpu is None else architecture_of(gpu)
 
 
 def capability_of(architecture: str) -> str | None:
-    """Compute capability (`9.0`) of an architecture, `auto` for that of the GPU here, if any."""
+    """Compute capability (`9.0`) of an architecture; `auto` stands for the GPU here, if any."""
     if architecture == "auto":
         gpu = find_gpu()
         return None if gpu is None else gpu.compute_capability
@@ -180,19 +180,19 @@ def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword
     `gpu` None leaves the GPU out: for a run on the CPU it changes nothing. `host`: facts that were
     asked for already.
     """
-    described = gpu if gpu is not None else Gpu()
+    gpu_facts = gpu if gpu is not None else Gpu()
     return Environment(
-        gpu=described.name,
-        gpu_uuid=described.uuid,
-        compute_capability=described.compute_capability,
-        memory_bytes=described.memory_bytes,
-        driver=described.driver,
-        cuda_driver=described.cuda_driver,
+        gpu=gpu_facts.name,
+        gpu_uuid=gpu_facts.uuid,
+        compute_capability=gpu_facts.compute_capability,
+        memory_bytes=gpu_facts.memory_bytes,
+        driver=gpu_facts.driver,
+        cuda_driver=gpu_facts.cuda_driver,
         ncu=ncu_version,
         nsys=nsys_version,
-        max_sm_clock_mhz=described.max_sm_clock_mhz,
-        max_memory_clock_mhz=described.max_memory_clock_mhz,
-        peak_dram_bytes_per_s=described.peak_dram_bytes_per_s,
+        max_sm_clock_mhz=gpu_facts.max_sm_clock_mhz,
+        max_memory_clock_mhz=gpu_facts.max_memory_clock_mhz,
+        peak_dram_bytes_per_s=gpu_facts.peak_dram_bytes_per_s,
         clock_control=clock_control,
         cache_control=cache_control,
         profiler_version=profiler.__version__,
@@ -206,10 +206,10 @@ def host_facts(source: Path | None = None) -> HostFacts:
     `source` is a folder of the repository whose commit is recorded, the one that the experiment
     lies in.
     """
-    commit, dirty = _commit(source)
+    commit, dirty = _recorded_commit(source)
     try:
         nvcc = nvcc_version(find_nvcc())
-    except EnvironmentUnusable:  # which only a build minds
+    except EnvironmentUnusable:  # only a build needs nvcc
         nvcc = None
     return {
         "nvcc": nvcc,
@@ -231,7 +231,7 @@ def package_version(name: str) -> str | None:
 
 def nvcc_version(nvcc: Path) -> str | None:
     """Version of an nvcc (`13.0.88`), or None where it cannot be run."""
-    match = re.search(r"\bV(\d+(?:\.\d+)+)", _output(str(nvcc), "--version") or "")
+    match = re.search(r"\bV(\d+(?:\.\d+)+)", _command_output(str(nvcc), "--version") or "")
     return match[1] if match else None
 
 
@@ -243,7 +243,7 @@ def _nvml() -> ModuleType | None:
 
 
 @contextlib.contextmanager
-def _session(nvml: Any) -> Iterator[bool]:
+def _nvml_session(nvml: Any) -> Iterator[bool]:
     """NVML between its start and its end; False where there is no driver."""
     try:
         nvml.nvmlInit()
@@ -265,20 +265,20 @@ def _first_visible(nvml: Any, visible: str | None) -> Any:
         first = visible.split(",")[0].strip()
         if first.isdecimal():
             return nvml.nvmlDeviceGetHandleByIndex(int(first))
-        return _by_uuid(nvml, first)
+        return _device_by_uuid(nvml, first)
     except nvml.NVMLError:
         return None
 
 
-def _by_uuid(nvml: Any, uuid: str) -> Any:
-    """Handle of a device by its UUID, which CUDA lets one shorten as long as it is unique."""
+def _device_by_uuid(nvml: Any, uuid: str) -> Any:
+    """Handle of a device by its UUID, or the beginning of it, as CUDA accepts."""
     if uuid.startswith("MIG-"):
         return nvml.nvmlDeviceGetHandleByUUID(uuid)
     if not uuid.startswith("GPU-"):
         return None  # empty, or -1: no device at all
     for index in range(nvml.nvmlDeviceGetCount()):
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        if _text(nvml.nvmlDeviceGetUUID(handle)).startswith(uuid):
+        if _decoded(nvml.nvmlDeviceGetUUID(handle)).startswith(uuid):
             return handle
     return None
 
@@ -291,11 +291,11 @@ def _describe(nvml: Any, handle: Any) -> Gpu:
     reasons = ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
     processes = ask(nvml.nvmlDeviceGetComputeRunningProcesses, handle)
     return Gpu(
-        name=_text(ask(nvml.nvmlDeviceGetName, handle)),
-        uuid=_text(ask(nvml.nvmlDeviceGetUUID, handle)),
+        name=_decoded(ask(nvml.nvmlDeviceGetName, handle)),
+        uuid=_decoded(ask(nvml.nvmlDeviceGetUUID, handle)),
         compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
         memory_bytes=int(memory.total) if memory else None,
-        driver=_text(ask(nvml.nvmlSystemGetDriverVersion)),
+        driver=_decoded(ask(nvml.nvmlSystemGetDriverVersion)),
         # 13000 stands for 13.0, 12080 for 12.8.
         cuda_driver=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
         max_sm_clock_mhz=ask(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
@@ -313,8 +313,8 @@ def _describe(nvml: Any, handle: Any) -> Gpu:
     )
 
 
-def _text(answer: Any) -> Any:
-    """NVML's strings are bytes in old versions of its Python package."""
+def _decoded(answer: Any) -> Any:
+    """An answer as a text: NVML's strings are bytes in old versions of its Python package."""
     return answer.decode() if isinstance(answer, bytes) else answer
 
 
@@ -327,37 +327,37 @@ def cpu_model() -> str | None:
     return platform.machine() or None
 
 
-def _commit(source: Path | None) -> tuple[str | None, bool | None]:
-    """Commit of a folder, or the one that `PROFILER_GIT_COMMIT` names where git knows none.
+def _recorded_commit(source: Path | None) -> tuple[str | None, bool | None]:
+    """Commit of a folder, or of `PROFILER_GIT_COMMIT` where git knows none; changed files or not.
 
     In a container the sources are often there without their history.
     """
-    commit, changed = (None, None) if source is None else _git(source)
+    commit, changed = (None, None) if source is None else _git_state(source)
     if commit is not None:
         return commit, changed
     return os.environ.get(_COMMIT_VARIABLE) or None, None
 
 
-def _git(folder: Path) -> tuple[str | None, bool | None]:
-    """Commit that a folder is checked out at, and whether its files differ; None outside git."""
-    commit = _output("git", "-C", str(folder), "rev-parse", "HEAD")
-    changes = _output("git", "-C", str(folder), "status", "--porcelain")
+def _git_state(folder: Path) -> tuple[str | None, bool | None]:
+    """Commit of a folder in git, and whether its files differ from it; None outside git."""
+    commit = _command_output("git", "-C", str(folder), "rev-parse", "HEAD")
+    changes = _command_output("git", "-C", str(folder), "status", "--porcelain")
     if commit is None:
         return None, None
     return commit.strip(), None if changes is None else bool(changes.strip())
 
 
-def _output(*argv: str) -> str | None:
-    """What a short command prints, or None where it fails."""
+def _command_output(*argv: str) -> str | None:
+    """Stdout of a short command, or None where it fails."""
     with contextlib.suppress(EnvironmentUnusable):
-        end = ran(Command(argv), _TOOL_TIMEOUT_S)
-        return end.stdout if end.returncode == 0 else None
+        completed = run_command(Command(argv), _TOOL_TIMEOUT_S)
+        return completed.stdout if completed.returncode == 0 else None
     return None
 
 
 @dataclass(frozen=True)
 class Inquiry:
-    """Answers to come; each raises what stood in its way when it is taken."""
+    """Futures of the facts of a machine; each raises its error when its result is read."""
 
     gpu: Future[Gpu | None]
     """The GPU that a CUDA program would use first."""
@@ -367,18 +367,18 @@ class Inquiry:
 
 
 def inquire(source: Path) -> Inquiry:
-    """Ask everything; `source` is the folder of the experiment, whose git commit is recorded."""
-    with_threads = ThreadPoolExecutor(3, "inquiry")
+    """Futures of all facts; `source` is the folder of the experiment, whose commit is recorded."""
+    pool = ThreadPoolExecutor(3, "inquiry")
     try:
         return Inquiry(
-            gpu=with_threads.submit(find_gpu),
-            ncu=with_threads.submit(_ncu),
-            host=with_threads.submit(host_facts, source),
+            gpu=pool.submit(find_gpu),
+            ncu=pool.submit(_ncu_path_and_version),
+            host=pool.submit(host_facts, source),
         )
     finally:
-        with_threads.shutdown(wait=False)
+        pool.shutdown(wait=False)
 
 
-def _ncu() -> tuple[Path, str]:
+def _ncu_path_and_version() -> tuple[Path, str]:
     path = find_ncu()
     return path, ncu_version(path)

@@ -1,4 +1,4 @@
-"""Whether what is installed works: nsys and its importer, torch, and CUPTI."""
+"""Checks of installed tools: nsys and its importer, ncu, torch, CUPTI."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from profiler.collect.programs import version_command
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.compilers import find_compiler
 from profiler.machine.temporary_folders import temporary_folder
-from profiler.machine.tool_output import printed, ran
+from profiler.machine.tool_output import output_of, run_command
 
 _CANNOT_START = (126, 127)
 """Exit codes of a program that could not be loaded."""
 
 
 def nsys_version(path: Path) -> str:
-    """Version of an nsys; raises EnvironmentUnusable where it cannot be run or does not say."""
-    return nsys.INSTALLED.read_version(printed(ran(version_command(path))))
+    """Version of an nsys; raises EnvironmentUnusable where it cannot be run or prints none."""
+    return nsys.INSTALLED.read_version(output_of(run_command(version_command(path))))
 
 
 def ncu_version(path: Path) -> str:
-    """Version of an ncu; raises EnvironmentUnusable where it cannot be run or does not say."""
-    return ncu.INSTALLED.read_version(printed(ran(version_command(path))))
+    """Version of an ncu; raises EnvironmentUnusable where it cannot be run or prints none."""
+    return ncu.INSTALLED.read_version(output_of(run_command(version_command(path))))
 
 
 def importer_fault(tool: Nsys) -> EnvironmentUnusable | None:
     """Error of an nsys whose importer cannot start, most often for a missing library; else None.
 
-    None where it starts, whatever it answers (that of another release may not know the question),
+    None where the importer starts, whatever it prints (another release may not know the option),
     and where it is not found: behind a script of a CUDA toolkit it may lie elsewhere.
     """
     command = tool.importer_command()
     if command is None:
         return None
     try:
-        end = ran(command)
+        completed = run_command(command)
     except EnvironmentUnusable as error:
         return error
-    missing = missing_library(printed(end))
-    if missing is not None or end.returncode not in _CANNOT_START:
+    missing = missing_library(output_of(completed))
+    if missing is not None or completed.returncode not in _CANNOT_START:
         return missing
     return EnvironmentUnusable(
-        f"its importer does not start: {printed(end).strip()[:300]}",
+        f"its importer does not start: {output_of(completed).strip()[:300]}",
         remedy="Install Nsight Systems again, or set PROFILER_NSYS to one that works.",
     )
 
@@ -59,8 +59,10 @@ _EXPORT_TIMEOUT_S = 1800.0
 
 
 def export_report(tool: Nsys, report: Path, export: Path) -> None:
-    """Turn a report of nsys into SQLite; raises EnvironmentUnusable with what would help."""
-    output = printed(ran(nsys.convert_command(tool.path, report, export), _EXPORT_TIMEOUT_S))
+    """Convert a report of nsys to SQLite; raises EnvironmentUnusable with a remedy."""
+    output = output_of(
+        run_command(nsys.convert_command(tool.path, report, export), _EXPORT_TIMEOUT_S)
+    )
     failed = nsys.convert_failed(export, report.name, output)
     if failed is not None:
         raise importer_fault(tool) or failed
@@ -84,38 +86,38 @@ class TorchInstall:
 
 
 def ask_torch(
-    python: str, environ: Mapping[str, str], gpu: Iterable[str | None], kept_file: Path
+    python: str, environ: Mapping[str, str], gpu: Iterable[str | None], cache_file: Path
 ) -> TorchInstall:
-    """Import torch, or read what it said when last imported on a machine that has not changed.
+    """Facts of torch by an import in a child process, or cached while the machine is unchanged.
 
-    `gpu` tells the GPU and its driver from others, and is empty without one. Nothing bad is kept:
-    what failed, or saw no GPU where there is one, is tried again.
+    `gpu`: key of the GPU and its driver, empty without a GPU. Failures are not cached: an import
+    that failed, or saw no GPU where there is one, is repeated.
     """
     gpu = tuple(gpu)
-    state = _state(python, environ, gpu)
-    earlier = _read(kept_file, state)
-    if earlier is not None:
-        return earlier
-    install = _imported(python)
+    state = _state_hash(python, environ, gpu)
+    cached = _read_cached(cache_file, state)
+    if cached is not None:
+        return cached
+    install = _import_in_child(python)
     if not install.error and (install.sees_gpu or not gpu):
-        _keep(kept_file, state, install)
+        _write_cached(cache_file, state, install)
     return install
 
 
-def _imported(python: str) -> TorchInstall:
+def _import_in_child(python: str) -> TorchInstall:
     try:
-        done = ran(Command((python, "-c", _PROBE)), _TIMEOUT_S)
+        completed = run_command(Command((python, "-c", _PROBE)), _TIMEOUT_S)
     except EnvironmentUnusable as error:
         return TorchInstall(error=f"cannot be checked: {error.message}")
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+    if completed.returncode != 0:
+        last = completed.stderr.strip().splitlines()[-1:] or [f"exit code {completed.returncode}"]
         return TorchInstall(error=last[0])
-    version, cuda, available = done.stdout.split()[-3:]
+    version, cuda, available = completed.stdout.split()[-3:]
     return TorchInstall(version, None if cuda == "None" else cuda, sees_gpu=available == "True")
 
 
-def _state(python: str, environ: Mapping[str, str], gpu: tuple[str | None, ...]) -> str:
-    """Hash of all that the answer depends on; another install of torch has other times."""
+def _state_hash(python: str, environ: Mapping[str, str], gpu: tuple[str | None, ...]) -> str:
+    """Hash of all inputs of the answer; another install of torch has other file times."""
     torch = find_spec("torch")
     files = [python] + ([torch.origin] if torch is not None and torch.origin else [])
     folders = [str(Path(file).parent / "version.py") for file in files[1:]]
@@ -131,7 +133,7 @@ def _changed_ns(file: Path) -> int | None:
     return None
 
 
-def _read(file: Path, state: str) -> TorchInstall | None:
+def _read_cached(file: Path, state: str) -> TorchInstall | None:
     with suppress(OSError, ValueError, TypeError, KeyError):
         document = json.loads(file.read_text(encoding="utf-8"))
         if document["state"] == state:
@@ -139,8 +141,8 @@ def _read(file: Path, state: str) -> TorchInstall | None:
     return None
 
 
-def _keep(file: Path, state: str, install: TorchInstall) -> None:
-    """Write down an answer; a folder that cannot be written to only costs the next import."""
+def _write_cached(file: Path, state: str, install: TorchInstall) -> None:
+    """Write an answer to the cache; where that fails, the next check imports torch again."""
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_suffix(".new")
@@ -148,19 +150,19 @@ def _keep(file: Path, state: str, install: TorchInstall) -> None:
         temporary.replace(file)
 
 
-_TRY = cupti.SOURCE.with_name("try_range.py")
-_LIMIT_S = 120.0
+_TRY_RANGE = cupti.SOURCE.with_name("try_range.py")
+_BUILD_TIMEOUT_S = 120.0
 
 
 def duration_by_cupti(python: str = sys.executable) -> float:
     """Duration of a small kernel in ns, by the library that counts in the runner.
 
-    It is built in a folder that goes again. Raises EnvironmentUnusable where it cannot be built,
+    The library is built in a temporary folder. Raises EnvironmentUnusable where it cannot be built,
     and where CUPTI or the driver refuses.
     """
     with temporary_folder() as folder:
         library = built_library(folder)
-        answer = _stdout(python, "-P", str(_TRY), str(library))
+        answer = _stdout_of(python, "-P", str(_TRY_RANGE), str(library))
     try:
         return float(answer)
     except ValueError as error:
@@ -168,22 +170,24 @@ def duration_by_cupti(python: str = sys.executable) -> float:
 
 
 def built_library(folder: Path) -> Path:
-    """The library that counts in the runner, built in a folder.
+    """Path of the library that counts in the runner, built in a folder.
 
-    Raises EnvironmentUnusable where it cannot be built.
+    Raises EnvironmentUnusable where the build fails.
     """
     library = folder / "range_profiler.so"
     nvcc = find_compiler().path
     flags = ("-shared", "-Xcompiler", "-fPIC", *cupti.header_flags(nvcc))
-    _stdout(str(nvcc), *flags, "-o", str(library), str(cupti.SOURCE))
+    _stdout_of(str(nvcc), *flags, "-o", str(library), str(cupti.SOURCE))
     return library
 
 
-def _stdout(*argv: str) -> str:
-    """Stdout of a command; raises EnvironmentUnusable where it fails, with what it said last."""
-    end = ran(Command(argv), _LIMIT_S)
-    if end.returncode == 0:
-        return end.stdout
-    lines = end.stderr.strip().splitlines()
-    message = lines[-1] if lines else f"exit code {end.returncode}"
-    raise cupti.refusal(end.stderr) or EnvironmentUnusable(message, remedy=cupti.WITHOUT_CUPTI)
+def _stdout_of(*argv: str) -> str:
+    """Stdout of a command; raises EnvironmentUnusable with its last line where it fails."""
+    completed = run_command(Command(argv), _BUILD_TIMEOUT_S)
+    if completed.returncode == 0:
+        return completed.stdout
+    lines = completed.stderr.strip().splitlines()
+    message = lines[-1] if lines else f"exit code {completed.returncode}"
+    raise cupti.refusal(completed.stderr) or EnvironmentUnusable(
+        message, remedy=cupti.WITHOUT_CUPTI
+    )

@@ -1,4 +1,4 @@
-"""What a live run needs of this machine, checked before anything is started."""
+"""Requirements of a live run on this machine, checked before any process is started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from profiler.model import Environment
 from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment
 
 ARCHITECTURE_WITHOUT_GPU = "sm_80"
-"""What is compiled for where there is no GPU."""
+"""Architecture to compile for without a GPU."""
 
 
 @dataclass(frozen=True)
@@ -39,68 +39,70 @@ class Machine:
     ncu: Path | None
     nsys: Path | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of every session: the GPU that it sees, where one was asked for."""
+    """Environment variables of every session: the visible GPU, where one was requested."""
 
-    def architecture(self, wanted: str) -> str:
-        """Architecture to compile for: the one asked for, or that of the GPU here."""
-        # Without a GPU nothing that is built can run, but what needs no build is measured.
-        return self.resolved_architecture(wanted) or ARCHITECTURE_WITHOUT_GPU
+    def architecture(self, requested: str) -> str:
+        """Architecture to compile for: the requested one, or that of the GPU here."""
+        # Without a GPU no library that is built can run, but cells without a build are measured.
+        return self.resolved_architecture(requested) or ARCHITECTURE_WITHOUT_GPU
 
-    def resolved_architecture(self, wanted: str) -> str | None:
-        """The architecture that is asked for, or that of the GPU here; None without a GPU."""
-        return wanted if wanted != "auto" else architecture_of(self.environment)
+    def resolved_architecture(self, requested: str) -> str | None:
+        """The requested architecture, or that of the GPU here; None without a GPU."""
+        return requested if requested != "auto" else architecture_of(self.environment)
 
 
 def find_machine(
     experiment: Experiment, base: Path, *, timeline: bool = False, inquiry: Inquiry | None = None
 ) -> Machine:
-    """Check that this machine can do the experiment; raises EnvironmentUnusable with the remedy.
+    """The machine, if it can do the experiment; raises EnvironmentUnusable with the remedy.
 
     `base` is the folder of the spec, whose git commit is recorded. `timeline`: nsys is needed,
-    whatever the experiment's collectors. `inquiry`: what the machine was asked already.
+    whatever the experiment's collectors. `inquiry`: futures of facts that were started before.
     """
     collect = experiment.collect
-    asked = inquire(base) if inquiry is None else inquiry
-    gpu = _asked_gpu(asked, collect.gpu_index)
+    answers = inquire(base) if inquiry is None else inquiry
+    gpu = _requested_gpu(answers, collect.gpu_index)
     device = _device(experiment, gpu)
     _require_torch(experiment)
-    by_ncu = needed(collect.collectors, Need.NCU)
-    ncu, version = _usable_ncu(experiment, asked) if by_ncu else _ncu_to_explain(experiment, asked)
-    nsys, recorder = None, None
+    needs_ncu = needed(collect.collectors, Need.NCU)
+    ncu, version = (
+        _usable_ncu(experiment, answers) if needs_ncu else _ncu_to_explain(experiment, answers)
+    )
+    nsys, nsys_text = None, None
     if timeline or needed(collect.collectors, Need.NSYS):
         nsys = find_nsys()
-        recorder = _usable_nsys(nsys)
+        nsys_text = _usable_nsys(nsys)
     environment = probe_environment(
         gpu=gpu if device == "cuda" else None,
-        host=asked.host.result(),
+        host=answers.host.result(),
         ncu_version=version,
-        nsys_version=recorder,
+        nsys_version=nsys_text,
         cache_control=experiment.cache_control if any(map(counts, collect.collectors)) else None,
-        clock_control=collect.clock_control if by_ncu else None,
+        clock_control=collect.clock_control if needs_ncu else None,
     )
-    only = {VISIBLE_VARIABLE: gpu.uuid} if gpu and gpu.uuid and ":" in collect.device else {}
-    return Machine(environment, device, ncu, nsys, only)
+    variables = {VISIBLE_VARIABLE: gpu.uuid} if gpu and gpu.uuid and ":" in collect.device else {}
+    return Machine(environment, device, ncu, nsys, variables)
 
 
-def _asked_gpu(asked: Inquiry, index: int | None) -> Gpu | None:
-    """The GPU of this number, the first for None; UsageError where there are only others."""
-    first = asked.gpu.result()
+def _requested_gpu(answers: Inquiry, index: int | None) -> Gpu | None:
+    """GPU of this number, the first for None; raises UsageError where there are only others."""
+    first = answers.gpu.result()
     if index is None:
         return first
     gpus = visible_gpus()
     if gpus and index >= len(gpus):
-        listed = ", ".join(f"cuda:{place} ({gpu.name})" for place, gpu in enumerate(gpus))
+        gpu_list = ", ".join(f"cuda:{place} ({gpu.name})" for place, gpu in enumerate(gpus))
         raise UsageError(
             f"collect.device: there is no cuda:{index} on this machine.",
-            remedy=f"There is {listed}.",
+            remedy=f"There is {gpu_list}.",
         )
     return gpus[index] if gpus else None
 
 
-def _usable_ncu(experiment: Experiment, asked: Inquiry) -> tuple[Path, str]:
-    """Path and version of an ncu that has all options; else the error names the timer."""
+def _usable_ncu(experiment: Experiment, answers: Inquiry) -> tuple[Path, str]:
+    """Path and version of an ncu that has all options; raises an error that names the timer."""
     try:
-        path, version = asked.ncu.result()
+        path, version = answers.ncu.result()
         ncu.INSTALLED.require_version(version)
     except EnvironmentUnusable as error:
         if not isinstance(experiment.workload, CommandWorkload):
@@ -109,18 +111,20 @@ def _usable_ncu(experiment: Experiment, asked: Inquiry) -> tuple[Path, str]:
     return path, version
 
 
-def _ncu_to_explain(experiment: Experiment, asked: Inquiry) -> tuple[Path, str] | tuple[None, None]:
-    """Path and version of an ncu that explains what another collector counted, where one is."""
+def _ncu_to_explain(
+    experiment: Experiment, answers: Inquiry
+) -> tuple[Path, str] | tuple[None, None]:
+    """Path and version of an ncu that explains cells of another collector; None without one."""
     if not (experiment.collect.explain and any(map(counts, experiment.collect.collectors))):
         return None, None
     try:
-        return _usable_ncu(experiment, asked)
+        return _usable_ncu(experiment, answers)
     except EnvironmentUnusable:
         return None, None
 
 
 def _usable_nsys(path: Path) -> str:
-    """Version of an nsys that can also make a report of what it records."""
+    """Version of an nsys that can also convert its recordings to reports."""
     version = nsys_version(path)
     nsys.INSTALLED.require_version(version)
     fault = importer_fault(Nsys(path))
@@ -130,7 +134,7 @@ def _usable_nsys(path: Path) -> str:
 
 
 def _require_torch(experiment: Experiment) -> None:
-    """Raise where the workload needs torch and this interpreter, also the runner's, has none."""
+    """Raise where the workload needs torch, and this interpreter (the runner's, too) lacks it."""
     in_python = not isinstance(experiment.workload, CommandWorkload)
     if in_python and find_spec("torch") is None:
         raise EnvironmentUnusable(
@@ -141,12 +145,16 @@ def _require_torch(experiment: Experiment) -> None:
 
 def _device(experiment: Experiment, gpu: Gpu | None) -> str:
     collect = experiment.collect
-    of_cuda = isinstance(experiment.workload, CudaWorkload)
+    is_cuda_workload = isinstance(experiment.workload, CudaWorkload)
     if collect.device == "cpu":
         return "cpu"
     if gpu is not None:
         return "cuda"
-    if collect.device == "auto" and not of_cuda and not needed(collect.collectors, Need.GPU):
+    if (
+        collect.device == "auto"
+        and not is_cuda_workload
+        and not needed(collect.collectors, Need.GPU)
+    ):
         return "cpu"
     remedy = (
         "Run it where nvidia-smi lists a GPU (`python -m profiler doctor` shows what is missing)."

@@ -1,8 +1,8 @@
 """Temporary folders that a killed process leaves for the next one to remove.
 
-A folder is locked by the process that made it, as `flock` does: the system lets go of it however
-that process ends. So one of this user that nobody holds is left over, whatever the ids of processes
-say, which start anew in a container.
+A folder is locked with `flock` by the process that made it: the system releases the lock however
+that process ends. So a folder of this user without a lock is abandoned. Process ids could not tell:
+they start anew in a container.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from functools import cache
 from pathlib import Path
 
 _PREFIX = "profiler-held-"
-"""Not that of earlier versions, which do not lock theirs."""
+"""Prefix that differs from that of earlier versions, which do not lock their folders."""
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder that only this user can read, removed on leaving; forks of the process leave it.
+    """A folder that only this user can read, removed on leaving, but not by forks of the process.
 
-    Removes those that killed processes of this user left.
+    Removes the folders that killed processes of this user left.
     """
-    _remove_left_over(Path(tempfile.gettempdir()))
-    folder, descriptor = _made()
+    _remove_abandoned_folders(Path(tempfile.gettempdir()))
+    folder, descriptor = _locked_folder()
     owner = os.getpid()
     try:
         yield folder
@@ -39,8 +39,8 @@ def temporary_folder() -> Iterator[Path]:
             os.close(descriptor)
 
 
-def _made() -> tuple[Path, int]:
-    """A new folder and its lock. Before it is locked, another process may take it for left over."""
+def _locked_folder() -> tuple[Path, int]:
+    """A new folder and the descriptor of its lock; an unlocked one may be removed by others."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         with suppress(FileNotFoundError):
@@ -53,16 +53,16 @@ def _made() -> tuple[Path, int]:
 
 
 @cache
-def _remove_left_over(parent: Path) -> None:
-    """Remove what is left over in a folder, once in a process."""
+def _remove_abandoned_folders(parent: Path) -> None:
+    """Remove the abandoned folders in a folder, once in a process."""
     with suppress(OSError):
         for folder in parent.glob(f"{_PREFIX}*"):
             with suppress(OSError):
-                _remove_if_left_over(folder)
+                _remove_if_abandoned(folder)
 
 
-def _remove_if_left_over(folder: Path) -> None:
-    """Remove a folder of this user that nobody holds; raises OSError for any other."""
+def _remove_if_abandoned(folder: Path) -> None:
+    """Remove a folder of this user that no process locks; raises OSError for any other."""
     descriptor = os.open(folder, _FLAGS)
     try:
         if os.fstat(descriptor).st_uid == os.getuid():
@@ -74,7 +74,7 @@ def _remove_if_left_over(folder: Path) -> None:
 
 
 def _is_at(descriptor: int, folder: Path) -> bool:
-    """Whether an open folder is the one at a path, which is no link."""
+    """Whether an open folder lies at a path, which is no link."""
     with suppress(FileNotFoundError):
         state = folder.lstat()
         return stat.S_ISDIR(state.st_mode) and os.path.samestat(os.fstat(descriptor), state)

@@ -20,33 +20,33 @@ _VERSION_TIMEOUT_S = 60.0
 _LOOK_EVERY_S = 0.005
 
 
-Ran = subprocess.CompletedProcess[str]
-"""How a command ended, and what it printed."""
+CompletedCommand = subprocess.CompletedProcess[str]
+"""Exit code and output of a command."""
 
 
-def printed(end: Ran) -> str:
+def output_of(completed: CompletedCommand) -> str:
     """Output of a command that has ended, stdout before stderr."""
-    return f"{end.stdout}\n{end.stderr}"
+    return f"{completed.stdout}\n{completed.stderr}"
 
 
-def ran(command: Command, timeout_s: float = _VERSION_TIMEOUT_S) -> Ran:
-    """How a command ended, and what it printed.
+def run_command(command: Command, timeout_s: float = _VERSION_TIMEOUT_S) -> CompletedCommand:
+    """Exit code and output of a command.
 
     Raises EnvironmentUnusable where it cannot be started or does not end in time.
     """
-    (end,) = ran_together([command], timeout_s)
-    if isinstance(end, EnvironmentUnusable):
-        raise end
-    return end
+    (completed,) = run_commands([command], timeout_s)
+    if isinstance(completed, EnvironmentUnusable):
+        raise completed
+    return completed
 
 
-def ran_together(
+def run_commands(
     commands: Sequence[Command], timeout_s: float = _VERSION_TIMEOUT_S
-) -> list[Ran | EnvironmentUnusable]:
-    """How commands ended that run side by side, in their order.
+) -> list[CompletedCommand | EnvironmentUnusable]:
+    """Exit codes and outputs of commands that run side by side, in their order.
 
-    The error of one that cannot be started or does not end in time stands in its place. What is
-    left of them when this process is asked to end is killed.
+    A command that cannot be started, or does not end in time, has an error in its place. Commands
+    that still run when this process is asked to end are killed.
     """
     with ExitStack() as stack:
         started = [_start(command, stack) for command in commands]
@@ -58,20 +58,20 @@ def ran_together(
 
 
 @dataclass(frozen=True)
-class _Started:
-    """A command that was started, or the error that kept it from it."""
+class _StartedCommand:
+    """A command that was started, or the error of its start."""
 
     program: str
     process: subprocess.Popen[bytes] | EnvironmentUnusable
     stdout: IO[str]
     stderr: IO[str]
-    """Files: a pipe that nobody empties would hold its command up."""
+    """Files, as a pipe that nobody empties would block its command."""
 
     @property
     def is_running(self) -> bool:
         return isinstance(self.process, subprocess.Popen) and self.process.poll() is None
 
-    def end(self, timeout_s: float) -> Ran | EnvironmentUnusable:
+    def end(self, timeout_s: float) -> CompletedCommand | EnvironmentUnusable:
         if isinstance(self.process, EnvironmentUnusable):
             return self.process
         code = self.process.poll()
@@ -80,11 +80,13 @@ class _Started:
                 f"{self.program} did not end within {timeout_s:.0f} s.",
                 remedy="Start it by hand to see what it waits for.",
             )
-        return Ran(self.process.args, code, _text(self.stdout), _text(self.stderr))
+        return CompletedCommand(
+            self.process.args, code, _content(self.stdout), _content(self.stderr)
+        )
 
 
-def _start(command: Command, stack: ExitStack) -> _Started:
-    """Start a command, which ends at the latest when the stack is left."""
+def _start(command: Command, stack: ExitStack) -> _StartedCommand:
+    """A started command, which ends at the latest when the stack is closed."""
     program = command.argv[0]
     stdout, stderr = _output_file(stack), _output_file(stack)
     try:
@@ -101,9 +103,9 @@ def _start(command: Command, stack: ExitStack) -> _Started:
         fault = EnvironmentUnusable(
             f"{program} cannot be run: {error.strerror}", remedy="Install it again."
         )
-        return _Started(program, fault, stdout, stderr)
-    stack.enter_context(_ended(process))
-    return _Started(program, process, stdout, stderr)
+        return _StartedCommand(program, fault, stdout, stderr)
+    stack.enter_context(_killed_on_exit(process))
+    return _StartedCommand(program, process, stdout, stderr)
 
 
 def _output_file(stack: ExitStack) -> IO[str]:
@@ -111,8 +113,8 @@ def _output_file(stack: ExitStack) -> IO[str]:
 
 
 @contextmanager
-def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Kill what is left of a command and what it started, when the body ends."""
+def _killed_on_exit(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Kill a command and its child processes, if they still run when the body ends."""
     try:
         yield
     finally:
@@ -122,6 +124,6 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
             process.wait()
 
 
-def _text(stream: IO[str]) -> str:
+def _content(stream: IO[str]) -> str:
     stream.seek(0)
     return stream.read()

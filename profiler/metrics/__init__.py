@@ -1,1 +1,1 @@
-"""The metric catalogue, what the rest of the project asks of it, and units."""
+"""The metric catalogue, queries of it, formulas, and passes of ncu."""

@@ -1,4 +1,4 @@
-"""The data of the metric catalogue: one entry per metric, and nothing that computes.
+"""Data of the metric catalogue, one entry per metric; nothing is computed here.
 
 Names of ncu metrics, their passes and what exists on which architecture are from captures on an
 H200 (ncu 2025.3.1) and from the PerfWorks host library of CUPTI 13.0; the meaning of each counter
@@ -17,11 +17,11 @@ from typing import Literal
 
 from profiler.metrics.formulas import (
     Formula,
+    cell_fact,
+    gpu_fact,
     metric,
     metric_of_visit,
     needed_metrics,
-    of_gpu,
-    stated,
 )
 
 Better = Literal["lower", "higher"]
@@ -52,11 +52,11 @@ class PassClass(StrEnum):
     MULTI = "multi"
     """Needs several passes: the kernel is replayed."""
     DERIVED = "derived"
-    """Computed from other metrics and from what the workload says about itself."""
+    """Computed from other metrics and from facts that the workload states."""
 
 
 class Combine(StrEnum):
-    """How the values of several kernels in one range become one value."""
+    """Rule by which the values of several kernels in one range become one value."""
 
     SUM = "sum"
     MAX = "max"
@@ -69,7 +69,7 @@ class Combine(StrEnum):
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: its name in frames, what ncu calls it, and how to read it."""
+    """One metric: its name in frames, its names in ncu, and how its values are combined."""
 
     name: str
     """Column name, with its unit as suffix."""
@@ -84,7 +84,7 @@ class Metric:
     """Where the value comes from: `ncu`, `timer`, `ptxas`, `runner`, `counted` (the launches of a
     range) or `derived` (from its formula)."""
     better: Better | None = None
-    """Direction that is better by itself; None where more or less is neither."""
+    """Direction that is better by itself; None without such a direction."""
     ncu: Mapping[str, str | None] = field(default_factory=dict)
     """Raw ncu name by compute capability (`12.0`), by its major number (`12`) or `default`.
 
@@ -102,35 +102,35 @@ class Metric:
     """Metrics that are collected in the same launch where both are asked for: a ceiling moves with
     the clock of its launch."""
     parts: tuple[str, ...] = ()
-    """Metrics that add up to it where they exist, and may be counted in its place: each in one
-    pass. Its ceiling is collected beside the first, which is nearly all of it in new kernels."""
+    """Metrics that add up to this one where they exist, and may be counted in its place: each in
+    one pass. The ceiling is collected beside the first part, nearly all of it in new kernels."""
     formula: Formula | None = None
-    """What a derived metric is computed by; None for all others."""
+    """Formula of a derived metric; None for any other metric."""
     most: float = math.inf
-    """Largest value that its formula can have of one launch. Above it, parts that were counted in
-    different launches disagree, and it is missing."""
+    """Largest value that the formula can have of one launch. Above it, parts that were counted in
+    different launches disagree, and the metric is missing."""
     fact: str | None = None
     """Field that the value is taken from: of `CellStatus` (`runner`) or of `KernelFacts` (`ptxas`;
     also where the build knows what ncu measures)."""
     aliases: tuple[str, ...] = ()
-    """Other raw ncu names of the same quantity, as older versions or other sections write it."""
+    """Other raw ncu names of the same quantity, in older versions or other sections."""
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Names of the metrics that the formula reads: they are collected with this one."""
+        """Names of the metrics that the formula reads, which are collected with this metric."""
         return needed_metrics(self.formula)
 
 
-# Makers of entries that have something in common.
-_of_timer = partial(Metric, pass_class=PassClass.STATIC, source="timer")
-_duration = partial(_of_timer, unit="ns", better="lower")
-_counter = partial(Metric, pass_class=PassClass.SINGLE)
-_traffic = partial(_counter, unit="byte", better="lower")
-_of_runner = partial(Metric, pass_class=PassClass.STATIC, source="runner")
-_of_launch = partial(Metric, pass_class=PassClass.STATIC, combine=Combine.MAX)
-_of_ptxas = partial(_of_launch, unit="byte/thread", source="ptxas", better="lower")
-_derived = partial(Metric, pass_class=PassClass.DERIVED, source="derived", better="higher")
-_percentage = partial(Metric, unit="%", better="higher", combine=Combine.WEIGHTED)
+# Entries with common values.
+_timer_metric = partial(Metric, pass_class=PassClass.STATIC, source="timer")
+_duration_metric = partial(_timer_metric, unit="ns", better="lower")
+_counter_metric = partial(Metric, pass_class=PassClass.SINGLE)
+_traffic_metric = partial(_counter_metric, unit="byte", better="lower")
+_runner_metric = partial(Metric, pass_class=PassClass.STATIC, source="runner")
+_launch_metric = partial(Metric, pass_class=PassClass.STATIC, combine=Combine.MAX)
+_ptxas_metric = partial(_launch_metric, unit="byte/thread", source="ptxas", better="lower")
+_derived_metric = partial(Metric, pass_class=PassClass.DERIVED, source="derived", better="higher")
+_percentage_metric = partial(Metric, unit="%", better="higher", combine=Combine.WEIGHTED)
 
 _TIMING = (
     Metric(
@@ -157,35 +157,35 @@ _TIMING = (
         ncu={DEFAULT: "gpc__cycles_elapsed.max"},
         aliases=("sm__cycles_elapsed.max", "smsp__cycles_elapsed.max"),
     ),
-    _duration(
+    _duration_metric(
         name="timer_duration_ns",
         label="Duration (timer)",
         definition="Time of one launch by CUDA events on a GPU, gaps between its kernels "
         "included, or by the process clock on a CPU; outside of ncu. Never compared with the "
         "duration that ncu measures.",
     ),
-    _duration(
+    _duration_metric(
         name="cupti_duration_ns",
         label="Duration (CUPTI)",
         definition="Time of the kernels of one launch by CUPTI's range profiler in the process "
         "that launches, gaps left out. Never compared with the duration that ncu measures in a "
         "verdict.",
     ),
-    _duration(
+    _duration_metric(
         name="sustained_duration_ns",
         label="Duration (sustained)",
         definition="Time of one launch among many that follow each other without a gap, once clock "
         "and power have settled; gaps between the kernels of a launch included. Never compared "
         "with the duration of one launch on an idle GPU in a verdict.",
     ),
-    _of_timer(
+    _timer_metric(
         name="power_w",
         label="Power",
         unit="W",
         definition="Mean power of the GPU while launches follow each other (`sustained`), by "
         "NVML's energy counter. Of the whole board, with what it takes when idle.",
     ),
-    _of_timer(
+    _timer_metric(
         name="energy_j",
         label="Energy per launch",
         unit="J",
@@ -193,39 +193,39 @@ _TIMING = (
         "one.",
         better="lower",
     ),
-    _of_timer(
+    _timer_metric(
         name="sampled_power_w",
         label="Power (sampled)",
         unit="W",
         definition="Mean of the power that NVML names meanwhile: a check of the energy counter.",
     ),
-    _of_timer(
+    _timer_metric(
         name="sustained_clock_ghz",
         label="SM clock (sustained)",
         unit="GHz",
         definition="Mean SM clock while launches follow each other, by NVML.",
     ),
-    _of_timer(
+    _timer_metric(
         name="temperature_c",
         label="Temperature",
         unit="°C",
         definition="Mean temperature of the GPU while launches follow each other, by NVML.",
     ),
-    _of_timer(
+    _timer_metric(
         name="power_limited_pct",
         label="Held by the power limit",
         unit="%",
         definition="Readings, while launches follow each other, in which NVML names the power "
         "limit of the board as what holds the clock.",
     ),
-    _duration(
+    _duration_metric(
         name="profiler_duration_ns",
         label="Duration (torch.profiler)",
         definition="Time of the kernels of one launch as torch.profiler reports it, with a cold "
         "L2 cache; on a CPU the time that operators took themselves. Never compared with that of "
         "ncu in a verdict.",
     ),
-    _duration(
+    _duration_metric(
         name="wall_clock_duration_ns",
         label="Duration (wall clock)",
         definition="Wall clock from a launch until the device is idle again, mean of three after "
@@ -233,14 +233,14 @@ _TIMING = (
         "and caches that the launch before has filled. Never compared with that of ncu in a "
         "verdict.",
     ),
-    _duration(
+    _duration_metric(
         name="nsys_duration_ns",
         label="Duration (nsys)",
         definition="Time of the kernels of one launch on the timeline of Nsight Systems, launches "
         "one after another without a flush of caches. Never compared with that of ncu in a "
         "verdict.",
     ),
-    _duration(
+    _duration_metric(
         name="torch_duration_ns",
         label="Duration (timeline of torch.profiler)",
         definition="Time of the kernels of one launch on the timeline of torch.profiler, launches "
@@ -250,7 +250,7 @@ _TIMING = (
 )
 
 _LAUNCHES = (
-    _of_launch(
+    _launch_metric(
         name="registers",
         label="Registers",
         unit="register/thread",
@@ -258,7 +258,7 @@ _LAUNCHES = (
         fact="registers",
         ncu={DEFAULT: "launch__registers_per_thread"},
     ),
-    _of_launch(
+    _launch_metric(
         name="shared_static_bytes",
         label="Static shared memory",
         unit="byte/block",
@@ -266,21 +266,21 @@ _LAUNCHES = (
         fact="shared_bytes",
         ncu={DEFAULT: "launch__shared_mem_per_block_static"},
     ),
-    _of_launch(
+    _launch_metric(
         name="shared_dynamic_bytes",
         label="Dynamic shared memory",
         unit="byte/block",
         definition="Shared memory per block that the launch asks for.",
         ncu={DEFAULT: "launch__shared_mem_per_block_dynamic"},
     ),
-    _of_launch(
+    _launch_metric(
         name="block_size",
         label="Block size",
         unit="thread",
         definition="Threads per block; the largest where a range has several kernels.",
         ncu={DEFAULT: "launch__block_size"},
     ),
-    _of_launch(
+    _launch_metric(
         name="grid_size",
         label="Grid size",
         unit="block",
@@ -297,7 +297,7 @@ _LAUNCHES = (
         ncu={DEFAULT: "launch__waves_per_multiprocessor"},
         combine=Combine.WEIGHTED,
     ),
-    _percentage(
+    _percentage_metric(
         name="theoretical_occupancy_pct",
         label="Theoretical occupancy",
         pass_class=PassClass.STATIC,
@@ -308,7 +308,7 @@ _LAUNCHES = (
 )
 
 _OCCUPANCY_AND_TRAFFIC = (
-    _percentage(
+    _percentage_metric(
         name="achieved_occupancy_pct",
         label="Achieved occupancy",
         pass_class=PassClass.SINGLE,
@@ -316,7 +316,7 @@ _OCCUPANCY_AND_TRAFFIC = (
         "of what the SM can hold.",
         ncu={DEFAULT: "sm__warps_active.avg.pct_of_peak_sustained_active"},
     ),
-    _counter(
+    _counter_metric(
         name="l1_hit_pct",
         label="L1 hit rate",
         unit="%",
@@ -328,20 +328,20 @@ _OCCUPANCY_AND_TRAFFIC = (
         numerator="l1tex__t_sectors_lookup_hit.sum",
         denominator="l1tex__t_sectors.sum",
     ),
-    _traffic(
+    _traffic_metric(
         name="dram_read_bytes",
         label="DRAM read",
         definition="Bytes read from device memory.",
         ncu={DEFAULT: "dram__bytes_read.sum", "12": "dram__bytes_op_read.sum"},
     ),
-    _traffic(
+    _traffic_metric(
         name="dram_write_bytes",
         label="DRAM written",
         definition="Bytes written to device memory. Results that still lie in L2 when the kernel "
         "ends are not in it.",
         ncu={DEFAULT: "dram__bytes_write.sum", "12": "dram__bytes_op_write.sum"},
     ),
-    _traffic(
+    _traffic_metric(
         name="l2_bytes",
         label="L2 traffic",
         definition="Bytes that were asked of the L2 cache, from all sides: those of the SMs, and "
@@ -349,7 +349,7 @@ _OCCUPANCY_AND_TRAFFIC = (
         "CUPTI.",
         ncu={DEFAULT: "lts__t_bytes.sum"},
     ),
-    _percentage(
+    _percentage_metric(
         name="tensor_pipe_pct",
         label="Tensor pipe",
         pass_class=PassClass.SINGLE,
@@ -361,7 +361,7 @@ _OCCUPANCY_AND_TRAFFIC = (
             "10": "sm__pipe_tc_cycles_active.avg.pct_of_peak_sustained_active",
         },
     ),
-    _counter(
+    _counter_metric(
         name="instructions",
         label="Instructions",
         unit="inst",
@@ -369,7 +369,7 @@ _OCCUPANCY_AND_TRAFFIC = (
         better="lower",
         ncu={DEFAULT: "smsp__inst_executed.sum"},
     ),
-    _counter(
+    _counter_metric(
         name="instructions_issued",
         label="Instructions issued",
         unit="inst",
@@ -415,14 +415,14 @@ TENSOR_PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         }
     }
 )
-"""Counters that together count what one of `TENSOR_TYPES` does on compute capability 9.0, by type
-and part. That one takes ncu three passes there (0.21 s a launch of attention on an H200), each of
-these one (`benchmarks/speed/launch_costs.py`, which has seen them add up)."""
+"""Counters whose sum is that of one of `TENSOR_TYPES` on compute capability 9.0, by type and part.
+The sum takes ncu three passes there (0.21 s a launch of attention on an H200), each part one
+(`benchmarks/speed/launch_costs.py`, which has seen them add up)."""
 SPARSE_PEAK = 0.5
-"""Dense part of ncu's peak of tensor operations: it is that of sparse inputs (seen on 9.0)."""
+"""Dense share of ncu's peak of tensor operations, which is that of sparse inputs (seen on 9.0)."""
 
 
-def _rolled(names: Mapping[str, str | None], rollup: str) -> dict[str, str | None]:
+def _with_rollup(names: Mapping[str, str | None], rollup: str) -> dict[str, str | None]:
     return {key: None if name is None else f"{name}.{rollup}" for key, name in names.items()}
 
 
@@ -430,23 +430,23 @@ def _tensor_metrics(kind: str, names: Mapping[str, str | None]) -> tuple[Metric,
     label = kind.upper()
     dense = 1.0 if kind == "fp64" else SPARSE_PEAK
     return (
-        _counter(
+        _counter_metric(
             name=f"tensor_{kind}_ops",
             label=f"Tensor operations, {label}",
             unit="op",
             definition=f"Operations that tensor cores did on inputs of type {label}; a "
             "multiply-add counts as two.",
-            ncu=_rolled(names, "sum"),
+            ncu=_with_rollup(names, "sum"),
             beside=(f"tensor_{kind}_peak", "sm_clock_hz"),
             parts=tuple(_part_name(kind, part) for part in TENSOR_PARTS.get(kind, ())),
         ),
-        _counter(
+        _counter_metric(
             name=f"tensor_{kind}_peak",
             label=f"Peak of tensor cores, {label}",
             unit="op/cycle",
             definition=f"Dense operations on inputs of type {label} that all tensor cores together "
             "sustain in a cycle of the SM clock.",
-            ncu=_rolled(names, "sum.peak_sustained"),
+            ncu=_with_rollup(names, "sum.peak_sustained"),
             combine=Combine.MAX,
             scale=dense,
         ),
@@ -462,7 +462,7 @@ def _tensor_part(kind: str, part: str) -> Metric:
     instruction, _, result = part.partition("_to_")
     sums = f", with sums in {result.upper()}" if result else ""
     first = part == next(iter(TENSOR_PARTS[kind]))
-    return _counter(
+    return _counter_metric(
         name=_part_name(kind, part),
         label=f"Tensor operations, {kind.upper()} by {instruction.upper()}{sums}",
         unit="op",
@@ -474,14 +474,14 @@ def _tensor_part(kind: str, part: str) -> Metric:
 
 
 _ROOFLINE = (
-    _traffic(
+    _traffic_metric(
         name="l1_bytes",
         label="L1 traffic",
         definition="Bytes that were asked of the L1 cache. What TMA moves goes past it.",
         ncu={DEFAULT: "l1tex__t_bytes.sum"},
     ),
     *(
-        _counter(
+        _counter_metric(
             name=f"{name}_peak",
             label=f"Peak of {label}",
             unit="byte/cycle",
@@ -492,7 +492,7 @@ _ROOFLINE = (
         for name, label, raw in _ROOF_PEAKS
     ),
     *(
-        _counter(
+        _counter_metric(
             name=f"{name}_clock_hz",
             label=f"Clock of {label}",
             unit="Hz",
@@ -516,7 +516,7 @@ _ROOFLINE = (
         )
         for name, label in (("fma", "multiply-adds"), ("add", "additions"), ("mul", "products"))
     ),
-    _counter(
+    _counter_metric(
         name="fp32_fma_peak",
         label="Peak of FP32 multiply-adds",
         unit="inst/cycle",
@@ -529,17 +529,17 @@ _ROOFLINE = (
 CEILING_PARTS = frozenset(
     entry.name for entry in _ROOFLINE if entry.name.endswith(("_peak", "_clock_hz"))
 )
-"""Peaks and clocks: what ceilings of roofs are made of. Pages show the share of a roof instead."""
+"""Peaks and clocks, the factors of roofs' ceilings. Pages show the share of a roof instead."""
 
 _MEMORY_AND_LIMITS = (
-    _counter(
+    _counter_metric(
         name="l2_hit_sectors",
         label="L2 hits",
         unit="sector",
         definition="Sectors of 32 bytes that were looked up in L2 and were there.",
         ncu={DEFAULT: "lts__t_sectors_lookup_hit.sum"},
     ),
-    _counter(
+    _counter_metric(
         name="bank_conflicts",
         label="Bank conflicts",
         unit="",
@@ -548,14 +548,14 @@ _MEMORY_AND_LIMITS = (
         better="lower",
         ncu={DEFAULT: "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"},
     ),
-    _percentage(
+    _percentage_metric(
         name="compute_throughput_pct",
         label="Compute throughput",
         pass_class=PassClass.MULTI,
         definition="How busy the busiest part of the SM was, in percent of what it can sustain.",
         ncu={DEFAULT: "sm__throughput.avg.pct_of_peak_sustained_elapsed"},
     ),
-    _percentage(
+    _percentage_metric(
         name="memory_throughput_pct",
         label="Memory throughput",
         pass_class=PassClass.MULTI,
@@ -563,14 +563,14 @@ _MEMORY_AND_LIMITS = (
         "between them), in percent of what it can sustain.",
         ncu={DEFAULT: "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"},
     ),
-    _percentage(
+    _percentage_metric(
         name="dram_throughput_pct",
         label="DRAM throughput",
         pass_class=PassClass.SINGLE,
         definition="How busy the DRAM interface was, in percent of what it can sustain.",
         ncu={DEFAULT: "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"},
     ),
-    _traffic(
+    _traffic_metric(
         name="local_load_bytes",
         label="Local memory loads",
         definition="Bytes loaded from local memory: spilled registers, and arrays that the "
@@ -578,7 +578,7 @@ _MEMORY_AND_LIMITS = (
         ncu={DEFAULT: "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"},
         scale=SECTOR_BYTES,
     ),
-    _traffic(
+    _traffic_metric(
         name="local_store_bytes",
         label="Local memory stores",
         definition="Bytes stored to local memory: spilled registers, and arrays that the compiler "
@@ -613,7 +613,7 @@ STALL_CAUSES: Mapping[str, str] = MappingProxyType(
         "wait": "for the fixed latency of its previous instruction",
     }
 )
-"""What a warp waits for, by ncu's stall reason."""
+"""Cause of a warp's wait, by ncu's stall reason."""
 
 _STALL_EXCEPTIONS: Mapping[str, Mapping[str, str | None]] = {
     "gmma": {DEFAULT: None, "9.0": "{name}"},
@@ -621,9 +621,9 @@ _STALL_EXCEPTIONS: Mapping[str, Mapping[str, str | None]] = {
 }
 
 
-def _stall(reason: str, cause: str) -> Metric:
+def _stall_metric(reason: str, cause: str) -> Metric:
     raw = f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
-    where = _STALL_EXCEPTIONS.get(reason, {DEFAULT: "{name}"})
+    name_by_architecture = _STALL_EXCEPTIONS.get(reason, {DEFAULT: "{name}"})
     return Metric(
         name=f"{STALL_PREFIX}{reason}",
         label=f"Stall: {reason.replace('_', ' ')}",
@@ -631,30 +631,30 @@ def _stall(reason: str, cause: str) -> Metric:
         pass_class=PassClass.MULTI,
         definition=f"Warps that waited {cause}, on average when an instruction was issued; about "
         "the cycles that a warp spends so between two of its instructions.",
-        ncu={key: raw if name else None for key, name in where.items()},
+        ncu={key: raw if name else None for key, name in name_by_architecture.items()},
         combine=Combine.WEIGHTED,
         weight=ISSUED,
     )
 
 
-_STALLS = tuple(_stall(reason, cause) for reason, cause in STALL_CAUSES.items())
+_STALLS = tuple(_stall_metric(reason, cause) for reason, cause in STALL_CAUSES.items())
 
 _BUILD = (
-    _of_ptxas(
+    _ptxas_metric(
         name="spill_store_bytes",
         label="Spill stores",
         definition="Bytes per thread in the store instructions that ptxas added to spill "
         "registers.",
         fact="spill_store_bytes",
     ),
-    _of_ptxas(
+    _ptxas_metric(
         name="spill_load_bytes",
         label="Spill loads",
         definition="Bytes per thread in the load instructions that ptxas added to bring spilled "
         "registers back.",
         fact="spill_load_bytes",
     ),
-    _of_ptxas(
+    _ptxas_metric(
         name="stack_bytes",
         label="Stack frame",
         definition="Local memory that ptxas reserved per thread.",
@@ -663,7 +663,7 @@ _BUILD = (
 )
 
 _RUNNER = (
-    _of_runner(
+    _runner_metric(
         name="compile_s",
         label="Compile time",
         unit="s",
@@ -672,7 +672,7 @@ _RUNNER = (
         fact="compile_seconds",
         better="lower",
     ),
-    _of_runner(
+    _runner_metric(
         name="buffer_bytes",
         label="Buffers",
         unit="byte",
@@ -680,7 +680,7 @@ _RUNNER = (
         fact="buffer_bytes",
         better="lower",
     ),
-    _of_runner(
+    _runner_metric(
         name="peak_bytes",
         label="Peak memory",
         unit="byte",
@@ -689,7 +689,7 @@ _RUNNER = (
         fact="peak_bytes",
         better="lower",
     ),
-    _of_runner(
+    _runner_metric(
         name="max_abs_error",
         label="Largest error",
         unit="",
@@ -697,7 +697,7 @@ _RUNNER = (
         fact="max_abs_error",
         better="lower",
     ),
-    _of_runner(
+    _runner_metric(
         name="max_rel_error",
         label="Largest relative error",
         unit="",
@@ -707,7 +707,7 @@ _RUNNER = (
         fact="max_rel_error",
         better="lower",
     ),
-    _of_runner(
+    _runner_metric(
         name="flops",
         label="Operations",
         unit="FLOP",
@@ -716,7 +716,7 @@ _RUNNER = (
         "attention, half of it under a causal mask; 2·m·n·k for a product.",
         fact="flops",
     ),
-    _of_runner(
+    _runner_metric(
         name="non_matmul_flops",
         label="Non-matmul operations",
         unit="FLOP",
@@ -743,7 +743,7 @@ _DRAM_BYTES = metric("dram_read_bytes") + metric("dram_write_bytes")
 _DURATION_NS = metric("duration_ns")
 
 _DERIVED = (
-    _derived(
+    _derived_metric(
         name="l2_hit_pct",
         label="L2 hit rate",
         unit="%",
@@ -754,23 +754,23 @@ _DERIVED = (
         aliases=("lts__t_sector_hit_rate.pct",),
         most=100.0,
     ),
-    _derived(
+    _derived_metric(
         name="tflops",
         label="TFLOP/s",
         unit="TFLOP/s",
         definition="Operations that the workload states for the problem, divided by the duration. "
         "Attention: 4·b·h·s²·d, half of it under a causal mask; matrix product: 2·m·n·k.",
-        formula=stated("flops") / _DURATION_NS / 1e3,
+        formula=cell_fact("flops") / _DURATION_NS / 1e3,
     ),
-    _derived(
+    _derived_metric(
         name="gbps",
         label="Effective bandwidth",
         unit="GB/s",
         definition="Least traffic to device memory that the workload states for the problem, "
         "divided by the duration (1 GB = 10⁹ bytes).",
-        formula=stated("bytes") / _DURATION_NS,
+        formula=cell_fact("bytes") / _DURATION_NS,
     ),
-    _derived(
+    _derived_metric(
         name="dram_gbps",
         label="DRAM bandwidth",
         unit="GB/s",
@@ -778,32 +778,32 @@ _DERIVED = (
         "10⁹ bytes).",
         formula=_DRAM_BYTES / _DURATION_NS,
     ),
-    _derived(
+    _derived_metric(
         name="peak_dram_pct",
         label="DRAM bandwidth of peak",
         unit="%",
         definition="DRAM bandwidth in percent of what the memory clock and bus width of this GPU "
         "allow.",
-        formula=100 * (_DRAM_BYTES / _DURATION_NS) * 1e9 / of_gpu("peak_dram_bytes_per_s"),
+        formula=100 * (_DRAM_BYTES / _DURATION_NS) * 1e9 / gpu_fact("peak_dram_bytes_per_s"),
     ),
-    _derived(
+    _derived_metric(
         name="memory_efficiency_pct",
         label="Memory efficiency",
         unit="%",
         definition="Least traffic that the workload states, in percent of the bytes that moved to "
         "and from device memory. Above 100 % when results stay in L2.",
-        formula=100 * (stated("bytes") / _DRAM_BYTES),
+        formula=100 * (cell_fact("bytes") / _DRAM_BYTES),
     ),
-    _derived(
+    _derived_metric(
         name="arithmetic_intensity",
         label="Arithmetic intensity",
         unit="FLOP/byte",
         definition="Operations that the workload states per byte that moved to or from device "
         "memory.",
-        formula=stated("flops") / _DRAM_BYTES,
+        formula=cell_fact("flops") / _DRAM_BYTES,
         better=None,
     ),
-    _derived(
+    _derived_metric(
         name="sm_clock_ghz",
         label="SM clock",
         unit="GHz",
@@ -811,20 +811,20 @@ _DERIVED = (
         formula=metric("cycles") / _DURATION_NS,
         better=None,
     ),
-    _derived(
+    _derived_metric(
         name="gflop_per_j",
         label="Operations per joule",
         unit="GFLOP/J",
         definition="Operations that the workload states for a launch, divided by its energy.",
-        formula=stated("flops") / metric("energy_j") / 1e9,
+        formula=cell_fact("flops") / metric("energy_j") / 1e9,
     ),
-    _derived(
+    _derived_metric(
         name="gb_per_j",
         label="Bytes per joule",
         unit="GB/J",
         definition="Least traffic to device memory that the workload states for a launch, divided "
         "by its energy (1 GB = 10⁹ bytes).",
-        formula=stated("bytes") / metric("energy_j") / 1e9,
+        formula=cell_fact("bytes") / metric("energy_j") / 1e9,
     ),
 )
 
@@ -832,8 +832,8 @@ _FP32_OPS = 2 * metric("fp32_fma") + metric("fp32_add") + metric("fp32_mul")
 _SM_CLOCK = metric("sm_clock_hz")
 
 
-def _of_roof(label: str, amount: Formula, peak: str, clock: str) -> tuple[str, Formula]:
-    """Definition and formula of the part of a ceiling that a kernel reaches."""
+def _share_of_roof(label: str, amount: Formula, peak: str, clock: str) -> tuple[str, Formula]:
+    """Definition and formula of the share of a roof that a kernel reaches."""
     definition = (
         f"Rate of {label} in percent of what the hardware sustains at the clock of the same launch."
     )
@@ -841,11 +841,11 @@ def _of_roof(label: str, amount: Formula, peak: str, clock: str) -> tuple[str, F
 
 
 _ROOFS = {
-    "dram": _of_roof("DRAM traffic", _DRAM_BYTES, "dram_peak", "dram_clock_hz"),
-    "l2": _of_roof("L2 traffic", metric("l2_bytes"), "l2_peak", "lts_clock_hz"),
-    "l1": _of_roof("L1 traffic", metric("l1_bytes"), "l1_peak", "sm_clock_hz"),
+    "dram": _share_of_roof("DRAM traffic", _DRAM_BYTES, "dram_peak", "dram_clock_hz"),
+    "l2": _share_of_roof("L2 traffic", metric("l2_bytes"), "l2_peak", "lts_clock_hz"),
+    "l1": _share_of_roof("L1 traffic", metric("l1_bytes"), "l1_peak", "sm_clock_hz"),
     **{
-        f"tensor_{kind}": _of_roof(
+        f"tensor_{kind}": _share_of_roof(
             f"tensor operations on {kind.upper()}",
             metric(f"tensor_{kind}_ops"),
             f"tensor_{kind}_peak",
@@ -863,13 +863,13 @@ ROOF_PREFIX = "roof_"
 
 
 def _roof_label(roof: str) -> str:
-    """Name as elsewhere on a page: `L2 roof`, `BF16 tensor roof`."""
+    """Label of a roof as on pages: `L2 roof`, `BF16 tensor roof`."""
     kind = roof.removeprefix("tensor_")
     return f"{kind.upper()} roof" if kind == roof else f"{kind.upper()} tensor roof"
 
 
 _ROOF_METRICS = tuple(
-    _derived(
+    _derived_metric(
         name=f"{ROOF_PREFIX}{name}_pct",
         label=_roof_label(name),
         unit="%",
@@ -897,7 +897,7 @@ CATALOGUE: Mapping[str, Metric] = MappingProxyType(
         )
     }
 )
-"""Every metric that this project knows by a name of its own."""
+"""Every metric with a name of this project."""
 
 _STALL_NAMES = tuple(entry.name for entry in _STALLS if entry.name != "stall_selected")
 
@@ -956,7 +956,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "all": tuple(
             entry.name
             for entry in CATALOGUE.values()
-            if entry.ncu and all(entry.name not in whole.parts for whole in CATALOGUE.values())
+            if entry.ncu and all(entry.name not in total.parts for total in CATALOGUE.values())
         ),
     }
 )

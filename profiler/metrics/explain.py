@@ -1,7 +1,7 @@
 """Raw ncu metrics of an explain session, beside those of its sections.
 
 Names and their presence by architecture: `ncu --query-metrics --chips …` (2025.3.1), see
-`profiler.metrics.queries`. What is not known to exist is not asked for.
+`profiler.metrics.queries`. Only metrics that are known to exist are requested.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ SECTIONS = (
     "WorkloadDistribution",
     "SourceCounters",
 )
-"""Sections of ncu (2025.3.1, `ncu --list-sections`) with what is told of a kernel, and whose rules
+"""Sections of ncu (2025.3.1, `ncu --list-sections`) with the counters of a profile, and whose rules
 advise on it."""
 
 SAMPLES = "PmSampling"
-"""What is sampled inside a kernel: 2 of 23 passes on an H200. Its rules say nothing of causes."""
+"""Section of samples inside a kernel: 2 of 23 passes on an H200. Its rules name no causes."""
 
 TABLES = "MemoryWorkloadAnalysis_Tables"
-"""Half of the time of an explain session (H200: 10.8 s of a process that takes 4.5 s without it):
-asked for only where the names of what the tree reads of it are not known."""
+"""Section with half of the time of an explain session (H200: 10.8 s of a process that takes 4.5 s
+without it): requested only where the names of its counters that are read here are unknown."""
 _LOCAL_OUTPUT = (
     "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_{}.sum.pct_of_peak_sustained_elapsed"
 )
-_OF_TABLES: Mapping[str, tuple[str, ...]] = {
+_TABLE_METRICS: Mapping[str, tuple[str, ...]] = {
     "9.0": (
         "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
         "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
@@ -82,13 +82,13 @@ _CLOCKS = (
 def explain_sections(compute_capability: str | None) -> tuple[str, ...]:
     """Sections of an explain session on an architecture."""
     sections = (*SECTIONS, SAMPLES)
-    return sections if compute_capability in _OF_TABLES else (*sections, TABLES)
+    return sections if compute_capability in _TABLE_METRICS else (*sections, TABLES)
 
 
 def explain_metrics(compute_capability: str | None) -> tuple[str, ...]:
-    """Raw names that an explain session asks for beside its sections, on an architecture."""
+    """Raw names that an explain session requests beside its sections, on an architecture."""
     tensor = ncu_names(
-        (f"tensor_{kind}_{what}" for kind in TENSOR_TYPES for what in ("ops", "peak")),
+        (f"tensor_{kind}_{quantity}" for kind in TENSOR_TYPES for quantity in ("ops", "peak")),
         compute_capability,
     )
     stalls = [
@@ -97,6 +97,6 @@ def explain_metrics(compute_capability: str | None) -> tuple[str, ...]:
         if ncu_name(f"{STALL_PREFIX}{reason}", compute_capability) is not None
     ]
     peaks = [f"{name}.peak_sustained" for name in _BYTES]
-    memory = _OF_TABLES.get(compute_capability or "", ())
+    memory = _TABLE_METRICS.get(compute_capability or "", ())
     arithmetic = (*tensor, FMA_PEAK, *_CLOCKS, *_PIPES)
     return (*_ACCOUNT, *stalls, *_BYTES, *peaks, *memory, *arithmetic)

@@ -1,6 +1,6 @@
 """Formulas of derived metrics as data: arithmetic over metrics, facts of a cell and of the GPU.
 
-`analyse/metric_values.py` evaluates them, over whole columns; here stands only what they say:
+`analyse/metric_values.py` evaluates them over whole columns; here they are only written:
 `metric("cycles") / metric("duration_ns")`.
 """
 
@@ -19,7 +19,7 @@ class Origin(StrEnum):
     VISIT = "visit"
     """A metric of the same visit, in whichever session of the same kind measured it."""
     CELL = "cell"
-    """A field of `CellStatus`: what the workload states."""
+    """A field of `CellStatus`, which the workload states."""
     GPU = "gpu"
     """A field of `Environment`."""
 
@@ -54,16 +54,20 @@ class Formula:
         if not self.sign:
             return f"{_OWNERS.get(self.origin, '')}{self.name}"
         if self.sign in EXTREMES:
-            return f"{self.sign}({', '.join(map(_shown, self.parts))})"
+            return f"{self.sign}({', '.join(map(_part_text, self.parts))})"
         left, right = self.parts
         binds_right = self.sign == "**"
-        weaker = _rank(left) < _rank(self) + binds_right
-        shown = f"({_shown(left)})" if weaker else _shown(left)
-        behind = f"({_shown(right)})" if _rank(right) <= _rank(self) else _shown(right)
-        return f"{shown} {_SHOWN.get(self.sign, self.sign)} {behind}"
+        left_needs_brackets = _binding_strength(left) < _binding_strength(self) + binds_right
+        left_text = f"({_part_text(left)})" if left_needs_brackets else _part_text(left)
+        right_text = (
+            f"({_part_text(right)})"
+            if _binding_strength(right) <= _binding_strength(self)
+            else _part_text(right)
+        )
+        return f"{left_text} {_SIGN_TEXTS.get(self.sign, self.sign)} {right_text}"
 
     def quantities(self) -> Iterator[Formula]:
-        """Every quantity in it, as written from left to right."""
+        """Every quantity of the formula, from left to right."""
         if not self.sign:
             yield self
         for part in self.parts:
@@ -73,46 +77,46 @@ class Formula:
 
 EXTREMES = ("max", "min")
 _OWNERS = {Origin.CELL: "cell.", Origin.GPU: "gpu."}
-_SHOWN = {"*": "·", "/": "÷"}
+_SIGN_TEXTS = {"*": "·", "/": "÷"}
 _ADDITIVE, _MULTIPLICATIVE, _POWER, _ATOM = range(4)
 
 
-def _shown(part: Formula | float) -> str:
+def _part_text(part: Formula | float) -> str:
     return str(part) if isinstance(part, Formula) else f"{part:,.15g}"
 
 
-def _rank(part: Formula | float) -> int:
-    """How strongly the parts of a formula hold together: the weaker needs brackets."""
+def _binding_strength(part: Formula | float) -> int:
+    """Binding strength of a formula's operator: a weaker part needs brackets."""
     sign = part.sign if isinstance(part, Formula) else ""
     ranks = {"+": _ADDITIVE, "-": _ADDITIVE, "*": _MULTIPLICATIVE, "/": _MULTIPLICATIVE}
     return _POWER if sign == "**" else ranks.get(sign, _ATOM)
 
 
 def metric(name: str) -> Formula:
-    """A metric of the catalogue, from the same sample; it is collected where this is asked for."""
+    """A metric of the catalogue from the same sample, collected with the formula's metric."""
     return Formula("", name=name)
 
 
 def metric_of_visit(name: str) -> Formula:
     """A metric that may lie in another session of the same visit and kind.
 
-    For parts that ncu does not collect in one pass, in sessions of their own.
+    For parts that ncu does not collect in one pass, but in separate sessions.
     """
     return Formula("", name=name, origin=Origin.VISIT)
 
 
-def stated(field: str) -> Formula:
-    """What the workload states for a cell: a field of `CellStatus`."""
+def cell_fact(field: str) -> Formula:
+    """A fact that the workload states for a cell: a field of `CellStatus`."""
     return Formula("", name=field, origin=Origin.CELL)
 
 
-def of_gpu(field: str) -> Formula:
-    """What is known of the GPU: a field of `Environment`."""
+def gpu_fact(field: str) -> Formula:
+    """A fact of the GPU: a field of `Environment`."""
     return Formula("", name=field, origin=Origin.GPU)
 
 
 def needed_metrics(formula: Formula | None) -> tuple[str, ...]:
-    """Names of the metrics that a formula is computed from, each once."""
+    """Names of the metrics in a formula, each once."""
     if formula is None:
         return ()
     measured = (Origin.SAMPLE, Origin.VISIT)

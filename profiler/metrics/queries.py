@@ -1,9 +1,9 @@
-"""Questions that the rest of the project asks the metric catalogue, and ncu's own lists of names.
+"""Queries of the metric catalogue and of ncu's lists of metric names.
 
 `chips/<chip>.txt.gz` holds what `ncu --query-metrics --chips <chip>` printed (2025.3.1): the name
 of each metric without its suffixes, and the first letter of its type. Names of `launch__`, of
-single instructions and a few others are in no such list, so that one which is like none of them is
-left alone.
+single instructions and a few others are in no such list, so a name that resembles no listed name is
+accepted.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def is_raw_name(name: str) -> bool:
     return _RAW_NAME.fullmatch(name) is not None
 
 
-def is_known(name: str) -> bool:
+def is_metric_or_raw_name(name: str) -> bool:
     """Whether a name may stand in `collect.metrics`: a metric, a group or a raw ncu name."""
     return name in CATALOGUE or name in GROUPS or is_raw_name(name)
 
 
 def suggest(name: str) -> str | None:
-    """Metric or group closest to a mistyped name; None when none is close."""
+    """Metric or group closest to a mistyped name; None without a close name."""
     close = difflib.get_close_matches(name, [*CATALOGUE, *GROUPS], n=1)
     return close[0] if close else None
 
@@ -63,7 +63,7 @@ def expand(names: Iterable[str]) -> tuple[str, ...]:
     """
     expanded: dict[str, None] = {}
     for name in names:
-        if not is_known(name):
+        if not is_metric_or_raw_name(name):
             raise UsageError(f"Unknown metric {name!r}.", remedy=_remedy(name))
         expanded.update(dict.fromkeys(GROUPS.get(name, (name,))))
     return tuple(expanded)
@@ -76,9 +76,9 @@ def _remedy(name: str) -> str:
 
 
 def ncu_name(name: str, compute_capability: str | None = None) -> str | None:
-    """Raw ncu name of a metric on an architecture (`9.0`), or None where there is none.
+    """Raw ncu name of a metric on an architecture (`9.0`), or None if it does not exist there.
 
-    A raw name is its own. Without a compute capability the most common name is given.
+    A raw name is returned as it is. Without a compute capability, the most common name.
     """
     metric = CATALOGUE.get(name)
     if metric is None:
@@ -102,20 +102,20 @@ def absent_on(names: Iterable[str], compute_capability: str | None) -> tuple[str
 def ncu_names(names: Iterable[str], compute_capability: str | None = None) -> tuple[str, ...]:
     """Raw names to pass to `ncu --metrics` for these metrics, each once.
 
-    That is their raw names on this architecture, the parts and weights that are needed to combine
-    several kernels, and what derived metrics are computed from. Metrics that do not exist on the
-    architecture, and those that come from the build, give nothing.
+    These are the raw names on this architecture, the parts and weights that are needed to combine
+    several kernels, and the metrics of the formulas of derived metrics. Metrics that do not exist
+    on the architecture, and metrics of the build, have none.
     """
     raw: dict[str, None] = {}
-    for name in with_needs(names):
-        measured = ncu_name(name, compute_capability)
-        if measured is not None:
-            raw.update(dict.fromkeys((measured, *_companions(name))))
+    for name in with_needed_metrics(names):
+        raw_name = ncu_name(name, compute_capability)
+        if raw_name is not None:
+            raw.update(dict.fromkeys((raw_name, *_metrics_beside(name))))
     return tuple(raw)
 
 
-def _companions(name: str) -> tuple[str, ...]:
-    """Raw names to ask for beside a metric so that several kernels can be combined.
+def _metrics_beside(name: str) -> tuple[str, ...]:
+    """Raw names to request beside a metric so that several kernels can be combined.
 
     Not for metrics of one pass: more counters could cost them a second.
     """
@@ -123,8 +123,8 @@ def _companions(name: str) -> tuple[str, ...]:
     if metric is None or metric.pass_class is not PassClass.MULTI:
         return ()
     weight = metric.weight if metric.combine is Combine.WEIGHTED else None
-    own_weight = weight if weight != TIME else None
-    parts = (metric.numerator, metric.denominator, own_weight)
+    other_weight = weight if weight != TIME else None
+    parts = (metric.numerator, metric.denominator, other_weight)
     return tuple(part for part in parts if part is not None)
 
 
@@ -142,44 +142,44 @@ USUAL_TYPES = ("bf16", "fp16", "tf32")
 
 
 def tensor_types(values: Iterable[object]) -> tuple[str, ...]:
-    """Types of tensor operations that parameter values name."""
+    """Types of tensor operations that occur among parameter values."""
     words = {str(value).lower() for value in values}
     return tuple(kind for kind, spellings in _TYPE_WORDS.items() if words & set(spellings))
 
 
-def of_types(names: Iterable[str], kinds: Collection[str]) -> tuple[str, ...]:
-    """Metrics without those of tensor operations on other types: each may cost a pass."""
-    others = [f"tensor_{kind}_" for kind in TENSOR_TYPES if kind not in kinds]
-    return tuple(name for name in names if not any(other in name for other in others))
+def without_other_types(names: Iterable[str], kinds: Collection[str]) -> tuple[str, ...]:
+    """Metrics without tensor operations on types outside `kinds`, each of which may cost a pass."""
+    other_prefixes = [f"tensor_{kind}_" for kind in TENSOR_TYPES if kind not in kinds]
+    return tuple(name for name in names if not any(prefix in name for prefix in other_prefixes))
 
 
-def of_operations(names: Iterable[str], kinds: Collection[str]) -> tuple[str, ...]:
-    """Metrics without counters of tensor operations on other types; ceilings cost nothing."""
-    others = tuple(f"tensor_{kind}_" for kind in TENSOR_TYPES if kind not in kinds)
-    return tuple(n for n in names if not (n.startswith(others) and n.endswith("_ops")))
+def without_other_operations(names: Iterable[str], kinds: Collection[str]) -> tuple[str, ...]:
+    """Metrics without counters of tensor operations on types outside `kinds`; ceilings are free."""
+    other_prefixes = tuple(f"tensor_{kind}_" for kind in TENSOR_TYPES if kind not in kinds)
+    return tuple(n for n in names if not (n.startswith(other_prefixes) and n.endswith("_ops")))
 
 
-def in_parts(names: Iterable[str], compute_capability: str | None) -> tuple[str, ...]:
-    """Metrics with the parts of each that has some on an architecture in its place."""
-    counted: dict[str, None] = {}
+def replaced_by_parts(names: Iterable[str], compute_capability: str | None) -> tuple[str, ...]:
+    """Metrics, each replaced by its parts where it has parts on an architecture."""
+    replaced: dict[str, None] = {}
     for name in names:
         parts = CATALOGUE[name].parts if name in CATALOGUE else ()
-        exist = compute_capability is not None and not absent_on(parts, compute_capability)
-        counted.update(dict.fromkeys(parts if parts and exist else (name,)))
-    return tuple(counted)
+        has_parts = compute_capability is not None and not absent_on(parts, compute_capability)
+        replaced.update(dict.fromkeys(parts if parts and has_parts else (name,)))
+    return tuple(replaced)
 
 
-def with_needs(names: Iterable[str]) -> tuple[str, ...]:
-    """Metrics in their order, each behind those that its formula reads, and those behind theirs."""
+def with_needed_metrics(names: Iterable[str]) -> tuple[str, ...]:
+    """Metrics in their order, each after the metrics that its formula reads, at any depth."""
     ordered: dict[str, None] = {}
     for name in names:
         needs = CATALOGUE[name].needs if name in CATALOGUE else ()
-        ordered.update(dict.fromkeys((*with_needs(needs), name)))
+        ordered.update(dict.fromkeys((*with_needed_metrics(needs), name)))
     return tuple(ordered)
 
 
 def pass_class(name: str) -> PassClass:
-    """What a metric costs; raw names that the catalogue does not know are taken to need several."""
+    """Cost of a metric in passes; unknown raw names are taken to need several."""
     metric = CATALOGUE.get(catalogue_name(name))
     if metric is not None:
         return metric.pass_class
@@ -187,7 +187,7 @@ def pass_class(name: str) -> PassClass:
 
 
 def catalogue_name(name: str) -> str:
-    """Name in the catalogue of a metric that may be named as ncu does; else the name itself."""
+    """Name in the catalogue of a metric or raw ncu name; the name itself where it has none."""
     return _NAME_OF_RAW.get(name, name)
 
 
@@ -199,9 +199,9 @@ def raw_sources(name: str) -> tuple[str, ...]:
 
 
 def raw_combine(raw: str) -> Combine:
-    """How several kernels combine for a raw ncu name, read from its last roll-up.
+    """Rule to combine several kernels for a raw ncu name, by its last roll-up.
 
-    Counts add, maxima and launch facts take the largest, minima the smallest, and everything that
+    Counts add up, maxima and launch facts take the largest, minima the smallest, and all that
     is relative (percentages, ratios, rates, averages) is weighted by time.
     """
     if raw.startswith(_STATIC_RAW_PREFIXES):
@@ -211,7 +211,7 @@ def raw_combine(raw: str) -> Combine:
 
 
 def better(name: str) -> Better | None:
-    """Direction that is better for a metric, None where neither is or nothing is known."""
+    """Direction that is better for a metric; None where neither is, or the metric is unknown."""
     return CATALOGUE[name].better if name in CATALOGUE else None
 
 
@@ -226,7 +226,7 @@ _UNITS_BY_SUFFIX = (  # of raw ncu names
 
 @dataclass(frozen=True)
 class Label:
-    """A metric in words; made for every name, also for raw ncu names that no catalogue knows."""
+    """Label, unit and definition of a metric, also of a raw ncu name outside the catalogue."""
 
     name: str
     label: str
@@ -238,13 +238,13 @@ class Label:
 
     @property
     def hint(self) -> str:
-        """Its definition, and which direction is better."""
+        """Definition of the metric, and the direction that is better."""
         return f"{self.definition} ({self.better} is better)" if self.better else self.definition
 
 
 @cache
 def label(name: str) -> Label:
-    """Find the label of a metric by its name in the catalogue, or of a raw ncu name."""
+    """Label of a metric by its name in the catalogue, or of a raw ncu name."""
     metric = CATALOGUE.get(name)
     if metric is None:
         return Label(
@@ -265,7 +265,7 @@ def label_of(metric: Metric, source: str) -> Label:
 
 
 def labels(names: Iterable[str]) -> tuple[Label, ...]:
-    """Find the labels of several metrics."""
+    """Labels of several metrics."""
     return tuple(label(name) for name in names)
 
 
@@ -280,8 +280,8 @@ CHIPS: Mapping[str, str] = {
     "10.0": "gb100",
     "12.0": "gb202",
 }
-"""Chips whose lists are here, by compute capability."""
-COMMONEST = "9.0"
+"""Chips with lists in this package, by compute capability."""
+COMMONEST_CAPABILITY = "9.0"
 
 _ROLLUPS = ("sum", "avg", "min", "max")
 _SUFFIXES: Mapping[str, tuple[str, ...]] = {
@@ -292,13 +292,13 @@ _SUFFIXES: Mapping[str, tuple[str, ...]] = {
 """First suffixes by the type: counters, throughputs and ratios (Nsight Compute's profiling guide,
 metrics decoder)."""
 _OF_PEAK = "pct_of_peak_sustained_elapsed"
-_MISTYPED = 0.9
-"""How much alike two names are (difflib) of which one is the other, mistyped."""
+_LEAST_SIMILARITY = 0.9
+"""Least similarity (difflib) of a mistyped name and the name it stands for."""
 
 
 @cache
-def listed(capability: str) -> Mapping[str, str]:
-    """Type of each metric of a chip by its name without suffixes; empty for other chips."""
+def metric_types_of_chip(capability: str) -> Mapping[str, str]:
+    """Type of each metric of a chip, by name without suffixes; empty for unlisted chips."""
     chip = CHIPS.get(capability)
     if chip is None:
         return {}
@@ -308,27 +308,28 @@ def listed(capability: str) -> Mapping[str, str]:
     return {name: kind for name, _, kind in pairs}
 
 
-def misspelling(name: str, capability: str) -> str | None:
-    """What is wrong with a raw name (`smsp__inst_executed.sum`) on a chip; None where nothing is.
+def correction_of_name(name: str, capability: str) -> str | None:
+    """Text on a mistake in a raw name (`smsp__inst_executed.sum`) on a chip; None without one.
 
     Names that the catalogue has are right.
     """
     base, *suffixes = name.split(".")
-    metrics = listed(capability)
-    if not metrics or name in _known():
+    metrics = metric_types_of_chip(capability)
+    if not metrics or name in _raw_names_of_catalogue():
         return None
     if base not in metrics:
-        close = difflib.get_close_matches(base, metrics, n=1, cutoff=_MISTYPED)
+        close = difflib.get_close_matches(base, metrics, n=1, cutoff=_LEAST_SIMILARITY)
         return f"; did you mean '{'.'.join([close[0], *suffixes])}'?" if close else None
-    wanted = _SUFFIXES[metrics[base]]
-    if not suffixes or suffixes[0] not in wanted:
-        rest = f".{_OF_PEAK}" if metrics[base] == "T" else ""
-        return f"; it is followed by {' or '.join(f'.{suffix}{rest}' for suffix in wanted)}"
+    first_suffixes = _SUFFIXES[metrics[base]]
+    if not suffixes or suffixes[0] not in first_suffixes:
+        peak_suffix = f".{_OF_PEAK}" if metrics[base] == "T" else ""
+        endings = (f".{suffix}{peak_suffix}" for suffix in first_suffixes)
+        return f"; it is followed by {' or '.join(endings)}"
     return None
 
 
 @cache
-def _known() -> frozenset[str]:
+def _raw_names_of_catalogue() -> frozenset[str]:
     return frozenset(
         name for metric in CATALOGUE.values() for name in metric.ncu.values() if name is not None
     )

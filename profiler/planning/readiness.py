@@ -19,7 +19,7 @@ from pathlib import Path
 
 from profiler.collect.programs import find_program
 from profiler.errors import SpecError, nearest_file
-from profiler.metrics.queries import COMMONEST, is_raw_name, misspelling
+from profiler.metrics.queries import COMMONEST_CAPABILITY, correction_of_name, is_raw_name
 from profiler.model import ALPHA, FEWEST_BLOCKS, Plan
 from profiler.notices import Notice, NoticeKind, remedy, text
 from profiler.planning.cuda_file import Fault, cuda_faults, cuda_notes
@@ -53,7 +53,7 @@ def check_ready(
     names of metrics are then only warned of.
     """
     complaints = list(_complaints(loaded, plan, space))
-    misspelled = list(_misspelled(loaded, capability or COMMONEST))
+    misspelled = list(_misspelled(loaded, capability or COMMONEST_CAPABILITY))
     if capability is not None:
         complaints += misspelled
     if complaints:
@@ -218,7 +218,7 @@ def _missing_programs(argvs: Sequence[Sequence[str]], folder: Path) -> Sequence[
 def _misspelled(loaded: LoadedSpec, capability: str) -> Iterator[Fault]:
     for index, name in enumerate(loaded.experiment.collect.metrics):
         raw = isinstance(name, str) and is_raw_name(name)  # formulas have names of the catalogue
-        hint = misspelling(str(name), capability) if raw else None
+        hint = correction_of_name(str(name), capability) if raw else None
         if hint is not None:
             message = f"ncu knows no metric '{name}' here{hint}"
             yield ("collect", "metrics", index), message

@@ -92,12 +92,12 @@ def _counted_and_timed(
         metrics = passes.timing_metrics(names, with_cycles=True)
         yield _timing_session(experiment, plan, kind, "-timing", metrics)
         if NCU not in collect.collectors:
-            together = passes.together(names, types_of.values(), capability)
+            together = passes.shared_sessions(names, types_of.values(), capability)
             yield from _counter_sessions(experiment, kind, together, plan.cells, types_of)
         return
     groups = _counter_groups(experiment, names, types_of, capability)
     if collect.ncu_timing:
-        counting = passes.counting_cycles(groups, types_of.values())
+        counting = passes.with_cycles_counted(groups, types_of.values())
         with_cycles = counting is None or not _final_counts_cycles(whole_plan)
         metrics = passes.timing_metrics(names, with_cycles=with_cycles)
         yield _timing_session(experiment, plan, kind, "-timing", metrics)
@@ -146,7 +146,9 @@ def _counts(kind: str) -> Set[str]:
 def _measured_names(experiment: Experiment, types: Iterable[Types]) -> tuple[str, ...]:
     """Metrics that an experiment measures; tensor operations of its cells' types only."""
     type_names = {kind for kinds in types for kind in kinds}
-    return metrics.of_types(metrics.expand(experiment.collect.measured_metrics), type_names)
+    return metrics.without_other_types(
+        metrics.expand(experiment.collect.measured_metrics), type_names
+    )
 
 
 def flushed_by_runner(
@@ -177,7 +179,7 @@ def ncu_cache_control(
 def sessions_differ_on(plan: Plan, capability: str | None) -> bool:
     """Whether the sessions of a plan may differ on a GPU of this compute capability."""
     return conflicts(plan.capability) != conflicts(capability) or any(
-        metrics.in_parts(session.metrics, capability) != session.metrics
+        metrics.replaced_by_parts(session.metrics, capability) != session.metrics
         for session in plan.sessions
     )
 
@@ -202,7 +204,7 @@ def _counter_groups(
     if collect.ncu_timing:
         return groups
     timing = passes.timing_metrics(names, with_cycles=True)
-    groups, without_session = passes.in_first_of_types(groups, timing, launches)
+    groups, without_session = passes.with_metrics_in_first_session(groups, timing, launches)
     return (*groups, CounterSession("", timing, without_session)) if without_session else groups
 
 

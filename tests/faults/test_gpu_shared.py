@@ -38,15 +38,15 @@ def seen(*lists):
     processes, nvml = GpuProcesses(), Nvml(*lists)
     for _ in lists:
         processes.look(nvml, "handle")
-    return processes.others()
+    return processes.other_processes()
 
 
 def test_others_are_told_from_the_session_and_what_it_started():
     with subprocess.Popen(["sleep", "60"]) as session:
         ours = [(os.getpid(), GIB), (session.pid, GIB)]
-        others = seen([(OTHER, GIB)], [*ours, (OTHER, 3 * GIB)], [*ours, (LATER, None)])
+        other_processes = seen([(OTHER, GIB)], [*ours, (OTHER, 3 * GIB)], [*ours, (LATER, None)])
         session.kill()
-    assert others == {str(OTHER): 3 * GIB, str(LATER): None}
+    assert other_processes == {str(OTHER): 3 * GIB, str(LATER): None}
 
 
 def test_where_nvml_numbers_processes_otherwise_only_those_before_the_session_count():
@@ -59,12 +59,12 @@ def test_a_session_that_waited_is_no_other_though_it_has_the_gpu_before_its_firs
     waited = (LATER, GIB)  # numbered otherwise than we do
     first, nvml = GpuProcesses(), Nvml([(OTHER, GIB)], [(OTHER, GIB), waited])
     first.look(nvml, "handle")
-    following = first.of_next_session()
+    following = first.for_next_session()
     following.look(nvml, "handle")
-    assert following.others() == {str(OTHER): GIB}
-    gone = following.of_next_session()
+    assert following.other_processes() == {str(OTHER): GIB}
+    gone = following.for_next_session()
     gone.look(Nvml([waited]), "handle")
-    assert gone.others() == {}
+    assert gone.other_processes() == {}
 
 
 @pytest.mark.parametrize("lists", [[None], [[]], [[(OTHER, GIB)], None]])
@@ -76,7 +76,7 @@ def test_without_nvml_or_a_gpu_there_is_nothing(tmp_path):
     processes = GpuProcesses()
     with ClockSampler(tmp_path, None, processes=processes):
         pass
-    assert processes.others() == {}
+    assert processes.other_processes() == {}
     assert not (tmp_path / CLOCKS_FILE).exists()
 
 

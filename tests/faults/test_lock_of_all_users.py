@@ -97,7 +97,7 @@ def _become_nobody_and_tell(answer, go):
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-        gpu_lock_module._held.clear()  # what the forked process seems to hold
+        gpu_lock_module._locks_of_process.clear()  # what the forked process seems to hold
         os.write(answer, f"free: {is_free('GPU-1')};".encode())
         os.read(go, 2)
         messages = []

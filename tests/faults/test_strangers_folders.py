@@ -236,7 +236,7 @@ def test_files_have_the_rights_that_the_user_gives(tmp_path, umask, mode):
 def test_without_a_home_no_folder_of_another_is_used(tmp_path, monkeypatch, what):
     folder = tmp_path / f"kernel-profiler-{os.getuid()}"
     monkeypatch.setattr(lock_files, "_SHARED_FOLDERS", (tmp_path,))
-    lock_files._own_folder_among_all.cache_clear()
+    lock_files._own_folder_in_shared_one.cache_clear()
     if what == "a link":
         folder.symlink_to(tmp_path)
     elif what == "open to all":
@@ -245,7 +245,7 @@ def test_without_a_home_no_folder_of_another_is_used(tmp_path, monkeypatch, what
     elif what == "a file":
         folder.touch()
     own = lock_files.own_cache_folder({}).parent
-    lock_files._own_folder_among_all.cache_clear()
+    lock_files._own_folder_in_shared_one.cache_clear()
     assert (own == folder) == (what == "nothing")
     assert own.stat().st_mode & 0o777 == 0o700
 

@@ -16,7 +16,7 @@ from profiler import cli
 from profiler.commands import report
 from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import ExitCode, UsageError
-from profiler.machine.signals import heed_signals
+from profiler.machine.signals import interrupt_on_signals
 from profiler.run_folder.documents import write_atomic
 from profiler.run_folder.folder import RunFolder, compress
 
@@ -103,7 +103,7 @@ def test_attempts_that_are_deleted_meanwhile_are_named(measuring, profiler):
 def test_what_the_host_refuses_is_no_internal_error(monkeypatch, capsys, error, words):
     monkeypatch.setattr(cli, "command_group", lambda: Mock(side_effect=error))
     monkeypatch.setattr(sys, "argv", ["profiler", "list"])
-    for name in ("heed_signals", "_discard_output"):
+    for name in ("interrupt_on_signals", "_discard_output"):
         monkeypatch.setattr(cli, name, lambda: None)
     with pytest.raises(SystemExit) as end:
         cli.main()
@@ -116,7 +116,7 @@ def test_signals_that_are_ignored_stay_ignored(monkeypatch):
     monkeypatch.setattr(signal, "signal", heeded)
     ignored = {signal.SIGHUP: signal.SIG_IGN}
     monkeypatch.setattr(signal, "getsignal", lambda number: ignored.get(number, signal.SIG_DFL))
-    heed_signals()
+    interrupt_on_signals()
     numbers = [call.args[0] for call in heeded.call_args_list]
     assert numbers == [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
 

@@ -8,7 +8,7 @@ import pytest
 
 from profiler.errors import EnvironmentUnusable
 from profiler.machine import doctor
-from profiler.machine.doctor import Check, InspectedMachine, Status, essential_missing, examine
+from profiler.machine.doctor import Check, InspectedMachine, Status, missing_essentials, run_checks
 from profiler.machine.environment import Gpu
 from profiler.machine.installs import duration_by_cupti
 from profiler.machine.locks import gpu_lock
@@ -72,8 +72,8 @@ def set_admin_only(machine, capabilities):
 
 
 def test_a_machine_with_everything(machine):
-    checks = examine(machine, H200)
-    assert essential_missing(checks) == ()
+    checks = run_checks(machine, H200)
+    assert missing_essentials(checks) == ()
     assert {check.name for check in checks if check.status is not Status.OK} <= {"clocks", "disk"}
     found = by_name(checks)
     assert found["GPU"].detail == "NVIDIA H200, sm_90, driver 580.159.04 (CUDA 13.0)"
@@ -102,11 +102,11 @@ def test_names_are_unique_and_everything_missing_has_a_remedy(tmp_path, monkeypa
         lock_folder=tmp_path,
         cache=tmp_path / "torch.json",
     )
-    checks = examine(bare)
+    checks = run_checks(bare)
     assert len(by_name(checks)) == len(checks)
     missing = [check for check in checks if check.status is Status.MISSING]
     assert all(check.remedy for check in missing)
-    assert {check.name for check in essential_missing(checks)} == {"GPU", "ncu", "torch"}
+    assert {check.name for check in missing_essentials(checks)} == {"GPU", "ncu", "torch"}
 
 
 def test_old_ncu(machine, monkeypatch):
@@ -209,7 +209,7 @@ def test_only_essential_and_missing_checks_count():
         Check("b", Status.MISSING, ""),
         Check("c", Status.WARNING, "", essential=True),
     ]
-    assert [check.name for check in essential_missing(checks)] == ["a"]
+    assert [check.name for check in missing_essentials(checks)] == ["a"]
 
 
 def importer(machine, body):
@@ -319,7 +319,7 @@ def test_an_nsys_without_an_importer_cannot_make_reports(machine):
 
 def test_which_collectors_of_timelines_can_be_used(machine):
     def timelines():
-        return by_name(examine(machine, H200))["timelines"]
+        return by_name(run_checks(machine, H200))["timelines"]
 
     assert timelines().detail == "collectors: nsys, torch"
     importer(machine, "").unlink()

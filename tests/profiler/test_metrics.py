@@ -17,8 +17,8 @@ from profiler.metrics.passes import (
     cheapest_groups,
     conflicts,
     is_replayed,
-    kernel_runs,
     ncu_launch_seconds,
+    runs_of_kernel,
 )
 from profiler.metrics.queries import CHIPS
 from profiler.run_folder.archive import open_run
@@ -93,7 +93,7 @@ def test_expand_refuses_an_unknown_name_and_suggests_one():
 def test_suggestions_exist(typo):
     close = metrics.suggest(typo)
     assert close is not None
-    assert metrics.is_known(close)
+    assert metrics.is_metric_or_raw_name(close)
 
 
 def test_no_suggestion_for_something_else_entirely():
@@ -199,7 +199,7 @@ def test_a_launch_that_is_replayed_counts_everything():
 
 
 def test_the_roofline_of_bf16_is_counted_in_one_pass_with_its_ceilings():
-    sessions = counted(metrics.of_types(GROUPS["tensor_roofline"], ["bf16"]))
+    sessions = counted(metrics.without_other_types(GROUPS["tensor_roofline"], ["bf16"]))
     assert sessions.keys() == {""}
     ceilings = {"dram_peak", "dram_clock_hz", "fp32_fma_peak", "sm_clock_hz", "tensor_bf16_peak"}
     assert {"dram_read_bytes", "l2_bytes", "l1_bytes", "tensor_bf16_ops", *ceilings} <= {
@@ -208,7 +208,11 @@ def test_the_roofline_of_bf16_is_counted_in_one_pass_with_its_ceilings():
 
 
 def test_a_ceiling_is_of_the_launch_of_its_operations():
-    asked = [*metrics.of_types(GROUPS["tensor_roofline"], ["bf16"]), "l2_hit_pct", "instructions"]
+    asked = [
+        *metrics.without_other_types(GROUPS["tensor_roofline"], ["bf16"]),
+        "l2_hit_pct",
+        "instructions",
+    ]
     with_operations = [
         metrics for metrics in counted(asked).values() if "tensor_bf16_ops" in metrics
     ]
@@ -284,7 +288,7 @@ def partitions(names):
 
 def test_a_kernel_runs_again_where_it_is_replayed_and_longest_where_it_is_rewritten():
     alone, replayed, rewritten = (
-        kernel_runs(("duration_ns", *names))
+        runs_of_kernel(("duration_ns", *names))
         for names in (
             ("instructions",),
             ("instructions", "l2_bytes", "l2_hit_sectors"),
@@ -350,13 +354,15 @@ def test_a_ceiling_is_beside_the_first_of_the_parts():
 def test_parts_are_counted_in_place_of_a_metric_only_where_all_of_them_exist():
     names = ("duration_ns", "tensor_fp16_ops", "tensor_bf16_ops", "dram__bytes.sum")
     parts = CATALOGUE["tensor_fp16_ops"].parts
-    assert metrics.in_parts(names, "9.0") == (names[0], *parts, *names[2:])
-    assert all(metrics.in_parts(names, other) == names for other in ("8.0", "10.0", None))
+    assert metrics.replaced_by_parts(names, "9.0") == (names[0], *parts, *names[2:])
+    assert all(metrics.replaced_by_parts(names, other) == names for other in ("8.0", "10.0", None))
     assert not {*parts} & {*GROUPS["all"]}
 
 
 def test_fp32_operations_are_no_part_of_the_roofline_of_tensor_cores():
-    every, cheap = (metrics.with_needs(GROUPS[name]) for name in ("roofline", "tensor_roofline"))
+    every, cheap = (
+        metrics.with_needed_metrics(GROUPS[name]) for name in ("roofline", "tensor_roofline")
+    )
     assert {*every} - {*cheap} == {"fp32_fma", "fp32_add", "fp32_mul", "roof_fp32_pct"}
     assert {*cheap} <= {*every}
 
@@ -374,7 +380,7 @@ def test_a_timing_session_has_cycles_where_nothing_else_counts_them(names):
 def test_the_first_counters_of_each_cell_count_cycles():
     types = (("bf16",), ("fp16",))
     sessions = passes.counter_sessions(GROUPS["tensor_roofline"], dict.fromkeys(types, 300))
-    counting = passes.counting_cycles(sessions, types)
+    counting = passes.with_cycles_counted(sessions, types)
     assert counting is not None
     of_type = {
         kind: [session.suffix for session in counting if (kind,) in session.types]
@@ -385,8 +391,10 @@ def test_the_first_counters_of_each_cell_count_cycles():
     assert with_cycles == ["", "-together"]
     assert all(session.metrics[0] == "duration_ns" for session in counting)
     bf16_only = passes.counter_sessions(["tensor_bf16_ops"], dict.fromkeys(types, 300))
-    assert passes.counting_cycles(bf16_only, types) is None, "nothing is counted in those on fp16"
-    assert passes.counting_cycles((), types) is None
+    assert passes.with_cycles_counted(bf16_only, types) is None, (
+        "nothing is counted in those on fp16"
+    )
+    assert passes.with_cycles_counted((), types) is None
 
 
 def test_there_is_no_counter_session_for_nothing():
@@ -448,7 +456,7 @@ def test_where_another_pass_is_another_launch_operations_of_other_types_cost_non
     def sessions(names, *every):
         return {
             session.suffix: (session.types, [n for n in session.metrics if n.endswith("_ops")])
-            for session in passes.together(names, every, "9.0")
+            for session in passes.shared_sessions(names, every, "9.0")
         }
 
     bf16, fp16, fp8 = ("bf16",), ("fp16",), ("fp8",)

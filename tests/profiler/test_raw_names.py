@@ -3,7 +3,13 @@ import pytest
 from profiler.metrics import queries
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.explain import explain_metrics
-from profiler.metrics.queries import CHIPS, COMMONEST, listed, misspelling, ncu_name
+from profiler.metrics.queries import (
+    CHIPS,
+    COMMONEST_CAPABILITY,
+    correction_of_name,
+    metric_types_of_chip,
+    ncu_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +25,7 @@ from profiler.metrics.queries import CHIPS, COMMONEST, listed, misspelling, ncu_
     ],
 )
 def test_a_misspelled_name_says_the_right_one(name, hint):
-    assert hint in misspelling(name, COMMONEST)
+    assert hint in correction_of_name(name, COMMONEST_CAPABILITY)
 
 
 @pytest.mark.parametrize(
@@ -36,26 +42,28 @@ def test_a_misspelled_name_says_the_right_one(name, hint):
     ],
 )
 def test_a_right_name_passes_and_so_does_what_is_in_no_list(name):
-    assert misspelling(name, COMMONEST) is None
+    assert correction_of_name(name, COMMONEST_CAPABILITY) is None
 
 
 def test_chips_without_a_list_are_not_judged():
-    assert misspelling("smsp__inst_exectued.sum", "6.0") is None
-    assert all(len(listed(capability)) > 1500 for capability in CHIPS)
+    assert correction_of_name("smsp__inst_exectued.sum", "6.0") is None
+    assert all(len(metric_types_of_chip(capability)) > 1500 for capability in CHIPS)
 
 
 @pytest.mark.parametrize("capability", CHIPS)
 def test_names_of_the_catalogue_would_pass_if_they_were_raw(monkeypatch, capability):
-    monkeypatch.setattr(queries, "_known", frozenset)
+    monkeypatch.setattr(queries, "_raw_names_of_catalogue", frozenset)
     names = {ncu_name(name, capability) for name in CATALOGUE} - {None}
     assert len(names) > 50
-    assert not [name for name in names if misspelling(name, capability)]
+    assert not [name for name in names if correction_of_name(name, capability)]
 
 
 @pytest.mark.parametrize("capability", CHIPS)
 def test_what_is_asked_for_exists_on_the_chip(capability):
     names = {ncu_name(name, capability) for name in CATALOGUE} - {None, ""}
     asked = {*names, *explain_metrics(capability)}
-    missing = {name for name in asked if name.partition(".")[0] not in listed(capability)}
+    missing = {
+        name for name in asked if name.partition(".")[0] not in metric_types_of_chip(capability)
+    }
     unlisted = {name for name in missing if name.startswith("launch__")}
     assert missing - unlisted == {"sm__maximum_warps_per_active_cycle_pct"}, "ncu computes it"

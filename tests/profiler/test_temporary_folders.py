@@ -22,7 +22,7 @@ HOLDS = (
 def parent(tmp_path, monkeypatch):
     """Where temporary folders are made; nothing was removed there yet."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    temporary_folders._remove_left_over.cache_clear()
+    temporary_folders._remove_abandoned_folders.cache_clear()
     return tmp_path
 
 
@@ -54,7 +54,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next(other, parent):
     assert folder.is_dir(), "it is held"
     process.kill()
     process.wait()
-    temporary_folders._remove_left_over.cache_clear()  # as the next process
+    temporary_folders._remove_abandoned_folders.cache_clear()  # as the next process
     made_and_removed()
     assert not list(parent.iterdir())
 
@@ -68,7 +68,7 @@ def test_links_files_and_folders_of_others_stay(parent, monkeypatch):
     made_and_removed()
     kept.append(parent / f"{temporary_folders._PREFIX}folder")
     kept[2].mkdir()
-    temporary_folders._remove_left_over.cache_clear()
+    temporary_folders._remove_abandoned_folders.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr(os, "getuid", lambda: os.geteuid() + 1)
         made_and_removed()
@@ -101,7 +101,7 @@ def test_a_fork_leaves_it_to_its_parent(parent, monkeypatch):
 def test_the_trial_of_doctor_takes_such_a_folder(monkeypatch):
     built = []
     monkeypatch.setattr(installs, "built_library", built.append)
-    monkeypatch.setattr(installs, "_stdout", lambda *_: str(built[0].is_dir() * 5.0))
+    monkeypatch.setattr(installs, "_stdout_of", lambda *_: str(built[0].is_dir() * 5.0))
     assert installs.duration_by_cupti() == 5.0
     (folder,) = built
     assert folder.name.startswith(temporary_folders._PREFIX)

@@ -8,7 +8,7 @@ import pytest
 from profiler.collect import Command
 from profiler.errors import EnvironmentUnusable
 from profiler.machine import tool_output
-from profiler.machine.tool_output import printed, ran, ran_together
+from profiler.machine.tool_output import output_of, run_command, run_commands
 
 
 def shell(line):
@@ -16,7 +16,7 @@ def shell(line):
 
 
 def test_each_command_has_its_own_end_and_output():
-    first, missing, late, large = ran_together(
+    first, missing, late, large = run_commands(
         [
             shell("echo $WORD; echo odd >&2; exit 3"),
             Command(("/no/such/program",)),
@@ -27,7 +27,7 @@ def test_each_command_has_its_own_end_and_output():
     )
     assert not isinstance(first, EnvironmentUnusable)
     assert (first.returncode, first.stdout, first.stderr) == (3, "said\n", "odd\n")
-    assert printed(first) == "said\n\nodd\n"
+    assert output_of(first) == "said\n\nodd\n"
     assert isinstance(missing, EnvironmentUnusable)
     assert "cannot be run" in missing.message
     assert isinstance(late, EnvironmentUnusable)
@@ -38,7 +38,7 @@ def test_each_command_has_its_own_end_and_output():
 
 def test_one_command_raises_its_error():
     with pytest.raises(EnvironmentUnusable, match="cannot be run"):
-        ran(Command(("/no/such/program",)))
+        run_command(Command(("/no/such/program",)))
 
 
 def test_a_signal_ends_the_commands_and_what_they_started(tmp_path, monkeypatch):
@@ -50,7 +50,7 @@ def test_a_signal_ends_the_commands_and_what_they_started(tmp_path, monkeypatch)
 
     monkeypatch.setattr(tool_output, "raise_if_signalled", signalled)
     with pytest.raises(KeyboardInterrupt):
-        ran_together([shell(f"sleep 60 & echo $! > {pid}; wait"), shell("sleep 60")], 30.0)
+        run_commands([shell(f"sleep 60 & echo $! > {pid}; wait"), shell("sleep 60")], 30.0)
     deadline = time.monotonic() + 60
     while is_alive(int(pid.read_text())) and time.monotonic() < deadline:
         time.sleep(0.01)

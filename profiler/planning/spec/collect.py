@@ -27,7 +27,7 @@ from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spel
 from profiler.kernels.arithmetic import ExpressionError, syntax_tree
 from profiler.metrics import queries as metrics
 from profiler.metrics.catalogue import CATALOGUE, GROUPS, Metric, PassClass
-from profiler.metrics.formulas import EXTREMES, Formula, metric, stated
+from profiler.metrics.formulas import EXTREMES, Formula, cell_fact, metric
 from profiler.planning.spec.values import (
     LARGEST_INTEGER,
     Natural,
@@ -52,7 +52,7 @@ DEFAULT_SEED = 0x5EED
 
 
 def _check_metric(value: str) -> str:
-    if not metrics.is_known(value):
+    if not metrics.is_metric_or_raw_name(value):
         hint = did_you_mean(value, [*CATALOGUE, *GROUPS])
         raise wrong(f"unknown metric '{value}'{hint} (raw ncu names contain '__')")
     return value
@@ -144,7 +144,7 @@ def _quantity(name: str) -> Formula:
         close = difflib.get_close_matches(name, CATALOGUE, n=1)
         hint = f"did you mean '{close[0]}'?" if close else "docs/metrics.md lists them"
         raise ExpressionError(f"there is no metric '{name}'; {hint}")
-    return stated(entry.fact or name) if entry.source == "runner" else metric(name)
+    return cell_fact(entry.fact or name) if entry.source == "runner" else metric(name)
 
 
 class OwnFormula(SpecModel):
@@ -171,7 +171,7 @@ class OwnFormula(SpecModel):
     @field_validator("name")
     @classmethod
     def _new(cls, value: str) -> str:
-        if metrics.is_known(value):
+        if metrics.is_metric_or_raw_name(value):
             raise wrong(f"'{value}' is a name of the catalogue")
         return value
 

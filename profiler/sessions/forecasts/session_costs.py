@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from profiler.collect.registry import COLLECTORS
-from profiler.metrics.passes import kernel_runs, ncu_launch_seconds
+from profiler.metrics.passes import ncu_launch_seconds, runs_of_kernel
 from profiler.model import SessionKind, SessionPlan
 from profiler.parse import runner_journal
 from profiler.planning.spec import Collect
@@ -221,7 +221,7 @@ def typical_visit(
     """Typical visit in a session of a kind under a collector."""
     tool = COLLECTORS[collector]
     if kind in (SessionKind.COUNTERS, SessionKind.EXPLAIN):
-        return TypicalVisit(ncu_launch_seconds(metrics), kernel_runs(metrics))
+        return TypicalVisit(ncu_launch_seconds(metrics), runs_of_kernel(metrics))
     launches = tool.launches
     if "repeats" in tool.settings:
         launches = collect.repeats

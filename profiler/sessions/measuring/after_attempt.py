@@ -30,7 +30,7 @@ from profiler.collect.ncu import (
     page_of_launches,
 )
 from profiler.errors import EnvironmentUnusable
-from profiler.machine.tool_output import Ran, ran_together
+from profiler.machine.tool_output import CompletedCommand, run_commands
 from profiler.model import Cell, Plan
 from profiler.parse.bounded_files import replacing
 from profiler.planning.space import Space
@@ -63,7 +63,7 @@ def keep_pages(ncu: Ncu, folder: Path) -> None:
         if not (folder / f"{name}.gz").exists()
     }
     # Side by side: ncu reads the whole report for each, 22 s one after the other for 13 cells.
-    ends = iter(ran_together([part for parts in pages.values() for part in parts], _TIMEOUT_S))
+    ends = iter(run_commands([part for parts in pages.values() for part in parts], _TIMEOUT_S))
     for name, parts in pages.items():
         _keep_page(folder, name, list(islice(ends, len(parts))))
 
@@ -88,20 +88,22 @@ def _parts(name: str, page: Command, launches: int) -> list[Command]:
     return [page_of_launches(page, first, end - first) for first, end in pairwise(bounds)]
 
 
-def _keep_page(folder: Path, name: str, parts: Sequence[Ran | EnvironmentUnusable]) -> None:
+def _keep_page(
+    folder: Path, name: str, parts: Sequence[CompletedCommand | EnvironmentUnusable]
+) -> None:
     """Write a page from its parts, unless a part was not printed."""
     ended = [part for part in parts if not isinstance(part, EnvironmentUnusable)]
-    printed = [part.stdout for part in ended if part.returncode == 0]
-    content = _KEEP[name]("".join(printed)) if len(printed) == len(parts) else ""
+    output_of = [part.stdout for part in ended if part.returncode == 0]
+    content = _KEEP[name]("".join(output_of)) if len(output_of) == len(parts) else ""
     if content:
         # In one step: a page that was cut off by a kill would not be printed again.
         with replacing(folder / f"{name}.gz") as stream:
             stream.write(gzip.compress(content.encode("utf-8"), _LEVEL, mtime=0))
 
 
-def _rules(printed: str) -> str:
+def _rules(output_of: str) -> str:
     """Rows of rules of a details page, without those of metrics: they stand in the raw page."""
-    lines = printed[max(printed.find('"ID"'), 0) :]
+    lines = output_of[max(output_of.find('"ID"'), 0) :]
     rows = list(csv.reader(io.StringIO(lines)))
     if not rows or _RULE_COLUMN not in rows[0]:
         return ""
@@ -113,13 +115,13 @@ def _rules(printed: str) -> str:
         return text.getvalue()
 
 
-def _unchanged_page(printed: str) -> str:
-    return printed if '"Kernel Name"' in printed else ""
+def _unchanged_page(output_of: str) -> str:
+    return output_of if '"Kernel Name"' in output_of else ""
 
 
-def _with_lines(printed: str) -> str:
+def _with_lines(output_of: str) -> str:
     """The page of source lines; nothing where no kernel has line information."""
-    return printed if _LINE_COLUMN in printed else ""
+    return output_of if _LINE_COLUMN in output_of else ""
 
 
 _KEEP = {RULES: _rules, SASS: _unchanged_page, SOURCE: _with_lines, SERIES: samples_of_page}

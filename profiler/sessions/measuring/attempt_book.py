@@ -227,7 +227,7 @@ class AttemptBook:
             return
         processes = GpuProcesses()
         if waiting is not None and self._processes is not None:
-            processes = self._processes.of_next_session()
+            processes = self._processes.for_next_session()
         self._processes = processes
         try:
             with ClockSampler(
@@ -236,7 +236,7 @@ class AttemptBook:
                 yield
         finally:
             compress(folder / CLOCKS_FILE)
-            self._gpu_processes[folder] = processes.others()
+            self._gpu_processes[folder] = processes.other_processes()
 
     def keep_files(self, session: SessionPlan, folder: Path, result: SessionResult) -> None:
         """Keep the tool's files that later readers need."""

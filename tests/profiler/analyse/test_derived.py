@@ -21,7 +21,7 @@ from profiler.analyse.samples import SampleOrigin, missing_metrics, samples_from
 from profiler.analyse.summary import summarise
 from profiler.metrics import passes
 from profiler.metrics.catalogue import CATALOGUE, Combine, Metric, PassClass
-from profiler.metrics.formulas import metric, of_gpu, stated
+from profiler.metrics.formulas import cell_fact, gpu_fact, metric
 from profiler.model import BuildResult, CellStatus, Environment, KernelFacts, Outcome
 
 SESSION = {"session": "timing-0", "collector": "ncu", "kind": "timing"}
@@ -56,8 +56,8 @@ def _extend(monkeypatch, *entries):
 
 
 def test_a_new_derived_entry_has_its_numbers_in_samples_and_summary(monkeypatch):
-    clock = _entry("clock_of_peak", metric("cycles") / metric("duration_ns") / of_gpu("sm_count"))
-    twice = _entry("twice_of_peak", 2 * metric("clock_of_peak") + stated("flops") - 1)
+    clock = _entry("clock_of_peak", metric("cycles") / metric("duration_ns") / gpu_fact("sm_count"))
+    twice = _entry("twice_of_peak", 2 * metric("clock_of_peak") + cell_fact("flops") - 1)
     _extend(monkeypatch, clock, twice)
     samples = samples_of({"a..p": [100.0, 200.0, 400.0], "b..p": [100.0] * 3})
     samples["cycles"] = [800.0, 800.0, np.nan, *[800.0] * 3]
@@ -139,9 +139,9 @@ def test_every_metric_of_build_and_runner_names_the_field_of_its_value():
 @pytest.mark.parametrize(
     ("formula", "text"),
     [
-        (metric("a") / (metric("b") + stated("flops")), "a ÷ (b + cell.flops)"),
+        (metric("a") / (metric("b") + cell_fact("flops")), "a ÷ (b + cell.flops)"),
         (100 * (metric("a") / metric("b")), "100 · (a ÷ b)"),
-        (metric("a") / metric("b") / 1e3 - of_gpu("sm_count"), "a ÷ b ÷ 1,000 - gpu.sm_count"),
+        (metric("a") / metric("b") / 1e3 - gpu_fact("sm_count"), "a ÷ b ÷ 1,000 - gpu.sm_count"),
         (metric("a") - (metric("b") - 0.5), "a - (b - 0.5)"),
         (2 * metric("a"), "2 · a"),
     ],

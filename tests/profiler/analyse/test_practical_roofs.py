@@ -8,7 +8,7 @@ from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.roofs import practical_shares, roofs, roofs_countable
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.passes import counter_sessions, timing_metrics
-from profiler.metrics.queries import expand, ncu_names, of_types
+from profiler.metrics.queries import expand, ncu_names, without_other_types
 from profiler.parse.nvtx_cells import NvtxRange
 
 COPY = {
@@ -77,7 +77,7 @@ def test_a_kernel_has_its_share_of_the_practical_roof_beside_that_of_the_hardwar
 
 
 def test_a_session_tells_the_roofs_of_which_it_has_every_counter():
-    names = of_types(expand(["roofline"]), ["bf16"])
+    names = without_other_types(expand(["roofline"]), ["bf16"])
     timing = timing_metrics(names, with_cycles=True)
     (session,) = counter_sessions(names, {("bf16",): 1})
     counters = session.metrics

@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 
 from profiler.metrics.passes import counter_sessions
-from profiler.metrics.queries import expand, of_types
+from profiler.metrics.queries import expand, without_other_types
 from profiler.run_folder.load.loaded import missing_roofs, roof_faults
 
-COUNTERS = counter_sessions(of_types(expand(["roofline"]), ["bf16"]), {("bf16",): 1})[0].metrics
+COUNTERS = counter_sessions(without_other_types(expand(["roofline"]), ["bf16"]), {("bf16",): 1})[
+    0
+].metrics
 ALL = ("dram", "tensor_bf16", "fp32")
 
 

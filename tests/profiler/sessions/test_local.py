@@ -15,7 +15,7 @@ import pytest
 from profiler.collect import Command
 from profiler.errors import Interrupted
 from profiler.machine import signals
-from profiler.machine.signals import heed_signals, raise_if_signalled, received_signal
+from profiler.machine.signals import interrupt_on_signals, raise_if_signalled, received_signal
 from profiler.sessions.process import EndCause, FailingCell, failing_cell, members, run_session
 from profiler.sessions.watchdog import Limits
 
@@ -219,7 +219,7 @@ def swallow(monkeypatch):
     defaults = {signal.SIGINT: signal.default_int_handler}
     defaults |= dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT), signal.SIG_DFL)
     before = {number: signal.signal(number, default) for number, default in defaults.items()}
-    heed_signals()
+    interrupt_on_signals()
 
     class Finalized:
         def __init__(self, number):
