@@ -128,6 +128,8 @@ class VisitProgress:
     """Forecasts the rest of the session; None without a forecast."""
     durations_ns: dict[str, float] = field(default_factory=dict)
     """Durations by cell id, as far as they are known."""
+    visit_advice: str = ""
+    """What is said of a visit that takes long, beside its name."""
     clock: Callable[[], float] = time.monotonic
     _began: float = 0.0
     _line_at: float = 0.0
@@ -139,12 +141,14 @@ class VisitProgress:
     """Visits that were made: a cell that failed makes none."""
     _first_at: float = 0.0
     """When the first of them ended: before it a process starts."""
-    _phase: tuple[str, str] | None = None
-    """Cell and phase that have begun and not ended."""
+    _phase_cell: str | None = None
+    """Cell whose phase has begun and not ended."""
+    _phase: str = ""
+    """The newest phase of any cell."""
     _phase_at: float = 0.0
     """When that phase began."""
     _silent_s: float = _SILENT_S
-    """Seconds in that phase from which on a line says so."""
+    """Seconds in a phase from which on a line says so."""
     _bar: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -177,8 +181,10 @@ class VisitProgress:
         cell, event, phase = record.get("cell"), record.get("event"), record.get("phase")
         if not isinstance(cell, str) or cell not in self.remaining:
             return
-        self._phase = (cell, str(phase)) if event == protocol.STARTED else None
-        self._phase_at, self._silent_s = self.clock(), _SILENT_S
+        self._phase_cell, self._phase_at = None, self.clock()
+        if event == protocol.STARTED:
+            self._silent_s = self._silent_s if phase == self._phase else _SILENT_S
+            self._phase_cell, self._phase = cell, str(phase)
         if event == protocol.FINISHED and phase == protocol.MEASURE:
             durations = record.get("durations_ns")
             if isinstance(durations, list) and durations:
@@ -192,13 +198,15 @@ class VisitProgress:
 
     def look(self) -> None:
         """Print which phase of which cell goes on, where it takes long; less and less often."""
-        if self._phase is None or self.clock() - self._phase_at < self._silent_s:
+        cell, seconds = self._phase_cell, self.clock() - self._phase_at
+        if cell is None or seconds < self._silent_s:
             return
-        seconds, self._silent_s = self.clock() - self._phase_at, 2 * self._silent_s
-        cell, phase = self._phase
-        words = f"{_PHASE_WORDS.get(phase, phase)} {self._name(cell)}"
-        may_compile = "; it may compile or tune" if phase in _MAY_COMPILE else ""
-        state = f"{duration_words(seconds)} so far for {words}{may_compile}"
+        self._silent_s *= 2
+        words = f"{_PHASE_WORDS.get(self._phase, self._phase)} {self._name(cell)}"
+        advice = self.visit_advice if self._phase == protocol.MEASURE else ""
+        if self._phase in _MAY_COMPILE:
+            advice = "; it may compile or tune"
+        state = f"{duration_words(seconds)} so far for {words}{advice}"
         if self._bar is not None:
             self._bar.update(self._bar.tasks[0].id, state=state)
         else:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from profiler.analyse.clocks import MAX_REPEATS
-from profiler.collect.registry import overlaps, shares_process
+from profiler.collect.registry import COLLECTORS, counts, overlaps, shares_process
 from profiler.model import SessionKind, SessionPlan
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import AttemptRecord
@@ -106,15 +106,16 @@ class Measurement:
     def _make(self, work: Work, title: str) -> None:
         session, missing, earlier = work.session, work.missing, work.earlier
         cells = {cell.id: cell for cell in self.book.plan.cells}
-        counts = Counter(visit.cell for visit in missing)
-        self.reporter.say(f"{title}: {len(missing)} visits of {len(counts)} cells")
+        remaining = Counter(visit.cell for visit in missing)
+        self.reporter.say(f"{title}: {len(missing)} visits of {len(remaining)} cells")
         progress = VisitProgress(
             self.reporter,
             title,
             cells,
-            dict(counts),
+            dict(remaining),
             rest_forecast=self._rest_forecast(session, earlier),
             durations_ns=median_durations(earlier),
+            visit_advice=_visit_advice(session),
         )
         with progress:
             self._sessions.run(work, progress)
@@ -165,6 +166,14 @@ class Measurement:
             if not shares_process(later)
             if not later.visits or self.book.missing(later, earlier)
         ]
+
+
+def _visit_advice(session: SessionPlan) -> str:
+    """What shortens visits that take long: of a launch of many kernels ncu's seconds."""
+    is_timed_by_ncu = counts(session.collector) and not COLLECTORS[session.collector].in_journal
+    if session.kind is not SessionKind.TIMING or not is_timed_by_ncu:
+        return ""
+    return "; ncu takes milliseconds for each kernel of a launch, --fast a tenth of that"
 
 
 def _tells(loaded: Loaded, session: SessionPlan) -> bool:
