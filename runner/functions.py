@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import math
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import GeneratorType
 from typing import Any
@@ -18,7 +16,8 @@ from typing import Any
 import torch
 
 from profiler.kernels.autotuned import Row, watch_launch
-from profiler.kernels.references import Reference, WithoutNarrowTypes, move, nudge, wide_type
+from profiler.kernels.references import Reference, WithoutNarrowTypes, move, nudge
+from profiler.runner.arguments import Arguments, Parameters, copy_of, named_arrays, wide_array
 from profiler.runner.arrays import as_tensor, is_array, leaves, memory_address
 from profiler.runner.checks.check import WrongResultError, as_tensors
 from profiler.runner.experiment import (
@@ -28,84 +27,10 @@ from profiler.runner.experiment import (
     VariantFunction,
     accepted,
     positional_names,
-    positional_only,
 )
 from profiler.runner.failures import describe
 from profiler.runner.timing import Launch
 from profiler.runner.variant_options import VariantOptions
-
-Parameters = dict[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Arguments:
-    """What the variants of a problem are called with, in the types of the user."""
-
-    positional: tuple[Any, ...]
-    named: Mapping[str, Any]
-    outputs: tuple[Any, ...]
-    """Arrays that variants write into; they follow the positional ones."""
-
-    def bound(
-        self, function: Function, problem: Parameters, parameters: Parameters | None = None
-    ) -> Callable[[], Any]:
-        """A function with its arguments, its parameters, and those of the problem that it takes."""
-        values = (*map(_with_own_containers, self.positional), *self.outputs)
-        inputs = {name: _with_own_containers(value) for name, value in self.named.items()}
-        offered, parameters = {**problem, **inputs}, parameters or {}
-        unnamed = positional_only(function, offered | parameters, len(values))
-        named = accepted(function, offered, positional=len(values)) | parameters
-        rest = {name: value for name, value in named.items() if name not in unnamed}
-        call = partial(function, *values, *unnamed.values(), **rest)
-        return _with_gradients(call) if self.have_gradients else call
-
-    def with_fresh_gradients(self, call: Callable[[], Any]) -> Callable[[], Any]:
-        """A launch before each of which no input has a gradient, to which `backward` would add."""
-        arrays = _arrays((*self.positional, *self.named.values()))
-        leaves = [array for array in arrays if _needs_gradient(array) and array.is_leaf]
-        return partial(_without_gradients, leaves, call) if leaves else call
-
-    def inputs(self) -> tuple[torch.Tensor, ...]:
-        """Tensors on the memory of all arrays among the inputs."""
-        return tuple(map(as_tensor, _arrays((*self.positional, *self.named.values()))))
-
-    @cached_property
-    def have_gradients(self) -> bool:
-        """Whether gradients of an input are asked for."""
-        return any(map(_needs_gradient, _arrays((*self.positional, *self.named.values()))))
-
-    @property
-    def given(self) -> Any:
-        """The inputs as the user's function made them: an array, a tuple or a mapping."""
-        if self.named:
-            return dict(self.named)
-        return self.positional[0] if len(self.positional) == 1 else self.positional
-
-    def widened(self) -> Arguments:
-        """Copies with every floating-point array in float64."""
-        return self._changed(_wide_array)
-
-    @cached_property
-    def originals(self) -> Arguments:
-        """Copies of the inputs, as they were when these were first asked for."""
-        return self.copied()
-
-    @property
-    def unwritten(self) -> Arguments:
-        """The inputs as no variant wrote them: copies, where one writes them."""
-        return self.originals if "originals" in vars(self) else self
-
-    def copied(self) -> Arguments:
-        """Copies with every array of its own type."""
-        return self._changed(_copied_array)
-
-    def _changed(self, change: Callable[[Any], Any]) -> Arguments:
-        """Copies with every array changed, and modules with their parameters in float64."""
-        return Arguments(
-            positional=tuple(_copy_of(value, change) for value in self.positional),
-            named={name: _copy_of(value, change) for name, value in self.named.items()},
-            outputs=tuple(_copy_of(value, change) for value in self.outputs),
-        )
 
 
 class FunctionWorkload:
@@ -173,7 +98,7 @@ class FunctionWorkload:
             names[number] if number < len(names) else f"input {number}": value
             for number, value in enumerate(inputs.positional)
         }
-        return dict(_named_arrays({**first, **inputs.named}))
+        return dict(named_arrays({**first, **inputs.named}))
 
     def own_check(
         self, variant: Parameters, problem: Parameters, inputs: Arguments
@@ -427,22 +352,6 @@ def _launch_of(
     return launch  # type: ignore[no-any-return]  # the signature is the user's promise
 
 
-def _with_gradients(call: Callable[[], Any]) -> Callable[[], Any]:
-    """A call for which gradients are on, which they are not otherwise."""
-
-    def with_gradients() -> Any:
-        with torch.enable_grad():
-            return call()
-
-    return with_gradients
-
-
-def _without_gradients(leaves: Sequence[torch.Tensor], call: Callable[[], Any]) -> Any:
-    for leaf in leaves:
-        leaf.grad = None
-    return call()
-
-
 def _copy_all(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
     with torch.no_grad():
         for tensor, original in pairs:
@@ -500,104 +409,16 @@ def _seed_others(seed: int) -> None:
         numpy.random.seed(seed % 2**32)
 
 
-def _arrays(value: Any) -> Iterator[Any]:
-    """All arrays in a value and the containers in it."""
-    if is_array(value):
-        yield value
-    else:
-        for _, item in _parts("", value):
-            yield from _arrays(item)
-
-
-def _named_arrays(value: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Arrays in named values and in the containers among them, by name: `x`, `weights[0]`."""
-    for name, item in value.items():
-        if is_array(item):
-            yield name, as_tensor(item)
-        else:
-            yield from _named_arrays(dict(_parts(name, item)))
-
-
-def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What a container holds, each with its name: `x[0]`, `x['a']`, `x.a` of a dataclass."""
-    if isinstance(value, Mapping):
-        yield from ((f"{name}[{key!r}]", item) for key, item in value.items())
-    elif isinstance(value, list | tuple):
-        yield from ((f"{name}[{number}]", item) for number, item in enumerate(value))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for part in dataclasses.fields(value):
-            yield f"{name}.{part.name}", getattr(value, part.name)
-
-
-def _copy_of(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of a value with its arrays changed."""
-    if isinstance(value, torch.nn.Module):
-        copied = copy.deepcopy(value)
-        return copied.double() if change is _wide_array else copied
-    if isinstance(value, Mapping):
-        return {key: _copy_of(item, change) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        items = [_copy_of(item, change) for item in value]
-        # Of a named tuple the type takes its items one by one.
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        changed = copy.copy(value)
-        for part in dataclasses.fields(value):
-            object.__setattr__(changed, part.name, _copy_of(getattr(value, part.name), change))
-        return changed
-    return change(value) if is_array(value) else value
-
-
-def _with_own_containers(value: Any) -> Any:
-    """The value with containers of its own on the same arrays.
-
-    What a variant takes out of one, or puts into it, is so for that variant alone.
-    """
-    if isinstance(value, tuple):
-        items = map(_with_own_containers, value)
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    if not is_record and not isinstance(value, dict | list):
-        return value
-    copied: Any = copy.copy(value)  # of the same class, whatever that adds
-    if isinstance(value, dict):
-        copied.update({key: _with_own_containers(item) for key, item in value.items()})
-    elif isinstance(value, list):
-        copied[:] = map(_with_own_containers, value)
-    else:
-        for part in dataclasses.fields(value):
-            object.__setattr__(copied, part.name, _with_own_containers(getattr(value, part.name)))
-    return copied
-
-
 def _wide_function(function: Function) -> Function:
     """A function with the module, or the arrays, that it is made of in float64."""
     module = getattr(function, "__self__", None)
     if isinstance(module, torch.nn.Module):
-        return getattr(_copy_of(module, _wide_array), function.__name__)  # type: ignore[no-any-return]
+        return getattr(copy_of(module, wide_array), function.__name__)  # type: ignore[no-any-return]
     if isinstance(function, partial):
-        values = (_copy_of(value, _wide_array) for value in function.args)
-        named = {key: _copy_of(value, _wide_array) for key, value in function.keywords.items()}
+        values = (copy_of(value, wide_array) for value in function.args)
+        named = {key: copy_of(value, wide_array) for key, value in function.keywords.items()}
         return partial(_wide_function(function.func), *values, **named)
-    return _copy_of(function, _wide_array)  # type: ignore[no-any-return]
-
-
-def _copied_array(array: Any) -> Any:
-    if not isinstance(array, torch.Tensor) and hasattr(array, "copy"):  # NumPy, CuPy, JAX
-        return array.copy()
-    return as_tensor(array).detach().clone().requires_grad_(_needs_gradient(array))
-
-
-def _needs_gradient(array: Any) -> bool:
-    return isinstance(array, torch.Tensor) and array.requires_grad
-
-
-def _wide_array(array: Any) -> Any:
-    """A copy of an array, in float64 (complex128) where it holds real (complex) numbers."""
-    if not isinstance(array, torch.Tensor) and hasattr(array, "astype"):  # NumPy, CuPy, JAX
-        return array.astype("float64") if array.dtype.kind == "f" else array.copy()
-    tensor = as_tensor(array).detach()
-    return tensor.to(wide_type(tensor.dtype), copy=True).requires_grad_(_needs_gradient(array))
+    return copy_of(function, wide_array)  # type: ignore[no-any-return]
 
 
 def _is_rounded(result: Any, inputs: Arguments) -> bool:

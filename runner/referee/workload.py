@@ -18,12 +18,13 @@ from typing import Any
 import torch
 
 from profiler.kernels.references import Reference
+from profiler.runner.arguments import Arguments
 from profiler.runner.checks import check
 from profiler.runner.checks.check import Errors, Tensors, WrongResultError, as_tensors
 from profiler.runner.checks.renewal import NotRenewableError
 from profiler.runner.checks.rounding import fixed, rounding_of
 from profiler.runner.experiment import FUNCTION, Experiment
-from profiler.runner.functions import Arguments, FunctionWorkload
+from profiler.runner.functions import FunctionWorkload
 from profiler.runner.protocol import Tolerance
 from profiler.runner.referee.exchange import SharedMemory, as_message, message_of, places_for
 from profiler.runner.referee.party import Party

@@ -1,0 +1,193 @@
+"""What the variants of a problem are called with: arrays of any library, in any containers."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+
+from profiler.kernels.references import wide_type
+from profiler.runner.arrays import as_tensor, is_array
+from profiler.runner.experiment import Function, accepted, positional_only
+
+Parameters = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """What the variants of a problem are called with, in the types of the user."""
+
+    positional: tuple[Any, ...]
+    named: Mapping[str, Any]
+    outputs: tuple[Any, ...]
+    """Arrays that variants write into; they follow the positional ones."""
+
+    def bound(
+        self, function: Function, problem: Parameters, parameters: Parameters | None = None
+    ) -> Callable[[], Any]:
+        """A function with its arguments, its parameters, and those of the problem that it takes."""
+        values = (*map(_with_own_containers, self.positional), *self.outputs)
+        inputs = {name: _with_own_containers(value) for name, value in self.named.items()}
+        offered, parameters = {**problem, **inputs}, parameters or {}
+        unnamed = positional_only(function, offered | parameters, len(values))
+        named = accepted(function, offered, positional=len(values)) | parameters
+        rest = {name: value for name, value in named.items() if name not in unnamed}
+        call = partial(function, *values, *unnamed.values(), **rest)
+        return _with_gradients(call) if self.have_gradients else call
+
+    def with_fresh_gradients(self, call: Callable[[], Any]) -> Callable[[], Any]:
+        """A launch before each of which no input has a gradient, to which `backward` would add."""
+        arrays = _arrays((*self.positional, *self.named.values()))
+        leaves = [array for array in arrays if _needs_gradient(array) and array.is_leaf]
+        return partial(_without_gradients, leaves, call) if leaves else call
+
+    def inputs(self) -> tuple[torch.Tensor, ...]:
+        """Tensors on the memory of all arrays among the inputs."""
+        return tuple(map(as_tensor, _arrays((*self.positional, *self.named.values()))))
+
+    @cached_property
+    def have_gradients(self) -> bool:
+        """Whether gradients of an input are asked for."""
+        return any(map(_needs_gradient, _arrays((*self.positional, *self.named.values()))))
+
+    @property
+    def given(self) -> Any:
+        """The inputs as the user's function made them: an array, a tuple or a mapping."""
+        if self.named:
+            return dict(self.named)
+        return self.positional[0] if len(self.positional) == 1 else self.positional
+
+    def widened(self) -> Arguments:
+        """Copies with every floating-point array in float64."""
+        return self._changed(wide_array)
+
+    @cached_property
+    def originals(self) -> Arguments:
+        """Copies of the inputs, as they were when these were first asked for."""
+        return self.copied()
+
+    @property
+    def unwritten(self) -> Arguments:
+        """The inputs as no variant wrote them: copies, where one writes them."""
+        return self.originals if "originals" in vars(self) else self
+
+    def copied(self) -> Arguments:
+        """Copies with every array of its own type."""
+        return self._changed(_copied_array)
+
+    def _changed(self, change: Callable[[Any], Any]) -> Arguments:
+        """Copies with every array changed, and modules with their parameters in float64."""
+        return Arguments(
+            positional=tuple(copy_of(value, change) for value in self.positional),
+            named={name: copy_of(value, change) for name, value in self.named.items()},
+            outputs=tuple(copy_of(value, change) for value in self.outputs),
+        )
+
+
+def _with_gradients(call: Callable[[], Any]) -> Callable[[], Any]:
+    """A call for which gradients are on, which they are not otherwise."""
+
+    def with_gradients() -> Any:
+        with torch.enable_grad():
+            return call()
+
+    return with_gradients
+
+
+def _without_gradients(leaves: Sequence[torch.Tensor], call: Callable[[], Any]) -> Any:
+    for leaf in leaves:
+        leaf.grad = None
+    return call()
+
+
+def _arrays(value: Any) -> Iterator[Any]:
+    """All arrays in a value and the containers in it."""
+    if is_array(value):
+        yield value
+    else:
+        for _, item in _parts("", value):
+            yield from _arrays(item)
+
+
+def named_arrays(value: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Arrays in named values and in the containers among them, by name: `x`, `weights[0]`."""
+    for name, item in value.items():
+        if is_array(item):
+            yield name, as_tensor(item)
+        else:
+            yield from named_arrays(dict(_parts(name, item)))
+
+
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What a container holds, each with its name: `x[0]`, `x['a']`, `x.a` of a dataclass."""
+    if isinstance(value, Mapping):
+        yield from ((f"{name}[{key!r}]", item) for key, item in value.items())
+    elif isinstance(value, list | tuple):
+        yield from ((f"{name}[{number}]", item) for number, item in enumerate(value))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for part in dataclasses.fields(value):
+            yield f"{name}.{part.name}", getattr(value, part.name)
+
+
+def copy_of(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy of a value with its arrays changed."""
+    if isinstance(value, torch.nn.Module):
+        copied = copy.deepcopy(value)
+        return copied.double() if change is wide_array else copied
+    if isinstance(value, Mapping):
+        return {key: copy_of(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        items = [copy_of(item, change) for item in value]
+        # Of a named tuple the type takes its items one by one.
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        changed = copy.copy(value)
+        for part in dataclasses.fields(value):
+            object.__setattr__(changed, part.name, copy_of(getattr(value, part.name), change))
+        return changed
+    return change(value) if is_array(value) else value
+
+
+def _with_own_containers(value: Any) -> Any:
+    """The value with containers of its own on the same arrays.
+
+    What a variant takes out of one, or puts into it, is so for that variant alone.
+    """
+    if isinstance(value, tuple):
+        items = map(_with_own_containers, value)
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    if not is_record and not isinstance(value, dict | list):
+        return value
+    copied: Any = copy.copy(value)  # of the same class, whatever that adds
+    if isinstance(value, dict):
+        copied.update({key: _with_own_containers(item) for key, item in value.items()})
+    elif isinstance(value, list):
+        copied[:] = map(_with_own_containers, value)
+    else:
+        for part in dataclasses.fields(value):
+            object.__setattr__(copied, part.name, _with_own_containers(getattr(value, part.name)))
+    return copied
+
+
+def _copied_array(array: Any) -> Any:
+    if not isinstance(array, torch.Tensor) and hasattr(array, "copy"):  # NumPy, CuPy, JAX
+        return array.copy()
+    return as_tensor(array).detach().clone().requires_grad_(_needs_gradient(array))
+
+
+def _needs_gradient(array: Any) -> bool:
+    return isinstance(array, torch.Tensor) and array.requires_grad
+
+
+def wide_array(array: Any) -> Any:
+    """A copy of an array, in float64 (complex128) where it holds real (complex) numbers."""
+    if not isinstance(array, torch.Tensor) and hasattr(array, "astype"):  # NumPy, CuPy, JAX
+        return array.astype("float64") if array.dtype.kind == "f" else array.copy()
+    tensor = as_tensor(array).detach()
+    return tensor.to(wide_type(tensor.dtype), copy=True).requires_grad_(_needs_gradient(array))
