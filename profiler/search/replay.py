@@ -10,6 +10,8 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -55,33 +57,29 @@ class RecordedSpace:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """One proposal of a search and what came of it."""
-
-    params: dict[str, Value]
-    value_ms: float | None
-    best_ms: float | None
-    """The smallest value up to here; None while everything failed."""
-
-
-@dataclass(frozen=True)
 class Replay:
     """One search with one seed."""
 
     seed: int
-    evaluations: tuple[Evaluation, ...]
+    configurations: tuple[int, ...]
+    """In the order of the proposals."""
+    values_ms: tuple[float, ...]
+    """Of each; infinity where it failed."""
     invalid: int
     """Proposals that are not valid; counted by the replay, not by the strategy."""
     repeated: int
     proposal_seconds: tuple[float, ...]
     """Time of each proposal."""
 
+    @cached_property
+    def best_so_far_ms(self) -> tuple[float, ...]:
+        """Smallest value up to each evaluation; infinity while everything failed."""
+        return tuple(accumulate(self.values_ms, min))
+
     def evaluations_to(self, share: float, best_ms: float) -> int | None:
         """Number of evaluations until the best one found reaches a share of the best of all."""
-        for number, evaluation in enumerate(self.evaluations, start=1):
-            if evaluation.best_ms is not None and best_ms / evaluation.best_ms >= share:
-                return number
-        return None
+        reached = (n for n, best in enumerate(self.best_so_far_ms, 1) if best_ms / best >= share)
+        return next(reached, None)
 
 
 def recorded_space(
@@ -153,25 +151,21 @@ def replay(recorded: RecordedSpace, strategy_name: str, budget: int, seed: int) 
     """Search a recorded space with a number of evaluations; a failed one counts as one."""
     history = SearchHistory(recorded.space)
     strategy = make_strategy(strategy_name, history, seed)
-    evaluations: list[Evaluation] = []
+    configurations: list[int] = []
+    values: list[float] = []
     seconds: list[float] = []
-    proposed: set[int] = set()
-    invalid = repeated = 0
-    best: float | None = None
+    invalid = 0
     for _ in range(min(budget, len(recorded.space))):
         start = time.perf_counter()
         configuration = next(strategy)
         seconds.append(time.perf_counter() - start)
         params = recorded.space.params(configuration)
         invalid += not all(condition.value(params) for condition in recorded.conditions)
-        repeated += configuration in proposed
-        proposed.add(configuration)
-        stored = float(recorded.values_ms[configuration])
-        value = stored if np.isfinite(stored) else None
-        history.tell(configuration, value)
-        best = value if best is None else min(best, best if value is None else value)
-        evaluations.append(Evaluation(params, value, best))
-    return Replay(seed, tuple(evaluations), invalid, repeated, tuple(seconds))
+        configurations.append(configuration)
+        values.append(float(recorded.values_ms[configuration]))
+        history.tell(configuration, values[-1] if math.isfinite(values[-1]) else None)
+    repeated = len(configurations) - len(set(configurations))
+    return Replay(seed, tuple(configurations), tuple(values), invalid, repeated, tuple(seconds))
 
 
 _STEPS = (1, 2, 5)
@@ -208,7 +202,7 @@ def summarise(recorded: RecordedSpace, replays: Sequence[Replay]) -> ReplaySumma
         targets=tuple(_target(share, recorded, replays) for share in TARGETS),
         best_so_far=tuple(
             (count, _share_after(count, recorded, replays))
-            for count in checkpoints(len(replays[0].evaluations))
+            for count in checkpoints(len(replays[0].values_ms))
         ),
         invalid=sum(replay.invalid for replay in replays),
         repeated=sum(replay.repeated for replay in replays),
@@ -236,9 +230,8 @@ def _target(share: float, recorded: RecordedSpace, replays: Sequence[Replay]) ->
 
 def _share_after(count: int, recorded: RecordedSpace, replays: Sequence[Replay]) -> float | None:
     """Median share of the best after some evaluations; None where most had only failures."""
-    bests = [replay.evaluations[count - 1].best_ms for replay in replays]
-    share = statistics.median(0.0 if best is None else recorded.best_ms / best for best in bests)
-    return share or None
+    bests = (replay.best_so_far_ms[count - 1] for replay in replays)
+    return statistics.median(recorded.best_ms / best for best in bests) or None
 
 
 def replay_document(
@@ -259,7 +252,7 @@ def replay_document(
         "recorded_again": recorded.recorded_again,
         "best_ms": recorded.best_ms,
         "strategy": strategy,
-        "budget": len(replays[0].evaluations),
+        "budget": len(replays[0].values_ms),
         "targets": [
             {
                 "share": target.share,
@@ -277,17 +270,15 @@ def replay_document(
 
 
 def _seed_document(replay: Replay, recorded: RecordedSpace) -> dict[str, Any]:
-    best = min(
-        (e for e in replay.evaluations if e.value_ms is not None),
-        key=lambda e: e.value_ms or math.inf,
-        default=None,
-    )
+    best_ms = replay.best_so_far_ms[-1]
+    best = replay.configurations[replay.values_ms.index(best_ms)]
+    has_best = math.isfinite(best_ms)
     return {
         "seed": replay.seed,
-        "best_ms": None if best is None else best.value_ms,
-        "best_configuration": None if best is None else best.params,
+        "best_ms": best_ms if has_best else None,
+        "best_configuration": recorded.space.params(best) if has_best else None,
         "evaluations_to": {
             str(share): replay.evaluations_to(share, recorded.best_ms) for share in TARGETS
         },
-        "values_ms": [evaluation.value_ms for evaluation in replay.evaluations],
+        "values_ms": [value if math.isfinite(value) else None for value in replay.values_ms],
     }
