@@ -11,8 +11,8 @@ from rich.console import Console
 from profiler.commands import run as run_module
 from profiler.commands.run import RunRequest, run_experiment
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.findings import document as document_module
 from profiler.findings import find as find_module
-from profiler.findings.document import _CellOfRun
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import Verdict
 from profiler.run_folder.load import assemble as assemble_module
@@ -181,7 +181,8 @@ def test_a_replay_says_which_settings_do_nothing_in_it_and_heeds_the_others(tmp_
 
 def test_settings_of_a_measurement_change_no_verdict_of_a_replay(tmp_path, monkeypatch):
     """Other numbers of blocks would be other looks, and other p values: of 14 of these cells."""
-    monkeypatch.setattr(_CellOfRun, "timeline", None)  # half of the time, no verdicts
+    # Timelines take half of the time, and have no verdicts.
+    monkeypatch.setattr(document_module, "_timeline", lambda findings, cell: None)
     forms = {"name": "softmax_forms", "only": None}
     plain, _ = replayed(tmp_path, **forms)
     found, _ = replayed(tmp_path, "collect.blocks=[4, 8, 16, 32]", **forms)
