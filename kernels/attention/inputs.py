@@ -148,8 +148,8 @@ def expected_attention(
     for start in range(0, batch * heads, step):
         part = [operand[start : start + step] for operand in operands]
         result[start : start + step] = _plain_attention(*part, causal=causal)
-        precise = _plain_attention(*(operand.float() for operand in part), causal=causal)
-        error = max(error, float((result[start : start + step] - precise).abs().max()))
+        precise_result = _plain_attention(*(operand.float() for operand in part), causal=causal)
+        error = max(error, float((result[start : start + step] - precise_result).abs().max()))
     return result.view(batch, heads, length, head_dim).transpose(1, 2), ERROR_FACTOR * error
 
 

@@ -47,9 +47,9 @@ def built_library(device: torch.device, library: Path | None) -> Path:
     return library
 
 
-def wrong_capability(have: tuple[int, int], need: tuple[int, int]) -> ValueError:
+def wrong_capability(device: tuple[int, int], required: tuple[int, int]) -> ValueError:
     """Error of a device that does not run a kernel, by both compute capabilities."""
-    has, needs = (".".join(map(str, version)) for version in (have, need))
+    has, needs = (".".join(map(str, version)) for version in (device, required))
     return ValueError(f"the kernel needs compute capability {needs}, the device has {has}")
 
 

@@ -57,8 +57,8 @@ class LegalFields(Generic[Config]):
 
     def refusal(self, params: Params) -> str | None:
         """First reason why fields make no legal configuration, or None."""
-        wrong = filter(None, map(self._wrong_value, params.keys(), params.values()))
-        reason = next(wrong, None)
+        refusals = filter(None, map(self._wrong_value, params.keys(), params.values()))
+        reason = next(refusals, None)
         if reason is not None:
             return reason
         config = self._configuration(params)

@@ -107,8 +107,8 @@ SOFTMAX_FLOPS = 6
 def flops(problem: Params) -> float:
     """Operations of the two products, as the field counts them: 4 b h s² d, half when causal."""
     size = sizes(problem)
-    every = 4.0 * size.batch * size.heads * size.seq_len**2 * size.head_dim
-    return every / 2 if is_causal(problem) else every
+    unmasked_flops = 4.0 * size.batch * size.heads * size.seq_len**2 * size.head_dim
+    return unmasked_flops / 2 if is_causal(problem) else unmasked_flops
 
 
 def non_matmul_flops(problem: Params) -> float:

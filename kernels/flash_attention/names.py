@@ -47,13 +47,13 @@ def parse(text: str) -> Config:
     demangled = _DEMANGLED.search(text)
     if demangled is not None:
         return _from_values(demangled[1])
-    short = _SHORT.fullmatch(text)
-    if short is None:
+    short_match = _SHORT.fullmatch(text)
+    if short_match is None:
         raise ValueError(
             f"{text!r} is no configuration; write it like {short_form(Config())!r}, "
             f"or as a kernel's name with {_STRUCT}{{…}}"
         )
-    return make_config({**_sizes(short[1]), **_flags(short[2])})
+    return make_config({**_sizes(short_match[1]), **_flags(short_match[2])})
 
 
 def short_form(config: Config) -> str:
@@ -78,18 +78,18 @@ def _flags(text: str) -> dict[str, Value]:
     fields: dict[str, Value] = {}
     for token in text.split("+"):
         tiles = _TILES.fullmatch(token)
-        new: dict[str, Value]
+        new_fields: dict[str, Value]
         if tiles is not None:
             pairs = zip(TILE_FIELDS, tiles.groups(), strict=True)
-            new = {name: int(value) for name, value in pairs}
+            new_fields = {name: int(value) for name, value in pairs}
         elif token in _FLAGS:
-            new = {_FLAGS[token]: True}
+            new_fields = {_FLAGS[token]: True}
         else:
             tokens = ", ".join(_FLAGS)
             raise ValueError(f"unknown token {token!r}; known are {tokens} and load_Q_K_V_tiles")
-        if new.keys() & fields.keys():
+        if new_fields.keys() & fields.keys():
             raise ValueError(f"{token!r} comes twice, or contradicts another token")
-        fields |= new
+        fields |= new_fields
     if TILE_FIELDS[0] not in fields:
         raise ValueError(f"{text!r} lacks load_Q_K_V_tiles")
     return {**dict.fromkeys(FLAG_FIELDS, False), **fields}

@@ -130,9 +130,9 @@ def _check_turns(config: Config) -> str | None:
 def _check_registers(config: Config) -> str | None:
     most = CONSUMER_REGISTERS[config.consumers] - WORK_REGISTERS
     if config.held_registers > most:
-        held = "O, S and P" if config.overlap else "O and S"
+        held_tensors = "O, S and P" if config.overlap else "O and S"
         return (
-            f"{held} take {config.held_registers} registers a thread; {config.consumers} "
+            f"{held_tensors} take {config.held_registers} registers a thread; {config.consumers} "
             f"consumers have {most} for them"
         )
     return None

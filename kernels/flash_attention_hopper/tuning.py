@@ -72,8 +72,8 @@ def ladder(dtype: str) -> tuple[LadderStep, ...]:
     ring = replace(plain, stages=2)
     overlap = replace(ring, overlap=True)
     producer = replace(overlap, producer=True)
-    two = replace(producer, consumers=2)
-    ping_pong = replace(two, ping_pong=True)
+    two_consumers = replace(producer, consumers=2)
+    ping_pong = replace(two_consumers, ping_pong=True)
     lazy = replace(ping_pong, lazy_rescale=True)
     store = replace(lazy, tensor_store=True)
     persistent = replace(store, persistent=True)
@@ -82,7 +82,7 @@ def ladder(dtype: str) -> tuple[LadderStep, ...]:
         ("a ring of two; its shared memory leaves room for one block only", ring),
         ("softmax while the next Q K^T and this P V are under way", overlap),
         ("a warpgroup that only copies", producer),
-        ("two consumers: 128 query rows for every tile of K and V", two),
+        ("two consumers: 128 query rows for every tile of K and V", two_consumers),
         ("ping-pong: the consumers start their products in turns", ping_pong),
         ("O is rescaled only where a maximum grows by more than 2^8", lazy),
         ("output through shared memory and TMA", store),

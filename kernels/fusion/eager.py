@@ -154,9 +154,9 @@ def attention(
         for tensor in (query, key, value)
     )
     # With beta = 0 the first operand is never read; any that can be broadcast will do.
-    unread = mask[:1, :1].unsqueeze(0)
+    unread_operand = mask[:1, :1].unsqueeze(0)
     scale = head_dim**-0.5
-    scores = torch.baddbmm(unread, rows, columns.transpose(1, 2), beta=0.0, alpha=scale)
+    scores = torch.baddbmm(unread_operand, rows, columns.transpose(1, 2), beta=0.0, alpha=scale)
     weights = torch.softmax(scores + mask, dim=2)
     result = torch.bmm(weights, values).view(batch, heads, length, head_dim)
     return result.transpose(1, 2)

@@ -136,8 +136,8 @@ def check_kernels(
     `kernel_names` are those of one launch of the cell, as the collector printed them.
     """
     implementation = str(variant_params["implementation"])
-    alone = problem_params["operator"] in LIBRARY_ALONE
-    if not fell_back(implementation, kernel_names, library_alone=alone):
+    library_alone = problem_params["operator"] in LIBRARY_ALONE
+    if not fell_back(implementation, kernel_names, library_alone=library_alone):
         return None
     return (
         f"fell back: {problem_params['operator']} was compiled, but of its {len(kernel_names)} "

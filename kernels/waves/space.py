@@ -64,8 +64,8 @@ def blocks_of(waves: float, blocks_per_wave: int) -> int:
     """
     # Rounded first, so that 0.1 * 30 is 3 blocks and not 4.
     exact = round(waves * blocks_per_wave, 6)
-    above = waves - math.floor(waves) < 0.5
-    return max(1, math.ceil(exact) if above else math.floor(exact))
+    is_above = waves - math.floor(waves) < 0.5
+    return max(1, math.ceil(exact) if is_above else math.floor(exact))
 
 
 def variant_name(params: Params) -> str:

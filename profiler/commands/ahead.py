@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 def run_ahead(request: RunRequest) -> ExitCode:
     """Run an experiment; slow steps begin before the module that runs it is imported."""
-    with begun_ahead(request) as begun:
+    with begun_ahead(request) as begun_request:
         from profiler.commands.run import run_command
 
-        return run_command(begun)
+        return run_command(begun_request)
 
 
 @contextmanager
@@ -58,11 +58,11 @@ def _torch_ahead(request: RunRequest, inquiry: Inquiry | None) -> Iterator[Prelo
         return
     from profiler.sessions.preloaded import preloading
 
-    with preloading(inquiry, even_without_gpu=request.live) as begun:
+    with preloading(inquiry, even_without_gpu=request.live) as preload:
         if request.fast:
             build = partial(_build_range_profiler, inquiry, request.out.resolve())
             threading.Thread(target=build, name="range profiler").start()
-        yield begun
+        yield preload
 
 
 def _build_range_profiler(inquiry: Inquiry, out: Path) -> None:

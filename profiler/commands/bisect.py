@@ -122,9 +122,9 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
         "answer": lines,
     }
     write_json(sessions.journal.path.with_name("bisection.json"), document)
-    unclear = bisection.total_change.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
+    is_unclear = bisection.total_change.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
     still_open = any(step.change.is_open for step in bisection.steps)
-    return document, unclear or still_open or bisection.out_of_sessions
+    return document, is_unclear or still_open or bisection.out_of_sessions
 
 
 # ---- which cell ----------------------------------------------------------------------------------
@@ -138,20 +138,22 @@ def _followed_cell(sessions: CommitSessions) -> str | None:
 
 
 def _choose_cell(sessions: CommitSessions) -> str | None:
-    ends = [sessions.version(0), sessions.version(len(sessions.history) - 1)]
-    common = [cell for cell in ends[1].cells if cell.id in {c.id for c in ends[0].cells}]
+    end_versions = [sessions.version(0), sessions.version(len(sessions.history) - 1)]
+    common = [
+        cell for cell in end_versions[1].cells if cell.id in {c.id for c in end_versions[0].cells}
+    ]
     if len(common) == 1:
         return common[0].id
-    measured = sessions.measured(ends, explained=False)
+    measured = sessions.measured(end_versions, explained=False)
     if measured.run is None:
         return None
     findings = measured.run.findings
     changes = [(c, sessions.change(findings, c.new, c.old)) for c in measured.comparisons]
-    moved = [(compared, change) for compared, change in changes if change.differs]
-    if not moved:
+    changed_cells = [(compared, change) for compared, change in changes if change.differs]
+    if not changed_cells:
         return None
-    slower = [pair for pair in moved if pair[1].verdict is Verdict.SLOWER]
-    most, _ = max(slower or moved, key=lambda pair: abs(math.log(pair[1].ratio)))
+    slower = [pair for pair in changed_cells if pair[1].verdict is Verdict.SLOWER]
+    most, _ = max(slower or changed_cells, key=lambda pair: abs(math.log(pair[1].ratio)))
     sessions.reporter.say(f"Most changed: {most.variant} at {most.problem}; --cell names another.")
     return next(
         cell.id
@@ -285,18 +287,18 @@ class CommitSessions:
         findings = measured.run.findings
         programs = findings.programs
         cells = {cell.variant.name: cell for cell in programs.plan.cells}
-        in_order = [cells.get(commit.short) for commit in measured.commits]
+        cells_in_order = [cells.get(commit.short) for commit in measured.commits]
         failed = [
             number
-            for number, cell in enumerate(in_order)
+            for number, cell in enumerate(cells_in_order)
             if cell is None or not programs.correct(cell)
         ]
         for number in failed:
-            self._note_failure(places[number], findings, in_order[number])
+            self._note_failure(places[number], findings, cells_in_order[number])
         if failed:
             none = asdict(Change(Verdict.NO_DATA))
             return {"steps": [], "whole": _without_nan(none), "failed": failed}
-        pairs = [*pairwise(in_order), (in_order[0], in_order[-1])]
+        pairs = [*pairwise(cells_in_order), (cells_in_order[0], cells_in_order[-1])]
         changes = [self.change(findings, new, old) for old, new in pairs if old and new]
         return {
             "steps": [_without_nan(asdict(change)) for change in changes[:-1]],
@@ -328,8 +330,13 @@ class CommitSessions:
         if attempt:
             blocks = 2 * max(versions[-1].loaded.experiment.collect.blocks)
             versions = [_with_blocks(version, blocks) for version in versions]
-        unseen = not explained
-        flags = {"fresh": attempt > 0, "live": True, "no_explain": unseen, "no_report": unseen}
+        is_unseen = not explained
+        flags = {
+            "fresh": attempt > 0,
+            "live": True,
+            "no_explain": is_unseen,
+            "no_report": is_unseen,
+        }
         to_run = run_request(self.request, **flags)
         return measure_versions(to_run, self.repository, versions, self.reporter)
 

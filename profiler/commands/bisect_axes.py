@@ -108,16 +108,16 @@ def _measured_run(
 def _lines(comparison: RunComparison, step: RunStep, values: Sequence[str]) -> Iterator[str]:
     """Lines on cells that moved between neighbouring values, and on other differences."""
     older, newer = step.older, step.newer
-    ends = f"{values[older]}{_TO}{values[newer]}"
+    step_text = f"{values[older]}{_TO}{values[newer]}"
     if step.refused is not None:
-        yield f"{ends}: not comparable: {step.refused_words}"
+        yield f"{step_text}: not comparable: {step.refused_words}"
         return
     judged = [change for change in step.all.ranked if not change.is_control]
-    moved = [change for change in judged if change.decided]
-    unclear = sum(change.verdict is Verdict.UNCLEAR for change in judged)
-    open_words = f", {unclear} {Verdict.UNCLEAR.word}" if unclear else ""
-    yield f"{ends}: {len(moved)} of {len(judged)} cells moved{open_words}."
-    for change in moved:
+    moved_cells = [change for change in judged if change.decided]
+    unclear_count = sum(change.verdict is Verdict.UNCLEAR for change in judged)
+    open_words = f", {unclear_count} {Verdict.UNCLEAR.word}" if unclear_count else ""
+    yield f"{step_text}: {len(moved_cells)} of {len(judged)} cells moved{open_words}."
+    for change in moved_cells:
         interval = f"[{change.ratio_low:.3f}, {change.ratio_high:.3f}]"
         yield f"  {change.cell.id}: {str(change.verdict).upper()} {change.ratio:.3f} {interval}"
     control = [change.durations.raw_ratio for change in step.cells.values() if change.is_control]

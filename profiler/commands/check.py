@@ -71,10 +71,10 @@ def _reporter(request: CheckRequest) -> ProgressReporter:
 def _measured_answer(request: CheckRequest) -> Checked:
     """Answer of an experiment, after its missing visits are measured."""
     to_run = run_request(request, spec=request.target, baseline=request.against, quiet=True)
-    with begun_ahead(to_run) as begun:
+    with begun_ahead(to_run) as begun_request:
         from profiler.commands.run import left_out_words, written_run
 
-        run = written_run(begun, _reporter(request))
+        run = written_run(begun_request, _reporter(request))
     return _answer_of(
         run.exit_code,
         run.findings,

@@ -226,8 +226,10 @@ def measure_versions(
             remedy="Variants are told apart by their names.",
         )
     baseline = versions[0].baseline
-    also = with_baseline and bool(changed)
-    variants = [name for name in shared if name in changed or (also and name == baseline.name)]
+    adds_baseline = with_baseline and bool(changed)
+    variants = [
+        name for name in shared if name in changed or (adds_baseline and name == baseline.name)
+    ]
     unchanged = tuple(name for name in unchanged if name not in variants)
     if unchanged:
         reporter.say(f"Not measured, the same sources at these revisions: {', '.join(unchanged)}.")

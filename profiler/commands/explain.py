@@ -54,19 +54,19 @@ def explain(request: ExplainRequest) -> ExitCode:
         document, text = idle_document(findings, idle), partial(_idle_text, findings, idle)
     else:
         cell, pair = explained_pair(findings, request)
-        why = find_why(findings).cells[findings.programs.source(cell)]
-        document = explain_document(findings, cell, why, pair)
-        text = partial(_text, findings, cell, why, pair)
+        cell_why = find_why(findings).cells[findings.programs.source(cell)]
+        document = explain_document(findings, cell, cell_why, pair)
+        text = partial(_text, findings, cell, cell_why, pair)
     if request.json_target != "-":
         write_stdout((text(),))
     write_json_target(document, request.json_target, compact=True)
     return ExitCode.COMPLETE
 
 
-def _text(findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | None) -> str:
+def _text(findings: Findings, cell: Cell, cell_why: CellWhy, pair: PairWhy | None) -> str:
     from profiler.render.console.explain import COLUMNS, explain_text
 
-    return explain_text(findings, cell, why, pair, min(COLUMNS, make_console("auto").width))
+    return explain_text(findings, cell, cell_why, pair, min(COLUMNS, make_console("auto").width))
 
 
 def _idle_text(findings: Findings, idle: IdleDifference) -> str:

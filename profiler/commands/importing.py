@@ -63,8 +63,8 @@ def import_files(unexpanded: ImportRequest) -> ExitCode:
             pair = None
     if request.json_target is not None:
         document = imported.document()  # made while it is written
-        unread = notices_document((*passed_over, *notices))
-        document["warnings"] = [*document.get("warnings", ()), *unread]
+        warnings = notices_document((*passed_over, *notices))
+        document["warnings"] = [*document.get("warnings", ()), *warnings]
         if pair is not None:
             document["comparison"] = files_document(pair)
         write_json_target(document, request.json_target)
@@ -123,10 +123,12 @@ def _compared_launches(request: ImportRequest) -> tuple[Imported, tuple[Notice, 
     Raises UsageError where the files are not two with launches of ncu.
     """
     files_read = [read_files([file], request.limit_bytes) for file in request.files]
-    sides = [
-        side for side, _ in files_read if isinstance(side, ImportedLaunches) and len(side.launches)
+    launch_files = [
+        launch_file
+        for launch_file, _ in files_read
+        if isinstance(launch_file, ImportedLaunches) and len(launch_file.launches)
     ]
-    if len(files_read) != 2 or len(sides) != 2:
+    if len(files_read) != 2 or len(launch_files) != 2:
         raise UsageError(
             "--compare takes two files with launches of ncu.",
             remedy="Runs are compared by `profiler compare`.",
@@ -134,9 +136,9 @@ def _compared_launches(request: ImportRequest) -> tuple[Imported, tuple[Notice, 
     names = _names(request)
     if names[0] == names[1]:
         names = [safe(f"{file.resolve().parent.name}/{file.name}") for file in request.files]
-    pair = files_why(names, [side.launches for side in sides])
+    pair = files_why(names, [launch_file.launches for launch_file in launch_files])
     notices = tuple(notice for _, of_file in files_read for notice in of_file)
-    return ImportedLaunches.joined(sides), notices, pair
+    return ImportedLaunches.joined(launch_files), notices, pair
 
 
 def _show_launches(

@@ -58,15 +58,15 @@ def write_index(
         if not _may_replace(target):
             warn(f"{target} is not of this program: the index of the runs is not written.")
             return None
-        written: State = {}
+        written_states: State = {}
         for _ in range(_MOST_TRIES):
             states = run_states(out)
-            if states == written:
+            if states == written_states:
                 break
-            entries = read_entries(out, states, documents={} if written else documents)
+            entries = read_entries(out, states, documents={} if written_states else documents)
             write_atomic(target, render_runs(entries))
             keep_entries(out, entries)
-            written = states
+            written_states = states
     except (OSError, ProfilerError) as error:
         warn(f"The index of the runs was not written: {error}")
         return None

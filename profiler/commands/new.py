@@ -41,12 +41,12 @@ def make_new(request: NewRequest) -> ExitCode:
     target = request.folder / request.name
     if target.exists():
         raise UsageError(f"{target} exists already.", remedy="Choose another name.")
-    written = [_write(file, target, request.name) for file in template.iterdir()]
-    spec = next(path for path in sorted(written) if path.suffix in (".yaml", ".py"))
+    written_files = [_write(file, target, request.name) for file in template.iterdir()]
+    spec = next(path for path in sorted(written_files) if path.suffix in (".yaml", ".py"))
     console = make_console(request.color)
-    for path in sorted(written):
+    for path in sorted(written_files):
         console.print(f"{path}", markup=False, soft_wrap=True)
-    built = f"make -C {target} && " if target / "Makefile" in written else ""
+    built = f"make -C {target} && " if target / "Makefile" in written_files else ""
     console.print(f"Next: {built}python -m profiler plan {spec}", markup=False, soft_wrap=True)
     return ExitCode.COMPLETE
 

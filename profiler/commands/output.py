@@ -142,13 +142,13 @@ def _write_parquet(table: pd.DataFrame, path: Path) -> None:
     if find_spec("pyarrow") is None:
         return
     # A column of Parquet has one type: 128 and "auto" do not meet in one.
-    mixed = {
+    texts_of_mixed = {
         name: table[name].map(str, na_action="ignore")
         for name in table.columns
         if not _has_one_type(table[name])
     }
     content = io.BytesIO()
-    table.assign(**mixed).to_parquet(content, engine="pyarrow", index=False)
+    table.assign(**texts_of_mixed).to_parquet(content, engine="pyarrow", index=False)
     write_bytes(path, content.getvalue())
 
 

@@ -54,13 +54,13 @@ def show_plan(request: PlanRequest) -> ExitCode:
     for note in (*notes, unchecked_note(loaded.experiment)):
         if note:
             reporter.warn(note)
-    held = _earlier_visits(request.out, loaded, plan, space, gpu)
-    run_cost = run_forecast(loaded, held, request.out, None if gpu is None else gpu.name)
-    with_sessions = replace(plan, sessions=held.plan.sessions)
-    write_json_target(_plan_document(with_sessions, run_cost, held.search), request.json_target)
+    earlier = _earlier_visits(request.out, loaded, plan, space, gpu)
+    run_cost = run_forecast(loaded, earlier, request.out, None if gpu is None else gpu.name)
+    with_sessions = replace(plan, sessions=earlier.plan.sessions)
+    write_json_target(_plan_document(with_sessions, run_cost, earlier.search), request.json_target)
     if request.json_target != "-":
-        command = first_command(held.plan, loaded.experiment)
-        _print_plan(with_sessions, held, run_cost, command, request.color)
+        command = first_command(earlier.plan, loaded.experiment)
+        _print_plan(with_sessions, earlier, run_cost, command, request.color)
     return ExitCode.COMPLETE
 
 
@@ -101,20 +101,20 @@ def _plan_document(
 
 
 def _print_plan(
-    plan: Plan, held: EarlierVisits, run_cost: RunForecast, command: str, color: str
+    plan: Plan, earlier: EarlierVisits, run_cost: RunForecast, command: str, color: str
 ) -> None:
     from profiler.render.console.lists import plan_table
     from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
 
     console = make_console(color)
-    measured = held.plan
-    has_finalists = held.search is not None and held.search.finalists is not None
+    measured = earlier.plan
+    has_finalists = earlier.search is not None and earlier.search.finalists is not None
     table = plan_table(
         plan, launch_counts(measured), launches_note(measured), has_finalists=has_finalists
     )
     console.print(table)
     if plan.search is not None:
-        console.print(_search_line(plan.search, held.search), markup=False, soft_wrap=True)
+        console.print(_search_line(plan.search, earlier.search), markup=False, soft_wrap=True)
     for cost in run_cost.sessions:
         console.print(_session_line(cost), markup=False, soft_wrap=True)
     beside = ", without the search" if plan.search is not None and not has_finalists else ""
@@ -134,13 +134,13 @@ def _whole_line(run_cost: RunForecast, beside: str) -> str:
         parts.append(
             f"{duration_words(run_cost.explain_s)} for explaining {run_cost.explained} cells"
         )
-    of_it = f", of it about {' and '.join(parts)}" if parts else ""
+    parts_text = f", of it about {' and '.join(parts)}" if parts else ""
     source = (
         "by the newest run on this GPU"
         if all(cost.by_earlier_run for cost in run_cost.sessions)
         else "roughly, on a GPU like an H200"
     )
-    return f"In all about {duration_words(run_cost.seconds)}{beside}, {source}{of_it}."
+    return f"In all about {duration_words(run_cost.seconds)}{beside}, {source}{parts_text}."
 
 
 def _session_line(cost: Forecast) -> str:

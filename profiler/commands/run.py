@@ -167,8 +167,8 @@ def write_run(
     from profiler.commands.index import write_index
     from profiler.findings.find import find
 
-    took = SecondsRecorder() if seconds is None else seconds
-    with took.step("finds and draws"), kept_from_collector():
+    recorder = SecondsRecorder() if seconds is None else seconds
+    with recorder.step("finds and draws"), kept_from_collector():
         findings = find(report)
         document, page = write_results(findings, folder, page=not request.no_report)
     if seconds is not None:
@@ -190,8 +190,8 @@ def write_run(
 def plan_experiment(request: RunRequest, overrides: tuple[str, ...]) -> PlannedExperiment:
     """The requested experiment, planned without a machine."""
     # A file of Python is imported by a process of its own, which takes seconds where torch is.
-    waits = measuring_imported() if ".py" in request.spec.name else nullcontext()
-    with waits:
+    importing = measuring_imported() if ".py" in request.spec.name else nullcontext()
+    with importing:
         loaded = load_experiment(request.spec, overrides=overrides, candidate=request.referee)
     space = space_of(loaded)
     return PlannedExperiment(loaded, space, selected_plan(loaded, space, request.only))
@@ -414,8 +414,8 @@ def _require_measured(report: Report, recording: RunFolder, plan: Plan) -> None:
 def _recorded_cells(recording: RunFolder, plan: Plan) -> str:
     """Sentence that names another cell of a recording: `--only cell=ID` takes such an id."""
     keys = recording.record().keys
-    planned = {cell.id for cell in plan.cells}
-    extra = [cell for cell in keys if cell not in planned]
+    planned_cells = {cell.id for cell in plan.cells}
+    extra = [cell for cell in keys if cell not in planned_cells]
     if extra:
         return (
             f"It has {len(extra)} others, such as {extra[0]}; --only selects them where the "
@@ -451,10 +451,10 @@ def gated_exit_code(
     if gate is None:
         return measured
     if isinstance(gate, Bound):
-        beyond = beyond_bound(findings, gate)
-        if beyond:
-            reporter.warn("\n".join([f"--fail-on {gate}: beyond it:", *beyond[:MOST_NAMED]]))
-        return ExitCode.GATE_TRIPPED if beyond else measured
+        cells_beyond = beyond_bound(findings, gate)
+        if cells_beyond:
+            reporter.warn("\n".join([f"--fail-on {gate}: beyond it:", *cells_beyond[:MOST_NAMED]]))
+        return ExitCode.GATE_TRIPPED if cells_beyond else measured
     from profiler.findings.document import judged_table
 
     cells = judged_table(findings.verdicts)

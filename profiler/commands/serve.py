@@ -186,13 +186,13 @@ async def _answer(
     options = [f"--{key}={value}" for key, value in values.items() if value is not None]
     options += [f"--{key}" for key, is_set in (flags or {}).items() if is_set]
     argv = [sys.executable, "-P", "-m", "profiler", command, *options, "--json=-", "--", *names]
-    done = await anyio.run_process(argv, check=False, cwd=root)
-    printed = done.stdout.decode("utf-8", errors="replace").strip()
+    completed = await anyio.run_process(argv, check=False, cwd=root)
+    printed = completed.stdout.decode("utf-8", errors="replace").strip()
     try:
         document: dict[str, Any] = json.loads(printed)
     except json.JSONDecodeError:
-        error_text = done.stderr.decode("utf-8", errors="replace")[-_MOST_ERROR:]
-        document = {"exit_code": done.returncode, "error": error_text}
+        error_text = completed.stderr.decode("utf-8", errors="replace")[-_MOST_ERROR:]
+        document = {"exit_code": completed.returncode, "error": error_text}
         printed = json.dumps(document)
     return CallToolResult(
         content=[TextContent(type="text", text=printed)],

@@ -164,15 +164,17 @@ def written_runs_of_workers(
             mixed=request.mixed,
             local=workers.startswith(LOCAL),
         )
-    written = []
+    written_runs = []
     for measured in teams:
         report = assemble(measured.run, planned.loaded, measured.request.plan)
         if measured.failures:
             _require_measured_by_workers(report, tuple(measured.failures.values()))
         seconds = measured.request.seconds
         run = write_run(request, report, measured.run.path, reporter, seconds)
-        written.append(replace(run, exit_code=ExitCode.ENVIRONMENT) if measured.failures else run)
-    return tuple(written)
+        written_runs.append(
+            replace(run, exit_code=ExitCode.ENVIRONMENT) if measured.failures else run
+        )
+    return tuple(written_runs)
 
 
 def _require_for_workers(request: RunRequest, planned: PlannedExperiment) -> None:

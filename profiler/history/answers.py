@@ -193,8 +193,10 @@ def _record_run(record: Mapping[str, Any], file: str) -> HistoryRun:
     runner = (record.get("runners") or [{}])[0]
     machine = runner.get("gpu_info") or runner.get("cpu_info") or runner.get("type") or ""
     versions = {
-        safe(name): safe(str(of.get("version") or of.get("sha") or ""))[:SHORT_COMMIT]
-        for name, of in (record.get("dependencies") or {}).items()
+        safe(name): safe(str(dependency.get("version") or dependency.get("sha") or ""))[
+            :SHORT_COMMIT
+        ]
+        for name, dependency in (record.get("dependencies") or {}).items()
     }
     when = datetime.fromtimestamp(int(record.get("timestamp") or 0), UTC)
     return HistoryRun(

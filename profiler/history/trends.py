@@ -129,9 +129,11 @@ def session_sd(trend: Trend, metric: str) -> float:
     """Standard deviation of unchanged durations between sessions."""
     if metric not in duration_metrics().values():
         return 0.0
-    shorter = min(answer.value / max(1.0, answer.ratio or 1.0) for answer in trend.answers.values())
+    shortest = min(
+        answer.value / max(1.0, answer.ratio or 1.0) for answer in trend.answers.values()
+    )
     # Where arrays lie differs from problem to problem.
-    return float(session_sds(np.array([shorter]))[0]) / math.sqrt(trend.cells)
+    return float(session_sds(np.array([shortest]))[0]) / math.sqrt(trend.cells)
 
 
 def changes_of(series: Floats, errors: Floats, runs: Sequence[int]) -> Iterator[tuple[Change, ...]]:
@@ -140,10 +142,12 @@ def changes_of(series: Floats, errors: Floats, runs: Sequence[int]) -> Iterator[
     `errors` (count, runs): as `change_points` takes them.
     """
     for row, points in zip(series, change_points(series, errors), strict=True):
-        ends = (0, *points, len(row))
+        level_bounds = (0, *points, len(row))
         changes = (
             _change(row[begin:at], row[at:end], runs[at - 1], runs[at])
-            for begin, at, end in zip(ends, ends[1:], ends[2:], strict=False)
+            for begin, at, end in zip(
+                level_bounds, level_bounds[1:], level_bounds[2:], strict=False
+            )
         )
         yield tuple(change for change in changes if change.is_notable)
 
@@ -187,11 +191,13 @@ def _cause(trend: Trend, change: Change, beside: Sequence[Trend]) -> Cause:
         return Cause.BASELINE if share > MOST_TOGETHER else Cause.MACHINE
     if trend.is_relative:
         baseline = [neighbour for neighbour in beside if neighbour.is_baseline]
-        moved = _share(baseline, change, lambda ratio: ratio * change.ratio)
-        together = len(same_kind) >= FEWEST_TOGETHER or moved
+        moved_share = _share(baseline, change, lambda ratio: ratio * change.ratio)
+        together = len(same_kind) >= FEWEST_TOGETHER or moved_share
         common_share = _share(same_kind, change, lambda ratio: ratio / change.ratio)
         return (
-            Cause.BASELINE if moved and together and common_share > MOST_TOGETHER else Cause.KERNEL
+            Cause.BASELINE
+            if moved_share and together and common_share > MOST_TOGETHER
+            else Cause.KERNEL
         )
     common_share = _share(same_kind, change, lambda ratio: ratio / change.ratio)
     together = len(same_kind) >= FEWEST_TOGETHER and common_share > MOST_TOGETHER
@@ -204,16 +210,16 @@ def _share(
     """Share of trends that changed at the same time with a small `remaining_ratio`."""
     if not trends:
         return 0.0
-    little = abs(math.log(change.ratio)) / 2
-    moved = [
+    small_log = abs(math.log(change.ratio)) / 2
+    moved_alike = [
         any(
             abs(other_change.first - change.first) <= _NEAR
-            and abs(math.log(remaining_ratio(other_change.ratio))) <= little
+            and abs(math.log(remaining_ratio(other_change.ratio))) <= small_log
             for other_change in trend.changes
         )
         for trend in trends
     ]
-    return sum(moved) / len(moved)
+    return sum(moved_alike) / len(moved_alike)
 
 
 # ---- over the runs of an experiment --------------------------------------------------------------
@@ -276,8 +282,8 @@ def _trends(runs: Sequence[HistoryRun]) -> Iterable[Trend]:
     baselines = [run.baseline for run in runs]
     for cell, answers in by_cell.items():
         newest = answers[max(answers)]
-        used = {baselines[number] for number in answers}
-        baseline = used.pop() if len(used) == 1 else None
+        used_baselines = {baselines[number] for number in answers}
+        baseline = used_baselines.pop() if len(used_baselines) == 1 else None
         is_baseline = baseline is not None and cell.startswith(f"{baseline}..")
         has_ratios = all((answer.ratio or 0) > 0 for answer in answers.values())
         relative = baseline is not None and not is_baseline and has_ratios
@@ -372,34 +378,40 @@ class Control:
 def find_control(history: History) -> Control | None:
     """Unusual changes in the newest run; None without an earlier run."""
     newest = len(history.runs) - 1
-    offs: list[tuple[Trend, float, bool]] = []
+    deviations: list[tuple[Trend, float, bool]] = []
     for trend in history.trends:
-        past = [run for run in trend.answers if trend.since <= run < newest][-_PAST_RUNS:]
+        past_runs = [run for run in trend.answers if trend.since <= run < newest][-_PAST_RUNS:]
         if newest not in trend.answers or trend.since == newest:
-            past = []
-        values = np.array([trend.value(run) for run in past])
+            past_runs = []
+        values = np.array([trend.value(run) for run in past_runs])
         if not len(values) or not (values > 0).all() or not trend.value(newest) > 0:
             continue
-        usual = np.log(values)
-        off = math.log(trend.value(newest)) - float(np.median(usual))
-        spread = 1.4826 * float(np.median(np.abs(usual - np.median(usual))))
+        usual_logs = np.log(values)
+        log_off = math.log(trend.value(newest)) - float(np.median(usual_logs))
+        spread = 1.4826 * float(np.median(np.abs(usual_logs - np.median(usual_logs))))
         scatter = max(session_sd(trend, history.metric) * math.sqrt(1 + 1 / len(values)), spread)
         margin = MARGIN_PCT / 100 if trend.is_baseline else _CELL_MARGIN
         limit = max(COVERED * scatter, math.log1p(margin))
-        offs.append((trend, off, abs(off) > limit))
-    if not offs:
+        deviations.append((trend, log_off, abs(log_off) > limit))
+    if not deviations:
         return None
-    baselines = [(off, beyond) for trend, off, beyond in offs if trend.is_baseline]
-    cells = [(trend, math.exp(off), beyond) for trend, off, beyond in offs if not trend.is_baseline]
+    baselines = [
+        (log_off, is_beyond) for trend, log_off, is_beyond in deviations if trend.is_baseline
+    ]
+    cells = [
+        (trend, math.exp(log_off), is_beyond)
+        for trend, log_off, is_beyond in deviations
+        if not trend.is_baseline
+    ]
     floors = [_noise_floor(history, run) for run in range(newest + 1)]
     earlier_floors = [floor for floor in floors[:-1] if floor is not None]
     return Control(
         past=newest,
-        baseline=math.exp(np.mean([off for off, _ in baselines])) if baselines else None,
-        baseline_moved=2 * sum(beyond for _, beyond in baselines) > len(baselines),
+        baseline=math.exp(np.mean([log_off for log_off, _ in baselines])) if baselines else None,
+        baseline_moved=2 * sum(is_beyond for _, is_beyond in baselines) > len(baselines),
         moved=tuple(
             sorted(
-                ((trend, ratio) for trend, ratio, beyond in cells if beyond),
+                ((trend, ratio) for trend, ratio, is_beyond in cells if is_beyond),
                 key=lambda pair: -pair[1],
             )
         ),
@@ -440,10 +452,10 @@ def by_usual(times: Mapping[tuple[str, str], float], history: History) -> float 
     logarithms = []
     for trend in history.trends:
         runs = [run for run in trend.answers if run >= trend.since][-_PAST_RUNS:]
-        usual = float(np.median([trend.answers[run].value for run in runs]))
+        usual_time = float(np.median([trend.answers[run].value for run in runs]))
         time = times.get((trend.variant, trend.problem), 0.0)
         if time > 0:
-            logarithms.append(math.log(time / usual))
+            logarithms.append(math.log(time / usual_time))
     return math.exp(float(np.median(logarithms))) if logarithms else None
 
 

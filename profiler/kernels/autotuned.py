@@ -87,13 +87,15 @@ def _runs(tuner: Any, timings: Mapping[Any, Any] | None) -> Iterator[Row]:
     """Configurations that Triton's autotuner has just tried of a function, and the one it runs."""
     name = str(getattr(tuner, "base_fn", tuner.fn).__name__)
     for config in timings or {tuner.best_config: math.nan}:
-        took = (timings or {}).get(config, math.nan)
+        milliseconds = (timings or {}).get(config, math.nan)
         yield {
             "operation": name,
             "choice": "",
             "config": _settings(config),
             # A median and two percentiles, or one number.
-            "time_ns": _nanoseconds(took[0] if isinstance(took, Sequence) else took),
+            "time_ns": _nanoseconds(
+                milliseconds[0] if isinstance(milliseconds, Sequence) else milliseconds
+            ),
             "registers": None,
             "spills": None,
             "shared_bytes": None,
@@ -113,14 +115,14 @@ def watch(*, choices: bool = False) -> Iterator[list[Row]]:
         with suppress(*_OTHERWISE):
             _hear_choices()
     before = len(_modules())
-    with _recording_benchmarks() as tried:
+    with _recording_benchmarks() as tried_launchers:
         yield rows
     rows.extend(_heard)
     with suppress(*_OTHERWISE):
         kernels = tuple(_kernels(before))
-        rows.extend(row for kernel in kernels for row in _rows(kernel, tried))
+        rows.extend(row for kernel in kernels for row in _rows(kernel, tried_launchers))
         for kernel in kernels:
-            if id(kernel) in tried:
+            if id(kernel) in tried_launchers:
                 _keep_choice(kernel)
 
 
@@ -149,13 +151,13 @@ def _recording_benchmarks() -> Iterator[dict[int, list[tuple[Any, float]]]]:
     Of a kernel that an earlier process of the run has tuned the autotuner gets the time of that
     choice alone, and so takes it again.
     """
-    tried: dict[int, list[tuple[Any, float]]] = {}
+    tried_launchers: dict[int, list[tuple[Any, float]]] = {}
     try:
         from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
         original = CachingAutotuner.benchmark_all_configs
     except _OTHERWISE:
-        yield tried
+        yield tried_launchers
         return
 
     @functools.wraps(original)
@@ -163,23 +165,23 @@ def _recording_benchmarks() -> Iterator[dict[int, list[tuple[Any, float]]]]:
         timings = original(self, *args, **kwargs)
         if not isinstance(timings, Mapping):
             return timings
-        tried[id(self)] = list(timings.items())
+        tried_launchers[id(self)] = list(timings.items())
         launcher = _earlier_choice(self, timings)
         return timings if launcher is None else {launcher: timings[launcher]}
 
     CachingAutotuner.benchmark_all_configs = run_and_note
     try:
-        yield tried
+        yield tried_launchers
     finally:
         CachingAutotuner.benchmark_all_configs = original
 
 
-def _rows(kernel: Any, tried: Mapping[int, Sequence[tuple[Any, float]]]) -> Iterator[Row]:
+def _rows(kernel: Any, tried_launchers: Mapping[int, Sequence[tuple[Any, float]]]) -> Iterator[Row]:
     """Rows of every tried configuration of a kernel, and of the one that runs."""
     if len(kernel.launchers) != 1:
         return  # It was loaded, and never launched.
     (winner,) = kernel.launchers
-    timings = tried.get(id(kernel), ())
+    timings = tried_launchers.get(id(kernel), ())
     for launcher, milliseconds in timings:
         yield _row(kernel, launcher, milliseconds, best=launcher is winner)
     if all(launcher is not winner for launcher, _ in timings):

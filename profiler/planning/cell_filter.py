@@ -51,7 +51,9 @@ def select_cells(
     """
     terms = [_parse(term, only) for term in _with_ids(only, cells).split(",")]
     _check_keys(terms, cells, only)
-    matching = {cell.id for cell in cells if all(_holds(term, cell, labels) for term in terms)}
+    matching = {
+        cell.id for cell in cells if all(_matches_cell(term, cell, labels) for term in terms)
+    }
     if not matching:
         raise UsageError(f"--only {only}: no cell matches", remedy=_remedy(cells, terms, labels))
     problems = {cell.problem.id for cell in cells if cell.id in matching}
@@ -84,7 +86,7 @@ def _parse(term: str, only: str) -> _Term:
     return key.strip(), tuple(value.strip() for value in alternatives.split("|"))
 
 
-def _holds(term: _Term, cell: Cell, labels: Mapping[str, str]) -> bool:
+def _matches_cell(term: _Term, cell: Cell, labels: Mapping[str, str]) -> bool:
     key, alternatives = term
     if key == "variant" and labels.get(cell.variant.id) in alternatives:
         return True
@@ -109,7 +111,7 @@ def _params(cell: Cell) -> Params:
 def _remedy(cells: Sequence[Cell], terms: Sequence[_Term], labels: Mapping[str, str]) -> str:
     """Values of the first key that no cell matches, or a hint that only the combination fails."""
     for term in terms:
-        if not any(_holds(term, cell, labels) for cell in cells):
+        if not any(_matches_cell(term, cell, labels) for cell in cells):
             values = dict.fromkeys(text for cell in cells for text in _texts(term[0], cell))
             listed_values = [
                 *list(values)[:MAX_SHOWN_VALUES],
@@ -146,8 +148,10 @@ def problems_called(problems: Sequence[Problem], text: str) -> tuple[Problem, ..
 
 def spellings(problems: Sequence[Problem]) -> Mapping[str, tuple[str, ...]]:
     """Id, name and short name by problem id: the names on plans and pages."""
-    short = short_names(problems)
-    return {problem.id: (problem.id, problem.name, short[problem.id]) for problem in problems}
+    short_name_of = short_names(problems)
+    return {
+        problem.id: (problem.id, problem.name, short_name_of[problem.id]) for problem in problems
+    }
 
 
 _parsed = lru_cache(maxsize=64)(parse_value)

@@ -105,12 +105,12 @@ def _kernel_faults(
     source = _source(path, flags)
     macros = description.macros(variant.params)
     for step in description.steps(variant.params):
-        written = description.kernel_of(step)
-        if "<<<" in written:
+        kernel_text = description.kernel_of(step)
+        if "<<<" in kernel_text:
             message = "has a launch in it; write its name, and `grid`, `block` and `arguments`"
-            yield field, f"'{written}' (variant '{variant.name}') {message}"
+            yield field, f"'{kernel_text}' (variant '{variant.name}') {message}"
             continue
-        name = _OVERLOAD.sub(r"\1", written).partition("<")[0].rpartition("::")[2].strip()
+        name = _OVERLOAD.sub(r"\1", kernel_text).partition("<")[0].rpartition("::")[2].strip()
         if source.complete and name not in source.words and name not in macros:
             hint = did_you_mean(name, source.kernels) or "; it has no __global__ function"
             yield field, f"{path.name} has no kernel '{name}' (variant '{variant.name}'){hint}"
@@ -140,14 +140,14 @@ def _body_faults(
     description: CudaFile, step: Params, source: SourceFile, kernel: Function
 ) -> Iterator[str]:
     """Host settings that a kernel and its called functions need and do not get, as sentences."""
-    reached = tuple(source.reachable_functions(kernel))
-    syncing = next((function for function in reached if function.syncs_grid), None)
+    called_functions = tuple(source.reachable_functions(kernel))
+    syncing = next((function for function in called_functions if function.syncs_grid), None)
     if syncing is not None and not description.is_cooperative(step):
         yield (
             f"kernel '{kernel.name}' waits for its whole grid (in {syncing.name}, "
             f"{syncing.place}), which only a cooperative launch allows: say `cooperative: true`"
         )
-    identifiers = frozenset().union(*(function.words for function in reached))
+    identifiers = frozenset().union(*(function.words for function in called_functions))
     if identifiers & _OF_CLUSTERS and "__cluster_dims__" not in kernel.specifiers:
         yield (
             f"kernel '{kernel.name}' ({kernel.place}) works in clusters of blocks, and is launched "
@@ -391,23 +391,31 @@ class _Checks:
 
     def _check_kernel(self, variant: Variant) -> None:
         description, params = self.description, variant.params
-        where = f"variant '{variant.name}'"
-        self._value(self._field(variant, "source"), partial(description.source_of, params), where)
+        variant_place = f"variant '{variant.name}'"
+        self._value(
+            self._field(variant, "source"), partial(description.source_of, params), variant_place
+        )
         steps = description.steps(params)
         for number, step in enumerate(steps):
             launch = partial(self._launch_field, variant, number)
-            which = where if len(steps) == 1 else f"{where}, launch {number + 1}"
-            self._value(launch("kernel"), partial(description.kernel_of, step), which)
-            self._value(launch("cooperative"), partial(description.is_cooperative, step), which)
+            launch_place = (
+                variant_place if len(steps) == 1 else f"{variant_place}, launch {number + 1}"
+            )
+            self._value(launch("kernel"), partial(description.kernel_of, step), launch_place)
+            self._value(
+                launch("cooperative"), partial(description.is_cooperative, step), launch_place
+            )
             for problem in self.problems:
-                at = f"{which}, problem '{problem.name}'"
+                at = f"{launch_place}, problem '{problem.name}'"
                 values = {**step, **problem.params}
                 for tensor in self._scratch_of(step):
                     shape = (*self._place(tensor), "shape")
                     self._value(shape, partial(_require_memory, tensor, values), at)
                 for name, value in self._launch_values(values):
                     self._value(launch(name), value, at)
-        self._value(self._field(variant, "define"), partial(description.macros, params), where)
+        self._value(
+            self._field(variant, "define"), partial(description.macros, params), variant_place
+        )
 
     def _scratch_of(self, step: Params) -> Iterator[TensorArgument]:
         tensors = map(self.description.tensor, self.description.leaves(step))
@@ -436,8 +444,10 @@ class _Checks:
         if step.get(name) == variant.params.get(name):
             return self._field(variant, name)
         of_variant = "launches" in variant.params
-        listed = self._field(variant, "launches") if of_variant else ("workload", "launches")
-        return (*listed, number, name)
+        launches_field = (
+            self._field(variant, "launches") if of_variant else ("workload", "launches")
+        )
+        return (*launches_field, number, name)
 
     def _error(self, field: FieldPath, message: str) -> Exception:
         return self.loaded.error(field, message)

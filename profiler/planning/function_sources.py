@@ -100,9 +100,13 @@ class _File:
         """See `function_sources`."""
         starts = self._variants(function)
         shared = self._statements_with(lambda role, _: role in _INPUT_ROLES)
-        used = self._used_from([*starts, *shared, *self._acting_on_all()], self._without_decorators)
+        used_statements = self._used_from(
+            [*starts, *shared, *self._acting_on_all()], self._without_decorators
+        )
         return (
-            self._source_text(used, self._without_decorators) if starts else ast.unparse(self._tree)
+            self._source_text(used_statements, self._without_decorators)
+            if starts
+            else ast.unparse(self._tree)
         )
 
     def measured_with(self, function: str) -> str:
@@ -112,11 +116,11 @@ class _File:
             return ast.unparse(self._tree)
         shared = self._statements_with(lambda role, _: role in ROLES)
         imports = (node for node in self._tree.body if isinstance(node, _IMPORTS))
-        everything = [
+        starting_statements = [
             *(*starts, *shared, *self._baselines(), *imports, *self._values_of_parameters()),
             *self._acting_on_all(),
         ]
-        return self._source_text(self._used_from(everything, _unreduced), _unreduced)
+        return self._source_text(self._used_from(starting_statements, _unreduced), _unreduced)
 
     # ---- which statements ----
 
@@ -131,8 +135,8 @@ class _File:
         """
         variants = list(self._statements_with(lambda role, _: role == _VARIANT))
         for experiment in self._experiments:
-            of_one = (node for node in variants if experiment in _names_in(node))
-            yield from itertools.islice(of_one, 1)
+            of_experiment = (node for node in variants if experiment in _names_in(node))
+            yield from itertools.islice(of_experiment, 1)
         if not self._experiments and variants:
             yield from self._tree.body[: self._tree.body.index(variants[0]) + 1]
         for statement in variants:
@@ -227,8 +231,10 @@ class _File:
         bound = {name for name, _ in definitions([statement])} - self._experiments
         if self._roles[statement] or not bound or not _gives_away(statement):
             return False
-        used = (names for user, names in self._used_names.items() if user is not statement)
-        return not any(bound & names for names in used)
+        other_used_names = (
+            names for user, names in self._used_names.items() if user is not statement
+        )
+        return not any(bound & names for names in other_used_names)
 
     def _may_act(self, node: ast.AST) -> bool:
         """Whether an expression may act on more than the name it is bound to."""
@@ -286,13 +292,13 @@ class _File:
 
     def _used_from(self, starts: Iterable[ast.stmt], reduce: _Reduction) -> dict[ast.stmt, None]:
         """The statements, and all statements of the file that they use."""
-        waiting, used = list(starts), dict[ast.stmt, None]()
+        waiting, used_statements = list(starts), dict[ast.stmt, None]()
         while waiting:
             statement = waiting.pop()
-            if statement not in used:
-                used[statement] = None
+            if statement not in used_statements:
+                used_statements[statement] = None
                 waiting += self._used_by(reduce(statement))
-        return used
+        return used_statements
 
     def _used_by(self, statement: ast.stmt) -> Iterator[ast.stmt]:
         for name in _names_in(statement):

@@ -204,7 +204,7 @@ class _Stage:
         remaining = [
             (name, candidate)
             for name, candidate in named_candidates
-            if not self._drop(name, candidate.params)
+            if not self._is_dropped(name, candidate.params)
         ]
         if not remaining:
             raise nothing_left_error(self.loaded, (self.section,), self.section, self.exclusions)
@@ -225,7 +225,7 @@ class _Stage:
                 first[key] = (name, candidate)
         return list(first.values())
 
-    def _drop(self, name: str, params: Params) -> bool:
+    def _is_dropped(self, name: str, params: Params) -> bool:
         values = {**params, self.word: name}
         rule = first_match(self.rules, values)
         reason = rule.label if rule is not None else self.check(params)
@@ -280,7 +280,7 @@ def nothing_left_error(
 
 def default_name(params: Params) -> str:
     """Name `block=128,vector=4` of parameters; ambiguous text is put in quotes."""
-    return ",".join(f"{key}={_unmistakable(value)}" for key, value in params.items())
+    return ",".join(f"{key}={_quoted_if_ambiguous(value)}" for key, value in params.items())
 
 
 def value_text(value: str | int | float | bool | None) -> str:
@@ -290,7 +290,7 @@ def value_text(value: str | int | float | bool | None) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _unmistakable(value: str | int | float | bool | None) -> str:
+def _quoted_if_ambiguous(value: str | int | float | bool | None) -> str:
     if not isinstance(value, str):
         return value_text(value)
     ambiguous = not value or value in ("null", "true", "false") or _NUMBER.match(value)
@@ -309,7 +309,7 @@ def identify(name: str, params: Params) -> str:
     keeps the id readable. No id doubles the dots that join the halves of a cell id, or ends in one.
     """
     if name == default_name(params):
-        values = [_unmistakable(value) for value in params.values()]
+        values = [_quoted_if_ambiguous(value) for value in params.values()]
         if all(_PLAIN.fullmatch(value) for value in values):
             name = name.replace(",", ".")
     return slug(_DOTS.sub(lambda dots: "\0" * len(dots[0]), name))
@@ -373,11 +373,11 @@ def _placeholders(text: str) -> tuple[str, ...]:
 def _problem_candidates(loaded: LoadedSpec) -> Iterator[Candidate]:
     """Listed problems; a problem on zeros follows the same problem on normal inputs."""
     problems, kinds = loaded.experiment.problems, loaded.experiment.input_kinds
-    listed = [
+    candidates = [
         *_from_list(problems.list or (), "problem", ("problems", "list")),
         *_from_matrix(loaded, problems.matrix or (), ("problems", "matrix")),
     ]
-    for candidate in listed:
+    for candidate in candidates:
         if "normal" in kinds:
             yield candidate
         if "zeros" in kinds:

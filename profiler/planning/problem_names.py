@@ -17,10 +17,10 @@ def short_names(problems: Sequence[Problem]) -> Mapping[str, str]:
     or could not be read, keys stay, and get room after the commas so that lines can break there.
     What is the same in all problems is left out.
     """
-    generated = all(map(_is_generated, problems))
-    if generated and (keys := _short_keys(problems)):
+    all_generated = all(map(_is_generated, problems))
+    if all_generated and (keys := _short_keys(problems)):
         return {problem.id: _joined_values(problem.params, keys) for problem in problems}
-    omitted_keys = _same_everywhere(problems) if generated else frozenset()
+    omitted_keys = _same_everywhere(problems) if all_generated else frozenset()
     return {problem.id: _with_keys(problem, omitted_keys) for problem in problems}
 
 
@@ -30,10 +30,14 @@ def problem_key(problems: Sequence[Problem]) -> str:
     Of a single word no key is needed.
     """
     keys = _short_keys(problems)
-    short = (
+    has_short_names = (
         {problem.id: _joined_values(problem.params, keys) for problem in problems} if keys else {}
     )
-    if not short or len(keys) < 2 or any(problem.name != short[problem.id] for problem in problems):
+    if (
+        not has_short_names
+        or len(keys) < 2
+        or any(problem.name != has_short_names[problem.id] for problem in problems)
+    ):
         return ""
     return _joined_values(problems[0].params, keys, show_keys=True)
 
@@ -78,8 +82,8 @@ def _same_everywhere(problems: Sequence[Problem]) -> frozenset[str]:
     One key is enough among problems that have the same ones.
     """
     differing = set(varying_parameters(problems))
-    least = 2 if _differ_in_keys(problems) else 1
-    if any(len(differing.intersection(problem.params)) < least for problem in problems):
+    fewest_keys = 2 if _differ_in_keys(problems) else 1
+    if any(len(differing.intersection(problem.params)) < fewest_keys for problem in problems):
         return frozenset()
     return frozenset(key for problem in problems for key in problem.params if key not in differing)
 
@@ -110,8 +114,8 @@ def _short_keys(problems: Sequence[Problem]) -> tuple[str, ...]:
 
 def _can_be_read(problems: Sequence[Problem], keys: Sequence[str]) -> bool:
     values = [problem.params[key] for problem in problems for key in keys]
-    alone = len(keys) == 1 and any(map(_is_word, values)) and _differ_in_keys(problems)
-    return all(map(_is_readable_alone, values)) and (len(keys) >= 2 or alone)
+    is_single_word = len(keys) == 1 and any(map(_is_word, values)) and _differ_in_keys(problems)
+    return all(map(_is_readable_alone, values)) and (len(keys) >= 2 or is_single_word)
 
 
 def _are_of_one_form(problems: Sequence[Problem], keys: Sequence[str]) -> bool:

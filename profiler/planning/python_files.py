@@ -22,11 +22,11 @@ _ALMOST = 0.85
 
 
 def function_faults(
-    file: Path, needed: Mapping[str, Parameters], either: Mapping[str, Parameters]
+    file: Path, needed: Mapping[str, Parameters], one_needed: Mapping[str, Parameters]
 ) -> Iterator[str]:
     """Sentences on functions that a file lacks, or that take other arguments.
 
-    Functions by name, with what they are called with; of `either` one is enough. A file that is an
+    Parameters by name of the needed functions; of `one_needed` one is enough. A file that is an
     experiment itself needs none of them.
     """
     try:
@@ -38,8 +38,8 @@ def function_faults(
         return
     defined = dict(definitions(tree.body))
     if not _is_open(tree):
-        yield from _missing_functions(file, defined, needed, either)
-    for name, parameters in {**needed, **either}.items():
+        yield from _missing_functions(file, defined, needed, one_needed)
+    for name, parameters in {**needed, **one_needed}.items():
         node = defined.get(name)
         if isinstance(node, ast.FunctionDef) and not _accepts_arguments(node.args, len(parameters)):
             called = f"{name}({', '.join(parameters)})"
@@ -103,13 +103,13 @@ def _missing_functions(
     file: Path,
     defined: Mapping[str, ast.AST],
     needed: Mapping[str, Parameters],
-    either: Mapping[str, Parameters],
+    one_needed: Mapping[str, Parameters],
 ) -> Iterator[str]:
     for name, parameters in needed.items():
         if name not in defined:
             yield f"{_no_function(file, name, parameters)}{close_hint(name, defined)}"
-    if either and not either.keys() & defined.keys():
-        (first, parameters), *alternatives = either.items()
+    if one_needed and not one_needed.keys() & defined.keys():
+        (first, parameters), *alternatives = one_needed.items()
         tail = "".join(
             f" and no {name}({', '.join(parameter_names)})"
             for name, parameter_names in alternatives
@@ -175,8 +175,8 @@ def _accepts_arguments(arguments: ast.arguments, count: int) -> bool:
     places = len(arguments.posonlyargs) + len(arguments.args)
     required = places - len(arguments.defaults)
     named_only = any(default is None for default in arguments.kw_defaults)
-    fits = required <= count and (count <= places or arguments.vararg is not None)
-    return fits and not named_only
+    count_fits = required <= count and (count <= places or arguments.vararg is not None)
+    return count_fits and not named_only
 
 
 @dataclass(frozen=True)

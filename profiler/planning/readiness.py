@@ -217,8 +217,8 @@ def _missing_programs(argvs: Sequence[Sequence[str]], folder: Path) -> Sequence[
 
 def _misspelled(loaded: LoadedSpec, capability: str) -> Iterator[Fault]:
     for index, name in enumerate(loaded.experiment.collect.metrics):
-        raw = isinstance(name, str) and is_raw_name(name)  # formulas have names of the catalogue
-        hint = correction_of_name(str(name), capability) if raw else None
+        is_raw = isinstance(name, str) and is_raw_name(name)  # formulas have names of the catalogue
+        hint = correction_of_name(str(name), capability) if is_raw else None
         if hint is not None:
             message = f"ncu knows no metric '{name}' here{hint}"
             yield ("collect", "metrics", index), message

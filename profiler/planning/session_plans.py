@@ -64,7 +64,7 @@ def _timing_session(
         names,
         plan.cells,
         _first_blocks(experiment, kind),
-        twice=plan.baseline,
+        repeated_variant=plan.baseline,
     )
     return replace(session, recompiles=collect.recompile)
 
@@ -129,10 +129,10 @@ def _types_of(cells: Iterable[Cell], metric_names: Collection[str]) -> dict[str,
         )
         for cell in cells
     }
-    every = metrics.tensor_types(kind for types in types_by_cell.values() for kind in types)
+    all_types = metrics.tensor_types(kind for types in types_by_cell.values() for kind in types)
     by_name = tuple(kind for kind in TENSOR_TYPES if _counts(kind) & {*metric_names})
     return {
-        cell: tuple(dict.fromkeys((*(types or every or metrics.USUAL_TYPES), *by_name)))
+        cell: tuple(dict.fromkeys((*(types or all_types or metrics.USUAL_TYPES), *by_name)))
         for cell, types in types_by_cell.items()
     }
 
@@ -260,18 +260,20 @@ def _session(  # noqa: PLR0913, PLR0917 - what a session is made of
     cells: Sequence[Cell],
     blocks: int,
     *,
-    twice: str | None = None,
+    repeated_variant: str | None = None,
 ) -> SessionPlan:
     """A session with visits of all cells in each block.
 
-    `made_by`: collector and kind. `twice`: id of a variant as in `block_visits`.
+    `made_by`: collector and kind. `repeated_variant`: as in `block_visits`.
     """
     seed = experiment.collect.seed
     return SessionPlan(
         name,
         *made_by,
         tuple(metrics),
-        tuple(block_visits(cells, name, range(blocks), seed=seed, twice=twice)),
+        tuple(
+            block_visits(cells, name, range(blocks), seed=seed, repeated_variant=repeated_variant)
+        ),
         by_environment=any(cell.variant.env for cell in cells),
     )
 
@@ -282,13 +284,13 @@ def block_visits(
     blocks: Iterable[int],
     *,
     seed: int,
-    twice: str | None = None,
+    repeated_variant: str | None = None,
 ) -> Iterator[Visit]:
     """Visits problem by problem, block by block, each block in its own random order.
 
-    The variant `twice` (id) is visited a second time in each block where there is another to
-    compare it with. The order of a block depends on nothing but the seed, the session, the problem,
-    the block and which cells there are: more blocks leave those before them as they were.
+    The variant with the id `repeated_variant` is visited a second time in each block with another
+    variant to compare. The order of a block depends on nothing but the seed, the session, the
+    problem, the block and its cells: more blocks leave the earlier ones unchanged.
 
     Raises SpecError for more than MAX_VISITS.
     """
@@ -302,11 +304,11 @@ def block_visits(
     by_problem: dict[str, list[tuple[str, int]]] = {}
     for cell in cells:
         visits = by_problem.setdefault(cell.problem.id, [])
-        visits += [(cell.id, arm) for arm in range(2 if cell.variant.id == twice else 1)]
+        visits += [(cell.id, arm) for arm in range(2 if cell.variant.id == repeated_variant else 1)]
     for problem, arms in by_problem.items():
-        alone = len({cell for cell, _ in arms}) == 1
+        is_single_cell = len({cell for cell, _ in arms}) == 1
         for block in numbers:
-            order = sorted((cell, arm) for cell, arm in arms if not (alone and arm))
+            order = sorted((cell, arm) for cell, arm in arms if not (is_single_cell and arm))
             _order(seed, session, problem, block).shuffle(order)
             yield from (Visit(cell, block, arm) for cell, arm in order)
 

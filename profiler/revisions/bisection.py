@@ -163,7 +163,7 @@ class _Search:
     total_change: Change | None = None
 
     def run(self) -> Bisection:
-        short = False
+        is_out_of_sessions = False
         try:
             gaps: _Gaps = {(0, self.last): None}
             while gaps:
@@ -171,13 +171,13 @@ class _Search:
             for step in list(self.steps.values()):
                 self._confirm(step)
         except _OutOfSessionsError:
-            short = True
+            is_out_of_sessions = True
         return Bisection(
             total_change=self.total_change or Change(Verdict.NO_DATA),
             steps=tuple(sorted(self.steps.values(), key=lambda step: step.after)),
             skipped=tuple(sorted(self.skipped)),
             sessions=self.sessions,
-            out_of_sessions=short,
+            out_of_sessions=is_out_of_sessions,
         )
 
     def _survey_gaps(self, gaps: _Gaps) -> _Gaps:
@@ -238,8 +238,10 @@ class _Search:
             count = min(self.commits, len(usable))
             gaps = max(1, count - 1)
             points = [usable[round(i * (len(usable) - 1) / gaps)] for i in range(count)]
-            new = [point for point in points if point not in self.programs]
-            programs = dict(zip(new, self.prepare(new) if new else (), strict=True))
+            unprepared = [point for point in points if point not in self.programs]
+            programs = dict(
+                zip(unprepared, self.prepare(unprepared) if unprepared else (), strict=True)
+            )
             failed = {place for place, program in programs.items() if program is None}
             self.skipped |= failed
             self.programs |= {p: program for p, program in programs.items() if program is not None}
@@ -273,20 +275,22 @@ class _Search:
         """A survey after its unclear steps among `pairs` were measured again."""
         for _ in range(MOST_REPEATS):
             steps = dict(zip(pairwise(points), survey.steps, strict=True))
-            unclear = [pair for pair, change in steps.items() if change.is_open and pair in pairs]
-            ends = set(chain.from_iterable(unclear))
+            unclear_pairs = [
+                pair for pair, change in steps.items() if change.is_open and pair in pairs
+            ]
+            end_points = set(chain.from_iterable(unclear_pairs))
             if self.total_change is None and survey.total_change.is_open:
-                ends |= {points[0], points[-1]}
-            if not ends:
+                end_points |= {points[0], points[-1]}
+            if not end_points:
                 break
-            repeated = sorted(ends)
+            repeated = sorted(end_points)
             repetition = self._measured_survey(repeated)
             if repetition.failed:
                 break
             measured = dict(zip(pairwise(repeated), repetition.steps, strict=True))
             is_whole = (repeated[0], repeated[-1]) == (points[0], points[-1])
             survey = Survey(
-                tuple(measured[p] if p in unclear else change for p, change in steps.items()),
+                tuple(measured[p] if p in unclear_pairs else change for p, change in steps.items()),
                 repetition.total_change
                 if is_whole and survey.total_change.is_open
                 else survey.total_change,

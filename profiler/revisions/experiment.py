@@ -104,11 +104,15 @@ def _excluded(
     """Rules that exclude problems which a variant does not have at every version."""
     several = len(variants) > 1
     for variant in variants:
-        planned = [
+        problems_by_version = [
             {cell.problem.name for cell in version.cells if cell.variant.name == variant}
             for version in versions
         ]
-        missing = [problem for problem in problems if not all(problem in has for has in planned)]
+        missing = [
+            problem
+            for problem in problems
+            if not all(problem in version_problems for version_problems in problems_by_version)
+        ]
         if missing:
             names = [version_name(variant, v.commit, several=several) for v in versions]
             yield {
@@ -266,7 +270,7 @@ def _cuda_file(
         workload = version.loaded.experiment.workload
         if not isinstance(workload, CudaWorkload):
             raise UsageError(f"at {version.commit.short}: the workload is of another kind")
-        theirs = workload.model_dump(mode="json")
+        settings = workload.model_dump(mode="json")
         params = dict(variant.params)
         for key in problem_keys & params.keys():
             raise UsageError(
@@ -277,11 +281,11 @@ def _cuda_file(
         if "torch" in params:
             return {**params, "torch": _relocated_expression(str(params["torch"]), version, folder)}
         for key in _OF_LAUNCH:
-            if key not in params and theirs[key] not in (None, defaults[key]):
-                params[key] = _as_parameter(theirs[key])
-        if "arguments" not in params and theirs["arguments"] != defaults["arguments"]:
-            params["arguments"] = _arguments(theirs["arguments"], defaults["arguments"], version)
-        source = version.loaded.base / str(params.get("source", theirs.get("source")))
+            if key not in params and settings[key] not in (None, defaults[key]):
+                params[key] = _as_parameter(settings[key])
+        if "arguments" not in params and settings["arguments"] != defaults["arguments"]:
+            params["arguments"] = _arguments(settings["arguments"], defaults["arguments"], version)
+        source = version.loaded.base / str(params.get("source", settings.get("source")))
         return {**params, "source": os.path.relpath(source, folder)}
 
     return {k: v for k, v in section.items() if v is not None}, _items(
@@ -297,16 +301,16 @@ def _as_parameter(value: Any) -> Any:
     return value
 
 
-def _arguments(theirs: Mapping[str, Any], newest: Mapping[str, Any], version: Version) -> str:
+def _arguments(older: Mapping[str, Any], newest: Mapping[str, Any], version: Version) -> str:
     """Arguments of an older kernel by the names of the newest description."""
-    for name, described in theirs.items():
-        if newest.get(name, ...) != described:
+    for name, argument in older.items():
+        if newest.get(name, ...) != argument:
             raise UsageError(
                 f"at {version.commit.short}: the argument '{name}' of the kernel is described "
                 "otherwise than today: the two cannot share their inputs",
                 remedy="Compare revisions since that change.",
             )
-    return ", ".join(theirs)
+    return ", ".join(older)
 
 
 def _relocated_expression(expression: str, version: Version, folder: Path) -> str:

@@ -51,9 +51,9 @@ def bisection_lines(
     `accounts` by place of the commit after a step, `skipped`: reason by place.
     """
     cell, metric = followed
-    ends = f"{history[-1].short} against {history[0].short}"
-    where = "" if cell is None else f", {cell}"
-    yield f"{ends}{where}: {change_words(bisection.total_change, metric)}."
+    ends_text = f"{history[-1].short} against {history[0].short}"
+    cell_text = "" if cell is None else f", {cell}"
+    yield f"{ends_text}{cell_text}: {change_words(bisection.total_change, metric)}."
     culprits = bisection.culprits
     for number, step in enumerate(culprits):
         title = "Culprit" if not number else "A further culprit"
@@ -86,9 +86,9 @@ def _step_lines(
     yield f"  {change_words(step.change, metric)} than {history[step.before].words}."
     yield f"  It is {account.cause}."
     if account.files:
-        more = len(account.files) - _MOST_FILES
+        further_count = len(account.files) - _MOST_FILES
         names = ", ".join(account.files[:_MOST_FILES])
-        yield f"  Changed: {names}{f' and {more} more' if more > 0 else ''}."
+        yield f"  Changed: {names}{f' and {further_count} more' if further_count > 0 else ''}."
     for sentence in account.why:
         yield f"  {sentence}"
     if account.page:
@@ -130,10 +130,10 @@ def change_words(change: Change, metric: str) -> str:
     slower = change.verdict is Verdict.SLOWER
     timed = metric == "duration_ns"
     word = ("slower" if slower else "faster") if timed else ("more" if slower else "less")
-    of = "" if timed else f" {metric}"
-    ends = sorted(abs(100 * (value - 1)) for value in (change.low, change.high))
+    metric_text = "" if timed else f" {metric}"
+    interval_ends = sorted(abs(100 * (value - 1)) for value in (change.low, change.high))
     if change.ratio >= 2:
         times = f"{change.ratio:.2f}\N{MULTIPLICATION SIGN}"
-        return f"{times} [{change.low:.2f}, {change.high:.2f}] {word}{of}"
+        return f"{times} [{change.low:.2f}, {change.high:.2f}] {word}{metric_text}"
     percent = abs(100 * (change.ratio - 1))
-    return f"{percent:.1f} % {word}{of} [{ends[0]:.1f}, {ends[1]:.1f}]"
+    return f"{percent:.1f} % {word}{metric_text} [{interval_ends[0]:.1f}, {interval_ends[1]:.1f}]"

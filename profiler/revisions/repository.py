@@ -108,8 +108,8 @@ class Repository:
 
     def has_file(self, commit: Commit, path: Path) -> bool:
         """Whether a commit has a file; its path is from the root."""
-        listed = _git(self.root, "ls-tree", "--name-only", commit.hash, "--", path.as_posix())
-        return bool(listed.strip())
+        listing = _git(self.root, "ls-tree", "--name-only", commit.hash, "--", path.as_posix())
+        return bool(listing.strip())
 
     def tree(self, commit: Commit, folder: Path) -> Path:
         """Folder with the files of a commit under `folder`, written if missing.
@@ -160,7 +160,7 @@ def _git(
 ) -> str:
     """Output of git; EnvironmentUnusable where git is missing, or fails and `check` is set."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             ["git", "-C", str(folder), *arguments],
             capture_output=True,
             stdin=subprocess.DEVNULL,
@@ -171,7 +171,7 @@ def _git(
         )
     except OSError as error:
         raise EnvironmentUnusable(f"git cannot be started: {error}") from error
-    if check and done.returncode:
-        reason = done.stderr.strip() or f"exit code {done.returncode}"
+    if check and completed.returncode:
+        reason = completed.stderr.strip() or f"exit code {completed.returncode}"
         raise EnvironmentUnusable(f"git {arguments[0]}: {reason}")
-    return done.stdout
+    return completed.stdout

@@ -51,12 +51,12 @@ def find_run(text: str, out: Path) -> Path:
     name = _NAME.fullmatch(text)
     if name is not None:
         recorded = runs(out, name["experiment"])
-        back = int(name["back"] or 0)
-        if back < len(recorded):
-            return recorded[-1 - back].path
+        steps_back = int(name["back"] or 0)
+        if steps_back < len(recorded):
+            return recorded[-1 - steps_back].path
         if recorded:
             raise UsageError(f"{text}: {name['experiment']} has only {len(recorded)} runs in {out}")
-        recording = recordings_here().get(name["experiment"]) if back == 0 else None
+        recording = recordings_here().get(name["experiment"]) if steps_back == 0 else None
         if recording is not None:
             return recording
         if not recorded and (out / name["experiment"]).is_dir():
@@ -140,9 +140,9 @@ def naming_archive(run: RunFolder) -> Iterator[None]:
 @cache
 def _unpacked_folder(path: Path, _state: tuple[int, ...], only: str | None) -> Path:
     """Folder of the run in an archive, with its folder's name there, else the archive's."""
-    held = ExitStack()
-    folder = held.enter_context(temporary_folder()) / path.stem
-    atexit.register(held.close)
+    cleanup = ExitStack()
+    folder = cleanup.enter_context(temporary_folder()) / path.stem
+    atexit.register(cleanup.close)
     return unpack(path, folder, only)
 
 
@@ -193,10 +193,10 @@ def _top_folder(path: Path, archive: zipfile.ZipFile) -> str:
 
 def _require_single(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
     """Raise UsageError for a duplicate name: it is ambiguous which file is meant."""
-    twice = [name for name, count in Counter(m.filename for m in members).items() if count > 1]
-    if twice:
+    duplicates = [name for name, count in Counter(m.filename for m in members).items() if count > 1]
+    if duplicates:
         raise UsageError(
-            f"{path}: holds {twice[0]!r} more than once",
+            f"{path}: holds {duplicates[0]!r} more than once",
             remedy="Unpack it yourself, see which is meant, and give the folder.",
         )
 

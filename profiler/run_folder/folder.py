@@ -346,9 +346,11 @@ class RunFolder:
         plan = read_dataclass(packed if packed.exists() else path, Plan)
         if not all(0 <= blocks < _MOST_BLOCKS for blocks in (*plan.looks, plan.final_blocks)):
             raise UsageError(f"{path}: damaged: blocks {[*plan.looks, plan.final_blocks]}")
-        twice = [cell for cell, count in Counter(c.id for c in plan.cells).items() if count > 1]
-        if twice:
-            raise UsageError(f"{path}: damaged: the cell {twice[0]!r} stands there twice")
+        duplicates = [
+            cell for cell, count in Counter(c.id for c in plan.cells).items() if count > 1
+        ]
+        if duplicates:
+            raise UsageError(f"{path}: damaged: the cell {duplicates[0]!r} stands there twice")
         sessions = tuple(map(_with_todays_collector, plan.sessions))
         return replace(plan, sessions=sessions)
 
@@ -378,10 +380,12 @@ class RunFolder:
 
     def reserve_attempt(self, session: str) -> Path:
         """Folder for a later attempt, without session.json."""
-        raw = self.path / "raw"
-        raw.mkdir(parents=True, exist_ok=True)
-        number = 1 + max((_age(folder)[1] for folder in raw.glob(f"{session}.*")), default=0)
-        folder = raw / f"{session}.{number:03d}"
+        attempts_folder = self.path / "raw"
+        attempts_folder.mkdir(parents=True, exist_ok=True)
+        number = 1 + max(
+            (_age(folder)[1] for folder in attempts_folder.glob(f"{session}.*")), default=0
+        )
+        folder = attempts_folder / f"{session}.{number:03d}"
         folder.mkdir()
         return folder
 
@@ -429,9 +433,9 @@ class RunFolder:
         return AttemptListing(complete, tuple(damaged), tuple(linked))
 
     def _attempt_folders(self) -> list[Path]:
-        raw = self.path / "raw"
-        refuse_link(raw)
-        return sorted((file.parent for file in raw.glob(f"*/{SESSION_FILE}")), key=_age)
+        attempts_folder = self.path / "raw"
+        refuse_link(attempts_folder)
+        return sorted((file.parent for file in attempts_folder.glob(f"*/{SESSION_FILE}")), key=_age)
 
 
 def _age(folder: Path) -> tuple[str, int]:
@@ -556,8 +560,8 @@ def compress(path: Path) -> None:
         return
     with (
         path.open("rb") as source,
-        replacing(path.with_name(f"{path.name}.gz")) as raw,
-        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=1) as sink,
+        replacing(path.with_name(f"{path.name}.gz")) as sink_file,
+        gzip.GzipFile(filename="", mode="wb", fileobj=sink_file, mtime=0, compresslevel=1) as sink,
     ):
         shutil.copyfileobj(source, sink)
     path.unlink()

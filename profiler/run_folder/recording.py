@@ -134,8 +134,8 @@ def _recorded_files(
     run: RunFolder, record: RunRecord, redaction: Redaction, left_out: list[str]
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file of a recording."""
-    marked = json_text(asdict(replace(record, recording=True)))
-    yield RUN_FILE, redaction.file(RUN_FILE, marked).encode()
+    marked_record = json_text(asdict(replace(record, recording=True)))
+    yield RUN_FILE, redaction.file(RUN_FILE, marked_record).encode()
     names = [*_RUN_FILES]
     for attempt in run.attempts():
         file_names = (name for name in _ATTEMPT_FILES if name not in attempt.damaged)

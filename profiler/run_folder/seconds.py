@@ -72,11 +72,11 @@ def seconds_around_visits(spans: Collection[Span]) -> float | None:
     measured_s = sum(
         span.end_s - span.begin_s for span in sessions if span.step == SessionStep.MEASURES
     )
-    since = [
+    spans_since_begin = [
         replace(span, begin_s=max(span.begin_s, begin_s), end_s=max(span.end_s, begin_s))
         for span in spans
     ]
-    waited_s = seconds_beside_sessions(since, (BUILDS, WAITS_FOR_GPU))
+    waited_s = seconds_beside_sessions(spans_since_begin, (BUILDS, WAITS_FOR_GPU))
     return max(whole_s - measured_s - waited_s, 0.0)
 
 
@@ -113,8 +113,8 @@ def _is_busy(span: Span) -> bool:
 
 def _covered_seconds(spans: Iterable[Span]) -> float:
     """Seconds in the union of spans."""
-    seconds, until = 0.0, 0.0
+    seconds, covered_until = 0.0, 0.0
     for begin, end in sorted((span.begin_s, span.end_s) for span in spans):
-        seconds += max(end - max(begin, until), 0.0)
-        until = max(until, end)
+        seconds += max(end - max(begin, covered_until), 0.0)
+        covered_until = max(covered_until, end)
     return seconds

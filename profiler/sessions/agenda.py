@@ -77,7 +77,9 @@ def steps(plan: Plan, *, explains: bool = False) -> tuple[Step, ...]:
         ]
         explains_first = explains and judged.collector == NCU
         last = max(places)
-        ordered[1 + last : 1 + last] = _judged(plan, judged, explains=explains_first)
+        ordered[1 + last : 1 + last] = _steps_after_first_look(
+            plan, judged, explains=explains_first
+        )
         if explains_first and _first_look_decides(plan) and plan.sessions[last] != judged:
             ordered.insert(last, Explanation())
     if explains:
@@ -96,7 +98,7 @@ def _first_look_decides(plan: Plan) -> bool:
     return not plan.has_final and (len(plan.looks) == 1 or max(variants.values(), default=0) <= 2)
 
 
-def _judged(plan: Plan, session: SessionPlan, *, explains: bool) -> Iterator[Step]:
+def _steps_after_first_look(plan: Plan, session: SessionPlan, *, explains: bool) -> Iterator[Step]:
     """Steps after the first look of a session and the counters, in their order."""
     yield LaterLooks(session)
     if plan.has_final:
@@ -131,7 +133,7 @@ class Foresight:
                     yield session
                 case LaterLooks(session):
                     look = self._second_look(session, comes_next=place == 0)
-                    looks_open = look is not None or not self._has(session)
+                    looks_open = look is not None or not self._has_samples(session)
                     if look is not None:
                         yield look
                 case Confirmation(session):
@@ -152,14 +154,14 @@ class Foresight:
         explained = None if self.explained is None else _without_visits(self.explained)
         return list(replace(self, explained=explained).following(steps))
 
-    def _has(self, session: SessionPlan) -> bool:
+    def _has_samples(self, session: SessionPlan) -> bool:
         return bool(self.samples["session"].eq(session.name).any())
 
     def _second_look(self, session: SessionPlan, *, comes_next: bool) -> SessionPlan | None:
         """The second look where one is needed; without visits where it is open and comes next."""
         if len(self.plan.looks) < 2:
             return None
-        if not self._has(session):
+        if not self._has_samples(session):
             return _without_visits(session) if comes_next else None
         later = later_session(self.plan, session, self.samples, 1, delta=self.delta)
         return later if later.visits else None
@@ -275,10 +277,10 @@ def _open_cells(
     """
     open_ids = _undecided(judge, _pairs_of(plan, plan.pairs))
     if Question.BEST in plan.questions:
-        without = {cell.id for cell in plan.cells if cell.problem.id in without_race}
-        open_ids |= _possible_winners(plan, judge) - without
+        outside_race = {cell.id for cell in plan.cells if cell.problem.id in without_race}
+        open_ids |= _possible_winners(plan, judge) - outside_race
     if Question.BASELINE in plan.questions:
-        open_ids |= _outnumbered(judge, plan.cells)
+        open_ids |= _undecided_by_correction(judge, plan.cells)
     problems = {cell.problem.id for cell in plan.cells if cell.id in open_ids}
     return _comparable(
         cell
@@ -291,10 +293,10 @@ def _possible_winners(plan: Plan, judge: Judge) -> set[str]:
     """Ids of cells that may be the best, and of winners with no verdict against the baseline."""
     race = judge.contenders(_rivals(plan))
     leading = race[race["contender"]]
-    several = leading.groupby("problem")["variant"].transform("size") > 1
-    winners = _cell_ids(plan, leading[~several])
+    has_rivals = leading.groupby("problem")["variant"].transform("size") > 1
+    winners = _cell_ids(plan, leading[~has_rivals])
     undecided_winners = _undecided(judge, _with_baselines(plan, winners))
-    return _cell_ids(plan, leading[several]) | undecided_winners
+    return _cell_ids(plan, leading[has_rivals]) | undecided_winners
 
 
 def _undecided(judge: Judge, pairs: Iterable[Pair]) -> set[str]:
@@ -307,7 +309,7 @@ def _undecided(judge: Judge, pairs: Iterable[Pair]) -> set[str]:
     return {*rows["cell"], *rows["against"]}
 
 
-def _outnumbered(judge: Judge, cells: Sequence[Cell]) -> set[str]:
+def _undecided_by_correction(judge: Judge, cells: Sequence[Cell]) -> set[str]:
     """Ids of cells that differ from the baseline only without the correction for many comparisons.
 
     Out of the race as they may be, the page has a verdict on each of them; a few more blocks give
@@ -355,7 +357,9 @@ def _comparable(cells: Iterable[Cell]) -> tuple[Cell, ...]:
 def _with_visits(
     plan: Plan, session: SessionPlan, cells: Sequence[Cell], blocks: Iterable[int]
 ) -> SessionPlan:
-    visits = block_visits(cells, session.name, blocks, seed=plan.seed, twice=plan.baseline)
+    visits = block_visits(
+        cells, session.name, blocks, seed=plan.seed, repeated_variant=plan.baseline
+    )
     return replace(session, visits=tuple(visits))
 
 

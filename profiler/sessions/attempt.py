@@ -173,12 +173,12 @@ def reserved_attempt(run: RunFolder, session: str) -> Iterator[Orders]:
     Raises OSError where the file system has no locks.
     """
     folder = run.reserve_attempt(session)
-    with contextlib.ExitStack() as unused:
-        unused.callback(shutil.rmtree, folder, ignore_errors=True)
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
         orders = Orders(folder.absolute() / ORDERS_FILE)
-        unused.callback(orders.let_go)
+        cleanup.callback(orders.let_go)
         yield orders
-        unused.pop_all()
+        cleanup.pop_all()
 
 
 def write_job(job: protocol.Job, path: Path) -> None:
@@ -236,15 +236,16 @@ def journal_visits(folder: Path) -> frozenset[Visit]:
 
 def _job(session: SessionTemplate, visits: Sequence[Visit], folder: Path) -> protocol.Job:
     """Job of one process, with its visited cells and the announced cells of other problems."""
-    visited = {visit.cell for visit in visits}
-    problems = {cell.problem for cell in session.job.cells if cell.id in visited}
+    visited_cells = {visit.cell for visit in visits}
+    problems = {cell.problem for cell in session.job.cells if cell.id in visited_cells}
     return replace(
         session.job,
         journal=str((folder / JOURNAL).absolute()),
         cells=tuple(
             cell
             for cell in session.job.cells
-            if cell.id in visited or (cell.id in session.announced and cell.problem not in problems)
+            if cell.id in visited_cells
+            or (cell.id in session.announced and cell.problem not in problems)
         ),
         visits=tuple(protocol.JobVisit(visit.cell, visit.block, visit.arm) for visit in visits),
     )

@@ -114,22 +114,22 @@ def _started(
     """The process; None where it cannot be started: the session will say what is wrong."""
     name = execution.loaded.experiment.name
     _clear_abandoned_runs(execution.out / name)
-    with suppress(OSError, UsageError), ExitStack() as unused:
-        held = ExitStack() if preloaded is None else preloaded.held
-        unused.callback(held.close if preloaded is None else preloaded.end)
+    with suppress(OSError, UsageError), ExitStack() as cleanup:
+        lock_stack = ExitStack() if preloaded is None else preloaded.held
+        cleanup.callback(lock_stack.close if preloaded is None else preloaded.end)
         run = earlier or create_run(execution.out, name, execution.created)
         if earlier is None:
-            unused.callback(_remove_run, run.path)
+            cleanup.callback(_remove_run, run.path)
         if preloaded is None:
             path = session_lock_file(execution.machine.environment.gpu_uuid)
-            lock = held.enter_context(open_lock_file(path))
+            lock = lock_stack.enter_context(open_lock_file(path))
         else:
             lock = preloaded.lock
         template = Templates(execution, run.path).session(session)
         with reserved_attempt(run, session.name) as orders:
             waiting = start_waiting(template, orders, inherits=lock, preloaded=preloaded)
-        unused.pop_all()
-        return EarlyStart(run, earlier is None, waiting, lock, held)
+        cleanup.pop_all()
+        return EarlyStart(run, earlier is None, waiting, lock, lock_stack)
     return None
 
 
@@ -168,7 +168,9 @@ def likely_start(execution: Execution) -> tuple[SessionPlan, RunFolder | None] |
     run, record = newest
     try:
         unchanged_cells = _cells_as_before(execution, run, record)
-        edited = unchanged_cells < len(execution.plan.cells) or _edited(execution, run, record)
+        edited = unchanged_cells < len(execution.plan.cells) or _has_edited_files(
+            execution, run, record
+        )
         session = first if edited else _unfinished(execution, run, record)
     except (OSError, ProfilerError):  # said where the builds come to it
         return None
@@ -183,13 +185,13 @@ def _cells_as_before(execution: Execution, run: RunFolder, record: RunRecord) ->
     return sum(record.keys.get(cell) == key for cell, key in keys.items())
 
 
-def _edited(execution: Execution, run: RunFolder, record: RunRecord) -> bool:
+def _has_edited_files(execution: Execution, run: RunFolder, record: RunRecord) -> bool:
     """Whether a file that sessions opened has changed, or a CUDA source was written since."""
     folders = watched_folders(execution.loaded.experiment, execution.loaded.base)
     if digests_now(record.opened, folders) != record.opened:
         return True
-    written = (run.path / RUN_FILE).stat().st_mtime
-    return any(file.stat().st_mtime > written for file in _cuda_sources(execution))
+    written_at = (run.path / RUN_FILE).stat().st_mtime
+    return any(file.stat().st_mtime > written_at for file in _cuda_sources(execution))
 
 
 def _cuda_sources(execution: Execution) -> Iterator[Path]:
@@ -207,7 +209,7 @@ def _unfinished(execution: Execution, run: RunFolder, record: RunRecord) -> Sess
     loaded = execution.loaded
     as_before = run.spec_file.read_text("utf-8") == loaded.text and record.overrides == loaded.flags
     attempts = run.attempts()
-    if as_before and _is_written_up(run, [attempt.journal for attempt in attempts]):
+    if as_before and _has_results(run, [attempt.journal for attempt in attempts]):
         return None
     measured: set[tuple[str, str, int, int]] = set()
     failed: set[str] = set()
@@ -230,10 +232,10 @@ def _unfinished(execution: Execution, run: RunFolder, record: RunRecord) -> Sess
     )
 
 
-def _is_written_up(run: RunFolder, journals: Sequence[Path]) -> bool:
+def _has_results(run: RunFolder, journals: Sequence[Path]) -> bool:
     """Whether results were written after the last visit was measured."""
     summary = run.path / SUMMARY_JSON_FILE
     if not summary.exists():
         return False
-    written = summary.stat().st_mtime
-    return all(journal.stat().st_mtime <= written for journal in journals if journal.exists())
+    written_at = summary.stat().st_mtime
+    return all(journal.stat().st_mtime <= written_at for journal in journals if journal.exists())

@@ -23,7 +23,7 @@ def run_in_environment(python: Path, arguments: Sequence[str]) -> None:
     path = os.pathsep.join(filter(None, (str(_HERE), os.environ.get("PYTHONPATH"))))
     command = [str(python), "-m", "profiler", "run", *arguments]
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             env={**os.environ, "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
@@ -32,8 +32,8 @@ def run_in_environment(python: Path, arguments: Sequence[str]) -> None:
         )
     except OSError as error:
         raise EnvironmentUnusable(f"{python} cannot be started: {error}") from error
-    if done.returncode not in (ExitCode.COMPLETE, ExitCode.SOME_CELLS_FAILED):
+    if completed.returncode not in (ExitCode.COMPLETE, ExitCode.SOME_CELLS_FAILED):
         raise EnvironmentUnusable(
-            f"The run by {python} ended with {done.returncode}.",
+            f"The run by {python} ended with {completed.returncode}.",
             remedy="The same command goes on; what it said stands above.",
         )

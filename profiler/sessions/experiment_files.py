@@ -69,10 +69,10 @@ def load_experiment(
                 remedy="docs/referee.md has an example.",
             )
         return load_spec(file, overrides=overrides)
-    described = _described(file, name)
+    description = _described_experiment(file, name)
     if candidate is not None:
-        described = with_candidate(described, file, *file_and_name(candidate))
-    return check_document(document_of(file, described, name), overrides=overrides)
+        description = with_candidate(description, file, *file_and_name(candidate))
+    return check_document(document_of(file, description, name), overrides=overrides)
 
 
 _REFEREED = {"collectors": [WALL_CLOCK.name], "explain": False, "recheck": False}
@@ -125,7 +125,7 @@ def file_and_name(path: Path) -> tuple[Path, str | None]:
     return path.with_name(f"{stem}.py"), name
 
 
-def _described(path: Path, name: str | None) -> Mapping[str, Any]:
+def _described_experiment(path: Path, name: str | None) -> Mapping[str, Any]:
     try:
         key = path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest(), name
     except FileNotFoundError as error:

@@ -91,8 +91,8 @@ def explain_cells(
         for problem, cells in by_problem.items()
     }
     explained_problems = {cell.problem.id for cell in plan.cells if cell.id in explained}
-    shorter = {problem: value for problem, value in fastest.items() if value < math.log(LONG_NS)}
-    longest = _largest(shorter or fastest, _NEAR, explained_problems)
+    below_long = {problem: value for problem, value in fastest.items() if value < math.log(LONG_NS)}
+    longest = _largest(below_long or fastest, _NEAR, explained_problems)
     if Question.STEPS in plan.questions:
         return tuple(by_problem[longest])
     leaders = tuple(_leaders(plan, by_problem, durations, tunes=tunes))
@@ -166,16 +166,19 @@ def _furthest(
     }
     if not differences:
         return None
-    largest = max(differences.values())
+    largest_difference = max(differences.values())
     explained, *_ = preferred
     explained_differences = {
         problem: difference
         for problem, difference in differences.items()
         if problem in explained and _has_costly_baseline(plan, by_problem[problem], durations)
     }
-    if explained_differences and max(explained_differences.values()) > (1 - _NEAR_SHARE) * largest:
+    if (
+        explained_differences
+        and max(explained_differences.values()) > (1 - _NEAR_SHARE) * largest_difference
+    ):
         return max(explained_differences, key=explained_differences.__getitem__)
-    return _largest(differences, min(_NEAR, _NEAR_SHARE * largest), *preferred)
+    return _largest(differences, min(_NEAR, _NEAR_SHARE * largest_difference), *preferred)
 
 
 def _has_costly_baseline(plan: Plan, cells: Sequence[Cell], durations: _Durations) -> bool:
@@ -274,14 +277,14 @@ def _cell_ids_of_name(plan: Plan, name: str) -> frozenset[str]:
 
 def _durations(plan: Plan, samples: pd.DataFrame) -> _Durations:
     """Durations of timed cells with at most MOST_KERNELS kernels."""
-    many = many_kernels(samples)
+    passed_over = many_kernels(samples)
 
     def medians(kind: SessionKind) -> dict[str, float]:
         durations = visit_times(samples, plan.cells, kind).groupby("cell")["duration_ns"].median()
         return {
             str(cell): float(median)
             for cell, median in durations.items()
-            if median > 0 and cell not in many
+            if median > 0 and cell not in passed_over
         }
 
     return _Durations(medians(SessionKind.TIMING), medians(SessionKind.FINAL), _kernels(samples))

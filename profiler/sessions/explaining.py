@@ -52,8 +52,8 @@ class Explaining:
         """
         collect = self.execution.loaded.experiment.collect
         is_there = NCU in collect.collectors or self.execution.machine.environment.ncu is not None
-        alone = collect.replay_mode == KERNEL_REPLAY
-        return collect.explain and is_counted(collect) and is_there and alone
+        replays_kernels = collect.replay_mode == KERNEL_REPLAY
+        return collect.explain and is_counted(collect) and is_there and replays_kernels
 
     def session(self, samples: pd.DataFrame) -> SessionPlan:
         """Session that explains the requested cells, else the cells that samples point to.

@@ -67,10 +67,10 @@ def main() -> int:
         print(f"cannot start {options.command[0]}: {error}", file=sys.stderr)  # noqa: T201
         return CANNOT_START
     _import_psutil()
-    told_to_end = threading.Event()
+    stop_requested = threading.Event()
     stopper = threading.Thread(
         target=_stop_when_told,
-        args=(child, options.journal, options.grace, told_to_end),
+        args=(child, options.journal, options.grace, stop_requested),
         daemon=True,
     )
     stopper.start()
@@ -80,7 +80,7 @@ def main() -> int:
         )
         sweeper.start()
     code = child.wait()
-    if told_to_end.is_set():  # what it started is taking away its files
+    if stop_requested.is_set():  # what it started is taking away its files
         psutil.wait_procs(_descendants(), timeout=_TIDY_S)
     _end(_descendants())
     if code < 0:
@@ -128,18 +128,18 @@ def _stop_when_told(
     child: subprocess.Popen[bytes],
     journal: Path | None,
     grace: float,
-    told_to_end: threading.Event,
+    stop_requested: threading.Event,
 ) -> None:
     while os.read(0, 1):
         pass
     # A compiler has no rows to print, but files of its own to take away: it has no such grace.
     if grace > 0 and _end_runner(child, journal, grace):
         return
-    told_to_end.set()
+    stop_requested.set()
     for process in _descendants():
         with contextlib.suppress(psutil.Error):
             process.terminate()
-    if _gone(child, _TERMINATE_GRACE_S):
+    if _ends_in_time(child, _TERMINATE_GRACE_S):
         return
     _kill(_descendants())
 
@@ -182,13 +182,13 @@ def _end_runner(child: subprocess.Popen[bytes], journal: Path | None, grace: flo
     Before a runner has begun there is nothing to write: what is innermost is killed until all have
     gone, because a shell goes on to its next command.
     """
-    until = time.monotonic() + grace
-    while (remaining_s := until - time.monotonic()) > 0:
+    deadline = time.monotonic() + grace
+    while (remaining_s := deadline - time.monotonic()) > 0:
         has_begun = journal is None or _has_begun(journal)
         _kill(_targets(journal))
         if has_begun:
-            return _gone(child, remaining_s)
-        if _gone(child, min(remaining_s, _LOOK_S)):
+            return _ends_in_time(child, remaining_s)
+        if _ends_in_time(child, min(remaining_s, _LOOK_S)):
             return True
     return False
 
@@ -250,10 +250,10 @@ def _end(processes: list[psutil.Process]) -> None:
     psutil.wait_procs(processes, timeout=_GONE_S)
 
 
-def _gone(child: subprocess.Popen[bytes], seconds: float) -> bool:
+def _ends_in_time(child: subprocess.Popen[bytes], seconds: float) -> bool:
     """Whether the child ends in time; polled, because only the main thread may wait for it."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
         if child.returncode is not None:
             return True
         time.sleep(_POLL_S)

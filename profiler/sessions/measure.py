@@ -95,9 +95,11 @@ def gpu_held(
 ) -> Iterator[Path]:
     """Hold the lock on a machine's GPU; the wait for it is recorded as a step."""
     uuid = machine.environment.gpu_uuid
-    with ExitStack() as held:
+    with ExitStack() as lock_stack:
         with seconds.step(WAITS_FOR_GPU, from_s=_SHORT_WAIT_S):
-            lock_file = held.enter_context(gpu_lock(uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=say))
+            lock_file = lock_stack.enter_context(
+                gpu_lock(uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=say)
+            )
         yield lock_file
 
 
@@ -136,7 +138,7 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         on_attempt=request.on_attempt,
     )
     measurement = Measurement(book, reporter, run.seconds(), request.meanwhile)
-    with _deletion_named(run), measurement:
+    with _deletion_as_error(run), measurement:
         if request.early is not None and request.early.run == run:
             measurement.adopt(request.early.take())
         measurement.recover_attempts()
@@ -145,11 +147,11 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         agenda = steps(request.plan, explains=explaining.is_wanted)
         for place, step in enumerate(agenda, start=1):
             if makes.has_time_for(step):
-                with _record_updated(measurement, record):
+                with _recording_progress(measurement, record):
                     makes.make(step, agenda[place:])
         explaining.report_unexplained(reporter)
         if request.timeline:
-            with _record_updated(measurement, record):
+            with _recording_progress(measurement, record):
                 makes.timeline()
 
 
@@ -188,7 +190,7 @@ def begin(
 
 
 @contextmanager
-def _deletion_named(run: RunFolder) -> Iterator[None]:
+def _deletion_as_error(run: RunFolder) -> Iterator[None]:
     """Raise UsageError where the body fails because its run folder is gone."""
     try:
         yield
@@ -207,7 +209,7 @@ def _deletion_named(run: RunFolder) -> Iterator[None]:
 
 
 @contextmanager
-def _record_updated(measurement: Measurement, record: RunRecord) -> Iterator[None]:
+def _recording_progress(measurement: Measurement, record: RunRecord) -> Iterator[None]:
     """After the body, record the seconds of stages and the opened files, also where it raises."""
     try:
         yield
@@ -305,8 +307,8 @@ class _Steps:
 
     def _foresight(self, following: Sequence[Step]) -> Foresight:
         samples = self.measurement.book.samples()
-        comes = Explanation() in following
-        explained = self.explaining.foreseen(samples) if comes else None
+        explains_later = Explanation() in following
+        explained = self.explaining.foreseen(samples) if explains_later else None
         return Foresight(self.request.plan, samples, explained, self._delta)
 
     def _stage(self, name: str) -> AbstractContextManager[None]:

@@ -27,7 +27,7 @@ class _VisitsMissingError(Exception):
 
 
 @dataclass
-class _Dry(Measurement):
+class _DryMeasurement(Measurement):
     """A measurement that makes no visit."""
 
     def _make(self, *_: object) -> None:
@@ -47,7 +47,7 @@ def is_measured(  # noqa: PLR0913 - all but two by keyword
 
     `reader`: has read attempts of the run before, or none yet.
     """
-    with _dry(run, request, builds, keys, stamped, reader) as measurement:
+    with _dry_measurement(run, request, builds, keys, stamped, reader) as measurement:
         try:
             decide_steps(request, measurement)
         except _VisitsMissingError:
@@ -64,7 +64,7 @@ def cells_to_explain(
     reporter: ProgressReporter,
 ) -> tuple[str, ...]:
     """Ids of the cells that the measured samples point to and that are not explained yet."""
-    with _dry(run, request, builds, keys, {}, AttemptReader()) as measurement:
+    with _dry_measurement(run, request, builds, keys, {}, AttemptReader()) as measurement:
         explaining = Explaining(request, request.explain, measurement)
         explaining.report_unexplained(reporter)
         if not explaining.is_wanted:
@@ -74,14 +74,14 @@ def cells_to_explain(
         return tuple(dict.fromkeys(visit.cell for visit in missing))
 
 
-def _dry(  # noqa: PLR0913, PLR0917 - what a measurement is made of
+def _dry_measurement(  # noqa: PLR0913, PLR0917 - what a measurement is made of
     run: RunFolder,
     request: MeasureRequest,
     builds: Sequence[BuildResult],
     keys: Mapping[str, str],
     stamped: Mapping[str, str],
     reader: AttemptReader,
-) -> _Dry:
+) -> _DryMeasurement:
     execution = replace(request, seconds=SecondsRecorder())
     book = AttemptBook(
         execution,
@@ -93,5 +93,5 @@ def _dry(  # noqa: PLR0913, PLR0917 - what a measurement is made of
         earlier=frozenset(attempt.folder for attempt in run.attempts()),
         templates=Templates(execution, run.path, stamped=stamped),
     )
-    nobody = Console(quiet=True)
-    return _Dry(book, ProgressReporter(nobody, nobody, quiet=True))
+    silent_console = Console(quiet=True)
+    return _DryMeasurement(book, ProgressReporter(silent_console, silent_console, quiet=True))

@@ -103,11 +103,11 @@ def preloading(inquiry: Inquiry, *, even_without_gpu: bool) -> Iterator[Preloadi
         return None
 
     with temporary_folder() as folder:
-        begun = Preloading(start)
+        preload = Preloading(start)
         try:
-            yield begun
+            yield preload
         finally:
-            begun.end()
+            preload.end()
 
 
 def _started(gpu: Gpu, folder: Path) -> Preloaded:

@@ -76,16 +76,16 @@ class Program:
         Raises SpecError for a placeholder without a value, or a program that is not there.
         """
         workload = self.workload
-        where = workload.folder(self.base)
+        working_folder = workload.folder(self.base)
         values = command_values(cell)
         argv = workload.arguments(values)
-        program = str(find_program(argv, where))
+        program = str(find_program(argv, working_folder))
         target = (*(_holder(folder) if held else ()), program, *argv[1:])
         if isinstance(self.tool, Nsys):  # a timeline shows every kernel, whatever the filter
-            return replace(self.tool.profile_command(target, folder), cwd=where)
+            return replace(self.tool.profile_command(target, folder), cwd=working_folder)
         launches = self._launches(workload.kernel_filter(values), parts, counted=counted)
         command = self.tool.command(target, folder, self.metrics, launches)
-        return replace(command, cwd=where)
+        return replace(command, cwd=working_folder)
 
     def _launches(self, kernel: str | None, parts: Parts | None, *, counted: bool) -> LaunchFilter:
         workload = self.workload
@@ -101,11 +101,11 @@ class Program:
 
         Raises SpecError as `command` does.
         """
-        where = self.workload.folder(self.base)
+        working_folder = self.workload.folder(self.base)
         argv = self.workload.check_arguments(command_values(cell))
         if argv is None:
             return None
-        return Command((str(find_program(argv, where)), *argv[1:]), cwd=where)
+        return Command((str(find_program(argv, working_folder)), *argv[1:]), cwd=working_folder)
 
     def failure(
         self, folder: Path, end: SessionResult, *, measured: bool, may_match: bool
@@ -135,8 +135,8 @@ class Program:
         if fault is not None:
             return fault
         printed = tail(read_text(folder / STDERR) or read_text(folder / STDOUT), lines=3)
-        who = self.tool.name if tool_was_killed(end) else "the command"
-        how = f"{who} {ending(end.returncode, under_tool=True)}"
+        ended_process = self.tool.name if tool_was_killed(end) else "the command"
+        how = f"{ended_process} {ending(end.returncode, under_tool=True)}"
         return self._failure_outcome(end), f"{how}: {printed}" if printed else how
 
     def _failure_outcome(self, end: SessionResult) -> Outcome:
@@ -281,11 +281,11 @@ class ProgramEnd:
 
     def look(self) -> None:
         """Call `on_end` if the program has ended; to be called every few milliseconds."""
-        if not self._seen and self._has_come():
+        if not self._seen and self._program_has_ended():
             self._seen = True
             self.on_end()
 
-    def _has_come(self) -> bool:
+    def _program_has_ended(self) -> bool:
         """Whether only the program's tool still runs: the cheapest test comes first.
 
         False where the tool has gone as well, being killed: nothing is gained by going on before
@@ -295,13 +295,13 @@ class ProgramEnd:
             self._started = next(runner_journal.read_journal(self.folder / JOURNAL_FILE), None)
         if self._started is None or is_locked(self.folder / ORDERS_FILE, fcntl.LOCK_EX):
             return False
-        if _lives(int(self._started["pid"])):
+        if _is_running(int(self._started["pid"])):
             return False
         starts = _start_times_below(self.guard)
         return bool(starts) and max(starts) <= int(self._started["start_time"])
 
 
-def _lives(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     """Whether a process exists and is no zombie."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
@@ -316,10 +316,10 @@ def _start_times_below(guard: int) -> list[int]:
     the program.
     """
     try:
-        below = psutil.Process(guard).children(recursive=True)
+        descendants = psutil.Process(guard).children(recursive=True)
     except psutil.Error:
         return []
-    return [_start_time(process.pid) for process in below if _lives(process.pid)]
+    return [_start_time(process.pid) for process in descendants if _is_running(process.pid)]
 
 
 def _start_time(pid: int) -> int:

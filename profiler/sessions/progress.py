@@ -109,8 +109,8 @@ class FailureLines:
     def end(self, title: str) -> None:
         """Print the number of failures without a line."""
         if self._failed > _MOST_FAILURES and not self.reporter.verbose:
-            more = self._failed - _MOST_FAILURES
-            self.reporter.say(f"{title}: {more} more failed; the results tell why")
+            further_count = self._failed - _MOST_FAILURES
+            self.reporter.say(f"{title}: {further_count} more failed; the results tell why")
         if self._alike:
             self.reporter.say(f"{title}: {self._alike} more failed in the same way")
 

@@ -129,17 +129,17 @@ class Recovery:
         folder: Path,
         result: SessionResult,
         records: Sequence[Record],
-        got: Set[Visit],
-        lost: Set[Visit],
+        measured: Set[Visit],
+        unseen: Set[Visit],
     ) -> None:
         ended_well = result.cause is EndCause.FINISHED
-        if ended_well and not lost:
+        if ended_well and not unseen:
             error = session_failed(result, records)
         else:
             error = fault_of_no_cell(self.collector, folder, result, records)
-        if error is None and ended_well and lost:
-            nothing_ever = not got and not self.measured and not self.has_samples
-            error = self.collector.nothing_seen(folder) if nothing_ever else None
+        if error is None and ended_well and unseen:
+            tool_saw_nothing = not measured and not self.measured and not self.has_samples
+            error = self.collector.nothing_seen(folder) if tool_saw_nothing else None
         if error is not None:
             raise error
 
@@ -197,13 +197,13 @@ def _failed(records: Iterable[Record]) -> list[CellFailure]:
 
 
 def _unseen(
-    finished: Set[Visit], got: Set[Visit], failures: Mapping[str, CellFailure]
+    finished: Set[Visit], measured: Set[Visit], failures: Mapping[str, CellFailure]
 ) -> list[CellFailure]:
     """Failures of cells that the runner finished and that the tool has no result of.
 
     A cell of which only some visits were seen is visited again.
     """
-    seen_cells = {visit.cell for visit in got}
+    seen_cells = {visit.cell for visit in measured}
     return [
         CellFailure(cell, Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
         for cell in sorted({visit.cell for visit in finished} - seen_cells - failures.keys())

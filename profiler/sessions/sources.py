@@ -194,7 +194,7 @@ def imported_hash(source: str, file: Path) -> str:
     package = file.parent.relative_to(folders[-1]).parts
     files = {
         imported
-        for name in _names_in(ast.parse(source), package)
+        for name in _imported_module_names(ast.parse(source), package)
         for first in _files_of(name, folders)
         for imported in _with_imports(_Entry(first, folders, None))
     }
@@ -367,19 +367,19 @@ def _imported_names(file: Path, root: Path) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def _names_of_content(content: bytes, package: tuple[str, ...]) -> tuple[str, ...]:
     try:
-        return tuple(_names_in(ast.parse(content), package))
+        return tuple(_imported_module_names(ast.parse(content), package))
     except (SyntaxError, ValueError):  # the runner will say so
         return ()
 
 
-def _names_in(tree: ast.Module, package: tuple[str, ...]) -> Iterator[str]:
+def _imported_module_names(tree: ast.Module, package: tuple[str, ...]) -> Iterator[str]:
     """Absolute dotted names of all imports of a module that lies in a package."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package[: max(0, len(package) - node.level + 1)] if node.level else ()
-            module = ".".join([*above, *([node.module] if node.module else [])])
+            parent_parts = package[: max(0, len(package) - node.level + 1)] if node.level else ()
+            module = ".".join([*parent_parts, *([node.module] if node.module else [])])
             yield from (f"{module}.{alias.name}".strip(".") for alias in node.names)
 
 

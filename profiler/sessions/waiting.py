@@ -140,9 +140,9 @@ def is_locked(file: Path, against: int = fcntl.LOCK_SH) -> bool:
     return False
 
 
-def clear_abandoned(raw: Path) -> None:
+def clear_abandoned(attempts_folder: Path) -> None:
     """Remove files of sessions that waited when the orchestrator was killed."""
-    for orders in raw.glob(f"*/{ORDERS_FILE}"):
+    for orders in attempts_folder.glob(f"*/{ORDERS_FILE}"):
         folder = orders.parent
         if folder.is_symlink() or is_locked(orders):
             continue

@@ -270,11 +270,11 @@ class CudaFile:
     def at_launch(self, variant: Params) -> dict[str, Value]:
         """Parameters that act when a variant's kernels are launched, not when they are compiled."""
         launches = [self._texts_at_launch(step) for step in self.steps(variant)]
-        used = {name for _, _, names in launches for name in names}
+        used_names = {name for _, _, names in launches for name in names}
         return {
             "launch": "; ".join(launch for launch, _, _ in launches),
             "scalars": "; ".join(scalars for _, scalars, _ in launches),
-            **{name: variant[name] for name in sorted(used) if name in variant},
+            **{name: variant[name] for name in sorted(used_names) if name in variant},
         }
 
     def _texts_at_launch(self, step: Params) -> tuple[str, str, set[str]]:
@@ -283,13 +283,13 @@ class CudaFile:
         arguments = [a for a in self.leaves(step) if self.tensor(a) is None]
         parts.append(tuple(self.scalar(argument) for argument in arguments))
         texts = [", ".join(expression.text for expression in part) for part in parts]
-        used = {name for part in parts for expression in part for name in expression.names}
+        used_names = {name for part in parts for expression in part for name in expression.names}
         tensors = (tensor for tensor in map(self.tensor, self.leaves(step)) if tensor is not None)
         sizes = (size for tensor in tensors if tensor.scratch for size in tensor.shape)
-        used.update(name for size in sizes for name in size.names)
+        used_names.update(name for size in sizes for name in size.names)
         shape = "; ".join([*texts[:3], *["cooperative"] * self.is_cooperative(step)])
         launch = f"<<<{shape}>>>({', '.join(self.leaves(step))})"
-        return launch, texts[3], used
+        return launch, texts[3], used_names
 
     def used(self, variant: Params) -> set[str]:
         """Parameters of a variant that its program or launch depends on."""
@@ -309,8 +309,8 @@ class CudaFile:
         """Value of a macro; None where it stands for a parameter that the variant lacks."""
         if isinstance(value, str):
             names = placeholders(value)
-            alone = len(names) == 1 and value == f"{{{names[0]}}}"
-            lacks = alone and variant.get(names[0]) is None
+            is_single = len(names) == 1 and value == f"{{{names[0]}}}"
+            lacks = is_single and variant.get(names[0]) is None
             return None if lacks else fill(value, variant)
         return None if value is None else cpp_text(value)
 

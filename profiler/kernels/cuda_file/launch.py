@@ -134,10 +134,10 @@ def _out_of_range(parameter: str, value: Number) -> str | None:
     if parameter[0] not in "iu":
         return None
     bits = 8 * int(parameter[1:])
-    least = -(2 ** (bits - 1)) if parameter[0] == "i" else 0
+    lowest = -(2 ** (bits - 1)) if parameter[0] == "i" else 0
     return (
         None
-        if least <= value < least + 2**bits
+        if lowest <= value < lowest + 2**bits
         else f"{value} does not fit into {_words(parameter)}"
     )
 

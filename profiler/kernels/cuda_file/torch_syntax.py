@@ -143,8 +143,8 @@ def _call_names(node: ast.Call) -> Iterator[str]:
         yield from _names(argument)
 
 
-def _unlisted_error(kind: str, name: str, listed: Iterable[str]) -> str:
-    close = get_close_matches(name, listed, n=1)
+def _unlisted_error(kind: str, name: str, allowed: Iterable[str]) -> str:
+    close = get_close_matches(name, allowed, n=1)
     hint = f"; did you mean '{close[0]}'?" if close else ""
     return (
         f"no {kind} '{name}' in expressions{hint} (a function of your own is named as "

@@ -105,8 +105,8 @@ class CudaFileWorkload:
         """Launch of the kernels of a variant, one after another, on a stream."""
         description = self._description
         steps, device = description.steps(variant), next(iter(inputs.values())).device
-        used = {name for step in steps for name in description.leaves(step)}
-        of_scratch = [t for t in description.tensors if t.scratch and t.name in used]
+        used_names = {name for step in steps for name in description.leaves(step)}
+        of_scratch = [t for t in description.tensors if t.scratch and t.name in used_names]
         scratch = {t.name: self._scratch(t, {**variant, **problem}, device) for t in of_scratch}
         tensors = {**inputs, **scratch}
         launches = [

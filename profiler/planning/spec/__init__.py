@@ -195,7 +195,7 @@ def _message(details: ErrorDetails) -> str:
         expected = str(details["ctx"]["expected"])
         close = close_hint(details["input"], _QUOTED.findall(expected))
         return f"must be {expected}, not {value_text}{close}"
-    ours = {
+    own_messages = {
         "wrong": details["msg"],
         "missing": "missing; this key is required",
         "too_short": "must not be empty",
@@ -205,7 +205,7 @@ def _message(details: ErrorDetails) -> str:
         "too_long": _too_long(details),
         "string_pattern_mismatch": f"{_wanted_text(details)}, not {value_text}",
     }
-    return ours.get(kind, f"{_plain(details['msg'])}, not {value_text}")
+    return own_messages.get(kind, f"{_plain(details['msg'])}, not {value_text}")
 
 
 def _wanted_text(details: ErrorDetails) -> str:
@@ -227,8 +227,8 @@ def _plain_path(loc: Iterable[int | str]) -> FieldPath:
 
 def _plain(message: str) -> str:
     message = message.removeprefix("Value error, ").replace("Input should be", "must be")
-    for theirs, ours in _TRANSLATIONS:
-        message = message.replace(theirs, ours)
+    for pydantic_words, own_words in _TRANSLATIONS:
+        message = message.replace(pydantic_words, own_words)
     return message[:1].lower() + message[1:]
 
 
@@ -259,12 +259,12 @@ def known_keys(loc: Iterable[int | str]) -> tuple[str, ...]:
     for key in loc:
         if isinstance(key, str) and key in KINDS:
             models = (KINDS[key],)
-        elif isinstance(key, str) and (models_below := _below(models, key)):
+        elif isinstance(key, str) and (models_below := _field_models(models, key)):
             models = models_below
     return tuple(name for model in models for name in _keys(model))
 
 
-def _below(models: Iterable[type[BaseModel]], key: str) -> tuple[type[BaseModel], ...]:
+def _field_models(models: Iterable[type[BaseModel]], key: str) -> tuple[type[BaseModel], ...]:
     """Models of the values of a field; empty where the key is a parameter's name."""
     fields = (model.model_fields[key] for model in models if key in model.model_fields)
     return tuple(model for field in fields for model in _models_in(field.annotation))
@@ -324,8 +324,8 @@ def _list(items: Iterable[Any]) -> str:
 
 
 def _scalar(item: object) -> str:
-    simple = isinstance(item, int | float | bool) or item is None
-    return json.dumps(item) if simple else kind_of(item)
+    is_plain_scalar = isinstance(item, int | float | bool) or item is None
+    return json.dumps(item) if is_plain_scalar else kind_of(item)
 
 
 # ---- values from the command line ----------------------------------------------------------------
@@ -381,12 +381,12 @@ def apply_overrides(data: dict[str, Any], overrides: Sequence[Override]) -> dict
         return data
     result = copy.deepcopy(data)
     for override in overrides:
-        *way, last = override.path
+        *parent_keys, last_key = override.path
         place: Any = result
-        for depth, key in enumerate(way):
+        for depth, key in enumerate(parent_keys):
             place = _enter(place, key, override, depth)
-        _enter(place, last, override, len(way))
-        place[last] = override.value
+        _enter(place, last_key, override, len(parent_keys))
+        place[last_key] = override.value
     return result
 
 

@@ -412,14 +412,14 @@ def with_joined_lists(variants: object) -> object:
     """Data of `variants` with each list of sizes or arguments as one text: `[32, 8]` as `32, 8`."""
     if not isinstance(variants, Mapping):
         return variants
-    joined = dict(variants)
-    if isinstance(joined.get("list"), list):
-        joined["list"] = [_joined_in_item(item) for item in joined["list"]]
-    if isinstance(joined.get("matrix"), Mapping):
-        joined["matrix"] = _joined_in_grid(joined["matrix"])
-    elif isinstance(joined.get("matrix"), list):
-        joined["matrix"] = [_joined_in_grid(grid) for grid in joined["matrix"]]
-    return joined
+    joined_variants = dict(variants)
+    if isinstance(joined_variants.get("list"), list):
+        joined_variants["list"] = [_joined_in_item(item) for item in joined_variants["list"]]
+    if isinstance(joined_variants.get("matrix"), Mapping):
+        joined_variants["matrix"] = _joined_in_grid(joined_variants["matrix"])
+    elif isinstance(joined_variants.get("matrix"), list):
+        joined_variants["matrix"] = [_joined_in_grid(grid) for grid in joined_variants["matrix"]]
+    return joined_variants
 
 
 def _joined_in_item(item: object) -> object:

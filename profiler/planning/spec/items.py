@@ -168,8 +168,8 @@ class Tolerance(SpecModel):
 def _for_all_types(value: object) -> object:
     """Bounds without a dtype are those of all dtypes: `{relative: 1e-2}`."""
     bounds = Tolerance.model_fields.keys()
-    short = isinstance(value, dict) and value.keys() and value.keys() <= bounds
-    return {"default": value} if short else value
+    is_short_form = isinstance(value, dict) and value.keys() and value.keys() <= bounds
+    return {"default": value} if is_short_form else value
 
 
 Tolerances = Annotated[

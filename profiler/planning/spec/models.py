@@ -345,8 +345,8 @@ class Experiment(SpecModel):
 
     @model_validator(mode="after")
     def _launches_are_of_a_cuda_file(self) -> Self:
-        listed = any(item.launches for item in self.variants.list or ())
-        if listed and not is_cuda_file(self.workload.model_dump()):
+        has_listed_launches = any(item.launches for item in self.variants.list or ())
+        if has_listed_launches and not is_cuda_file(self.workload.model_dump()):
             raise wrong("variants: launches are those of a .cu file, which the workload is not")
         return self
 

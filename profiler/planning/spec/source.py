@@ -104,8 +104,10 @@ class Document:
     def line(self, field: FieldPath) -> int:
         """Line (from 1) of a field, or of its nearest ancestor that is in the file."""
         if self.lines is not None:
-            ends = range(len(field), -1, -1)
-            return next(self.lines[field[:end]] for end in ends if field[:end] in self.lines)
+            prefix_lengths = range(len(field), -1, -1)
+            return next(
+                self.lines[field[:end]] for end in prefix_lengths if field[:end] in self.lines
+            )
         mark = self.root.start_mark
         node = self.root
         for key in field:
@@ -181,7 +183,9 @@ def _load(text: str) -> tuple[yaml.Node | None, tuple[Fault, ...], Any]:
 
 def _read_text(path: Path) -> str:
     try:
-        raw = read_plain(path, MAX_SPEC_BYTES, "MAX_SPEC_BYTES in profiler/planning/spec/source")
+        content = read_plain(
+            path, MAX_SPEC_BYTES, "MAX_SPEC_BYTES in profiler/planning/spec/source"
+        )
     except FileNotFoundError as error:
         raise SpecError(f"{path}: there is no such file{nearest_file(path)}") from error
     except ParseError as error:
@@ -189,11 +193,11 @@ def _read_text(path: Path) -> str:
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        return raw.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + 1
         raise SpecError(
-            f"{path}:{line}: the file is not UTF-8 (byte 0x{raw[error.start]:02x})",
+            f"{path}:{line}: the file is not UTF-8 (byte 0x{content[error.start]:02x})",
             remedy="Save it as UTF-8.",
         ) from error
 
@@ -203,8 +207,8 @@ def _yaml_message(path: Path, text: str, error: yaml.YAMLError) -> str:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
         description = " ".join(part for part in (error.context, error.problem) if part)
-        bare = _BARE_PLACEHOLDER.search("\n".join(text.splitlines()[line - 1 : line]))
-        hint = f'{IN_QUOTES}: "{{kernel}} …"' if bare else ""
+        bare_placeholder = _BARE_PLACEHOLDER.search("\n".join(text.splitlines()[line - 1 : line]))
+        hint = f'{IN_QUOTES}: "{{kernel}} …"' if bare_placeholder else ""
         return f"{path}:{line}: not valid YAML: {description}{hint}"
     position = getattr(error, "position", 0)
     line = text.count("\n", 0, position) + 1
@@ -348,7 +352,7 @@ def _all_nodes(root: yaml.Node) -> Iterator[yaml.Node]:
         if id(node) not in visited:
             visited.add(id(node))
             yield node
-            waiting += [below for part in _parts(node) for below in part if below is not None]
+            waiting += [child for part in _parts(node) for child in part if child is not None]
 
 
 def _key_faults(field: FieldPath, node: yaml.MappingNode) -> Iterator[Fault]:
@@ -356,8 +360,8 @@ def _key_faults(field: FieldPath, node: yaml.MappingNode) -> Iterator[Fault]:
     for key, _value in node.value:
         line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode) or key.tag not in (_STRING, _MERGE):
-            written = key.value if isinstance(key, yaml.ScalarNode) else "of several values"
-            message = f"the key {written} is not text to YAML; put it in quotes"
+            key_text = key.value if isinstance(key, yaml.ScalarNode) else "of several values"
+            message = f"the key {key_text} is not text to YAML; put it in quotes"
             yield Fault(line, field_name(field), message)
         elif key.value in first_line:
             message = f"this key is already on line {first_line[key.value]}"

@@ -51,8 +51,8 @@ def did_you_mean(text: object, candidates: Iterable[str]) -> str:
     names = sorted(set(candidates))
     if hint := close_hint(text, names):
         return hint
-    more = len(names) - MOST_NAMED
-    tail = [f"and {more} more"] if more > 0 else []
+    further_count = len(names) - MOST_NAMED
+    tail = [f"and {further_count} more"] if further_count > 0 else []
     return f"; known: {', '.join((*names[:MOST_NAMED], *tail))}" if names else ""
 
 

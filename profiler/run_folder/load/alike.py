@@ -132,4 +132,4 @@ def _samples(
     metrics = metric_columns(samples)
     if not metrics or samples[metrics[0]].isna().any() or impossible_durations(samples).any():
         return None
-    return [samples.iloc[of.start : of.stop] for of in rows]
+    return [samples.iloc[file_rows.start : file_rows.stop] for file_rows in rows]

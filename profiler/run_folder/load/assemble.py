@@ -143,8 +143,10 @@ def _with_other_metrics(
     samples = add_status_facts(samples, results.statuses, _metrics_of_source("runner", unmeasured))
     own_metrics = loaded.experiment.collect.own_metrics
     samples = add_experiment_metrics(samples, own_metrics, results.statuses, environment)
-    asked = (*unmeasured, *(metric.name for metric in own_metrics))
-    return replace(results, samples=samples, statuses=_name_missing(results, samples, asked))
+    expected_metrics = (*unmeasured, *(metric.name for metric in own_metrics))
+    return replace(
+        results, samples=samples, statuses=_name_missing(results, samples, expected_metrics)
+    )
 
 
 def _experiment_text(run: RunFolder, record: RunRecord, loaded: LoadedSpec) -> ExperimentText:
@@ -201,14 +203,14 @@ def _page_settings(loaded: LoadedSpec) -> PageSettings:
 
 def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
     """Notice that another timer is used because the plan's primary one measured nothing."""
-    planned = primary_timer(
+    planned_timer = primary_timer(
         session.collector for session in plan.sessions if session.kind is SessionKind.TIMING
     )
     timed = samples.reindex(columns=["kind", "collector", "duration_ns"]).dropna()
     of_timing = timed.loc[timed["kind"] == SessionKind.TIMING.value, "collector"]
     measured = primary_timer(of_timing.unique())
-    if planned is not None and measured not in (None, planned):
-        yield Notice(NoticeKind.OTHER_TIMER, {"planned": planned, "measured": str(measured)})
+    if planned_timer is not None and measured not in (None, planned_timer):
+        yield Notice(NoticeKind.OTHER_TIMER, {"planned": planned_timer, "measured": str(measured)})
 
 
 def _timelines(results: Results) -> Mapping[str, CellTimeline]:
@@ -267,8 +269,12 @@ def _name_missing(
         status = statuses.get(str(cell))
         if status is None:  # Measured before; not asked for today.
             continue
-        lost = [name for name in names if not row[name] and name not in status.missing_metrics]
-        statuses[status.cell] = replace(status, missing_metrics=(*status.missing_metrics, *lost))
+        missing_names = [
+            name for name in names if not row[name] and name not in status.missing_metrics
+        ]
+        statuses[status.cell] = replace(
+            status, missing_metrics=(*status.missing_metrics, *missing_names)
+        )
     return statuses
 
 
@@ -286,8 +292,8 @@ def tool_words(environment: Environment, plan: Plan) -> str:
     collectors = {session.collector for session in plan.sessions}
     by_cupti = cupti.KIND.name in collectors
     if by_cupti and environment.ncu:
-        joined = "and" if ncu.KIND.name in collectors else "and explained with"
-        return f"CUPTI {joined} ncu {environment.ncu}"
+        conjunction = "and" if ncu.KIND.name in collectors else "and explained with"
+        return f"CUPTI {conjunction} ncu {environment.ncu}"
     if by_cupti:
         return "CUPTI and no ncu"
     if environment.ncu:
@@ -329,8 +335,8 @@ def search_of(
     if record is None:
         return None, ()
     values: dict[str, str | int | float] = {"file": SEARCH_JOURNAL_FILE, "count": record.left_out}
-    lost = (Notice(NoticeKind.SEARCH_LINES_LOST, values),) if record.left_out else ()
-    return _public_record(record, redaction), lost
+    line_notices = (Notice(NoticeKind.SEARCH_LINES_LOST, values),) if record.left_out else ()
+    return _public_record(record, redaction), line_notices
 
 
 def _public_record(record: SearchRecord, redaction: Redaction) -> SearchRecord:

@@ -193,8 +193,8 @@ class AttemptReader:
     def read_ahead(self, attempts: Iterable[Attempt], compute_capability: str | None) -> None:
         """Read attempts that are loaded next, similar ones as one frame."""
         read_folders = self._loaded.keys() | self._ahead.keys()
-        new = (attempt for attempt in attempts if attempt.folder not in read_folders)
-        self._ahead |= read_together(new, compute_capability)
+        unread_attempts = (attempt for attempt in attempts if attempt.folder not in read_folders)
+        self._ahead |= read_together(unread_attempts, compute_capability)
 
     def load(
         self,
@@ -448,5 +448,5 @@ def _each_launch_once(table: NcuTable, name: str) -> NcuTable:
         return table
     values: dict[str, str | int | float] = {"file": name, "count": int(repeated.sum())}
     notices = (*table.notices, Notice(NoticeKind.CSV_REPEATED_ROWS, values))
-    once = table.launches[~repeated].reset_index(drop=True)
-    return replace(table, launches=once, notices=notices)
+    distinct_launches = table.launches[~repeated].reset_index(drop=True)
+    return replace(table, launches=distinct_launches, notices=notices)

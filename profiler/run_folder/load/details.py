@@ -112,8 +112,10 @@ def _visit_parts(
         }
         return {visit: parts[visit] for visit in finished if visit in parts}
     # Of a program, or of a range that the user named, an attempt holds one visit.
-    alone = [Visit(**single_visit)] if single_visit is not None else finished[:1]
-    return dict(zip(alone, part_of_each_window(timeline, full_window(timeline)), strict=False))
+    single_visits = [Visit(**single_visit)] if single_visit is not None else finished[:1]
+    return dict(
+        zip(single_visits, part_of_each_window(timeline, full_window(timeline)), strict=False)
+    )
 
 
 def _visit_samples(
@@ -325,10 +327,10 @@ def _listings_of_launches(
 
 def _matches_launch(listing: Listing, counted: float) -> bool:
     """Whether a listing's executed instructions match its launch, up to replayed ones."""
-    listed = float(listing.instructions["executed"].sum())
+    listed_count = float(listing.instructions["executed"].sum())
     tries = listing.instructions[OPCODE].str.startswith(_TRIED_AGAIN).any()
-    off = _MOST_POLLED if tries else _SAME_COUNT
-    return counted / (1 + off) <= listed <= (1 + off) * counted
+    tolerance = _MOST_POLLED if tries else _SAME_COUNT
+    return counted / (1 + tolerance) <= listed_count <= (1 + tolerance) * counted
 
 
 def _listings(folder: Path, kernels: Sequence[str]) -> tuple[Sequence[Listing], tuple[Notice, ...]]:

@@ -167,8 +167,8 @@ class Loaded:
             return frozenset()
         result = self.attempt.result
         if self.attempt.record.kind == SessionKind.CHECK:
-            passed = result is not None and result.cause == FINISHED and not result.failed
-            return self.current if passed else frozenset()
+            has_passed = result is not None and result.cause == FINISHED and not result.failed
+            return self.current if has_passed else frozenset()
         return frozenset(
             record["cell"]
             for record in self.records
@@ -278,14 +278,14 @@ def described_by_cell(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[st
     return cells
 
 
-def add_description(described: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Add later facts of a cell to `described`; of compilations the longest counts."""
+def add_description(facts: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Add later facts of a cell to `facts`; of compilations the longest counts."""
     longest = {
-        name: max(values[name], described.get(name, 0.0))
+        name: max(values[name], facts.get(name, 0.0))
         for name in ("compile_seconds",)
         if name in values
     }
-    described |= {**values, **longest}
+    facts |= {**values, **longest}
 
 
 # ---- practical roofs of a run, from its attempts -------------------------------------------------
@@ -335,5 +335,5 @@ def measured_roofs(attempts: Sequence[Loaded]) -> dict[str, float]:
 def roof_faults(attempts: Sequence[Loaded]) -> dict[str, str]:
     """Cause by practical roof that no attempt measured."""
     measured = measured_roofs(attempts)
-    faults = {roof: why for loaded in attempts for roof, why in loaded.roof_faults().items()}
-    return {roof: why for roof, why in faults.items() if roof not in measured}
+    faults = {roof: cause for loaded in attempts for roof, cause in loaded.roof_faults().items()}
+    return {roof: cause for roof, cause in faults.items() if roof not in measured}

@@ -151,11 +151,11 @@ def _stream_notices(
     for loaded in attempts:
         for cell, streams in loaded.streams.items():
             counts[cell] = max(streams, counts.get(cell, 0))
-    several = [cell for cell in plan.cells if counts.get(cell.id, 0) > 1]
-    if several:
-        most = max(several, key=lambda cell: counts[cell.id])
+    multi_stream_cells = [cell for cell in plan.cells if counts.get(cell.id, 0) > 1]
+    if multi_stream_cells:
+        most = max(multi_stream_cells, key=lambda cell: counts[cell.id])
         values: dict[str, str | int | float] = {
-            "count": len(several),
+            "count": len(multi_stream_cells),
             "cells": len(plan.cells),
             "most": f"{most.variant.name} at {most.problem.name}",
             "streams": counts[most.id],
@@ -185,8 +185,8 @@ def _rounding_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
             if protocol.ROUNDING in record and record.get("cell") in names:
                 amounts = record[protocol.ROUNDING]
                 name = names[record["cell"]]
-                largest = max(amounts) if isinstance(amounts, list) else amounts
-                allowed[name] = max(allowed[name], float(largest))
+                largest_amount = max(amounts) if isinstance(amounts, list) else amounts
+                allowed[name] = max(allowed[name], float(largest_amount))
     if allowed:
         most = f"{max(allowed.values()):.2g}"
         yield Notice(NoticeKind.ROUNDING_ALLOWED, {"problems": ", ".join(allowed), "most": most})
@@ -210,19 +210,21 @@ def _lost_visit_notices(
     """Notices of visits in journals that no file has numbers of, for cells that did not fail."""
     journaled_visits: dict[str, set[tuple[str, int, int]]] = defaultdict(set)
     measured_visits: dict[str, set[tuple[str, int, int]]] = defaultdict(set)
-    sound = {cell for cell, status in statuses.items() if not status.outcome.failed}
+    sound_cells = {cell for cell, status in statuses.items() if not status.outcome.failed}
     for loaded in attempts:
         session = loaded.attempt.record.session
         measured_visits[session] |= loaded.visit_keys
         if loaded.attempt.record.kind in _COUNTED and not loaded.unreadable:
-            passed = runner_journal.passed_visits(loaded.records)
-            journaled_visits[session] |= {visit for visit in passed if visit[0] in sound}
+            passed_visits = runner_journal.passed_visits(loaded.records)
+            journaled_visits[session] |= {
+                visit for visit in passed_visits if visit[0] in sound_cells
+            }
     for session, visits in journaled_visits.items():
-        if lost := visits - measured_visits[session]:
-            cells = len({cell for cell, _, _ in lost})
+        if lost_visits := visits - measured_visits[session]:
+            cells = len({cell for cell, _, _ in lost_visits})
             values: dict[str, str | int | float] = {
                 "session": session,
-                "count": len(lost),
+                "count": len(lost_visits),
                 "cells": cells,
             }
             yield Notice(NoticeKind.VISITS_LOST, values)
@@ -261,11 +263,11 @@ def _worker_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
             problems.setdefault(worker, {}).update(dict.fromkeys(names))
     if len(problems) > 1:
         ordered = sorted(problems, key=lambda worker: (len(worker.name), worker.name))
-        listed = "; ".join(
+        worker_list = "; ".join(
             f"{worker.name} ({worker.gpu_uuid or 'no UUID'}) {', '.join(problems[worker])}"
             for worker in ordered
         )
-        yield Notice(NoticeKind.SEVERAL_GPUS, {"count": len(problems), "workers": listed})
+        yield Notice(NoticeKind.SEVERAL_GPUS, {"count": len(problems), "workers": worker_list})
 
 
 def _gpu_sharing_notices(attempt: Attempt) -> tuple[Notice, ...]:

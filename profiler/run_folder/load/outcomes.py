@@ -78,8 +78,8 @@ class Failure:
 
     def stands(self, time_limit_s: float) -> bool:
         """Whether another try would fail too; uncertain after a shorter time limit."""
-        shorter = self.time_limit_s is not None and self.time_limit_s < time_limit_s
-        return not (self.of_host or (self.outcome is Outcome.TIMED_OUT and shorter))
+        had_shorter_limit = self.time_limit_s is not None and self.time_limit_s < time_limit_s
+        return not (self.of_host or (self.outcome is Outcome.TIMED_OUT and had_shorter_limit))
 
 
 def failures(
@@ -127,28 +127,32 @@ def gather(
     repeats = session_repeats(plan, attempts)
     counting = counting_attempts(attempts, repeats)
     samples = _first_of_each([loaded.samples for loaded in counting], "repeat", empty_samples)
-    samples = _without_strangers(samples, plan)
+    samples = _without_unfiltered_kernels(samples, plan)
     cells = _cells(plan, attempts, samples)
-    planned = {cell.id for cell in plan.cells}
-    failed, described = failures(plan, attempts), _facts_by_cell(plan, attempts)
+    planned_cells = {cell.id for cell in plan.cells}
+    failed, facts_by_cell = failures(plan, attempts), _facts_by_cell(plan, attempts)
     aliases = find_aliases(plan.cells, builds)
     by_variant = {build.variant: build for build in builds}
     timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"].unique())
     counted = set(samples["cell"].unique())
     capability = environment.compute_capability
-    lacking = _missing_metrics(plan, attempts, samples, capability, recorded=recorded)
+    missing_metrics_by_cell = _missing_metrics(
+        plan, attempts, samples, capability, recorded=recorded
+    )
     statuses = {
         cell.id: _status(
-            CellStatus(cell.id, Outcome.NOT_MEASURED, **described[planned_cell(cell.id, planned)]),
+            CellStatus(
+                cell.id, Outcome.NOT_MEASURED, **facts_by_cell[planned_cell(cell.id, planned_cells)]
+            ),
             by_variant.get(cell.variant.id),
-            failed.get(planned_cell(cell.id, planned)),
+            failed.get(planned_cell(cell.id, planned_cells)),
             aliases.get(cell.id),
             measured=cell.id in (timed or counted),
         )
         for cell in cells
     }
     statuses = {
-        cell: replace(status, missing_metrics=lacking.get(cell, ()))
+        cell: replace(status, missing_metrics=missing_metrics_by_cell.get(cell, ()))
         for cell, status in statuses.items()
     }
     attributes = {key: value for attempt in attempts for key, value in attempt.attributes.items()}
@@ -195,7 +199,7 @@ def _first_of_each(
     return joined.drop_duplicates(["session", "cell", "block", "arm", part], ignore_index=True)
 
 
-def _without_strangers(samples: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+def _without_unfiltered_kernels(samples: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     """Samples without kernels that only a timeline saw, for commands with a kernel filter.
 
     A timeline has every kernel of a process, set-up included; another tool only kernels that its
@@ -205,12 +209,16 @@ def _without_strangers(samples: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     recorded = samples["kind"] == SessionKind.TIMELINE.value
     expected_cells = set(samples.loc[~recorded, "cell"].unique())
     owners = {planned_cell(cell, planned) for cell in expected_cells - planned}
-    strange = [
+    unfiltered_cells = [
         cell
         for cell in set(samples.loc[recorded, "cell"].unique()) - expected_cells - planned
         if planned_cell(cell, planned) in owners
     ]
-    return samples[~samples["cell"].isin(strange)].reset_index(drop=True) if strange else samples
+    return (
+        samples[~samples["cell"].isin(unfiltered_cells)].reset_index(drop=True)
+        if unfiltered_cells
+        else samples
+    )
 
 
 def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tuple[Cell, ...]:
@@ -253,14 +261,14 @@ def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str
 def _facts_by_cell(plan: Plan, attempts: Sequence[Loaded]) -> Mapping[str, Mapping[str, Any]]:
     """Journaled facts by cell id; empty for cells without facts."""
     planned = {cell.id for cell in plan.cells}
-    described: dict[str, dict[str, Any]] = defaultdict(dict)
+    facts: dict[str, dict[str, Any]] = defaultdict(dict)
     for loaded in _deciding_attempts(attempts):
         for cell, values in loaded.facts_by_cell.items():
             if cell in planned:
-                add_description(described[cell], values)
+                add_description(facts[cell], values)
     for cell, (configs, otherwise) in tuned_by_cell(attempts).items():
-        described[cell] |= {"tuned": configs, "tuned_otherwise": otherwise}
-    return described
+        facts[cell] |= {"tuned": configs, "tuned_otherwise": otherwise}
+    return facts
 
 
 def _missing_metrics(
@@ -282,11 +290,11 @@ def _missing_metrics(
         if recorded
         else _cells_by_planned_metric(plan)
     )
-    lacking = missing_metrics(samples, asked_of, compute_capability)
+    missing_by_cell = missing_metrics(samples, asked_of, compute_capability)
     planned = {cell.id for cell in plan.cells}
     return {
         cell: tuple(name for name in names if planned_cell(cell, planned) in asked_of[name])
-        for cell, names in lacking.items()
+        for cell, names in missing_by_cell.items()
     }
 
 
@@ -433,8 +441,10 @@ def part_problem(problem: Problem, params: Params) -> Problem:
     if problem.params.keys() & params.keys():
         params = {RANGE: default_name(params)}
     all_params = {**problem.params, **params}
-    generated = problem.name == default_name(problem.params)
-    name = default_name(all_params) if generated else f"{problem.name},{default_name(params)}"
+    has_generated_name = problem.name == default_name(problem.params)
+    name = (
+        default_name(all_params) if has_generated_name else f"{problem.name},{default_name(params)}"
+    )
     return Problem(identify(name, all_params), name, all_params)
 
 
@@ -488,16 +498,22 @@ def _tuning_of_sessions(
 ) -> tuple[tuple[TunedConfig, ...], tuple[str, ...]]:
     first = sessions[0][0]
     # The attempt that compiled tells of everything that it tried; later ones find the winner.
-    configs = max((tried for session, tried in sessions if session == first), key=len)
+    configs = max(
+        (tried_configs for session, tried_configs in sessions if session == first), key=len
+    )
     timed = choices_by_operation(configs)
-    otherwise = (name for name, tried in sessions if choices_by_operation(tried) != timed)
+    otherwise = (
+        name for name, tried_configs in sessions if choices_by_operation(tried_configs) != timed
+    )
     return configs, tuple(dict.fromkeys(otherwise))
 
 
-def choices_by_operation(tried: Iterable[TunedConfig]) -> dict[str, tuple[TunedChoice, ...]]:
+def choices_by_operation(
+    tried_configs: Iterable[TunedConfig],
+) -> dict[str, tuple[TunedChoice, ...]]:
     """Chosen configurations by operation; kernels with one name are in a fixed order."""
     choices: dict[str, tuple[TunedChoice, ...]] = {}
-    for config in tried:
+    for config in tried_configs:
         if config.best:
             choice = TunedChoice(config.choice, config.config)
             choices[config.operation] = (*choices.get(config.operation, ()), choice)

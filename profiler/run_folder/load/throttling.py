@@ -47,29 +47,31 @@ def session_repeats(plan: Plan, attempts: Iterable[Loaded]) -> SessionRepeats:
 
 def counting_attempts(attempts: Iterable[Loaded], repeats: SessionRepeats) -> list[Loaded]:
     """Attempts without data of visits that another attempt measured unthrottled."""
-    unused = {
+    unused_visits = {
         loaded.attempt.folder: visits
         for of_session, decided in repeats.values()
         for loaded, visits in zip(of_session, decided.unused, strict=True)
     }
-    return [_without_visits(loaded, unused[loaded.attempt.folder]) for loaded in attempts]
+    return [_without_visits(loaded, unused_visits[loaded.attempt.folder]) for loaded in attempts]
 
 
-def _without_visits(loaded: Loaded, unused: frozenset[VisitKey]) -> Loaded:
-    if not unused:
+def _without_visits(loaded: Loaded, unused_visits: frozenset[VisitKey]) -> Loaded:
+    if not unused_visits:
         return loaded
     timelines = {
         cell: timeline
         for cell, timeline in loaded.timelines.items()
-        if (cell, FIRST_BLOCK, 0) not in unused
+        if (cell, FIRST_BLOCK, 0) not in unused_visits
     }
-    samples, ranges = (_rows_without(rows, unused) for rows in (loaded.samples, loaded.ranges))
+    samples, ranges = (
+        _rows_without(rows, unused_visits) for rows in (loaded.samples, loaded.ranges)
+    )
     return replace(loaded, samples=samples, ranges=ranges, timelines=timelines)
 
 
-def _rows_without(rows: pd.DataFrame, unused: frozenset[VisitKey]) -> pd.DataFrame:
+def _rows_without(rows: pd.DataFrame, unused_visits: frozenset[VisitKey]) -> pd.DataFrame:
     visits = rows[["cell", "block", "arm"]].itertuples(index=False, name=None)
-    return rows[[visit not in unused for visit in visits]]
+    return rows[[visit not in unused_visits for visit in visits]]
 
 
 def throttling_notices(plan: Plan, repeats: SessionRepeats) -> Iterator[Notice]:

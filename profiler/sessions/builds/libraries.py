@@ -84,7 +84,7 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
     compiler = find_compiler()
     check_arch(arch, compiler.path)
     folder = build_root.resolve() / arch
-    with _obstacles_named(), _locked(folder / ".lock", on_wait) as lock:
+    with _obstacles_as_errors(), _locked(folder / ".lock", on_wait) as lock:
         builds = {id_: _plan(recipe, arch, compiler) for id_, recipe in recipe_by_variant.items()}
 
         def start_ninja(build_file: Path, on_end: OnEnd) -> NinjaResult:
@@ -116,8 +116,8 @@ def build_stamped(
     cell's key or the facts of its build. `builds`: of the same variants without stamps; `build`
     makes libraries of recipes. What cannot be built is warned of: it has no timeline then.
     """
-    marked = stamped_variants(builds)
-    marked_variants = [variant for variant in variants if variant.id in marked]
+    marked_ids = stamped_variants(builds)
+    marked_variants = [variant for variant in variants if variant.id in marked_ids]
     if not marked_variants:
         warn("No in-kernel timeline: no kernel of these variants includes profiler/timeline.cuh.")
         return {}
@@ -142,16 +142,16 @@ def is_as_built(build: BuildResult, recipe: Recipe | None, arch: str, built_at: 
     """
     if recipe is None:
         return build.recipe_hash is None
-    planned = _plan(recipe, arch, Compiler(Path("nvcc"), version=""))
-    if not isinstance(planned, Library):
-        return planned == build.error
+    library = _plan(recipe, arch, Compiler(Path("nvcc"), version=""))
+    if not isinstance(library, Library):
+        return library == build.error
     try:
-        if planned.command != build.command:
+        if library.command != build.command:
             return False
         if build.library is None:
             return all(file.stat().st_mtime <= built_at for file in watched_files(recipe))
-        stored = _stored(Path(build.library).parent)
-        return stored is not None and _are_same(stored.dependencies, content_hash)
+        facts = _stored(Path(build.library).parent)
+        return facts is not None and _are_same(facts.dependencies, content_hash)
     except (OSError, ValueError):
         return False
 
@@ -205,8 +205,8 @@ def _locked(path: Path, on_wait: Callable[[str], None]) -> Iterator[int]:
     write the same objects beside them. The lock is free when the last of them has gone.
     """
     speak_at = time.monotonic() + _PATIENCE_S
-    with ExitStack() as held:
-        while (descriptor := take_lock(path, held)) is None:
+    with ExitStack() as lock_stack:
+        while (descriptor := take_lock(path, lock_stack)) is None:
             if time.monotonic() > speak_at:
                 holder = holder_of(path)
                 holder_text = "" if holder is None else f" (process {holder})"
@@ -219,7 +219,7 @@ def _locked(path: Path, on_wait: Callable[[str], None]) -> Iterator[int]:
 
 
 @contextmanager
-def _obstacles_named() -> Iterator[None]:
+def _obstacles_as_errors() -> Iterator[None]:
     """Raise EnvironmentUnusable where a file stands for a folder of builds, or the reverse."""
     try:
         yield
@@ -232,8 +232,8 @@ def _obstacles_named() -> Iterator[None]:
 
 def _depends_on(library: str, header: Path) -> bool:
     """Whether a built library was compiled from a header; False where that is not known."""
-    stored = _stored(Path(library).parent)
-    names = () if stored is None else stored.dependencies
+    facts = _stored(Path(library).parent)
+    names = () if facts is None else facts.dependencies
     return any(Path(name).resolve() == header for name in names if name.endswith(header.name))
 
 
@@ -261,9 +261,9 @@ def _build_libraries(
     hash_once = cache(content_hash)
     results: dict[str, BuildResult] = {}
     for digest, library in libraries.items():
-        stored = _still_valid(library, folder, hash_once)
-        if stored is not None:
-            results[digest] = _result_of(library, folder, stored, cached=True)
+        facts = _still_valid(library, folder, hash_once)
+        if facts is not None:
+            results[digest] = _result_of(library, folder, facts, cached=True)
     missing = [library for digest, library in libraries.items() if digest not in results]
     if missing:
         _forget_outcome(missing, folder)
@@ -271,14 +271,14 @@ def _build_libraries(
     return results
 
 
-def _result_of(library: Library, folder: Path, stored: _Stored, *, cached: bool) -> BuildResult:
+def _result_of(library: Library, folder: Path, facts: _Stored, *, cached: bool) -> BuildResult:
     return BuildResult(
         variant="",
         ok=True,
         library=str(folder / library.library),
         recipe_hash=library.recipe_hash,
-        code_hash=stored.code_hash,
-        kernels=stored.kernels,
+        code_hash=facts.code_hash,
+        kernels=facts.kernels,
         command=library.command,
         cached=cached,
     )
@@ -332,8 +332,8 @@ def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
     for library in libraries:
         (folder / library.library).unlink(missing_ok=True)
         (folder / library.link_log).unlink(missing_ok=True)
-        stored = _stored(folder / library.recipe_hash)
-        hashes = {} if stored is None else stored.made
+        facts = _stored(folder / library.recipe_hash)
+        hashes = {} if facts is None else facts.made
         for compilation in library.compilations:
             if not _is_unchanged(folder / compilation.object, hashes):
                 (folder / compilation.object).unlink(missing_ok=True)
@@ -429,10 +429,10 @@ def _dependencies(
     return {str(name): hash_once(name) for name in sorted(names)}
 
 
-def _write_facts(stored: _Stored, folder: Path) -> None:
+def _write_facts(facts: _Stored, folder: Path) -> None:
     draft = folder / f"{FACTS_FILE}.new"
     with naming(draft):
-        draft.write_text(json.dumps(asdict(stored), indent=1), encoding="utf-8")
+        draft.write_text(json.dumps(asdict(facts), indent=1), encoding="utf-8")
     draft.replace(folder / FACTS_FILE)
 
 

@@ -39,18 +39,18 @@ def launch_params(
     plan gives another recipe. Combinations that the workload refuses say nothing.
     """
     values = _values(variants)
-    tried = _remembered(recipe)
+    recipe_of = _cached_recipe(recipe)
     return {
         variant.id: {
             name: value
             for name, value in variant.params.items()
-            if not _acts_on_recipe(variant.params, name, values[name], tried)
+            if not _acts_on_recipe(variant.params, name, values[name], recipe_of)
         }
         for variant in variants
     }
 
 
-def _remembered(recipe: Callable[[Params], Recipe | None]) -> Callable[[Params], object]:
+def _cached_recipe(recipe: Callable[[Params], Recipe | None]) -> Callable[[Params], object]:
     """Cached `recipe`; it gives `_ABSENT` where the workload refuses the parameters."""
     recipes: dict[frozenset[tuple[str, str]], object] = {}
 
@@ -88,11 +88,11 @@ def _acts_on_recipe(
 ) -> bool:
     """Whether some value of a parameter changes the recipe of a variant."""
     unchanged = recipe_of(params)
-    recipes = (recipe_of(_changed(params, name, value)) for value in values)
+    recipes = (recipe_of(_with_value(params, name, value)) for value in values)
     return any(recipe != unchanged for recipe in recipes if recipe is not _ABSENT)
 
 
-def _changed(params: Params, name: str, value: object) -> Params:
+def _with_value(params: Params, name: str, value: object) -> Params:
     """Parameters with one value replaced, or removed where `value` is `_ABSENT`."""
     changed: dict[str, Any] = {key: param for key, param in params.items() if key != name}
     if value is not _ABSENT:

@@ -63,14 +63,14 @@ def likely_machine(experiment: Experiment, run: RunFolder, first_gpu: Gpu | None
     )
     if gpu is None and not on_cpu:
         return Machine(earlier, "cuda", None)
-    described = Gpu() if gpu is None or on_cpu else gpu
+    described_gpu = Gpu() if gpu is None or on_cpu else gpu
     by_ncu = needed(collect.collectors, Need.NCU)
     environment = replace(
         earlier,
-        gpu=described.name,
-        gpu_uuid=described.uuid,
-        driver=described.driver,
-        compute_capability=described.compute_capability,
+        gpu=described_gpu.name,
+        gpu_uuid=described_gpu.uuid,
+        driver=described_gpu.driver,
+        compute_capability=described_gpu.compute_capability,
         ncu=(_ncu_here() or earlier.ncu) if by_ncu else None,
         torch=package_version("torch"),
         python=platform.python_version(),
@@ -133,8 +133,10 @@ def earlier_visits(execution: Execution) -> EarlierVisits:
         sessions = {session.name: reading.of_session(session) for session in plan.sessions}
         return EarlierVisits(plan, sessions, search)
     except (OSError, ProfilerError):
-        unknown = SessionVisits(why_again="the newest run cannot be read")
-        return replace(foreseen, sessions={s.name: unknown for s in foreseen.plan.sessions})
+        unreadable_visits = SessionVisits(why_again="the newest run cannot be read")
+        return replace(
+            foreseen, sessions={s.name: unreadable_visits for s in foreseen.plan.sessions}
+        )
 
 
 def _builds(execution: Execution, run: RunFolder) -> tuple[BuildResult, ...]:
@@ -217,9 +219,9 @@ class _Reading:
         if edited:
             yield f"{_first_names(edited)} edited since"
         planned = {variant.id for variant in self.execution.plan.variants}
-        unknown = {build.variant for build in self.run.builds()}
-        unknown -= {build.variant for build in self.builds}
-        if not planned.isdisjoint(unknown):
+        changed_builds = {build.variant for build in self.run.builds()}
+        changed_builds -= {build.variant for build in self.builds}
+        if not planned.isdisjoint(changed_builds):
             yield "kernels may have changed, only a build can tell"
         machine = self.execution.machine.environment
         experiment = self.execution.loaded.experiment
@@ -275,14 +277,14 @@ def _outdated_visits(loaded: Loaded) -> frozenset[Visit]:
     return frozenset(visit for visit in visits if visit.cell not in loaded.current)
 
 
-def _other_parts(today: Mapping[str, str | None], then: Mapping[str, str | None]) -> list[str]:
+def _other_parts(today: Mapping[str, str | None], earlier: Mapping[str, str | None]) -> list[str]:
     """Changed parts of a machine, in words."""
-    fields = (field for field, value in today.items() if value != then[field])
+    fields = (field for field, value in today.items() if value != earlier[field])
     return list(dict.fromkeys(_MACHINE_WORDS.get(field, field) for field in fields))
 
 
 def _first_names(names: Sequence[str]) -> str:
     """The first names of a list, and the number of further ones."""
     listed = ", ".join(names[:_MOST_NAMED])
-    more = len(names) - _MOST_NAMED
-    return f"{listed} and {more} more" if more > 0 else listed
+    further_count = len(names) - _MOST_NAMED
+    return f"{listed} and {further_count} more" if further_count > 0 else listed

@@ -242,8 +242,8 @@ def _sessions(
         missing_visits = [visit for visit in session.visits if visit not in settled_visits]
         missing = Counter(visit.cell for visit in missing_visits)
         checked |= {visit.cell for visit in held_visits.measured}
-        past, _ = past_of_run(costs, session, collect)
-        rest_forecast = rest_of(session, plan.cells, collect, past, checked)
+        past_sessions, _ = past_of_run(costs, session, collect)
+        rest_forecast = rest_of(session, plan.cells, collect, past_sessions, checked)
         before_s = visits_s = 0.0
         if missing and rest_forecast.has_earlier:
             before_s = around_s * _processes(session, missing_visits, env_of) + _roofs_s(
@@ -314,14 +314,14 @@ def rest_of(
     session: SessionPlan,
     cells: Iterable[Cell],
     collect: Collect,
-    past: Sequence[PastSession],
+    past_sessions: Sequence[PastSession],
     checked: Set[str],
 ) -> RestForecast:
     """Forecast of the rest of a session; `checked`: cells that its run has checked."""
     return RestForecast(
         cells,
         visit=typical_visit(session.collector, session.kind, session.metrics, collect),
-        past=past,
+        past_sessions=past_sessions,
         checked=checked,
         warmups=collect.warmups,
         rechecks=collect.recheck,

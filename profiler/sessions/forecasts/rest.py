@@ -34,12 +34,12 @@ class LaunchTimes:
             self._work.update(session.work)
             for cell, seconds in session.warm_ups.items() if warmups else ():
                 self._seconds[cell] = min(seconds / warmups, self._seconds.get(cell, seconds))
-        declared = {cell: self._declared(cell) for cell in self._seconds}
-        ratios = [self._seconds[cell] / s for cell, s in declared.items() if s >= _TELLING_S]
+        declared_s = {cell: self._declared(cell) for cell in self._seconds}
+        ratios = [self._seconds[cell] / s for cell, s in declared_s.items() if s >= _TELLING_S]
         self.slowness = statistics.median(ratios) if ratios else 1.0
         """Median ratio of a launch's duration on this GPU to the duration by its declared work."""
-        rests = (self._seconds[cell] - self.slowness * s for cell, s in declared.items())
-        self._common_s = max(min(rests, default=0.0), 0.0)
+        excesses_s = (self._seconds[cell] - self.slowness * s for cell, s in declared_s.items())
+        self._common_s = max(min(excesses_s, default=0.0), 0.0)
         """Least seconds that a launch takes beyond its declared work."""
 
     def _declared(self, cell: str) -> float:
@@ -80,7 +80,7 @@ class RestForecast:
         cells: Iterable[Cell],
         *,
         visit: TypicalVisit,
-        past: Sequence[PastSession] = (),
+        past_sessions: Sequence[PastSession] = (),
         checked: Set[str] = frozenset(),
         warmups: int = 0,
         rechecks: bool = True,
@@ -89,7 +89,7 @@ class RestForecast:
         self._variant_of = {cell.id: cell.variant.id for cell in cells}
         self._problem_of = {cell.id: cell.problem.id for cell in cells}
         self._visit = visit
-        self._past = sorted(past, key=lambda session: session.likeness)
+        self._past = sorted(past_sessions, key=lambda session: session.likeness)
         self._checked = checked
         """Cells that this run has checked: they are not checked again."""
         self._warmups = warmups
@@ -159,12 +159,14 @@ class RestForecast:
         self, remaining: Mapping[str, int], current_costs: SessionCosts, launches: LaunchTimes
     ) -> float:
         seconds_by_cell = current_costs.typical_visits
-        new = [cell for cell, visits in remaining.items() if visits and cell not in seconds_by_cell]
-        overheads = self._expected_overheads(new, current_costs, launches)
+        unvisited = [
+            cell for cell, visits in remaining.items() if visits and cell not in seconds_by_cell
+        ]
+        overheads = self._expected_overheads(unvisited, current_costs, launches)
         visit_s = {
             cell: overheads[cell] * self._visit.overhead_s
             + self._visit.launches * launches.of(cell)
-            for cell in new
+            for cell in unvisited
         } | {cell: statistics.median(seconds) for cell, seconds in seconds_by_cell.items()}
         return sum(visits * visit_s[cell] for cell, visits in remaining.items() if visits)
 
@@ -205,7 +207,7 @@ class RestForecast:
         for cell, visits in remaining.items():
             if visits and self._problem_of[cell] not in current_costs.set_ups:
                 to_come[self._problem_of[cell]].append(cell)
-        share, excess_s = self._against_expected(current_costs, launches)
+        share, excess_s = self._deviation_from_expected(current_costs, launches)
         seconds = {
             problem: share * self._expected_set_up(problem, len(cells), unchecked, launches)
             + excess_s
@@ -217,7 +219,7 @@ class RestForecast:
             seconds[first] = max(seconds[first], statistics.median(self._first_set_ups))
         return sum(seconds.values())
 
-    def _against_expected(
+    def _deviation_from_expected(
         self, current_costs: SessionCosts, launches: LaunchTimes
     ) -> tuple[float, float]:
         """Ratio of this session's set-ups to the expected ones, at most 1, and excess seconds each.

@@ -126,9 +126,9 @@ class CostReader:
             since = min(since, at)  # the clock may have been set back
             if record.get("event") in _ROOFS:
                 self.costs.roofs_s += at - since
-            self._took(record, since, at)
+            self._add_time(record, since, at)
 
-    def _took(self, record: Record, since: float, at: float) -> None:
+    def _add_time(self, record: Record, since: float, at: float) -> None:
         cell, phase, ended = record.get("cell"), record.get("phase"), _is_end(record)
         problem = self._problem_of.get(str(cell))
         if problem is None or phase is None:
@@ -162,8 +162,8 @@ class CostReader:
                 return
 
     def _set_up(self, phase: str, problem: str, cell: str, seconds: float) -> None:
-        new = SetUp(is_first=problem == self._first_problem)
-        set_up = self.costs.set_ups.setdefault(problem, new)
+        new_set_up = SetUp(is_first=problem == self._first_problem)
+        set_up = self.costs.set_ups.setdefault(problem, new_set_up)
         set_up.seconds += seconds
         set_up.cells.add(cell)
         if phase in _CHECKS:
@@ -267,7 +267,7 @@ def past_of_run(
 
     `sessions`: with the records of their attempts.
     """
-    past: list[PastSession] = []
+    past_sessions: list[PastSession] = []
     checked: frozenset[str] = frozenset()
     explains = session.kind is SessionKind.EXPLAIN
     for record, costs in sessions:
@@ -276,10 +276,10 @@ def past_of_run(
         alike = (record.kind == SessionKind.EXPLAIN) == explains
         same_tool = alike and record.collector == session.collector
         likeness = (record.metrics == session.metrics) + (record.session == session.name)
-        past.append(PastSession(costs, visit, same_tool, likeness))
+        past_sessions.append(PastSession(costs, visit, same_tool, likeness))
         if record.kind != SessionKind.IN_KERNEL:  # of another build
             checked |= costs.checked
-    return past, checked
+    return past_sessions, checked
 
 
 def costs_of_run(

@@ -63,9 +63,9 @@ def keep_pages(ncu: Ncu, folder: Path) -> None:
         if not (folder / f"{name}.gz").exists()
     }
     # Side by side: ncu reads the whole report for each, 22 s one after the other for 13 cells.
-    ends = iter(run_commands([part for parts in pages.values() for part in parts], _TIMEOUT_S))
+    results = iter(run_commands([part for parts in pages.values() for part in parts], _TIMEOUT_S))
     for name, parts in pages.items():
-        _keep_page(folder, name, list(islice(ends, len(parts))))
+        _keep_page(folder, name, list(islice(results, len(parts))))
 
 
 def _launches(folder: Path) -> int:
@@ -135,30 +135,30 @@ def check_kernels(loaded: Loaded, plan: Plan, space: Space) -> KernelCheck:
     """
     earlier = loaded.attempt.kernel_check
     open_cells = set(loaded.attempt.record.keys) if earlier is None else set(earlier.undecided)
-    planned = {cell.id: cell for cell in plan.cells if cell.id in loaded.current & open_cells}
-    kernels = {cell: lists for cell, lists in loaded.kernels().items() if cell in planned}
-    fell_back = _fallback_reasons(planned, kernels, space)
+    planned_cells = {cell.id: cell for cell in plan.cells if cell.id in loaded.current & open_cells}
+    kernels = {cell: lists for cell, lists in loaded.kernels().items() if cell in planned_cells}
+    fell_back = _fallback_reasons(planned_cells, kernels, space)
     # What was said right after the attempt is lost: its CSV may have been damaged as well since.
-    late = KERNELS_FILE in loaded.attempt.damaged
-    no_kernel = set() if late else loaded.finished_without_kernel() & planned.keys()
+    is_late = KERNELS_FILE in loaded.attempt.damaged
+    no_kernel = set() if is_late else loaded.finished_without_kernel() & planned_cells.keys()
     if earlier is None:
         earlier = KernelCheck()
     return KernelCheck(
         fell_back={**earlier.fell_back, **fell_back},
         no_kernel=tuple(sorted({*earlier.no_kernel, *no_kernel})),
-        undecided=tuple(sorted(open_cells - planned.keys())),
+        undecided=tuple(sorted(open_cells - planned_cells.keys())),
     )
 
 
 def _fallback_reasons(
-    planned: Mapping[str, Cell],
+    planned_cells: Mapping[str, Cell],
     kernels: Mapping[str, tuple[tuple[str, ...], ...]],
     space: Space,
 ) -> dict[str, str]:
     """First reason by cell id why its kernels are not those of its variant."""
     reasons: dict[str, str] = {}
     for cell, lists in kernels.items():
-        variant, problem = planned[cell].variant.params, planned[cell].problem.params
+        variant, problem = planned_cells[cell].variant.params, planned_cells[cell].problem.params
         for names in lists:
             if RANGE_ROW in names:  # of a range that was replayed, ncu names no kernel
                 continue

@@ -96,7 +96,7 @@ class Measurement:
                 suffix = " (repeating throttled blocks)" if repeats else ""
                 expected = self._expected(session, upcoming, earlier)
                 has_samples = any(
-                    len(attempt.samples) for attempt in earlier if _tells(attempt, session)
+                    len(attempt.samples) for attempt in earlier if _tool_works(attempt, session)
                 )
                 work = Work(session, missing, expected, earlier, has_samples)
                 self._make(work, f"{title}{suffix}")
@@ -127,9 +127,11 @@ class Measurement:
         if isinstance(self.book.execution.loaded.experiment.workload, CommandWorkload):
             return None
         collect = self.book.execution.loaded.experiment.collect
-        past, checked = past_of_run(self._costs_here(earlier), session, collect)
-        elsewhere, _ = past_of_run(self._costs_elsewhere, session, collect)
-        return rest_of(session, self.book.plan.cells, collect, [*elsewhere, *past], checked)
+        past_here, checked = past_of_run(self._costs_here(earlier), session, collect)
+        past_elsewhere, _ = past_of_run(self._costs_elsewhere, session, collect)
+        return rest_of(
+            session, self.book.plan.cells, collect, [*past_elsewhere, *past_here], checked
+        )
 
     def _costs_here(self, earlier: Sequence[Loaded]) -> list[tuple[AttemptRecord, SessionCosts]]:
         """Costs of the sessions of this run so far; complete journals are read once."""
@@ -169,14 +171,14 @@ class Measurement:
 
 
 def _visit_advice(session: SessionPlan) -> str:
-    """What shortens visits that take long: of a launch of many kernels ncu's seconds."""
+    """Advice to shorten long visits under ncu, whose time grows with the kernels of a launch."""
     is_timed_by_ncu = counts(session.collector) and not COLLECTORS[session.collector].in_journal
     if session.kind is not SessionKind.TIMING or not is_timed_by_ncu:
         return ""
     return "; ncu takes milliseconds for each kernel of a launch, --fast a tenth of that"
 
 
-def _tells(loaded: Loaded, session: SessionPlan) -> bool:
+def _tool_works(loaded: Loaded, session: SessionPlan) -> bool:
     """Whether samples of an attempt show that the tool of a session works."""
     return session.kind is not SessionKind.TIMELINE or (
         loaded.attempt.record.session == session.name

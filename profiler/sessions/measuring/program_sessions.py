@@ -138,8 +138,8 @@ class ProgramSessions:
         turns = turns_of([(work.session, work.missing), *later])
         if self._room.begun is None:  # its tool starts while the checks run
             self._room.expect(turns.ahead())
-        visited = {visit.cell for visit in work.missing}
-        checked = [cell for cell in self.book.plan.cells if cell.id in visited]
+        visited_cells = {visit.cell for visit in work.missing}
+        checked = [cell for cell in self.book.plan.cells if cell.id in visited_cells]
         failed = self._run_checks(self._program(work.session), checked)
         for cell, (outcome, cause) in failed.items():
             turns.failed.add(cell)
@@ -150,7 +150,7 @@ class ProgramSessions:
                 attempts_by_cell[loaded.attempt.record.visit["cell"]].append(loaded)
         for turn in turns.of_session(work.session):
             # The filter may fit other cells, where none has been measured so far.
-            other_cells = visited - turns.failed - {turn.visit.cell}
+            other_cells = visited_cells - turns.failed - {turn.visit.cell}
             end, failure, loaded = self._make_turn(
                 turn, turns, may_match=has_samples or bool(other_cells)
             )
@@ -214,23 +214,23 @@ class ProgramSessions:
         command = self._program_command(program, turn, record, folder)
         self.book.run.write_command(folder, shlex.join(command.argv))
         began = time.monotonic() if waiting is None else waiting.began
-        ends: list[Record] = []
+        end_records: list[Record] = []
 
         def on_start() -> None:
             self._room.expect(turns.ahead())
             self.meanwhile.start()
 
         def on_end() -> None:
-            ends.append({"event": protocol.SESSION_FINISHED, "monotonic": time.monotonic()})
+            end_records.append({"event": protocol.SESSION_FINISHED, "monotonic": time.monotonic()})
             if turns.may_go_on(turn):
-                self._let_next_begin(turns, ends[-1])
+                self._let_next_begin(turns, end_records[-1])
 
         with self.book.clocks(folder, waiting):
             end = run_visit(
                 program, command, folder, waiting=waiting, on_start=on_start, on_end=on_end
             )
         journal = runner_journal.read_journal(folder / JOURNAL_FILE)
-        self.book.execution.seconds.session(folder.name, began, [*journal, *ends])
+        self.book.execution.seconds.session(folder.name, began, [*journal, *end_records])
         return folder, end
 
     def _let_next_begin(self, turns: Turns, record: Record) -> None:
@@ -302,10 +302,10 @@ class ProgramSessions:
 
         Cells whose checks are the same command share one.
         """
-        passed = {cell for attempt in self.book.attempts() for cell in attempt.checked_cells}
+        passed_cells = {cell for attempt in self.book.attempts() for cell in attempt.checked_cells}
         commands: dict[str, tuple[Command, dict[str, None]]] = {}
         for cell in cells:
-            command = None if cell.id in passed else program.check_command(cell)
+            command = None if cell.id in passed_cells else program.check_command(cell)
             if command is not None:
                 _, checked = commands.setdefault(shlex.join(command.argv), (command, {}))
                 checked[cell.id] = None

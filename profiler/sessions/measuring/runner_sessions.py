@@ -217,8 +217,8 @@ class _RunnerSession:
             while recovery.missing:
                 part = chunk(recovery.missing, recovery.problem_of, _most_visits(session))
                 folder, result = self._attempt(part)
-                blamed, hit = recovery.learn(folder, result, self.book.measured(folder))
-                self._ended(folder, result, blamed, hit)
+                blamed, failed_cells = recovery.learn(folder, result, self.book.measured(folder))
+                self._finish(folder, result, blamed, failed_cells)
             has_samples = has_samples or bool(recovery.measured)
 
     def _batches(self) -> Sequence[Sequence[Visit]]:
@@ -236,8 +236,8 @@ class _RunnerSession:
     def _attempt(self, visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
         """Have a process make the visits, or finish the visits that one has begun already."""
         waiting = self.row.take(self.work.session)
-        begun = None if waiting is None else waiting.visits
-        folder, result = self._run(visits if begun is None else begun, waiting)
+        begun_visits = None if waiting is None else waiting.visits
+        folder, result = self._run(visits if begun_visits is None else begun_visits, waiting)
         if waiting is not None and not has_started(folder):
             self.row.room.discard(waiting)
             return self._run(visits)
@@ -324,12 +324,16 @@ class _RunnerSession:
             v for v in self.work.missing if v not in self._handed_visits
         )
 
-    def _ended(
-        self, folder: Path, result: SessionResult, blamed: CellFailure | None, hit: Sequence[str]
+    def _finish(
+        self,
+        folder: Path,
+        result: SessionResult,
+        blamed: CellFailure | None,
+        failed_cells: Sequence[str],
     ) -> None:
-        """Write how an attempt ended, its cause of failure, and the cells that fail (`hit`)."""
+        """Write how an attempt ended, its cause of failure, and the failed cells."""
         fault = ("", "") if blamed is None else (blamed.outcome.value, blamed.cause)
-        failed = dict.fromkeys(hit, fault)
+        failed = dict.fromkeys(failed_cells, fault)
         self.work.failed.update(failed)
         self.book.finish(folder, AttemptResult(result.cause.value, result.seconds, failed))
         self.book.check_kernels(self.book.run.attempt(folder))
