@@ -1,4 +1,4 @@
-"""A file that somebody wants to have imported, and what importers make of such files."""
+"""A file to import, and the common form of what importers read from files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from profiler.parse.bounded_files import GZIP_MAGIC, is_packed, read_content, un
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 SQLITE = "SQLite format 3\0"
-"""What an SQLite database begins with."""
-_MESSAGES = ("log", "message", "msg", "textPayload")
-"""Names of what was logged: Docker, most loggers, Google's cloud."""
+"""Beginning of an SQLite database."""
+_MESSAGE_KEYS = ("log", "message", "msg", "textPayload")
+"""Keys of the message in a JSON log: of Docker, of most loggers, of Google's cloud."""
 _LONGEST_MESSAGE = 1 << 16
 HEAD_BYTES = 1 << 18
-"""Facts about devices and processes stand before the events of a trace."""
+"""Bytes of the head of a file; a trace has its facts on devices and processes in it."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class GivenFile:
     limit: int | None = None
     """Most bytes that it may hold, by default bounded_files.MAX_UNPACKED_BYTES."""
     environ: Mapping[str, str] | None = None
-    """Environment in which tools are looked for; None: that of this process."""
+    """Environment in which tools are searched; None: that of this process."""
 
     @property
     def name(self) -> str:
@@ -50,13 +50,13 @@ class GivenFile:
 
     @property
     def plain_name(self) -> str:
-        """Name without what says that it is packed."""
+        """Name without the ending of gzip."""
         return self.name.removesuffix(".gz")
 
     @cached_property
     def head(self) -> str:
-        """Beginning of the text, also of a file that was cut; nothing where it cannot be read."""
-        return _decoded(self._start)
+        """Beginning of the text, also of a truncated file; empty where it cannot be read."""
+        return _readable_text(self._start)
 
     @cached_property
     def _start(self) -> bytes:
@@ -73,18 +73,18 @@ class GivenFile:
     def text(self) -> str:
         """The whole text; raises ParseError where it cannot be read or is beyond the limit."""
         try:
-            return _decoded(read_content(self.path, self.limit))
+            return _readable_text(read_content(self.path, self.limit))
         except OSError as error:
             raise ParseError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 
     @cached_property
-    def is_wrapped(self) -> bool:
-        """Whether its lines may be values in JSON: of a log, or of a notebook."""
-        return _text_of(self._start).startswith("{")
+    def is_in_json(self) -> bool:
+        """Whether lines may be values in JSON, as in a log or a notebook."""
+        return _decoded_text(self._start).startswith("{")
 
     @contextmanager
     def unpacked(self) -> Iterator[Path]:
-        """The file, or a copy in a private temporary folder of what is packed in it.
+        """Path of the file, or of an unpacked copy in a private temporary folder.
 
         Raises ParseError where it cannot be unpacked.
         """
@@ -100,29 +100,29 @@ class GivenFile:
             yield plain
 
 
-def _decoded(content: bytes) -> str:
-    """Text in UTF-16 where it says so, as PowerShell writes it, else in UTF-8.
+def _readable_text(content: bytes) -> str:
+    """Text of UTF-16 with its mark, as PowerShell writes it, else of UTF-8.
 
-    Of a log whose lines a container or a server has put into JSON, the lines themselves; of a
-    notebook what its cells printed.
+    A log whose lines a container or a server has put into JSON gives the lines themselves; a
+    notebook gives the output of its cells.
     """
-    text = _text_of(content)
-    if (printed := _printed_in_notebook(text)) is not None:
-        return printed
-    if not _is_wrapped(text):
+    text = _decoded_text(content)
+    if (cell_outputs := _printed_in_notebook(text)) is not None:
+        return cell_outputs
+    if not _is_json_log(text):
         return text
-    # A line in JSON is whole, whether or not it has an end.
-    messages = ((line, _message(line)) for line in text.splitlines(keepends=True))
+    # A line in JSON is complete, with or without an end of line.
+    messages = ((line, _logged_message(line)) for line in text.splitlines(keepends=True))
     return "".join(line if message is None else f"{message}\n" for line, message in messages)
 
 
-def _text_of(content: bytes) -> str:
+def _decoded_text(content: bytes) -> str:
     encoding = "utf-16" if content.startswith(_UTF16_MARKS) else "utf-8-sig"
     return content.decode(encoding, errors="replace")
 
 
 def _printed_in_notebook(text: str) -> str | None:
-    """What cells of a Jupyter notebook printed; None of any other text, and of one that was cut."""
+    """Output of the cells of a Jupyter notebook; None for any other text, or a truncated one."""
     if not (text.startswith("{") and '"nbformat"' in text):
         return None
     try:
@@ -134,49 +134,51 @@ def _printed_in_notebook(text: str) -> str | None:
         return None
 
 
-def _is_wrapped(text: str) -> bool:
-    return _message(text[:_LONGEST_MESSAGE].partition("\n")[0]) is not None
+def _is_json_log(text: str) -> bool:
+    return _logged_message(text[:_LONGEST_MESSAGE].partition("\n")[0]) is not None
 
 
-def _message(line: str) -> str | None:
-    """What a line of JSON logs; None of any other line."""
+def _logged_message(line: str) -> str | None:
+    """Message in a line of a JSON log; None for any other line."""
     if not (line.startswith("{") and line.rstrip().endswith("}")):
         return None
     try:
         values = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    logged = next((values[key] for key in _MESSAGES if key in values), None)
-    return logged.rstrip("\r\n") if isinstance(logged, str) else None
+    message = next((values[key] for key in _MESSAGE_KEYS if key in values), None)
+    return message.rstrip("\r\n") if isinstance(message, str) else None
 
 
-# ---- what files hold -----------------------------------------------------------------------------
+# ---- content of files ----------------------------------------------------------------------------
 
 
 class Imported(ABC):
-    """What files hold that can be shown together: a dataclass of tuples."""
+    """Content of files that can be shown together: a dataclass of tuples."""
 
     shows: ClassVar[str]
-    """What is shown of them, in the table of docs/import.md."""
+    """Description of what a page shows of the files, for the table of docs/import.md."""
     notices: tuple[Notice, ...]
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Several files in their order as one, with texts that are safe to show."""
+        """Content of several files in their order, with texts that are safe to show."""
         names = [field.name for field in fields(cast(Any, cls))]
-        of_all = {name: [getattr(part, name) for part in parts] for name in names}
-        return safe_frames(cls(**{n: tuple(chain.from_iterable(of_all[n])) for n in names}))
+        values_by_field = {name: [getattr(part, name) for part in parts] for name in names}
+        return safe_frames(
+            cls(**{n: tuple(chain.from_iterable(values_by_field[n])) for n in names})
+        )
 
     @abstractmethod
     def document(self) -> dict[str, Any]:
-        """All of it as JSON; a value that is absent is null, never 0."""
+        """All content as JSON; an absent value is null, never 0."""
 
 
 def unread_notices(file: str, unread: Mapping[str, int]) -> tuple[Notice, ...]:
-    """A warning for each kind of what was left out, with how many there are."""
+    """A warning for each kind of events or rows that were left out, with their number."""
     return tuple(
-        Notice(NoticeKind.IMPORT_NOT_READ, {"file": file, "what": counted_kind(count, what)})
-        for what, count in unread.items()
+        Notice(NoticeKind.IMPORT_NOT_READ, {"file": file, "what": counted_kind(count, kind)})
+        for kind, count in unread.items()
     )
 
 

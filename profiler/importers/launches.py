@@ -1,4 +1,4 @@
-"""Launches of ncu, of whatever page, report or text: their metrics, and their hottest lines."""
+"""Launches in pages, reports and texts of ncu: their metrics, and their hottest lines."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from profiler.parse.nvtx_cells import NvtxRange, grouped_names, without_identifi
 from profiler.runner import protocol
 
 _RANGE, _FULL_RANGE = "range", "full_range"
-"""Columns of the paths of ranges, of all files together: as groups have them, and whole."""
+"""Columns of the paths of ranges, over all files: short as in groups, and complete."""
 _ROWS_AT_ONCE = 1000
-_IS_DURATION = "__time_duration"
-"""In the names of metrics of ncu that are durations."""
+_DURATION_PART = "__time_duration"
+"""Part of the names of ncu's metrics that are durations."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImportedLaunches(Imported):
-    """Launches of one or several files, and where their warps could not issue."""
+    """Launches of one or several files, and the lines at which their warps could not issue."""
 
     shows: ClassVar[str] = "launches, grouped by kernel, grid, block and NVTX range"
     launches: pd.DataFrame
-    """The columns of a launch, then metrics of the catalogue, then every other raw metric; none of
-    a source page, which has no metrics of launches."""
+    """The columns of a launch, then metrics of the catalogue, then every other raw metric. A source
+    page has no rows: it lacks metrics of launches."""
     notices: tuple[Notice, ...] = ()
     kernels: tuple[ListedKernel, ...] = ()
     """Kernels whose instructions were counted (section SourceCounters)."""
@@ -59,18 +59,18 @@ class ImportedLaunches(Imported):
     def of(cls, table: NcuTable, file: str) -> Self:
         """Launches of one table, with names as they stand in the file.
 
-        Durations of zero, below, or of years are missing, and said.
+        Durations of zero, below, or of years are missing, with a notice.
         """
         launches, notices = table.launches, list(table.notices)
-        for metric in (name for name in launches.columns if _IS_DURATION in str(name)):
+        for metric in (name for name in launches.columns if _DURATION_PART in str(name)):
             values = pd.to_numeric(launches[metric], errors="coerce")
-            none = not_durations(values)
-            if none.any():
-                launches = launches.assign(**{metric: values.mask(none)})
-                example = f"{values[none].iloc[0]:g} ns"
+            is_invalid = not_durations(values)
+            if is_invalid.any():
+                launches = launches.assign(**{metric: values.mask(is_invalid)})
+                example = f"{values[is_invalid].iloc[0]:g} ns"
                 facts: dict[str, str | int | float] = {
                     "file": file,
-                    "count": int(none.sum()),
+                    "count": int(is_invalid.sum()),
                     "metric": str(metric),
                     "example": example,
                 }
@@ -85,7 +85,7 @@ class ImportedLaunches(Imported):
         frames = [frame for frame in frames if len(frame)] or frames[:1]
         launches = pd.concat(frames, ignore_index=True)
         launches.insert(len(LAUNCH_COLUMNS), _RANGE, range_paths(launches["nvtx"]))
-        paths = [" / ".join(map(_range, around or ())) for around in launches["nvtx"]]
+        paths = [" / ".join(map(_range, ranges or ())) for ranges in launches["nvtx"]]
         launches.insert(len(LAUNCH_COLUMNS), _FULL_RANGE, paths)
         return safe_frames(
             cls(
@@ -98,13 +98,13 @@ class ImportedLaunches(Imported):
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of all metrics."""
-        others = (*LAUNCH_COLUMNS, _RANGE, _FULL_RANGE)
-        return tuple(str(name) for name in self.launches.columns if name not in others)
+        other_columns = (*LAUNCH_COLUMNS, _RANGE, _FULL_RANGE)
+        return tuple(str(name) for name in self.launches.columns if name not in other_columns)
 
     def document(self) -> dict[str, Any]:
         """The launches as JSON.
 
-        They are made while they are read, because all at once can take gigabytes.
+        An iterator makes them one by one, because all at once can take gigabytes.
         """
         return {
             "schema_version": SCHEMA_VERSION,
@@ -117,16 +117,18 @@ class ImportedLaunches(Imported):
 def range_paths(ranges: Iterable[tuple[NvtxRange, ...]]) -> list[str]:
     """NVTX ranges around each launch, outermost first, joined by ` / `; empty where none was open.
 
-    Without what numbers calls, launches and blocks; of many that differ in their numbers alone,
-    what stays.
+    Identifiers of calls, launches and blocks are left out; of many paths that differ in numbers
+    alone, a star stands for the numbers.
     """
-    paths = [" / ".join(filter(None, map(_label, around or ()))) for around in ranges]
+    paths = [
+        " / ".join(filter(None, map(_group_label, launch_ranges or ()))) for launch_ranges in ranges
+    ]
     groups = grouped_names(set(paths), MOST_NUMBERED)
     return [groups[path] for path in paths]
 
 
-def _label(item: NvtxRange) -> str:
-    """Name of a range as a group has it; empty for that of one launch of ours."""
+def _group_label(item: NvtxRange) -> str:
+    """Name of a range in groups; empty for the runner's range of a launch."""
     visit = protocol.parse_range_name(item.name)
     if visit is not None:
         return visit[0]
@@ -170,14 +172,14 @@ def _range(item: NvtxRange) -> str:
     return f"{item.domain}@{item.name}" if item.domain else item.name
 
 
-# ---- where their warps could not issue -----------------------------------------------------------
+# ---- lines at which warps could not issue --------------------------------------------------------
 
 
 MOST_LINES = 20
 
 
 def _listed_kernels(file: str, listings: Sequence[Listing]) -> tuple[ListedKernel, ...]:
-    """Hottest lines and executed instructions of each listing; `file` is where they stand."""
+    """Hottest lines and executed instructions of each listing of `file`."""
     return tuple(
         ListedKernel(
             file=file,
@@ -221,15 +223,15 @@ _PAGE_TIMEOUT_S = 600.0
 
 
 def read_csv(file: GivenFile) -> ImportedLaunches:
-    """Launches of a raw or details page, or what ncu says where it has no table."""
-    if file.is_wrapped:
+    """Launches of a raw or details page; raises ParseError with ncu's messages without a table."""
+    if file.is_in_json:
         return ImportedLaunches.of(parse_ncu_csv(file.text, file.name), file.name)
     return ImportedLaunches.of(read_ncu_csv(file.path, limit=file.limit), file.name)
 
 
 def read_source(file: GivenFile) -> ImportedLaunches:
     """Instructions of a source page."""
-    page = read_source_page(file.text if file.is_wrapped else file.path)
+    page = read_source_page(file.text if file.is_in_json else file.path)
     if not page.listings:
         raise ParseError(
             f"{file.name}: a source page without instructions",
@@ -241,54 +243,54 @@ def read_source(file: GivenFile) -> ImportedLaunches:
 
 
 def read_text(file: GivenFile) -> ImportedLaunches:
-    """Launches of what ncu prints without `--csv`."""
-    read = TextPage(file.text)
-    if not read.launches:
+    """Launches of ncu's text output without `--csv`."""
+    page = TextPage(file.text)
+    if not page.launches:
         raise ParseError(
             f"{file.name}: launches of ncu without their metrics",
             remedy="Give all that ncu printed, or the CSV of its report: ncu --import FILE --csv.",
         )
-    launches = ImportedLaunches.of(parse_ncu_csv(read.csv, file.name), file.name)
+    launches = ImportedLaunches.of(parse_ncu_csv(page.csv, file.name), file.name)
     errors = (
-        Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": file.name, "text": e}) for e in read.errors
+        Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": file.name, "text": e}) for e in page.errors
     )
     return replace(
-        launches, notices=(*launches.notices, *errors, *unread_notices(file.name, read.unread))
+        launches, notices=(*launches.notices, *errors, *unread_notices(file.name, page.unread))
     )
 
 
 def read_report(file: GivenFile) -> ImportedLaunches:
-    """Launches and instructions of a report: ncu prints its pages, or NVIDIA's module has them."""
+    """Launches and instructions of a report, by pages that ncu prints, or by NVIDIA's module."""
     try:
         ncu = find_ncu(file.environ)
     except EnvironmentUnusable as error:
         if (module := report_module()) is not None:
-            return _by_module(module, file)
-        raise _no_ncu(file, error) from error
+            return _read_with_module(module, file)
+        raise _no_ncu_error(file, error) from error
     with file.unpacked() as report, temporary_folder() as folder:
         commands = report_pages(ncu, report)
         # Side by side: ncu reads the whole report for each.
         names = (LAUNCHES, SASS, SOURCE)
-        ends = run_commands([commands[name] for name in names], _PAGE_TIMEOUT_S)
+        completed = run_commands([commands[name] for name in names], _PAGE_TIMEOUT_S)
         pages = {
-            name: _written(end, folder / f"{file.path.name}.{name}")
-            for name, end in zip(names, ends, strict=True)
+            name: _page_file(end, folder / f"{file.path.name}.{name}")
+            for name, end in zip(names, completed, strict=True)
         }
         table = read_ncu_csv(pages[LAUNCHES])
         listings, notices = _listings(pages[SASS], pages[SOURCE], table.launches)
-    read = ImportedLaunches.of(table, file.name)
+    launches = ImportedLaunches.of(table, file.name)
     kernels = _listed_kernels(file.name, listings)
-    return replace(read, kernels=kernels, notices=(*read.notices, *notices))
+    return replace(launches, kernels=kernels, notices=(*launches.notices, *notices))
 
 
-def _by_module(module: Any, file: GivenFile) -> ImportedLaunches:
+def _read_with_module(module: Any, file: GivenFile) -> ImportedLaunches:
     with file.unpacked() as report:
         page, listings = report_pages_by(module, report, file.name)
-    read = ImportedLaunches.of(parse_ncu_csv(page, file.name), file.name)
-    return replace(read, kernels=_listed_kernels(file.name, listings))
+    launches = ImportedLaunches.of(parse_ncu_csv(page, file.name), file.name)
+    return replace(launches, kernels=_listed_kernels(file.name, listings))
 
 
-def _no_ncu(file: GivenFile, error: EnvironmentUnusable) -> EnvironmentUnusable:
+def _no_ncu_error(file: GivenFile, error: EnvironmentUnusable) -> EnvironmentUnusable:
     name = file.plain_name
     return EnvironmentUnusable(
         f"{file.name} is a report, which only ncu can read: {error.message}",
@@ -299,23 +301,25 @@ def _no_ncu(file: GivenFile, error: EnvironmentUnusable) -> EnvironmentUnusable:
     )
 
 
-def _written(end: CompletedCommand | EnvironmentUnusable, page: Path) -> Path:
-    """File with a page of a report, or with what ncu says of it; raises what kept ncu from it."""
-    if isinstance(end, EnvironmentUnusable):
-        raise end
+def _page_file(completed: CompletedCommand | EnvironmentUnusable, page: Path) -> Path:
+    """File with a page of a report, or with ncu's messages; raises the error of ncu's start."""
+    if isinstance(completed, EnvironmentUnusable):
+        raise completed
     with naming(page):
-        page.write_text(output_of(end), encoding="utf-8")
+        page.write_text(output_of(completed), encoding="utf-8")
     return page
 
 
 def _listings(
     sass: Path, source: Path, launches: pd.DataFrame
 ) -> tuple[tuple[Listing, ...], tuple[Notice, ...]]:
-    """Listings with their source lines; none where the report has no counters of instructions."""
+    """Listings with their source lines; none where the report lacks counters of instructions."""
     kernels = [str(kernel) for kernel in launches["kernel"]]
     try:
-        page, lined = read_source_page(sass, kernels), read_source_page(source)
+        sass_page, source_page = read_source_page(sass, kernels), read_source_page(source)
     except ParseError:
         return (), ()
-    counted = [listing for listing in page.listings if listing.instructions[EXECUTED].sum() > 0]
-    return join_lines(counted, lined.listings), (*page.notices, *lined.notices)
+    counted = [
+        listing for listing in sass_page.listings if listing.instructions[EXECUTED].sum() > 0
+    ]
+    return join_lines(counted, source_page.listings), (*sass_page.notices, *source_page.notices)

@@ -1,9 +1,9 @@
 """Reports of ncu by NVIDIA's Python module `ncu_report`, as the pages that ncu would print.
 
 The module comes with Nsight Compute (`extras/python`) and as a package (`pip install ncu-report`),
-and works without the rest of it. Its documentation: docs.nvidia.com/nsight-compute,
+and works without the tool. Its documentation: docs.nvidia.com/nsight-compute,
 PythonReportInterface and NvRulesAPI. Values are in base units; it does not say which process
-launched a kernel. Of instructions it has what was executed, samples and source lines.
+launched a kernel. Of instructions it has executed counts, samples and source lines.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _IDENTITY = (
     f"{PUSH_POP_HEADER}Push/Pop_Range:{_NVTX}",
     f"{START_END_HEADER}Start/Stop_Range:{_NVTX}",
 )
-_COUNTED = "inst_executed"
+_COUNT_METRIC = "inst_executed"
 """Metric whose instances are the counts of single instructions."""
 _SAMPLED = re.compile(r"smsp__pcsamp_warps_issue_(stalled_\w+?)(_not_issued)?")
 """Metrics whose instances are samples of single instructions, by reason."""
 
 
 def report_module() -> Any | None:
-    """The module, None where it cannot be imported."""
+    """The module; None where it cannot be imported."""
     try:
         return importlib.import_module(_MODULE)
-    except (ImportError, OSError):  # OSError: a library of it that does not fit
+    except (ImportError, OSError):  # OSError: its library cannot be loaded
         return None
 
 
@@ -61,10 +61,10 @@ def report_pages_by(module: Any, report: Path, name: str) -> tuple[str, tuple[Li
     """
     try:
         actions = list(_actions(module.load_report(str(report))))
-        pages = _raw_page(actions), tuple(_listing(a) for a in actions if _is_counted(a))
-    except Exception as error:  # whatever a library of others raises
+        pages = _raw_page(actions), tuple(_listing(a) for a in actions if _has_counts(a))
+    except Exception as error:  # a foreign library may raise anything
         raise ParseError(f"{name}: the module {_MODULE} cannot read it: {error}") from error
-    if not actions:  # it says nothing of a file that is no report
+    if not actions:  # the module accepts a file that is no report
         raise ParseError(f"{name}: the module {_MODULE} finds no launch in it")
     return pages
 
@@ -72,34 +72,34 @@ def report_pages_by(module: Any, report: Path, name: str) -> tuple[str, tuple[Li
 def _raw_page(actions: list[Any]) -> str:
     metrics = list(dict.fromkeys(metric for a in actions for metric in a.metric_names()))
     units: dict[str, str] = {}
-    rows = [_row(number, action, metrics, units) for number, action in enumerate(actions)]
+    rows = [_launch_cells(number, action, metrics, units) for number, action in enumerate(actions)]
     header = [*_IDENTITY, *metrics]
-    of_units = [*[""] * len(_IDENTITY), *(units.get(metric, "") for metric in metrics)]
-    return _csv([header, of_units, *rows])
+    unit_cells = [*[""] * len(_IDENTITY), *(units.get(metric, "") for metric in metrics)]
+    return _csv([header, unit_cells, *rows])
 
 
 def _csv(rows: list[list[str]]) -> str:
-    written = io.StringIO()
-    csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
-    return written.getvalue()
+    buffer = io.StringIO()
+    csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()
 
 
 def _actions(context: Any) -> Iterator[Any]:
     for number in range(context.num_ranges()):
-        of_range = context.range_by_idx(number)
-        for place in range(of_range.num_actions()):
-            yield of_range.action_by_idx(place)
+        profile_range = context.range_by_idx(number)
+        for index in range(profile_range.num_actions()):
+            yield profile_range.action_by_idx(index)
 
 
-def _row(number: int, action: Any, metrics: list[str], units: dict[str, str]) -> list[str]:
-    known = set(action.metric_names())
-    values = {name: action.metric_by_name(name) for name in metrics if name in known}
+def _launch_cells(number: int, action: Any, metrics: list[str], units: dict[str, str]) -> list[str]:
+    own_names = set(action.metric_names())
+    values = {name: action.metric_by_name(name) for name in metrics if name in own_names}
     for name, metric in values.items():
         if metric is not None and metric.unit():
             units.setdefault(name, metric.unit())
     sizes = [
-        _sizes([values.get(f"launch__{what}_dim_{axis}") for axis in "xyz"])
-        for what in ("block", "grid")
+        _size_text([values.get(f"launch__{size}_dim_{axis}") for axis in "xyz"])
+        for size in ("block", "grid")
     ]
     cells = [_text(values.get(name)) for name in metrics]
     return [
@@ -112,14 +112,14 @@ def _row(number: int, action: Any, metrics: list[str], units: dict[str, str]) ->
 
 
 def _text(metric: Any | None) -> str:
-    """Value of a metric as a cell; empty where it has none."""
+    """Value of a metric as a cell; empty without a value."""
     value = None if metric is None or not metric.has_value() else metric.value()
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     return str(value).replace("\n", " ")
 
 
-def _sizes(metrics: list[Any | None]) -> str:
+def _size_text(metrics: list[Any | None]) -> str:
     texts = [_text(metric) for metric in metrics]
     return f"({', '.join(texts)})" if all(texts) else ""
 
@@ -143,15 +143,15 @@ def _item(domain: str, name: str) -> str:
     return f"{domain}:{name}:none:none:none:none:none:none".replace('"', "'").replace("\n", " ")
 
 
-def _is_counted(action: Any) -> bool:
-    metric = action.metric_by_name(_COUNTED)
+def _has_counts(action: Any) -> bool:
+    metric = action.metric_by_name(_COUNT_METRIC)
     return metric is not None and metric.num_instances() > 0
 
 
 def _listing(action: Any) -> Listing:
-    """Instructions of a launch, from the page that ncu would print, with their source lines."""
+    """Listing of a launch by the page that ncu would print, with source lines."""
     columns = {
-        "Instructions Executed": _by_address(action.metric_by_name(_COUNTED)),
+        "Instructions Executed": _values_by_address(action.metric_by_name(_COUNT_METRIC)),
         **_samples(action),
     }
     addresses = sorted({address for counts in columns.values() for address in counts})
@@ -159,25 +159,25 @@ def _listing(action: Any) -> Listing:
         [
             hex(address),
             action.sass_by_pc(address),
-            *(str(of.get(address, 0)) for of in columns.values()),
+            *(str(counts.get(address, 0)) for counts in columns.values()),
         ]
         for address in addresses
     ]
     kernel = action.name(action.NameBase_DEMANGLED)
     page = _csv([["Kernel Name", kernel], ["Address", "Source", *columns], *rows])
     (listing,) = read_source_page(page).listings
-    return with_lines(listing, replace(listing, instructions=_lined(action, listing)))
+    return with_lines(listing, replace(listing, instructions=_source_lines(action, listing)))
 
 
 def _samples(action: Any) -> dict[str, dict[int, float]]:
-    """Samples of each instruction by the title of ncu's column: for each reason, and all."""
+    """Samples of each instruction by title of ncu's column: of each reason, and of all."""
     by_title: dict[str, dict[int, float]] = {}
     for name in action.metric_names():
         match = _SAMPLED.fullmatch(name)
         if match is None:
             continue
         sampled, reason = ("Not-issued", " (Not Issued)") if match[2] else ("All", "")
-        counts = _by_address(action.metric_by_name(name))
+        counts = _values_by_address(action.metric_by_name(name))
         total = by_title.setdefault(f"Warp Stall Sampling ({sampled} Samples)", {})
         for address, count in counts.items():
             total[address] = total.get(address, 0) + count
@@ -185,21 +185,23 @@ def _samples(action: Any) -> dict[str, dict[int, float]]:
     return by_title
 
 
-def _by_address(metric: Any) -> dict[int, float]:
+def _values_by_address(metric: Any) -> dict[int, float]:
     """Values of a metric's instances by the address of the instruction."""
     addresses = metric.correlation_ids()
     return {addresses.as_uint64(n): metric.as_double(n) for n in range(metric.num_instances())}
 
 
-def _lined(action: Any, listing: Listing) -> pd.DataFrame:
+def _source_lines(action: Any, listing: Listing) -> pd.DataFrame:
     """File, line and text of each instruction of a listing."""
     texts = {file: text.splitlines() for file, text in action.source_files().items()}
     code = listing.instructions[[ADDRESS, SASS]]
-    places = [_place(action.source_info(address), texts) for address in code[ADDRESS].tolist()]
+    places = [
+        _source_line(action.source_info(address), texts) for address in code[ADDRESS].tolist()
+    ]
     return code.join(pd.DataFrame(places, columns=[FILE, LINE, TEXT], dtype=object))
 
 
-def _place(
+def _source_line(
     info: Any | None, texts: dict[str, list[str]]
 ) -> tuple[str | None, int | Any, str | None]:
     if info is None:

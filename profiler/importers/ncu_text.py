@@ -1,4 +1,4 @@
-"""What ncu prints without `--csv`: its pages as text, made into the CSV that `--csv` would give.
+"""Pages of ncu as text, without `--csv`, converted to the CSV that `--csv` would give.
 
     [100] app@127.0.0.1
       saxpy(int, float *) (64, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 8.0
@@ -29,8 +29,8 @@ _KERNEL = re.compile(
     r"(?:, \d{4}-\w+-\d+ [\d:]+)?, Context (?P<context>\d+), Stream (?P<stream>\d+)"
     r"(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?\s*$"
 )
-_OF_LAUNCHES = ", Context "
-"""In each line that begins a launch, and hardly in texts of others."""
+_LAUNCH_MARK = ", Context "
+"""Text in each line that begins a launch, and rarely in other texts."""
 _SECTION = re.compile(r"^\s+Section: (?P<section>.*\S)")
 _RULE = re.compile(r"^\s*(-{3,}) +(-{3,}) +(-{3,})\s*$")
 _ADVICE = re.compile(r"^\s+(?:INF|OPT|WRN)\s{2,}\S")
@@ -39,62 +39,62 @@ _RANGE = re.compile(r"\s+<(?P<id>\d+),\s*(?P<name>.*)>\s*")
 _DOMAIN = re.compile(r"\s{1,6}\S.*")
 _PREFIXED_RULE = re.compile(r"(.{0,200}?)\s-{3,} +-{3,} +-{3,}\s*")
 _DIGITS = re.compile(r"[0-9]+")
-_HEADS = ("Metric Name", "Metric Unit", "Metric Value")
-_OF_RANGES = (f"{PUSH_POP_HEADER}Push/Pop_Range:", f"{START_END_HEADER}Start/Stop_Range:")
+_TABLE_HEADS = ("Metric Name", "Metric Unit", "Metric Value")
+_RANGE_HEADERS = (f"{PUSH_POP_HEADER}Push/Pop_Range:", f"{START_END_HEADER}Start/Stop_Range:")
 _COLUMNS = (
     *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream"),
     *("Block Size", "Grid Size", "Device", "CC"),
-    *(f"{start}PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg" for start in _OF_RANGES),
-    *("Section Name", *_HEADS),
+    *(f"{start}PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg" for start in _RANGE_HEADERS),
+    *("Section Name", *_TABLE_HEADS),
 )
 _LONGEST_LINE = 1 << 16
-"""Names of kernels are long, but not so long."""
+"""Characters of the longest line that is read; names of kernels are shorter."""
 
 
 class TextPage:
-    """What a text holds; launches are numbered as they come."""
+    """Launches of a text as CSV; launches are numbered in their order."""
 
     def __init__(self, text: str) -> None:
         self.launches = 0
-        """Launches that have a metric."""
+        """Number of launches with a metric."""
         self.unread: Counter[str] = Counter()
         self.errors: dict[str, None] = {}
-        """Distinct messages of ncu about what failed."""
+        """Distinct error messages of ncu."""
         self._process = ("", "", "")
         self._launch: tuple[str, ...] = ()
         self._section = ""
         self._number = -1
         self._ranges = _Ranges()
         self._columns: tuple[tuple[int, int], ...] | None = None
-        """Where the three columns begin and end; None outside of a table."""
+        """Begin and end of each of the three columns; None outside of a table."""
         self._has_rows = self._has_metrics = False
-        written = io.StringIO()
-        writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator="\n")
         writer.writerow(_COLUMNS)
-        for line in _without_prefixes(_whole_lines(text)):
-            if len(line) <= _LONGEST_LINE and (row := self._read(line)) is not None:
+        for line in _without_prefixes(_complete_lines(text)):
+            if len(line) <= _LONGEST_LINE and (row := self._csv_row(line)) is not None:
                 writer.writerow(row)
         self._end_launch()
         if self._columns is not None and self._has_rows:
             self.unread["table that was cut off"] += 1
-        self.csv = written.getvalue()
+        self.csv = buffer.getvalue()
         """CSV of the details page with the metrics of the text."""
 
-    def _read(self, line: str) -> tuple[str, ...] | None:
-        """A row of the CSV, where a line is one of a table."""
+    def _csv_row(self, line: str) -> tuple[str, ...] | None:
+        """Row of the CSV for a line of a table; None for any other line."""
         if rule := _RULE.match(line):
-            # One stands above and one below the heads, and one at the end.
+            # One rule stands above the heads, one below them, one at the end.
             self._columns = None if self._has_rows else (rule.span(1), rule.span(2), rule.span(3))
             self._has_rows = False
         elif self._columns is not None and self._launch:
-            return self._row(line, self._columns)
+            return self._table_row(line, self._columns)
         else:
             self._read_outside(line)
         return None
 
-    def _row(self, line: str, columns: tuple[tuple[int, int], ...]) -> tuple[str, ...] | None:
+    def _table_row(self, line: str, columns: tuple[tuple[int, int], ...]) -> tuple[str, ...] | None:
         name, unit, value = _cells(line, columns)
-        if (name, unit, value) == _HEADS or not name or not value:
+        if (name, unit, value) == _TABLE_HEADS or not name or not value:
             return None
         self._has_rows = self._has_metrics = True
         identity = (str(self._number), *self._process, *self._launch, *self._ranges.cells)
@@ -147,13 +147,13 @@ class _Ranges:
 
     @property
     def cells(self) -> tuple[str, str]:
-        """The two cells of ncu's CSV."""
+        """The two NVTX cells of ncu's CSV."""
         push_pop = f"{self._thread}  {'  '.join(self._push_pop)} " if self._push_pop else ""
         return push_pop, f" {'  '.join(self._start_end)} " if self._start_end else ""
 
 
-def _whole_lines(text: str) -> list[str]:
-    """Lines of a text but one without an end: of a row that was cut the value may be another."""
+def _complete_lines(text: str) -> list[str]:
+    """Lines of a text without an unterminated last line, whose value may be truncated."""
     lines = text.splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
         lines.pop()
@@ -161,9 +161,9 @@ def _whole_lines(text: str) -> list[str]:
 
 
 def _without_prefixes(lines: Sequence[str]) -> list[str]:
-    """Lines without what other programs put before each, those of one program after the other.
+    """Lines without the prefixes of other programs, sorted by the program that wrote them.
 
-    The rules of the tables show what that is; numbers and times in it are others in each line.
+    The rules of the tables show the prefixes, whose numbers and times differ between lines.
     """
     rules = (_PREFIXED_RULE.fullmatch(line) for line in lines)
     prefixes = {_DIGITS.sub(r"\\d+", re.escape(rule[1].strip())) for rule in rules if rule}
@@ -173,13 +173,13 @@ def _without_prefixes(lines: Sequence[str]) -> list[str]:
     by_source: dict[str, list[str]] = {}
     for line in lines:
         match = prefix.match(line)
-        before = match[0] if match else ""
-        by_source.setdefault(LINE_TIME.sub("", before), []).append(line[len(before) :])
-    return [line for of_source in by_source.values() for line in of_source]
+        prefix_text = match[0] if match else ""
+        by_source.setdefault(LINE_TIME.sub("", prefix_text), []).append(line[len(prefix_text) :])
+    return [line for source_lines in by_source.values() for line in source_lines]
 
 
 def _cells(line: str, columns: tuple[tuple[int, int], ...]) -> tuple[str, str, str]:
-    """Cells of a row: names are left, values right in their column, and may stand out of it."""
+    """Cells of a row: names are left-aligned, values right-aligned, and may exceed their column."""
     (_, name_ends), (_, unit_ends), _ = columns
     name = line[:name_ends].strip()
     unit = line[name_ends:unit_ends].strip()
@@ -194,5 +194,5 @@ def _identity(kernel: re.Match[str]) -> tuple[str, ...]:
 
 def is_ncu_text(text: str) -> bool:
     """Whether a text has lines that begin launches; cheap on other texts."""
-    lines = (line for line in text.splitlines() if _OF_LAUNCHES in line[:_LONGEST_LINE])
-    return _OF_LAUNCHES in text and any(map(_KERNEL.match, lines))
+    lines = (line for line in text.splitlines() if _LAUNCH_MARK in line[:_LONGEST_LINE])
+    return _LAUNCH_MARK in text and any(map(_KERNEL.match, lines))

@@ -1,9 +1,9 @@
 """Tables that `nsys stats` prints, as CSV, JSON or in columns -> a timeline's frames, and its sums.
 
-Reports as nsys 2021 to 2026 write them. Those of single events (`cuda_gpu_trace`, `cuda_api_trace`,
+Reports of nsys 2021 to 2026. Reports of single events (`cuda_gpu_trace`, `cuda_api_trace`,
 `nvtx_pushpop_trace`) become operations, calls and ranges; sums (`cuda_gpu_kern_sum`,
 `cuda_gpu_mem_time_sum`, `cuda_api_sum`, `nvtx_sum`, `nvtx_gpu_proj_sum`, …) stay sums. A report is
-told by its columns: files name it, or do not. Tables of other reports are counted.
+recognised by its columns, as not all files name it. Tables of other reports are counted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from profiler.parse.nsys_tables import MISSING
 from profiler.parse.nvtx_cells import RangeKind
 from profiler.runner.protocol import domain_of_range
 
-KERNELS, OTHERS, API, RANGES = "kernels", "other operations", "calls", "ranges"
+KERNELS, OTHER_OPERATIONS, API, RANGES = "kernels", "other operations", "calls", "ranges"
 
 _TITLE = re.compile(
     r"Processing \[(?P<export>[^\]\n]{1,999})\] with \[(?:[^\]\n]{0,999}[/\\])?(?P<script>\w+)\.py"
@@ -63,7 +63,7 @@ _SCALES: Mapping[str, float] = {
     "GB": 1e9,
     "GiB": 2**30,
 }
-"""Nanoseconds, or bytes, in a unit."""
+"""Nanoseconds, or bytes, by unit."""
 _ALIASES = {
     "Average": "Avg",
     "Minimum": "Min",
@@ -77,8 +77,8 @@ _ALIASES = {
     "Count": "Instances",
     "Operations": "Instances",
 }
-"""Columns of other releases and reports, and what holds the same."""
-_NUMBERS = {
+"""Names of columns in the newest release, by names in other releases and reports."""
+_SUM_COLUMNS = {
     "time_pct": "Time",
     "total_ns": "Total Time",
     "avg_ns": "Avg",
@@ -87,13 +87,13 @@ _NUMBERS = {
     "max_ns": "Max",
     "stddev_ns": "StdDev",
 }
-"""Columns of a sum, by those of ours."""
+"""Columns of nsys in a sum, by our columns."""
 _HEADERS = (
     *({"Total Time"}, {"Start", "Duration"}, {"API Start"}, {"Projected Start"}),
     *({"Total Proj Time"}, {"Total", "Operation"}, {"QCount"}),
 )
-"""Columns of which every report has some, with units behind them."""
-_FIRST = frozenset(
+"""Sets of columns, with units behind their names, of which every report has one."""
+_FIRST_COLUMNS = frozenset(
     {
         *("Time", "Start", "Total", "Range", "Name", "NVTX Range", "API Start", "Count"),
         *("Projected Start", "PID", "Bytes", "Duration"),
@@ -112,15 +112,15 @@ class StatsTables:
     """Tables of one recording."""
 
     export: str | None = None
-    """Name of the file that they were made from, where the text says it."""
+    """Name of the file that the tables were made from, where the text has it."""
     operations: list[dict[str, Any]] = field(default_factory=list)
     ranges: list[dict[str, Any]] = field(default_factory=list)
     api: list[dict[str, Any]] = field(default_factory=list)
     sums: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Rows of sums, by what they sum up: KERNELS, OTHERS, API, RANGES."""
+    """Rows of sums by kind: KERNELS, OTHER_OPERATIONS, API, RANGES."""
     unread: Counter[str] = field(default_factory=Counter)
-    seen: set[tuple[str | None, ...]] = field(default_factory=set)
-    """Names and columns of the tables so far: what comes again is of another recording."""
+    tables_read: set[tuple[str | None, ...]] = field(default_factory=set)
+    """Names and columns of the tables so far: a repeated table is of another recording."""
 
     @property
     def is_empty(self) -> bool:
@@ -129,7 +129,7 @@ class StatsTables:
 
     @property
     def timeline(self) -> Timeline:
-        """Events of the traces among them; times are those of the report."""
+        """Events of the traces among the tables, with the times of the report."""
         return Timeline(
             operations=_frame(self.operations, OPERATION_COLUMNS),
             ranges=_frame(self.ranges, RANGE_COLUMNS),
@@ -148,21 +148,21 @@ def is_nsys_stats(text: str) -> bool:
 
 
 def parse_nsys_stats(text: str) -> tuple[StatsTables, ...]:
-    """Tables of each recording in a text; only the last can be one of which no row was read."""
+    """Tables of each recording in a text; only the last recording can be without rows."""
     parts = [StatsTables()]
     for (report, export), header, rows, broken in _tables(text):
-        table = (report, *header)
+        table_key = (report, *header)
         other_export = export and parts[-1].export and export != parts[-1].export
-        if not parts[-1].is_empty and (table in parts[-1].seen or other_export):
+        if not parts[-1].is_empty and (table_key in parts[-1].tables_read or other_export):
             parts.append(StatsTables())
-        part = parts[-1]
-        part.export = export or part.export
-        part.seen.add(table)
+        tables = parts[-1]
+        tables.export = export or tables.export
+        tables.tables_read.add(table_key)
         if broken:
-            part.unread["row that cannot be read"] += broken
-        _read(part, report, header, rows)
-    last = parts[-1]
-    if last.is_empty and len(parts) > 1:
+            tables.unread["row that cannot be read"] += broken
+        _read_table(tables, report, header, rows)
+    last_tables = parts[-1]
+    if last_tables.is_empty and len(parts) > 1:
         parts[-2].unread.update(parts.pop().unread)
     return tuple(parts)
 
@@ -171,14 +171,14 @@ def parse_nsys_stats(text: str) -> tuple[StatsTables, ...]:
 
 
 _Title = tuple[str | None, str | None]
-"""Name of the report that a table is of, and of the file that it was made from."""
+"""Name of the report of a table, and name of the file that it was made from."""
 _Row = dict[str, str]
 _Scales = dict[str, float]
-"""Columns of a table, and what their numbers are multiplied by."""
+"""Factors to nanoseconds or bytes, by column of a table."""
 
 
 def _tables(text: str) -> Iterator[tuple[_Title, _Scales, list[_Row], int]]:
-    """Each table: what is said before it, its columns, its rows, how many could not be read."""
+    """Each table of a text: its title, columns, rows, and number of rows that cannot be read."""
     report = export = None
     lines = text.splitlines(keepends=True)
     starts = [0, *accumulate(map(len, lines))]
@@ -211,27 +211,27 @@ def _tables(text: str) -> Iterator[tuple[_Title, _Scales, list[_Row], int]]:
 
 
 def _header(line: str) -> tuple[str, list[str]] | None:
-    """Delimiter and columns of a header in CSV; None where a line is none."""
+    """Delimiter and columns of a header in CSV; None for any other line."""
     delimiter = max(",;\t", key=line.count)
     names = [name.strip().strip('"') for name in line.strip().split(delimiter)]
-    return (delimiter, names) if _are_of_report(names) else None
+    return (delimiter, names) if _are_report_columns(names) else None
 
 
-def _are_of_report(names: Sequence[str]) -> bool:
+def _are_report_columns(names: Sequence[str]) -> bool:
     plain = [_UNIT.sub("", name) for name in names]
-    is_one = any(columns <= set(plain) for columns in _HEADERS)
-    return is_one and plain != names and plain[0] in _FIRST
+    has_known_columns = any(columns <= set(plain) for columns in _HEADERS)
+    return has_known_columns and plain != names and plain[0] in _FIRST_COLUMNS
 
 
 def _json_names(text: str, start: int) -> list[str]:
-    """Columns of a table in JSON whose first row begins here; none where it is another's."""
+    """Columns of a table in JSON whose first row begins at `start`; none of any other JSON."""
     first = _JSON_ROW.match(text, start)
-    names = _JSON_NAME.findall(first[0]) if first else []  # whether or not its values are whole
-    return names if names and _are_of_report(names) else []
+    names = _JSON_NAME.findall(first[0]) if first else []  # its values may be truncated
+    return names if names and _are_report_columns(names) else []
 
 
 def _json_row(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
-    """A row in JSON, and its end; None where there is no whole one."""
+    """A row in JSON, and its end; None without a complete row."""
     row = _JSON_ROW.match(text, start)
     if row is None:
         return None, start
@@ -241,35 +241,35 @@ def _json_row(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
         return None, start
 
 
-def _json_rows(text: str, place: int, names: Sequence[str]) -> tuple[list[_Row], int, int]:
+def _json_rows(text: str, position: int, names: Sequence[str]) -> tuple[list[_Row], int, int]:
     rows: list[_Row] = []
     broken = 0
-    next_table = _JSON_TABLE.search(text, place)
+    next_table = _JSON_TABLE.search(text, position)
     limit = next_table.start() if next_table else len(text)
     first_cell = re.compile(r"\{\s*" + re.escape(json.dumps(names[0], ensure_ascii=False)))
-    while text.startswith("{", place):
-        row, end = _json_row(text, place)
+    while text.startswith("{", position):
+        row, end = _json_row(text, position)
         if row is not None and [*row] == [*names]:
-            rows.append({_plain(name): _in_json(value) for name, value in row.items()})
+            rows.append({_plain_name(name): _csv_text(value) for name, value in row.items()})
         else:
             broken += 1
         if row is not None:
-            between = _BETWEEN_ROWS.match(text, end)
-            place = between.end() if between else end
-        elif following := first_cell.search(text, place + 1, limit):
-            place = following.start()
+            gap = _BETWEEN_ROWS.match(text, end)
+            position = gap.end() if gap else end
+        elif next_row := first_cell.search(text, position + 1, limit):
+            position = next_row.start()
         else:
             break
-    return rows, broken, place
+    return rows, broken, position
 
 
-def _in_json(value: Any) -> str:
-    """A value of JSON as CSV would have it."""
+def _csv_text(value: Any) -> str:
+    """Text of a JSON value as in CSV."""
     return value.strip() if isinstance(value, str) else ""
 
 
 def _csv_cells(line: str, delimiter: str) -> list[str]:
-    """Cells of a row in CSV; none where it is none."""
+    """Cells of a row in CSV; none for any other line."""
     return [cell.strip() for cell in strict_fields(line, delimiter) or ()]
 
 
@@ -278,26 +278,26 @@ def _text_rows(
     place: int,
     names: Sequence[str],
     cells_of: Callable[[str], list[str]],
-    ends: Callable[[str], object],
+    is_end: Callable[[str], object],
 ) -> tuple[list[_Row], int, int]:
-    """Rows from a place on, how many could not be read, and where the table ends."""
+    """Rows from line `place` on, number of rows that cannot be read, and end of the table."""
     rows: list[_Row] = []
     broken = 0
-    for at in range(place, len(lines)):
-        line = lines[at]
-        if not line.strip() or ends(line) or _TITLE.search(line):
-            return rows, broken, at
+    for row_number in range(place, len(lines)):
+        line = lines[row_number]
+        if not line.strip() or is_end(line) or _TITLE.search(line):
+            return rows, broken, row_number
         cells = cells_of(line)
-        # Of a row without an end, the name may be another.
+        # The name in a row without an end of line may be truncated.
         if len(cells) == len(names) and line.endswith("\n") and any(cells[:-1]):
-            rows.append(dict(zip(map(_plain, names), cells, strict=True)))
+            rows.append(dict(zip(map(_plain_name, names), cells, strict=True)))
         else:
             broken += 1
     return rows, broken, len(lines)
 
 
 def _spans(rule: str) -> list[tuple[int, int]]:
-    """Where the columns of a table begin and end; the last one is as wide as its longest row."""
+    """Begin and end of each column of a table; the last column is as wide as its longest row."""
     spans = [match.span() for match in re.finditer("-+", rule)]
     return [*spans[:-1], (spans[-1][0], _LONGEST_LINE)] if len(spans) >= _LEAST_COLUMNS else []
 
@@ -306,7 +306,7 @@ def _cells(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
     return [line[start:end].strip() for start, end in spans]
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     """Name of a column without its unit, as the newest release writes it."""
     bare = _UNIT.sub("", name)
     return _ALIASES.get(bare, bare)
@@ -314,21 +314,23 @@ def _plain(name: str) -> str:
 
 def _scales(names: Sequence[str]) -> _Scales:
     units = ((name, _UNIT.search(name)) for name in names)
-    return {_plain(name): _SCALES.get(unit[1], 1.0) if unit else 1.0 for name, unit in units}
+    return {_plain_name(name): _SCALES.get(unit[1], 1.0) if unit else 1.0 for name, unit in units}
 
 
-# ---- what they hold ------------------------------------------------------------------------------
+# ---- rows of tables ------------------------------------------------------------------------------
 
 
-def _read(part: StatsTables, report: str | None, header: _Scales, rows: Sequence[_Row]) -> None:
+def _read_table(
+    part: StatsTables, report: str | None, header: _Scales, rows: Sequence[_Row]
+) -> None:
     table = _Table(header, detect_style(cell for row in rows for cell in row.values()))
     columns = header.keys()
     if {"Start", "Duration", "Name", "GrdX"} <= columns:
-        _add(part, part.operations, map(table.operation, rows))
+        _add_rows(part, part.operations, map(table.operation, rows))
     elif {"Start", "Duration", "Name", "Result"} <= columns:
-        _add(part, part.api, map(table.call, rows))
+        _add_rows(part, part.api, map(table.call, rows))
     elif {"Start", "Duration", "Name", "RangeId"} <= columns:
-        _add(part, part.ranges, map(table.range, rows))
+        _add_rows(part, part.ranges, map(table.range, rows))
     elif (
         ("Total Time" in columns and {"Name", "Range", "Operation"} & columns)
         or {"Total Proj Time", "Range"} <= columns
@@ -339,7 +341,7 @@ def _read(part: StatsTables, report: str | None, header: _Scales, rows: Sequence
         part.unread[f"row of {report or ', '.join(header)}"] += len(rows)
 
 
-def _add(
+def _add_rows(
     part: StatsTables, target: list[dict[str, Any]], rows: Iterator[dict[str, Any] | None]
 ) -> None:
     for row in rows:
@@ -350,26 +352,26 @@ def _add(
 
 
 def _add_sums(part: StatsTables, table: _Table, rows: Sequence[_Row]) -> None:
-    earlier = set(part.sums)
+    kinds_before = set(part.sums)
     for row in rows:
-        of = _summed(table.scales, row)
-        if of is None:
+        kind = _kind_of_sum(table.scales, row)
+        if kind is None:
             part.unread["call that is none of CUDA"] += 1
-        elif of in earlier:  # of another report with the same operations in it
-            part.unread[f"sum of {of} that another table has, too"] += 1
-        elif (made := table.range_sum(row) if of == RANGES else table.sum(row)) is None:
+        elif kind in kinds_before:  # of another report with the same operations in it
+            part.unread[f"sum of {kind} that another table has, too"] += 1
+        elif (sum_row := table.range_sum(row) if kind == RANGES else table.sum(row)) is None:
             part.unread["row that cannot be read"] += 1
         else:
-            part.sums.setdefault(of, []).append(made)
+            part.sums.setdefault(kind, []).append(sum_row)
 
 
-def _summed(columns: Mapping[str, float], row: _Row) -> str | None:
-    """What a row sums up; None of calls that are none of CUDA's."""
+def _kind_of_sum(columns: Mapping[str, float], row: _Row) -> str | None:
+    """Kind of a row of sums; None for calls outside of CUDA."""
     category = row.get("Category", "")
     if "Range" in columns or "Orig Duration" in columns:
         return RANGES
     if "MEM" in category or ("Operation" in columns and not category):
-        return OTHERS
+        return OTHER_OPERATIONS
     if "KERNEL" in category:
         return KERNELS
     if "API" in category or "Num Calls" in columns:
@@ -379,24 +381,24 @@ def _summed(columns: Mapping[str, float], row: _Row) -> str | None:
 
 @dataclass(frozen=True)
 class _Table:
-    """Rows of one table as rows of ours; None where a number that they need is none."""
+    """Rows of one table as rows of our frames; None where a number that they need is missing."""
 
     scales: _Scales
     style: NumberStyle
 
     def number(self, row: _Row, column: str) -> float:
-        """A number in nanoseconds or bytes; NaN where it is missing or none."""
+        """A number in nanoseconds or bytes; NaN where it is missing or invalid."""
         value = parse_number(row.get(column, ""), self.style)
         return math.nan if value is None else value * self.scales.get(column, 1.0)
 
     def integer(self, row: _Row, column: str) -> int:
-        """A whole number, MISSING where there is none."""
+        """A whole number; MISSING without one."""
         value = self.number(row, column)
         return int(value) if math.isfinite(value) and abs(value) < 2**62 else MISSING
 
     def sum(self, row: _Row) -> dict[str, Any] | None:
         """One row of a summary."""
-        numbers = {ours: self.number(row, column) for ours, column in _NUMBERS.items()}
+        numbers = {name: self.number(row, column) for name, column in _SUM_COLUMNS.items()}
         if not math.isfinite(numbers["total_ns"]) or any(number < 0 for number in numbers.values()):
             return None
         instances = self.number(row, "Num Calls" if "Num Calls" in self.scales else "Instances")
@@ -404,10 +406,10 @@ class _Table:
         return {"name": name, **numbers, "instances": instances}
 
     def range_sum(self, row: _Row) -> dict[str, Any] | None:
-        """Host time of the ranges of one name, and extent of what they launched."""
-        projected = "Total Proj Time" in self.scales
+        """Host time of the ranges of one name, and span of the operations they launched."""
+        is_projected = "Total Proj Time" in self.scales
         is_event = "Orig Duration" in self.scales
-        host = "Orig Duration" if is_event else "Total Range Time" if projected else "Total Time"
+        host = "Orig Duration" if is_event else "Total Range Time" if is_projected else "Total Time"
         span = "Projected Duration" if is_event else "Total Proj Time"
         host_ns = self.number(row, host)
         span_ns = self.number(row, span)
@@ -431,9 +433,9 @@ class _Table:
         if name.startswith("[CUDA "):
             kind = OperationKind.MEMCPY if copy else OperationKind.MEMSET
         device = _DEVICE.search(row.get("Device", ""))
-        timed = self._timed(row)
-        return timed and {
-            **timed,
+        times = self._start_and_end(row)
+        return times and {
+            **times,
             "kind": kind.value,
             "name": short_name(name) if kind is OperationKind.KERNEL else name,
             "demangled": name,
@@ -447,8 +449,8 @@ class _Table:
             "dynamic_shared_bytes": self.integer(row, "DymSMem"),
             "bytes": self.integer(row, "Bytes"),
             **{
-                f"{ours}_{axis.lower()}": self.integer(row, f"{theirs}{axis}")
-                for ours, theirs in (("grid", "Grd"), ("block", "Blk"))
+                f"{size}_{axis.lower()}": self.integer(row, f"{column_prefix}{axis}")
+                for size, column_prefix in (("grid", "Grd"), ("block", "Blk"))
                 for axis in "XYZ"
             },
         }
@@ -456,9 +458,9 @@ class _Table:
     def call(self, row: _Row) -> dict[str, Any] | None:
         """One call of CUDA's API."""
         correlation = self.integer(row, "CorrID")
-        timed = self._timed(row)
-        return timed and {
-            **timed,
+        times = self._start_and_end(row)
+        return times and {
+            **times,
             **self._thread(row),
             "name": row["Name"],
             "correlation": correlation,
@@ -466,12 +468,12 @@ class _Table:
 
     def range(self, row: _Row) -> dict[str, Any] | None:
         """One range."""
-        timed = self._timed(row)
+        times = self._start_and_end(row)
         domain, name = _domain_and_name(row["Name"])
         facts = {"kind": RangeKind.PUSH_POP.value, "name": name, "domain": domain, "open": False}
-        return timed and {**timed, **self._thread(row), **facts}
+        return times and {**times, **self._thread(row), **facts}
 
-    def _timed(self, row: _Row) -> dict[str, Any] | None:
+    def _start_and_end(self, row: _Row) -> dict[str, Any] | None:
         start, duration = self.integer(row, "Start"), self.integer(row, "Duration")
         if MISSING in (start, duration) or duration < 0:
             return None
@@ -485,11 +487,11 @@ class _Table:
         return {"process": process, "thread": serialised}
 
 
-def _domain_and_name(written: str) -> tuple[str, str]:
+def _domain_and_name(text: str) -> tuple[str, str]:
     """Domain, empty for the default one, and name of a range: `domain:name` or `:name`."""
-    domain, colon, name = written.partition(":")
+    domain, colon, name = text.partition(":")
     if not colon:
-        domain, name = "", written
+        domain, name = "", text
     return domain_of_range(domain, name), name
 
 

@@ -1,6 +1,6 @@
-"""Every format that is imported: how its files are recognised, and what reads them.
+"""Every format that is imported: its recogniser, and its reader.
 
-Another one is an entry of `IMPORTERS`.
+A new format is an entry of `IMPORTERS`.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from profiler.parse.ncu_source import is_source_page
 from profiler.search.kernel_tuner import is_tuner_cache
 
 
-def _nowhere(_text: str) -> bool:
-    """False: such files are known by their names alone."""
+def _known_by_name_only(_text: str) -> bool:
+    """False, for files that are known by their names alone."""
     return False
 
 
 @dataclass(frozen=True)
 class Importer:
-    """One format: how a file of it is recognised, and what reads it."""
+    """One format: its recogniser, and its reader."""
 
     name: str
-    """Name of a file of it in messages: `a trace of torch.profiler`."""
+    """Name of such a file in messages: `a trace of torch.profiler`."""
     files: str
-    """How people get such files, in the table of docs/import.md."""
+    """Description of such files, for the table of docs/import.md."""
     gives: type[Imported] | None
-    """None of a format that is known, and not read."""
+    """Content of such files; None of a format that is recognised but not read."""
     read: Callable[[GivenFile], Imported]
-    """Raises ParseError where it cannot be read, EnvironmentUnusable where a tool is missing."""
-    is_in: Callable[[str], bool] = _nowhere
+    """Reader; raises ParseError for an unreadable file, EnvironmentUnusable without a tool."""
+    is_in_text: Callable[[str], bool] = _known_by_name_only
     """Whether a text, or the beginning of one, holds such content; cheap on other texts."""
     endings: tuple[str, ...] = ()
-    """What names of such files end in (packed or not), whatever is in them."""
+    """Endings of the names of such files (packed or not), whatever their content."""
 
 
-# ---- how formats are recognised ------------------------------------------------------------------
+# ---- recognisers of formats ----------------------------------------------------------------------
 
 _NCU_CSV = re.compile(
     rf"^(?:{HEADER}|{OTHER_ORDER})|\"ID\",\"(?:Process ID|Kernel Name)\"", re.MULTILINE
@@ -78,50 +78,50 @@ _ROCPROF = re.compile(
     r"|Logical_Node_Id)",
     re.MULTILINE,
 )
-_OF_NVPROF, _OF_ROCPROF = "StringTable", "rocpd_"
+_NVPROF_TABLE, _ROCPROF_TABLE = "StringTable", "rocpd_"
 """Tables of databases of nvprof and of rocprofv3."""
 
 
 def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
-    """Whether a pattern matches anywhere in a text."""
+    """Recogniser of texts in which a pattern matches anywhere."""
     return lambda text: pattern.search(text) is not None
 
 
 def _is_trace(text: str) -> bool:
-    """Whether it is an object with events, or the list of them alone."""
-    beginning = text.lstrip()
-    if beginning.startswith("["):
+    """Whether a text is an object with events, or a bare list of events."""
+    start = text.lstrip()
+    if start.startswith("["):
         return _PHASE.search(text) is not None
-    return beginning.startswith("{") and '"traceEvents"' in text
+    return start.startswith("{") and '"traceEvents"' in text
 
 
 def _is_nsys_export(text: str) -> bool:
     is_database = text.startswith(SQLITE)
-    return is_database and not any(table in text for table in (_OF_NVPROF, _OF_ROCPROF))
+    return is_database and not any(table in text for table in (_NVPROF_TABLE, _ROCPROF_TABLE))
 
 
-def _is_of_nvprof(text: str) -> bool:
+def _is_nvprof_output(text: str) -> bool:
     if text.startswith(SQLITE):
-        return _OF_NVPROF in text and "CUPTI_ACTIVITY_KIND" in text
+        return _NVPROF_TABLE in text and "CUPTI_ACTIVITY_KIND" in text
     return _NVPROF.search(text) is not None
 
 
-def _is_of_rocprof(text: str) -> bool:
+def _is_rocprof_output(text: str) -> bool:
     if text.startswith(SQLITE):
-        return _OF_ROCPROF in text
+        return _ROCPROF_TABLE in text
     return _ROCPROF.search(text) is not None or '"rocprofiler-sdk-tool"' in text
 
 
-# ---- all of them ---------------------------------------------------------------------------------
+# ---- all formats ---------------------------------------------------------------------------------
 
 
-def _not_read(name: str, is_in: Callable[[str], bool], remedy: str) -> Importer:
-    """A format that is named for what it is; `remedy`: what to give instead."""
+def _refused_format(name: str, is_in_text: Callable[[str], bool], remedy: str) -> Importer:
+    """A format that is recognised and refused; `remedy` says what to import instead."""
 
     def refuse(file: GivenFile) -> NoReturn:
         raise ParseError(f"{file.name}: {name}, which is not read", remedy=remedy)
 
-    return Importer(name, f"{name}: {remedy}", None, refuse, is_in)
+    return Importer(name, f"{name}: {remedy}", None, refuse, is_in_text)
 
 
 IMPORTERS = (
@@ -130,7 +130,7 @@ IMPORTERS = (
         files="CSV that ncu wrote, any page ([what is understood](parse.md))",
         gives=ImportedLaunches,
         read=launches.read_csv,
-        is_in=_matches(_NCU_CSV),
+        is_in_text=_matches(_NCU_CSV),
     ),
     Importer(
         name="a source page of ncu",
@@ -139,7 +139,7 @@ IMPORTERS = (
         "it waited for, and executed warp instructions by class",
         gives=ImportedLaunches,
         read=launches.read_source,
-        is_in=is_source_page,
+        is_in_text=is_source_page,
     ),
     Importer(
         name="a report of ncu",
@@ -156,22 +156,22 @@ IMPORTERS = (
         "is counted",
         gives=ImportedLaunches,
         read=launches.read_text,
-        is_in=is_ncu_text,
+        is_in_text=is_ncu_text,
     ),
     Importer(
         name="a trace of torch.profiler",
         files="Chrome traces of torch.profiler (`export_chrome_trace`)",
         gives=ImportedTimelines,
         read=timelines.read_trace,
-        is_in=_is_trace,
+        is_in_text=_is_trace,
     ),
     Importer(
         name="a timeline of nsys",
         files="SQLite exports of Nsight Systems (`nsys export --type sqlite`)",
         gives=ImportedTimelines,
         read=timelines.read_export,
-        is_in=_is_nsys_export,
-        # Whoever gives a file of that name wants to hear what is wrong with it as an export.
+        is_in_text=_is_nsys_export,
+        # A file of that name is refused with its faults as an export.
         endings=(".sqlite",),
     ),
     Importer(
@@ -188,7 +188,7 @@ IMPORTERS = (
         "[`simulate`](search.md) replays searches on them",
         gives=ImportedTunings,
         read=tunings.read_cache,
-        is_in=is_tuner_cache,
+        is_in_text=is_tuner_cache,
     ),
     Importer(
         name="results in the format T4",
@@ -196,15 +196,15 @@ IMPORTERS = (
         "configuration); [`simulate`](search.md) replays searches on them",
         gives=ImportedTunings,
         read=tunings.read_results,
-        is_in=_matches(_T4),
+        is_in_text=_matches(_T4),
     ),
-    # Lines of what follows stand among those of programs, which may hold the formats above, too.
+    # Lines of the formats below stand among output of programs, which may hold those above, too.
     Importer(
         name="messages of ncu",
         files="messages of ncu without a table: the error says them",
         gives=None,
         read=launches.read_csv,
-        is_in=_matches(_NCU_MESSAGE),
+        is_in_text=_matches(_NCU_MESSAGE),
     ),
     Importer(
         name="a table of `nsys stats`",
@@ -214,7 +214,7 @@ IMPORTERS = (
         "`nvtx_pushpop_sum`, `nvtx_gpu_proj_sum` and `nvtx_gpu_proj_trace`",
         gives=ImportedTimelines,
         read=timelines.read_nsys_stats,
-        is_in=is_nsys_stats,
+        is_in_text=is_nsys_stats,
     ),
     Importer(
         name="a log or a cache of an autotuner",
@@ -223,97 +223,98 @@ IMPORTERS = (
         "`TRITON_PRINT_AUTOTUNING=1` (what it tried and chose, without times)",
         gives=ImportedTunings,
         read=tunings.read_log,
-        is_in=is_inductor_log,
+        is_in_text=is_inductor_log,
     ),
-    _not_read(
+    _refused_format(
         "a summary of ncu",
         _matches(_NCU_SUMMARY),
         "Print the launches: leave out --print-summary.",
     ),
-    _not_read(
+    _refused_format(
         "output of nvprof",
-        _is_of_nvprof,
+        _is_nvprof_output,
         "Measure with ncu or nsys, which have taken its place; `import` reads their files.",
     ),
-    _not_read(
+    _refused_format(
         "output of rocprof",
-        _is_of_rocprof,
+        _is_rocprof_output,
         "Record the program with torch.profiler, if it uses torch: Chrome traces of AMD's GPUs are "
         "read.",
     ),
-    _not_read(
+    _refused_format(
         "a space to search in the format T1",
         _matches(_T1),
         "Search it: `simulate` and `search.space` of an experiment take it (docs/search.md); its "
         "results, in the format T4, are imported.",
     ),
 )
-"""In the order in which they are tried: the first that recognises a file reads it first."""
+"""Importers in the order in which they are tried: the first that recognises a file reads it."""
 
 
-def importers_of(file: GivenFile, *, whole: bool = True) -> tuple[Importer, ...]:
+def importers_of(file: GivenFile, *, read_all: bool = True) -> tuple[Importer, ...]:
     """Importers that recognise a file, the one to read it first.
 
-    `whole`: whether all of it is looked at where its beginning is of no format.
+    `read_all`: whether the whole file is searched where its beginning is of no format.
     """
     by_name = [i for i in IMPORTERS if i.endings and file.plain_name.endswith(i.endings)]
-    by_head = by_name or [i for i in IMPORTERS if i.is_in(file.head)]
-    if by_head or not whole:
+    by_head = by_name or [i for i in IMPORTERS if i.is_in_text(file.head)]
+    if by_head or not read_all:
         return tuple(by_head)
-    return tuple(i for i in IMPORTERS if i.is_in(file.text))
+    return tuple(i for i in IMPORTERS if i.is_in_text(file.text))
 
 
 def read_files(
     paths: Sequence[Path], limit: int | None = None, environ: Mapping[str, str] | None = None
 ) -> tuple[Imported, tuple[Notice, ...]]:
-    """What files hold, and what is in them that was not read.
+    """Content of files, and notices on parts of other formats that were not read.
 
     `limit`: most bytes that a packed file or a trace may hold, by default
-    bounded_files.MAX_UNPACKED_BYTES. `environ`: in which tools are looked for.
+    bounded_files.MAX_UNPACKED_BYTES. `environ`: environment in which tools are searched.
 
-    Raises ParseError where one cannot be read, UsageError where they cannot be shown together, and
-    EnvironmentUnusable where a tool is missing.
+    Raises ParseError where a file cannot be read, UsageError where files cannot be shown together,
+    and EnvironmentUnusable where a tool is missing.
     """
     files = [GivenFile(path, limit, environ) for path in paths]
-    recognised = [(file, _required(file)) for file in files]
+    recognised = [(file, _required_importers(file)) for file in files]
     first, (importer, *_) = recognised[0]
-    for file, (other, *_) in recognised:
-        if importer.gives and other.gives and other.gives is not importer.gives:
+    for file, (file_importer, *_) in recognised:
+        if importer.gives and file_importer.gives and file_importer.gives is not importer.gives:
             raise UsageError(
-                f"{first.name} is {importer.name}, and {file.name} is {other.name}.",
+                f"{first.name} is {importer.name}, and {file.name} is {file_importer.name}.",
                 remedy="Import files of one kind at a time: a pattern in quotes ('*.sqlite') "
                 "stands for what it matches.",
             )
     parts = [
-        other.read(file)
-        for file, found in recognised
-        for other in found
-        if other.gives is found[0].gives
+        file_importer.read(file)
+        for file, importers in recognised
+        for file_importer in importers
+        if file_importer.gives is importers[0].gives
     ]
     notices = [
-        Notice(NoticeKind.IMPORT_NOT_READ, {"file": file.name, "what": other.name})
-        for file, (importer, *others) in recognised
-        for other in others
-        if other.gives and other.gives is not importer.gives
+        Notice(NoticeKind.IMPORT_NOT_READ, {"file": file.name, "what": file_importer.name})
+        for file, (importer, *other_importers) in recognised
+        for file_importer in other_importers
+        if file_importer.gives and file_importer.gives is not importer.gives
     ]
     return type(parts[0]).joined(parts), tuple(notices)
 
 
-def _required(file: GivenFile) -> tuple[Importer, ...]:
+def _required_importers(file: GivenFile) -> tuple[Importer, ...]:
     require_regular(file.path)
     if not file.path.is_file():
         raise ParseError(f"{file.path}: no such file.")
     recognisers = importers_of(file)
     if not recognisers:
-        known = "; ".join(dict.fromkeys(i.name for i in IMPORTERS if i.gives))
+        format_names = "; ".join(dict.fromkeys(i.name for i in IMPORTERS if i.gives))
         raise ParseError(
-            f"{file.path}: nothing in it is of a format that is read", remedy=f"These are: {known}."
+            f"{file.path}: nothing in it is of a format that is read",
+            remedy=f"These are: {format_names}.",
         )
     return recognisers
 
 
 def files_in(folder: Path) -> Iterator[tuple[Path, bool]]:
-    """Files of a folder, each with whether it begins as, or has the name of, one that is read."""
+    """Files of a folder, each with whether its name or beginning is of a format that is read."""
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
-        recognisers = importers_of(GivenFile(path), whole=False)
+        recognisers = importers_of(GivenFile(path), read_all=False)
         yield path, bool(recognisers and recognisers[0].gives)

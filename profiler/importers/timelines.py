@@ -29,7 +29,7 @@ from profiler.importers.given_file import GivenFile, Imported
 from profiler.importers.nsys_stats_tables import (
     API,
     KERNELS,
-    OTHERS,
+    OTHER_OPERATIONS,
     RANGES,
     StatsTables,
     parse_nsys_stats,
@@ -46,11 +46,11 @@ from profiler.parse.nvtx_cells import grouped_names, without_identifiers
 from profiler.runner import protocol
 
 _TIMES = ("start_ns", "end_ns", "launch_ns", "launch_end_ns")
-_OF_OPERATIONS = (
+_OPERATION_COLUMNS = (
     *("operations", "gpu_ns", "busy_ns", "self_operations", "self_gpu_ns", "self_busy_ns"),
     *("span_ns", "idle_ns", "by_time"),
 )
-"""Columns of ranges that are made of the operations inside."""
+"""Columns of ranges that are computed from the operations inside."""
 _MOST_MEMBERS = 10_000
 """Names of single ranges that a document lists; `emit_nvtx` makes as many in a second."""
 _MOST_GAPS = 1000
@@ -68,10 +68,10 @@ class ImportedTimeline:
     version: str | None
     schema: str | None
     timeline: CellTimeline
-    """The whole file, named by itself."""
+    """Timeline of the whole file, under the file's name."""
     overview: TimelineOverview
     unread: Mapping[str, int]
-    """Events that were left out, by what they are."""
+    """Number of events that were left out, by kind."""
 
     @property
     def recorded_by(self) -> str:
@@ -86,7 +86,7 @@ class ImportedTimelines(Imported):
     shows: ClassVar[str] = "a timeline: see below"
     timelines: tuple[ImportedTimeline, ...]
     notices: tuple[Notice, ...] = ()
-    """None: what was not read stands beside each timeline."""
+    """Always empty: `unread` of each timeline has the events that were left out."""
 
     def document(self) -> dict[str, Any]:
         """The timelines as JSON."""
@@ -99,10 +99,10 @@ class ImportedTimelines(Imported):
 def imported_timeline(
     file: GivenFile, tool: str, collector: str, recorded: Timeline
 ) -> ImportedTimelines:
-    """The timeline of one file, as a tool recorded it."""
+    """Timeline of one file, of the events that a tool recorded."""
     attribution = safe_frames(attribute(recorded))
     timeline = _file_timeline(file.name, collector, attribution)
-    one = ImportedTimeline(
+    imported = ImportedTimeline(
         file=file.name,
         tool=tool,
         version=safe_values(recorded.nsys),
@@ -111,28 +111,30 @@ def imported_timeline(
         overview=_overview(timeline, attribution.ranges),
         unread=safe_values({**recorded.unread, **_without_device(timeline.operations)}),
     )
-    return ImportedTimelines((one,))
+    return ImportedTimelines((imported,))
 
 
 def _without_device(operations: pd.DataFrame) -> Mapping[str, int]:
-    """Number of operations whose device is unknown where that of others is not, by its name."""
+    """Number of operations without a device where others have one, under its text; else empty."""
     count = len(operations) - len(with_devices(operations))
     return {"device of an operation": count} if count else {}
 
 
 def _overview(timeline: CellTimeline, ranges: pd.DataFrame) -> TimelineOverview:
-    """Tables of a timeline; what ranges have of operations is unknown where all calls are.
+    """Tables of a timeline; ranges have no numbers of operations where no launch is known.
 
-    `ranges`: with the names that they have in the file.
+    `ranges`: with their names in the file.
     """
-    made = overview(timeline.operations, ranges, timeline.stacks, timeline.api)
+    tables = overview(timeline.operations, ranges, timeline.stacks, timeline.api)
     if timeline.operations["launch"].notna().any():
-        return made
-    return replace(made, ranges=made.ranges.assign(**dict.fromkeys(_OF_OPERATIONS, math.nan)))
+        return tables
+    return replace(
+        tables, ranges=tables.ranges.assign(**dict.fromkeys(_OPERATION_COLUMNS, math.nan))
+    )
 
 
 def _file_timeline(name: str, collector: str, attribution: Attribution) -> CellTimeline:
-    """Everything of a file, on a time axis that begins with its first event."""
+    """Timeline of a whole file, on a time axis that begins with its first event."""
     operations, api = attribution.operations, attribution.api
     names = attribution.ranges["name"].astype(object).map(without_identifiers, na_action="ignore")
     ranges = attribution.ranges.assign(name=names.astype("category"))
@@ -142,22 +144,22 @@ def _file_timeline(name: str, collector: str, attribution: Attribution) -> CellT
     return CellTimeline(
         cell=name,
         collector=collector,
-        operations=_since(origin, operations),
-        ranges=_since(origin, ranges),
+        operations=_with_times_since(origin, operations),
+        ranges=_with_times_since(origin, ranges),
         stacks=attribution.stacks,
-        api=_since(origin, api),
+        api=_with_times_since(origin, api),
         launches=sum(number is not None for number in launches),
         operators=pd.DataFrame(columns=list(protocol.OPERATOR_FIELDS)),
     )
 
 
-def _since(origin: int, frame: pd.DataFrame) -> pd.DataFrame:
+def _with_times_since(origin: int, frame: pd.DataFrame) -> pd.DataFrame:
     names = [name for name in _TIMES if name in frame.columns]
     return frame.assign(**{name: frame[name] - origin for name in names})
 
 
 def timelines_to_draw(imported: Sequence[ImportedTimeline]) -> TimelineFindings:
-    """Findings of the timelines that hold anything that can be drawn."""
+    """Findings of the timelines that have operations or ranges to draw."""
     timelines = [file.timeline for file in imported]
     return imported_timelines(
         [timeline for timeline in timelines if len(timeline.operations) or len(timeline.ranges)]
@@ -166,7 +168,7 @@ def timelines_to_draw(imported: Sequence[ImportedTimeline]) -> TimelineFindings:
 
 def _document(imported: ImportedTimeline) -> dict[str, Any]:
     summary = imported.overview
-    of_sums = summary.busy_ns is None
+    only_sums = summary.busy_ns is None
     return {
         "file": imported.file,
         "tool": imported.tool,
@@ -185,8 +187,8 @@ def _document(imported: ImportedTimeline) -> dict[str, Any]:
             "longest": _records(summary.members, _MOST_MEMBERS),
         },
         "idle_gaps": {
-            "count": None if of_sums else len(summary.gaps),
-            "total_ns": None if of_sums else int(summary.gaps["idle_ns"].sum()),
+            "count": None if only_sums else len(summary.gaps),
+            "total_ns": None if only_sums else int(summary.gaps["idle_ns"].sum()),
             "longest": _records(
                 summary.gaps.drop(columns=["before", "after", "stack"]), _MOST_GAPS
             ),
@@ -205,30 +207,30 @@ def _records(frame: pd.DataFrame, most: int | None = None) -> list[dict[str, Any
 
 
 def read_trace(file: GivenFile) -> ImportedTimelines:
-    """The timeline of a Chrome trace, without paths and names of the machine."""
+    """Timeline of a Chrome trace, without paths and names of the machine."""
     recorded = read_traces([file.path], file.limit)
     return imported_timeline(file, "torch.profiler", "torch", recorded)
 
 
 def read_export(file: GivenFile) -> ImportedTimelines:
-    """The timeline of an SQLite export of nsys."""
+    """Timeline of an SQLite export of nsys."""
     with file.unpacked() as export:
         return imported_timeline(file, "nsys", "nsys", read_nsys(export, of_other_programs=True))
 
 
 def read_report(file: GivenFile) -> ImportedTimelines:
-    """The timeline of a report of nsys, which nsys exports.
+    """Timeline of a report of nsys, which nsys exports.
 
     A report holds the whole environment of the profiled process: it is exported in a private
-    temporary folder, and only what `profiler.parse.nsys` takes out of the export is kept.
+    temporary folder, of which only the frames of `profiler.parse.nsys` are kept.
     """
     with file.unpacked() as report, temporary_folder() as folder:
-        export = _exported(report, folder, file.environ)
+        export = _exported_report(report, folder, file.environ)
         return imported_timeline(file, "nsys", "nsys", read_nsys(export, of_other_programs=True))
 
 
-def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> Path:
-    """SQLite export of a report, in that folder."""
+def _exported_report(report: Path, folder: Path, environ: Mapping[str, str] | None) -> Path:
+    """Path of the SQLite export of a report, in `folder`."""
     try:
         nsys = find_nsys(environ)
     except EnvironmentUnusable as error:
@@ -249,10 +251,10 @@ _NOT_SUMMED = ("by_time", "gpu_ns", "busy_ns", "self_operations", "self_gpu_ns",
 
 
 def read_nsys_stats(file: GivenFile) -> ImportedTimelines:
-    """Tables of `nsys stats`: of reports that list events a timeline, of others the sums alone."""
+    """Timelines of tables of `nsys stats`: of reports with events; of other reports, sums alone."""
     parts = parse_nsys_stats(file.text)
     if all(part.is_empty for part in parts):
-        kinds = (counted_kind(n, what) for part in parts for what, n in part.unread.items())
+        kinds = (counted_kind(n, kind) for part in parts for kind, n in part.unread.items())
         unread = ", ".join(kinds)
         raise ParseError(
             f"{file.name}: nothing of `nsys stats` that is read ({unread or 'no row'})",
@@ -265,29 +267,37 @@ def read_nsys_stats(file: GivenFile) -> ImportedTimelines:
 
 def _timelines(file: GivenFile, tables: StatsTables) -> Iterator[Any]:
     for timeline in imported_timeline(file, "nsys stats", "nsys", tables.timeline).timelines:
-        of = f" ({tables.export})" if tables.export else ""
+        export_name = f" ({tables.export})" if tables.export else ""
         yield replace(
-            timeline, file=f"{timeline.file}{of}", overview=_with_sums(timeline.overview, tables)
+            timeline,
+            file=f"{timeline.file}{export_name}",
+            overview=_with_sums(timeline.overview, tables),
         )
 
 
 def _with_sums(overview: TimelineOverview, tables: StatsTables) -> TimelineOverview:
-    """Sums beside the events; where events are there, too, what these add up to stays."""
-    sums = {of: _summary(rows) for of, rows in tables.sums.items() if of != RANGES}
-    ranges = _with_groups(tables.sums.get(RANGES, []))
-    made = replace(
+    """Overview with sums in the tables for which there are no events."""
+    sums = {kind: _summary(rows) for kind, rows in tables.sums.items() if kind != RANGES}
+    ranges = _grouped_range_sums(tables.sums.get(RANGES, []))
+    with_sums = replace(
         overview,
         kernels=overview.kernels if len(overview.kernels) else sums.get(KERNELS, overview.kernels),
-        others=overview.others if len(overview.others) else sums.get(OTHERS, overview.others),
+        others=overview.others
+        if len(overview.others)
+        else sums.get(OTHER_OPERATIONS, overview.others),
         api=overview.api if len(overview.api) else sums.get(API, overview.api),
-        ranges=overview.ranges if len(overview.ranges) else _tree(ranges),
+        ranges=overview.ranges if len(overview.ranges) else _range_tree_of_sums(ranges),
         members=overview.members if len(overview.ranges) else _members(ranges),
     )
     if tables.operations:
-        return made
-    counted = [frame["instances"].sum(min_count=1) for frame in (made.kernels, made.others)]
-    known = [int(count) for count in counted if pd.notna(count)]
-    return replace(made, operations=sum(known) if known else None, busy_ns=None, devices=None)
+        return with_sums
+    counted = [
+        frame["instances"].sum(min_count=1) for frame in (with_sums.kernels, with_sums.others)
+    ]
+    counts = [int(count) for count in counted if pd.notna(count)]
+    return replace(
+        with_sums, operations=sum(counts) if counts else None, busy_ns=None, devices=None
+    )
 
 
 def _summary(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -295,15 +305,15 @@ def _summary(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return frame.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _with_groups(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Sums of ranges, and what stays of each name."""
+def _grouped_range_sums(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Sums of ranges, with the group of each name."""
     frame = pd.DataFrame(rows, columns=["domain", "name", *_SUMMED])
     groups = grouped_names(frame["name"].unique(), MOST_NUMBERED)
     return frame.assign(group=frame["name"].map(groups), gpu_ns=float("nan"))
 
 
-def _tree(sums: pd.DataFrame) -> pd.DataFrame:
-    """Ranges by name; a sum does not say which lies in which."""
+def _range_tree_of_sums(sums: pd.DataFrame) -> pd.DataFrame:
+    """Ranges by name as a tree of depth 1: sums do not tell how ranges are nested."""
     grouped = sums.groupby(["domain", "group"], sort=False)[list(_SUMMED)].sum(min_count=1)
     grouped = grouped.sort_values("host_ns", ascending=False, kind="stable").reset_index()
     tree = grouped.rename(columns={"group": "name"}).assign(parent=-1, depth=1)
@@ -311,14 +321,14 @@ def _tree(sums: pd.DataFrame) -> pd.DataFrame:
 
 
 def _members(sums: pd.DataFrame) -> pd.DataFrame:
-    of_groups = sums[sums["name"] != sums["group"]].sort_values("host_ns", ascending=False)
-    return of_groups[list(MEMBER_COLUMNS)].reset_index(drop=True)
+    grouped = sums[sums["name"] != sums["group"]].sort_values("host_ns", ascending=False)
+    return grouped[list(MEMBER_COLUMNS)].reset_index(drop=True)
 
 
-# ---- what takes most time of a trace, and what a live capture would record of it
+# ---- work of a trace by its time, and the part of it that a live capture would record
 
 RANK_COLUMNS = ("name", "capture", "calls", "total_ns", "share")
-"""`capture`: what a live one does with it; `share`: of the time of all."""
+"""`capture`: treatment by a live capture; `share`: share of the time of all work."""
 RECORDED, BY_PARTS, LEFT_OUT = "recorded", "as its operators", "left out"
 _OPERATOR = re.compile(r"(aten|prims)::\w+")
 _COLLECTIVE = re.compile(r"nccl|c10d|rccl", re.IGNORECASE)
@@ -326,16 +336,16 @@ _COMPILED = re.compile(r"triton_\w+_fused_|## Call CompiledFxGraph|CompiledFunct
 
 
 def ranked_work(timeline: CellTimeline) -> pd.DataFrame:
-    """RANK_COLUMNS of a timeline, what takes longest first.
+    """RANK_COLUMNS of a timeline, longest total time first.
 
-    Without a GPU these are the outermost operators of each thread. What a trace has of an input is
-    its shape at best: nothing is run again from it.
+    Without a GPU the rows are the outermost operators of each thread. A trace has at best the
+    shapes of inputs: no operator can be replayed from it.
     """
     operations = timeline.operations
-    named = operations.assign(
+    timed = operations.assign(
         name=operations["name"].astype(object), ns=operations["end_ns"] - operations["start_ns"]
     )
-    groups = named.groupby(["name", named["kind"].astype(str)])["ns"]
+    groups = timed.groupby(["name", timed["kind"].astype(str)])["ns"]
     ranks = groups.agg(calls="size", total_ns="sum").reset_index()
     pairs = zip(ranks["name"].astype(str), ranks["kind"], strict=True)
     ranks["capture"] = [_capture_of(name, kind) for name, kind in pairs]
@@ -345,7 +355,7 @@ def ranked_work(timeline: CellTimeline) -> pd.DataFrame:
 
 
 def _capture_of(name: str, kind: str) -> str:
-    """Words on what a capture does with a kernel or operator; empty where only a capture tells."""
+    """Treatment of a kernel or operator by a live capture; empty where only a capture can tell."""
     if _COLLECTIVE.search(name):
         return LEFT_OUT
     if _COMPILED.search(name):

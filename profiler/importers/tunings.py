@@ -41,7 +41,7 @@ _NS_PER_MS = 1e6
 
 
 def read_log(file: GivenFile) -> ImportedTunings:
-    """Configurations of a log or a cache of inductor, or of what Triton prints."""
+    """Configurations of a log or a cache of inductor, or of Triton's output."""
     unread: Counter[str] = Counter()
     configurations = parse_inductor_log(file.text, file.name, unread)
     return ImportedTunings(configurations, unread_notices(file.name, unread))
@@ -54,13 +54,13 @@ def read_cache(file: GivenFile) -> ImportedTunings:
     """Configurations of a cache of kernel_tuner."""
     cache = parse_tuner_cache(file.text, file.name)
     notices = unread_notices(file.name, cache.unread)
-    return ImportedTunings(tuple(_cached(cache)), notices)
+    return ImportedTunings(tuple(_configs_of_cache(cache)), notices)
 
 
-def _cached(cache: TunerCache) -> Iterator[TunedConfig]:
+def _configs_of_cache(cache: TunerCache) -> Iterator[TunedConfig]:
     times = [result.objective_ms for result in cache.results]
-    known = (time for time in times if time is not None)
-    best = min(known, default=None) if cache.minimises_time else None
+    known_times = (time for time in times if time is not None)
+    best = min(known_times, default=None) if cache.minimises_time else None
     for result, time in zip(cache.results, times, strict=True):
         yield TunedConfig(
             operation=f"{cache.kernel} on {cache.device}" if cache.device else cache.kernel,
@@ -85,10 +85,12 @@ def read_results(file: GivenFile) -> ImportedTunings:
         raise ParseError(f"{file.name}: no JSON: {str(error)[:200]}") from error
     except ParseError as error:
         raise ParseError(f"{file.name}: {error.message}", remedy=error.remedy) from None
-    return ImportedTunings(tuple(_recorded(file.name, results)), unread_notices(file.name, unread))
+    return ImportedTunings(
+        tuple(_configs_of_results(file.name, results)), unread_notices(file.name, unread)
+    )
 
 
-def _recorded(name: str, results: Sequence[RecordedResult]) -> Iterator[TunedConfig]:
+def _configs_of_results(name: str, results: Sequence[RecordedResult]) -> Iterator[TunedConfig]:
     times = [result.value_ms() for result in results]
     best = min((time for time in times if time is not None), default=None)
     for result, time in zip(results, times, strict=True):
