@@ -14,7 +14,6 @@ from profiler.findings.kinds.search import SearchFindings, find_search
 from profiler.findings.kinds.steps import Rung, StepEffect
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.findings.kinds.waves import WaveFindings
-from profiler.findings.method import MadeSession, made_sessions
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
@@ -91,11 +90,6 @@ class Findings:
     """Cells that were measured back to back beside another timer."""
     notices: tuple[Notice, ...]
     """What a reader must know before believing the numbers."""
-
-    @cached_property
-    def sessions(self) -> tuple[MadeSession, ...]:
-        """The sessions that were made, in their order."""
-        return made_sessions(self.report)
 
     @cached_property
     def search(self) -> SearchFindings | None:

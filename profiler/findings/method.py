@@ -76,9 +76,9 @@ class MadeSession:
     command: str
 
 
-def made_sessions(report: Report) -> tuple[MadeSession, ...]:
+def made_sessions(report: Report) -> list[MadeSession]:
     """Planned sessions, then those that followed from what they found: the finals."""
-    return tuple(_sessions(report))
+    return list(_sessions(report))
 
 
 def _sessions(report: Report) -> Iterator[MadeSession]:

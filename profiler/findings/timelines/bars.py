@@ -6,6 +6,7 @@ columns BAR_COLUMNS.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,17 +35,19 @@ _UNKNOWN = -1
 Integers = npt.NDArray[np.int64]
 
 
+RANGE, API, SPAN, GPU = "range", "api", "span", "gpu"
+"""Kinds of bars: ranges on the host without that of the visit, which holds everything; CUDA calls,
+none on a CPU, where a call is the operation itself; ranges from the first to the last of their
+operations on the GPU, none on a CPU; and the operations."""
+SETS = (RANGE, API, SPAN, GPU)
+
+
 @dataclass(frozen=True, eq=False)
 class TimelineBars:
     """The bars of one timeline; of a large one those of its first launches."""
 
-    ranges: pd.DataFrame
-    """NVTX ranges on the host, without that of the visit, which holds everything."""
-    calls: pd.DataFrame
-    """CUDA calls; none on a CPU, where a call is the operation itself."""
-    spans: pd.DataFrame
-    """Ranges from the first to the last of their operations on the GPU; none on a CPU."""
-    operations: pd.DataFrame
+    frames: Mapping[str, pd.DataFrame]
+    """By kind, one of SETS."""
     main_thread: int
     """The thread that opened the first range: that of the visit, or of the program's own."""
     launches: int
@@ -53,6 +56,14 @@ class TimelineBars:
     """Number of operations that are not shown."""
     until_ns: float
     """Time on the host from which on nothing is shown; may be infinite."""
+    rows: tuple[tuple[str, str], ...] = ()
+    """Kind and label of each row, where bars were put into rows; frames have a column `row` then.
+    A label is empty where the row above says it."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return not any(map(len, self.frames.values()))
 
 
 @dataclass(frozen=True)
@@ -83,10 +94,12 @@ def find_bars(phased: PhasedTimeline, most: int) -> TimelineBars:
     calls = np.flatnonzero(shown_calls)[: 2 * most]
     operations = np.flatnonzero(_launch_times(timeline.operations) < until)[:most]
     return TimelineBars(
-        ranges=_range_bars(phased, shown_ranges, numbers),
-        calls=_bars(timeline.api.iloc[calls]),
-        spans=_span_bars(phased, operations[: 0 if phased.on_cpu else None], numbers),
-        operations=_operation_bars(phased, operations, numbers),
+        frames={
+            RANGE: _range_bars(phased, shown_ranges, numbers),
+            API: _bars(timeline.api.iloc[calls]),
+            SPAN: _span_bars(phased, operations[: 0 if phased.on_cpu else None], numbers),
+            GPU: _operation_bars(phased, operations, numbers),
+        },
         main_thread=_main_thread(timeline.ranges),
         launches=launches,
         left_out=len(timeline.operations) - len(operations),

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from profiler.findings.findings import Findings
 from profiler.findings.programs import Programs
-from profiler.findings.timelines.bars import UnitWindow
+from profiler.findings.timelines.bars import GPU, RANGE, UnitWindow
 from profiler.findings.timelines.cells import CellTimelineFindings
 from profiler.model import Cell, SessionKind
 from profiler.planning.page_kinds import TIMELINES
@@ -151,10 +151,11 @@ def _row(
     if window is None:
         return None
     places = {number: names.index(name) for number, name in enumerate(timeline.phase_names)}
-    ranges = bars.ranges[bars.ranges["phase"] >= 0]
+    ranges = bars.frames[RANGE]
+    ranges = ranges[ranges["phase"] >= 0]
     text = (_name(programs, cell), _length_words(timeline, window))
     host = _within(ranges, window.host, places)
-    return text, host, _within(bars.operations, window.gpu, places)
+    return text, host, _within(bars.frames[GPU], window.gpu, places)
 
 
 def _name(programs: Programs, cell: Cell) -> str:

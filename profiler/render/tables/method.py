@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from profiler.findings.findings import Findings
-from profiler.findings.method import run_funnel
+from profiler.findings.method import made_sessions, run_funnel
 from profiler.model import BuildResult, Environment, KernelFacts
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
@@ -40,13 +40,13 @@ ENVIRONMENT_WORDS: Mapping[str, tuple[str, str]] = {
 
 def method(findings: Findings) -> dict[str, Any]:
     """Parts of the last section; what was not recorded is left out, never guessed."""
-    report = findings.report
-    named = {session.name for session in findings.sessions}
+    report, sessions = findings.report, made_sessions(findings.report)
+    named = {session.name for session in sessions}
     commands, stages = report.execution.commands, report.execution.stages
     return {
         "environment": tuple(_environment(report.environment)),
         "funnel": run_funnel(report),
-        "sessions": findings.sessions,
+        "sessions": sessions,
         "other_commands": [item for item in commands.items() if item[0] not in named],
         "stages": [(name, numbers.seconds(value)) for name, value in stages.items()],
         "glossary": findings.numbers.metrics,

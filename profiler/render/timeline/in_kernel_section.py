@@ -12,12 +12,13 @@ import pandas as pd
 from markupsafe import Markup
 
 from profiler.findings.findings import Findings
+from profiler.findings.timelines.bars import GPU
 from profiler.findings.timelines.in_kernel import WAIT, ActivityShare, InKernelFindings
 from profiler.render.embed import pack
 from profiler.render.figures.axes import symbol_handle
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
-from profiler.render.timeline.picture import GPU, PictureRow, bars_within, joined_bars
+from profiler.render.timeline.picture import PictureRow, bars_within, joined_bars
 from profiler.render.timeline.still_figure import (
     PHASE_NAMES,
     TimelinePanel,

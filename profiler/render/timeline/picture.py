@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import base64
 import heapq
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.findings.timelines.bars import TimelineBars, UnitWindow
+from profiler.findings.timelines.bars import API, GPU, RANGE, SETS, SPAN, TimelineBars, UnitWindow
 
 MOST_OPERATIONS = 40_000
 """Operations (and calls, and ranges) of a cell in its picture: beyond, only the first launches."""
-
-RANGE, API, SPAN, GPU = "range", "api", "span", "gpu"
-"""Ranges on the host, CUDA calls, ranges from the first to the last of their operations on the GPU,
-and the operations."""
-SETS = (RANGE, API, SPAN, GPU)
 
 _MAIN = "main thread"
 _TOGETHER = 3.0
@@ -33,36 +28,14 @@ PictureRow = tuple[str, str]
 """Kind of a row, one of SETS, and its label; empty where the row above says it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """The timeline of one cell, ready to be drawn."""
-
-    rows: tuple[PictureRow, ...]
-    bars: Mapping[str, pd.DataFrame]
-    """By kind of row: the columns of `timeline_bars`, and `row`, the number of the row."""
-    phases: tuple[str, ...]
-    end_ns: int
-    launches: int
-    """Number of launches that are shown from beginning to end."""
-    left_out: int
-    """Operations that are not shown."""
-    until_ns: float
-    """Time on the host from which on nothing is shown; may be infinite."""
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to draw."""
-        return not any(len(frame) for frame in self.bars.values())
-
-
-def make_picture(bars: TimelineBars, phases: tuple[str, ...], *, on_cpu: bool = False) -> Picture:
-    """Put the bars of a timeline into rows; `phases` are the names of the phases."""
-    frames = {RANGE: bars.ranges, API: bars.calls, SPAN: bars.spans, GPU: bars.operations}
+def in_rows(bars: TimelineBars, *, on_cpu: bool = False) -> TimelineBars:
+    """Bars of a timeline in rows in which they do not overlap."""
+    frames = bars.frames
     labels = {
-        RANGE: _thread_labels(bars.ranges["thread"], "NVTX", bars.main_thread),
-        API: _thread_labels(bars.calls["thread"], "CUDA calls", bars.main_thread),
-        SPAN: ["NVTX on the GPU"] * len(bars.spans),
-        GPU: _stream_labels(bars.operations, on_cpu=on_cpu),
+        RANGE: _thread_labels(frames[RANGE]["thread"], "NVTX", bars.main_thread),
+        API: _thread_labels(frames[API]["thread"], "CUDA calls", bars.main_thread),
+        SPAN: ["NVTX on the GPU"] * len(frames[SPAN]),
+        GPU: _stream_labels(frames[GPU], on_cpu=on_cpu),
     }
     rows: list[PictureRow] = []
     placed: dict[str, pd.DataFrame] = {}
@@ -70,16 +43,7 @@ def make_picture(bars: TimelineBars, phases: tuple[str, ...], *, on_cpu: bool = 
         rows_of_kind, row_of_bar = _place(frames[kind], kind, labels[kind], len(rows))
         rows += rows_of_kind
         placed[kind] = frames[kind].assign(row=row_of_bar)
-    ends = (int(frame["end_ns"].max()) for frame in frames.values() if len(frame))
-    return Picture(
-        rows=tuple(rows),
-        bars=placed,
-        phases=phases,
-        end_ns=max(ends, default=0),
-        launches=bars.launches,
-        left_out=bars.left_out,
-        until_ns=bars.until_ns,
-    )
+    return replace(bars, frames=placed, rows=tuple(rows))
 
 
 def _thread_labels(threads: pd.Series, what: str, main: int) -> Sequence[str]:
@@ -151,22 +115,27 @@ def _lanes(start: Integers, end: Integers) -> Integers:
 # ---- the compact form ----------------------------------------------------------------------------
 
 
-def compact(picture: Picture, numbers: dict[str, int], window: UnitWindow | None) -> dict[str, Any]:
+def compact(
+    bars: TimelineBars,
+    phases: Sequence[str],
+    numbers: dict[str, int],
+    window: UnitWindow | None,
+) -> dict[str, Any]:
     """Data that the page's script draws: columns of differences as variable-length bytes in base64.
 
-    `numbers`: of every name of the page its number; those of this picture are added.
-
-    `windows`: names, starts and ends of what a reader looks at first. Columns of each kind of bar,
-    one after the other: start (from the start before it), duration, number of the name, row,
-    phase + 1, and the range around it as the difference to that of the bar before (zigzag: 0, -1,
-    1, -2, … are 0, 1, 2, 3, …).
+    `bars` are in rows, `phases` are names of phases. `numbers`: of every name of the page its
+    number; those of this picture are added. `windows`: names, starts and ends of what a reader
+    looks at first. Columns of each kind of bar, one after the other: start (from the start before
+    it), duration, number of the name, row, phase + 1, and the range around it as the difference to
+    that of the bar before (zigzag: 0, -1, 1, -2, … are 0, 1, 2, 3, …).
     """
+    ends = (int(frame["end_ns"].max()) for frame in bars.frames.values() if len(frame))
     return {
-        "rows": list(map(list, picture.rows)),
-        "phases": list(picture.phases),
-        "end": picture.end_ns,
+        "rows": list(map(list, bars.rows)),
+        "phases": list(phases),
+        "end": max(ends, default=0),
         "windows": [] if window is None else [list(part) for part in window_parts(window)],
-        **{kind: _compact_bars(picture.bars[kind], numbers) for kind in SETS},
+        **{kind: _compact_bars(bars.frames[kind], numbers) for kind in SETS},
     }
 
 

@@ -8,23 +8,26 @@ from typing import Any
 import pandas as pd
 
 from profiler.findings.findings import Findings
-from profiler.findings.timelines.bars import UnitWindow, bar_paths
+from profiler.findings.timelines.bars import (
+    API,
+    GPU,
+    RANGE,
+    SPAN,
+    TimelineBars,
+    UnitWindow,
+    bar_paths,
+)
 from profiler.findings.timelines.cells import CellTimelineFindings, TimelineFindings
 from profiler.render import embed
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable, text_column
 from profiler.render.timeline.picture import (
-    API,
-    GPU,
     MOST_OPERATIONS,
-    RANGE,
-    SPAN,
-    Picture,
     bars_within,
     compact,
     far_apart,
+    in_rows,
     joined_bars,
-    make_picture,
 )
 from profiler.render.timeline.still_figure import (
     PHASE_NAMES,
@@ -91,12 +94,10 @@ def make_section(
         picture = window = None
         if number < len(drawn):
             timeline = cell.timeline
-            picture = make_picture(
-                timeline.bars(most), timeline.phase_names, on_cpu=timeline.on_cpu
-            )
-            window = cell.timeline.window(picture.until_ns)
-            bars = compact(picture, names, window)
-            data.append({"name": cell.name, "device": cell.timeline.device, **bars})
+            picture = in_rows(timeline.bars(most), on_cpu=timeline.on_cpu)
+            window = timeline.window(picture.until_ns)
+            bars = compact(picture, timeline.phase_names, names, window)
+            data.append({"name": cell.name, "device": timeline.device, **bars})
         cells.append(_cell(cell, number, picture, window))
     return {
         "cells": cells,
@@ -113,7 +114,7 @@ def make_section(
 
 
 def _cell(
-    cell: NamedTimeline, number: int, picture: Picture | None, window: UnitWindow | None
+    cell: NamedTimeline, number: int, picture: TimelineBars | None, window: UnitWindow | None
 ) -> dict[str, Any]:
     """The timeline of one cell; `window`: the unit of its picture that the still figure shows.
 
@@ -178,7 +179,7 @@ _KINDS = {
 }
 
 
-def _notes(timeline: CellTimelineFindings, picture: Picture | None) -> list[str]:
+def _notes(timeline: CellTimelineFindings, picture: TimelineBars | None) -> list[str]:
     notes = []
     if timeline.graph_nodes:
         notes.append(
@@ -199,7 +200,7 @@ def _notes(timeline: CellTimelineFindings, picture: Picture | None) -> list[str]
     return notes
 
 
-def _cut_note(launches: int, picture: Picture) -> str:
+def _cut_note(launches: int, picture: TimelineBars) -> str:
     """Which operations the picture leaves out."""
     left_out = numbers.show(float(picture.left_out))
     if not launches:
@@ -214,7 +215,7 @@ def _cut_note(launches: int, picture: Picture) -> str:
 # ---- the still figure ----------------------------------------------------------------------------
 
 
-def _chart(cell: NamedTimeline, number: int, picture: Picture, window: UnitWindow) -> Chart:
+def _chart(cell: NamedTimeline, number: int, picture: TimelineBars, window: UnitWindow) -> Chart:
     timeline = cell.timeline
     span, shares = timeline.busy_over_time(_BINS)
     count = 0 if window.unit is None else timeline.units
@@ -253,7 +254,7 @@ def _colours(timeline: CellTimelineFindings) -> str:
     return "An operation has the colour of the phase that launched it."
 
 
-def _panels(device: str, picture: Picture, window: UnitWindow) -> list[TimelinePanel]:
+def _panels(device: str, picture: TimelineBars, window: UnitWindow) -> list[TimelinePanel]:
     """Host and GPU on one axis where that can be read, else each on its own."""
     host = [place for place, (kind, _) in enumerate(picture.rows) if kind in (RANGE, API)]
     gpu = [place for place, (kind, _) in enumerate(picture.rows) if kind in (SPAN, GPU)]
@@ -272,26 +273,26 @@ def _panels(device: str, picture: Picture, window: UnitWindow) -> list[TimelineP
 
 def _panel(
     title: str,
-    picture: Picture,
+    picture: TimelineBars,
     places: Sequence[int],
     kinds: Sequence[str],
     window: tuple[int, int],
 ) -> TimelinePanel:
     least = (window[1] - window[0]) / _PIXELS
-    frames = [joined_bars(bars_within(picture.bars[kind], window), least) for kind in kinds]
+    frames = [joined_bars(bars_within(picture.frames[kind], window), least) for kind in kinds]
     filled = [frame for frame in frames if len(frame)]
     bars = pd.concat(filled, ignore_index=True) if filled else frames[0]
     rows = tuple(picture.rows[place] for place in places)
     return TimelinePanel(title=title, rows=rows, first=places[0], bars=bars, window=window)
 
 
-def _bar_table(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTable:
+def _bar_table(cell: NamedTimeline, picture: TimelineBars, window: UnitWindow) -> SmallTable:
     """The bars of the still figure in words, in order of start."""
     origin = window.extent[0]
-    paths = bar_paths(picture.bars[RANGE])
+    paths = bar_paths(picture.frames[RANGE])
     within = {RANGE: window.host, GPU: window.gpu or window.host}
     frames = [
-        bars_within(picture.bars[kind], part).assign(kind=kind) for kind, part in within.items()
+        bars_within(picture.frames[kind], part).assign(kind=kind) for kind, part in within.items()
     ]
     bars = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     duration = bars["end_ns"] - bars["start_ns"]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.findings.findings import Findings
+from profiler.findings.timelines.bars import GPU
 from profiler.model import SessionStep, Span
 from profiler.render.figures import styles
 from profiler.render.figures.axes import (
@@ -25,7 +26,7 @@ from profiler.render.figures.axes import (
 )
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import WIDTH_IN, Drawing, Point
-from profiler.render.timeline.picture import GPU, PictureRow
+from profiler.render.timeline.picture import PictureRow
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 

@@ -11,9 +11,9 @@ from test_render_browser import opened
 
 from profiler.analyse.phases import find_phases
 from profiler.findings.find import find
-from profiler.findings.timelines.bars import bar_paths, find_bars
+from profiler.findings.timelines.bars import GPU, RANGE, bar_paths, find_bars
 from profiler.render.page import render_page
-from profiler.render.timeline.picture import GPU, RANGE, make_picture
+from profiler.render.timeline.picture import in_rows
 from profiler.render.timeline.section import MOST_OPERATIONS
 
 # Acts as a reader would and writes down what came of it.
@@ -105,9 +105,9 @@ def test_keys_zoom_and_move(result):
 
 def test_every_bar_tells_its_name_duration_and_ranges(result):
     timeline = find_phases(TRAINING)
-    picture = make_picture(find_bars(timeline, MOST_OPERATIONS), timeline.phases)
-    paths = [" / ".join(path) for path in bar_paths(picture.bars[RANGE])]
-    wanted = picture.bars[GPU].iloc[: len(result["walked"])]
+    picture = in_rows(find_bars(timeline, MOST_OPERATIONS))
+    paths = [" / ".join(path) for path in bar_paths(picture.frames[RANGE])]
+    wanted = picture.frames[GPU].iloc[: len(result["walked"])]
     for told, (_, bar) in zip(result["walked"], wanted.iterrows(), strict=True):
         name, _, rest = told
         assert name == bar["name"]

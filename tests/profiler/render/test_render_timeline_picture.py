@@ -11,22 +11,22 @@ from synthetic_timeline import mlp
 
 from profiler.analyse.phases import find_phases
 from profiler.findings.timelines.bars import (
+    API,
     BAR_COLUMNS,
+    GPU,
+    RANGE,
+    SETS,
+    SPAN,
     bar_paths,
     find_bars,
     find_window,
 )
 from profiler.render.timeline.picture import (
-    API,
-    GPU,
-    RANGE,
-    SETS,
-    SPAN,
     bars_within,
     compact,
     far_apart,
+    in_rows,
     joined_bars,
-    make_picture,
     variable_length,
     window_parts,
 )
@@ -35,7 +35,7 @@ TRAINING = find_phases(mlp("c", launches=4, layers=3))
 
 
 def picture(most=40000):
-    return make_picture(find_bars(TRAINING, most), TRAINING.phases)
+    return in_rows(find_bars(TRAINING, most))
 
 
 def unit_window(found, until_ns=np.inf):
@@ -68,25 +68,25 @@ def bars(*rows):
 
 def test_every_operation_call_and_range_but_the_visit_is_a_bar():
     timeline = TRAINING.timeline
-    assert len(PICTURE.bars[GPU]) == len(timeline.operations)
-    assert len(PICTURE.bars[API]) == len(timeline.api)
-    assert len(PICTURE.bars[RANGE]) == len(timeline.ranges) - 1
-    assert not PICTURE.bars[RANGE]["name"].str.startswith("cell=").any()
+    assert len(PICTURE.frames[GPU]) == len(timeline.operations)
+    assert len(PICTURE.frames[API]) == len(timeline.api)
+    assert len(PICTURE.frames[RANGE]) == len(timeline.ranges) - 1
+    assert not PICTURE.frames[RANGE]["name"].str.startswith("cell=").any()
     assert PICTURE.left_out == 0
-    for frame in PICTURE.bars.values():
+    for frame in PICTURE.frames.values():
         assert set(frame.columns) == {*BAR_COLUMNS, "row"}
         assert frame["start_ns"].is_monotonic_increasing
 
 
 def test_bars_of_a_row_never_overlap_and_are_of_its_kind():
-    for kind, frame in PICTURE.bars.items():
+    for kind, frame in PICTURE.frames.items():
         for row, own in frame.groupby("row"):
             assert PICTURE.rows[int(str(row))][0] == kind
             assert (own["start_ns"].to_numpy()[1:] >= own["end_ns"].to_numpy()[:-1]).all()
 
 
 def test_rows_of_nested_ranges_are_their_depth():
-    ranges = PICTURE.bars[RANGE].set_index("name")["row"]
+    ranges = PICTURE.frames[RANGE].set_index("name")["row"]
     assert ranges["launch=0"] == 0
     assert ranges["step_0"] == 1
     assert set(ranges["forward"]) == {2}
@@ -101,7 +101,7 @@ def test_rows_say_thread_and_stream_once():
 
 
 def test_ranges_on_the_gpu_last_from_their_first_operation_to_their_last():
-    spans, gpu, ranges = (PICTURE.bars[kind] for kind in (SPAN, GPU, RANGE))
+    spans, gpu, ranges = (PICTURE.frames[kind] for kind in (SPAN, GPU, RANGE))
     of_name = spans[spans["name"] == "forward"]
     assert len(of_name) == 4
     paths = [" / ".join(path) for path in bar_paths(ranges)]
@@ -111,27 +111,27 @@ def test_ranges_on_the_gpu_last_from_their_first_operation_to_their_last():
         own = [(paths[around] + " / ").startswith(path + " / ") for around in gpu["inside"]]
         assert span["start_ns"] == gpu.loc[own, "start_ns"].min()
         assert span["end_ns"] == gpu.loc[own, "end_ns"].max()
-        assert PICTURE.phases[span["phase"]] == "forward"
+        assert TRAINING.phases[span["phase"]] == "forward"
     rows = [list(spans[spans["name"] == name]["row"].unique()) for name in ("launch=0", "forward")]
     assert rows == [[6], [8]], "as deep as on the host"
 
 
 def test_a_bar_knows_what_it_lies_in():
-    paths = [" / ".join(path) for path in bar_paths(PICTURE.bars[RANGE])]
-    gpu = PICTURE.bars[GPU]
+    paths = [" / ".join(path) for path in bar_paths(PICTURE.frames[RANGE])]
+    gpu = PICTURE.frames[GPU]
     own = gpu[gpu["short"] == "bias_kernel"].iloc[0]
     assert paths[own["inside"]] == "launch=0 / step_0 / forward / layer_0"
-    assert PICTURE.phases[own["phase"]] == "forward"
+    assert TRAINING.phases[own["phase"]] == "forward"
 
 
 def test_a_large_timeline_is_cut_after_whole_launches():
     of_one = len(TRAINING.timeline.operations) // 4
     cut = picture(int(of_one * 2.5))
     assert cut.launches == 2
-    assert len(cut.bars[GPU]) == 2 * of_one
+    assert len(cut.frames[GPU]) == 2 * of_one
     assert cut.left_out == 2 * of_one
-    assert "launch=1" in set(cut.bars[RANGE]["name"])
-    assert "launch=2" not in set(cut.bars[RANGE]["name"])
+    assert "launch=1" in set(cut.frames[RANGE]["name"])
+    assert "launch=2" not in set(cut.frames[RANGE]["name"])
 
 
 def test_what_is_shown_in_full_lies_in_what_is_left_of_the_picture():
@@ -140,14 +140,14 @@ def test_what_is_shown_in_full_lies_in_what_is_left_of_the_picture():
     window = unit_window(TRAINING, cut.until_ns)
     assert window.unit == "step_0"
     assert window.gpu is not None
-    assert len(bars_within(cut.bars[GPU], window.gpu)) == len(cut.bars[GPU])
+    assert len(bars_within(cut.frames[GPU], window.gpu)) == len(cut.frames[GPU])
 
 
 def test_a_launch_that_is_too_large_is_cut_inside():
     cut = picture(20)
     assert cut.launches == 0
-    assert 0 < len(cut.bars[GPU]) <= 20
-    assert len(cut.bars[API]) <= 40
+    assert 0 < len(cut.frames[GPU]) <= 20
+    assert len(cut.frames[API]) <= 40
 
 
 @given(st.lists(st.lists(st.integers(0, 2**62), max_size=20), max_size=4))
@@ -170,9 +170,9 @@ def columns_of(data, count):
 
 def test_the_compact_form_holds_every_bar():
     names = {}
-    data = compact(PICTURE, names, unit_window(TRAINING))
+    data = compact(PICTURE, TRAINING.phases, names, unit_window(TRAINING))
     for kind in SETS:
-        frame = PICTURE.bars[kind]
+        frame = PICTURE.frames[kind]
         starts, lengths, texts, rows, phases, inside = columns_of(
             data[kind]["data"], data[kind]["n"]
         )
@@ -188,7 +188,7 @@ def test_the_compact_form_holds_every_bar():
 
 def test_ten_bytes_a_bar_are_enough():
     """What keeps the page of a hundred steps below its size."""
-    data = compact(PICTURE, {}, None)
+    data = compact(PICTURE, TRAINING.phases, {}, None)
     size = sum(len(data[kind]["data"]) for kind in SETS)
     count = sum(data[kind]["n"] for kind in SETS)
     assert size / count < 4 / 3 * 10

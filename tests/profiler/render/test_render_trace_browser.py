@@ -13,10 +13,10 @@ from test_render_in_kernel import report_with
 
 from profiler.analyse.phases import find_phases
 from profiler.findings.find import find
-from profiler.findings.timelines.bars import find_bars
+from profiler.findings.timelines.bars import SETS, find_bars
 from profiler.parse.stamps import kernel_stamps
 from profiler.render.page import render_page
-from profiler.render.timeline.picture import SETS, make_picture
+from profiler.render.timeline.picture import in_rows
 from profiler.render.timeline.section import MOST_OPERATIONS
 
 STAMPS = stamped.ping_pong(delay=200)
@@ -50,8 +50,8 @@ def bars_of(kind):
         spans = kernel_stamps(STAMPS).spans
         return sorted(zip(spans["start_ns"], spans["end_ns"], strict=True))
     timeline = find_phases(TRAINING)
-    picture = make_picture(find_bars(timeline, MOST_OPERATIONS), timeline.phases)
-    frames = [picture.bars[name] for name in SETS]
+    picture = in_rows(find_bars(timeline, MOST_OPERATIONS))
+    frames = [picture.frames[name] for name in SETS]
     return sorted(
         pair for frame in frames for pair in zip(frame["start_ns"], frame["end_ns"], strict=True)
     )
