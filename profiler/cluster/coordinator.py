@@ -14,7 +14,7 @@ from profiler.cluster.batches import BatchShare
 from profiler.cluster.giving import Team, as_profiler_error, scheduler_lost
 from profiler.cluster.on_worker import device_among, device_of, machine_here
 from profiler.cluster.parcels import path_from_here
-from profiler.cluster.problems import ProblemShare, homes_of, keys_by_cell
+from profiler.cluster.problems import ExplainShare, ProblemShare, homes_of, keys_by_cell
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.locks import take_lock
 from profiler.machine.requirements import Machine
@@ -190,11 +190,15 @@ def _measure(team: Team) -> None:
     if search is None:
         team.run = resumed_or_new(request, earlier if homes else None, team.reporter)
     _begin(team, builds, keys_by_cell(homes))
-    problems = ProblemShare(team=team, builds=builds, stamped=stamped, homes=homes)
+    measured = ProblemShare(team=team, builds=builds, stamped=stamped, homes=homes)
+    explained = ExplainShare(
+        team=team, builds=builds, stamped=stamped, homes=homes, workers=measured.workers
+    )
     Meanwhile(request.meanwhile).start()
     try:
         with request.seconds.stage(STAGE):
-            problems.measure()
+            measured.measure()
+            explained.measure()
     finally:
         if team.run.exists():  # it may have been deleted meanwhile
             team.run.write_record(with_stages(team.run.record(), request.seconds))

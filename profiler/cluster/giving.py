@@ -275,7 +275,9 @@ class Share(ABC):
         workers, is_first = self.team.addresses(), self._looked < 0
         if not workers and (self.workers or is_first):
             self.team.reporter.warn("No worker is left; waiting for one.")
-        self.workers, self._looked = workers, time.monotonic()
+        self.workers.clear()
+        self.workers.update(workers)
+        self._looked = time.monotonic()
         self._take_what_came()
 
     def _take_what_came(self) -> None:

@@ -106,129 +106,28 @@ class Pace:
 
 
 @dataclass(kw_only=True)
-class ProblemShare(Share):
-    """Gives problems to workers, and takes what they send into one run folder."""
+class RunShare(Share):
+    """Problems of a run, with the run folder that takes what workers send of them."""
 
     builds: Sequence[BuildResult]
     stamped: Mapping[str, str]
     """Variant id → path of its library with stamps."""
     homes: Homes
+    """Of all shares of the run together."""
     open: list[Piece] = field(default_factory=list)
     """What no worker has, in the order in which it is given."""
-    cells: dict[str, list[str]] = field(default_factory=dict)
-    """Problem id → ids of its cells to explain; empty as long as problems are measured."""
-    pace: Pace = field(default_factory=Pace)
-    _reader: AttemptReader = field(default_factory=AttemptReader)
-    _took: Executions = ()
-    _done: int = 0
+    _took: Executions = field(init=False)
+    """Seconds of earlier executions."""
 
-    def measure(self) -> None:
-        """Have each problem measured of which something is missing, then cells explained."""
+    def __post_init__(self) -> None:
         self._took = self.team.run.seconds()
-        for problem in longest_first(self.team.request.plan):
-            if self._is_measured(problem):
-                self._done += 1
-                self.team.reporter.say(f"{problem}: nothing is missing.")
-            else:
-                self.open.append(Piece([problem], self._gpu(problem)))
-        self.team.kept = self.team.libraries(self.builds, self.stamped)
-        super().measure()
-        self._explain()
-        super().measure()
 
     def _gpu(self, problem: str) -> str | None:
         """UUID of the GPU that measured a problem so far; None: none did, or a processor."""
         return self.homes[problem][0].gpu_uuid if problem in self.homes else None
 
-    def _is_measured(self, problem: str) -> bool:
-        """Whether nothing but explanations is missing of a problem."""
-        if problem not in self.homes:
-            return False
-        environment, keys = self.homes[problem]
-        request = self.team.request
-        plan = part_of(request.plan, [problem])
-        machine = replace(request.machine, environment=environment)
-        return is_measured(
-            self.team.run,
-            replace(request, plan=plan, machine=machine),
-            builds=self.builds,
-            keys=keys,
-            stamped=self.stamped,
-            reader=self._reader,
-        )
-
-    def _explain(self) -> None:
-        """Give the cells that the answer is about to the GPUs that measured them."""
-        wanted = cells_to_explain(
-            self.team.run,
-            self.team.request,
-            builds=self.builds,
-            keys=keys_by_cell(self.homes),
-            reporter=self.team.reporter,
-        )
-        for cell in wanted:
-            self.cells.setdefault(self.team.request.plan.problem_of[cell], []).append(cell)
-        by_gpu: dict[str | None, list[str]] = {}
-        for problem in self.cells:
-            if problem in self.homes:
-                by_gpu.setdefault(self._gpu(problem), []).append(problem)
-            else:
-                self._not_explained(problem, "no worker could measure it")
-        for gpu, problems in by_gpu.items():
-            if gpu is None:
-                self.open.append(Piece(problems))
-            else:
-                self.give(Piece(problems, gpu), gpu)
-
-    # ---- giving ----
-
-    def prepare(self) -> bool:
-        """Give up what none of the workers can do that are there; whether anything is left."""
-        for piece in tuple(self.open):
-            if piece.home not in {None, *self.workers}:
-                self.open.remove(piece)
-                self._begin_anew(piece)
-            elif piece.failed_on and self.workers.keys() <= piece.failed_on.keys():
-                self.open.remove(piece)
-                *_, self.team.failures[piece.ids[0]] = piece.failed_on.values()
-        return bool(self.open)
-
-    def _begin_anew(self, piece: Piece) -> None:
-        self.team.reporter.warn(f"{piece} begins anew: its GPU did not come back.")
-        self.open[:0] = self._missing_of(piece, {})
-
-    def _missing_of(self, piece: Piece, failed_on: dict[str, ProfilerError]) -> list[Piece]:
-        """Work for each problem that is not measured, from its beginning.
-
-        Samples of two GPUs are not mixed.
-        """
-        missing = [problem for problem in piece.ids if not self._is_measured(problem)]
-        self._done += len(piece.ids) - len(missing)
-        for problem in missing:
-            self.homes.pop(problem, None)
-        return [Piece([problem], None, failed_on) for problem in missing]
-
-    def take_next(self, worker: str) -> Piece | None:
-        """The longest problems that a worker may take, as many as a task should have.
-
-        Problems go on where they were begun. Those that failed are given one by one.
-        """
-        possible = [w for w in self.open if worker not in w.failed_on and w.home in {None, worker}]
-        if not possible:
-            return None
-        first = possible[0]
-        if first.failed_on or self.cells:
-            self.open.remove(first)
-            return first
-        together = [w for w in possible if not w.failed_on and w.home == first.home]
-        out = sum(len(piece.ids) for piece in self.given)
-        together = together[: self.pace.problems_of_task(len(together), out, len(self.workers))]
-        self.open = [piece for piece in self.open if piece not in together]
-        return Piece([problem for piece in together for problem in piece.ids], first.home)
-
-    def submit(self, piece: Piece) -> Future[None]:
-        """Give problems to their worker, with the attempts at them that count."""
-        cells = [cell for problem in piece.ids for cell in self.cells.get(problem, ())]
+    def _submitted(self, piece: Piece, cells: Sequence[str] = ()) -> Future[None]:
+        """Give problems to their worker, or cells of them to explain, with attempts that count."""
         return self.team.submit(
             piece.address,
             part_of(self.team.request.plan, piece.ids),
@@ -248,8 +147,6 @@ class ProblemShare(Share):
         keys = keys_by_cell(homes).items()
         attempts = [a.folder for a in self.team.run.attempts() if a.record.keys.items() & keys]
         return packed(self.team.run, attempts, (RUN_FILE,)) if attempts else None
-
-    # ---- taking ----
 
     def take(self, piece: Piece, arrived: RunFolder, environment: Environment) -> None:
         """Move attempts into the run folder, after the keys of their cells.
@@ -292,34 +189,6 @@ class ProblemShare(Share):
             raise UsageError(f"it read {names}, which has another content here or is not here")
         return opened
 
-    def finish(self, piece: Piece, error: ProfilerError | None) -> None:
-        """Take down the end of a task; where it failed, its problems are given one by one."""
-        reporter = self.team.reporter
-        seconds = self._take_seconds(piece)
-        if self.cells and error is not None:
-            self._explain_one_by_one(piece, error)
-        elif error is not None:
-            failed_on = {**piece.failed_on, piece.worker: error}
-            ending = "another worker gets it"
-            if self.workers.keys() <= failed_on.keys():
-                ending = "no other worker can take it"
-            reporter.warn(f"{piece} failed on {piece.address} ({ending}): {error.message}")
-            self.open += self._missing_of(piece, failed_on)
-        elif not self.cells:
-            self._done += len(piece.ids)
-            total = len(self.team.request.plan.problems)
-            self.pace = Pace(len(piece.ids), seconds, _measured_s(piece.spans))
-            done = f"({self._done} of {total} problems)"
-            reporter.say(f"{piece}: measured in {seconds:.1f} s {done}")
-
-    def _explain_one_by_one(self, piece: Piece, error: ProfilerError) -> None:
-        """Have the same GPU explain each problem of a task that failed; no other one can."""
-        if len(piece.ids) == 1:
-            self._not_explained(piece, f"{piece.address}: {error.message}")
-            return
-        for problem in piece.ids:
-            self.give(Piece([problem], piece.home), piece.worker)
-
     def _take_seconds(self, piece: Piece) -> float:
         """Take down the spans of a task, as if it ended now: clocks of hosts differ.
 
@@ -335,24 +204,190 @@ class ProblemShare(Share):
         self.team.run.write_seconds(self._took, recorder.spans)
         return ended_s
 
+
+@dataclass(kw_only=True)
+class ProblemShare(RunShare):
+    """Has each problem measured of which something is missing."""
+
+    pace: Pace = field(default_factory=Pace)
+    _reader: AttemptReader = field(default_factory=AttemptReader)
+    _done: int = 0
+
+    def measure(self) -> None:
+        """Have problems measured, the longest first."""
+        for problem in longest_first(self.team.request.plan):
+            if self._is_measured(problem):
+                self._done += 1
+                self.team.reporter.say(f"{problem}: nothing is missing.")
+            else:
+                self.open.append(Piece([problem], self._gpu(problem)))
+        self.team.kept = self.team.libraries(self.builds, self.stamped)
+        super().measure()
+
+    def _is_measured(self, problem: str) -> bool:
+        """Whether nothing but explanations is missing of a problem."""
+        if problem not in self.homes:
+            return False
+        environment, keys = self.homes[problem]
+        request = self.team.request
+        plan = part_of(request.plan, [problem])
+        machine = replace(request.machine, environment=environment)
+        return is_measured(
+            self.team.run,
+            replace(request, plan=plan, machine=machine),
+            builds=self.builds,
+            keys=keys,
+            stamped=self.stamped,
+            reader=self._reader,
+        )
+
+    def prepare(self) -> bool:
+        """Give up what none of the workers can do that are there; whether anything is left."""
+        for piece in tuple(self.open):
+            if piece.home not in {None, *self.workers}:
+                self.open.remove(piece)
+                self._begin_anew(piece)
+            elif piece.failed_on and self.workers.keys() <= piece.failed_on.keys():
+                self.open.remove(piece)
+                *_, self.team.failures[piece.ids[0]] = piece.failed_on.values()
+        return bool(self.open)
+
+    def _begin_anew(self, piece: Piece) -> None:
+        self.team.reporter.warn(f"{piece} begins anew: its GPU did not come back.")
+        self.open[:0] = self._missing_of(piece, {})
+
+    def _missing_of(self, piece: Piece, failed_on: dict[str, ProfilerError]) -> list[Piece]:
+        """Work for each problem that is not measured, from its beginning.
+
+        Samples of two GPUs are not mixed.
+        """
+        missing = [problem for problem in piece.ids if not self._is_measured(problem)]
+        self._done += len(piece.ids) - len(missing)
+        for problem in missing:
+            self.homes.pop(problem, None)
+        return [Piece([problem], None, failed_on) for problem in missing]
+
+    def take_next(self, worker: str) -> Piece | None:
+        """The longest problems that a worker may take, as many as a task should have.
+
+        Problems go on where they were begun. Those that failed are given one by one.
+        """
+        possible = [p for p in self.open if worker not in p.failed_on and p.home in {None, worker}]
+        if not possible:
+            return None
+        first = possible[0]
+        if first.failed_on:
+            self.open.remove(first)
+            return first
+        together = [p for p in possible if not p.failed_on and p.home == first.home]
+        out = sum(len(piece.ids) for piece in self.given)
+        together = together[: self.pace.problems_of_task(len(together), out, len(self.workers))]
+        self.open = [piece for piece in self.open if piece not in together]
+        return Piece([problem for piece in together for problem in piece.ids], first.home)
+
+    def submit(self, piece: Piece) -> Future[None]:
+        """Give problems to their worker, with the attempts at them that count."""
+        return self._submitted(piece)
+
+    def finish(self, piece: Piece, error: ProfilerError | None) -> None:
+        """Take down the end of a task; where it failed, its problems are given one by one."""
+        reporter = self.team.reporter
+        seconds = self._take_seconds(piece)
+        if error is not None:
+            failed_on = {**piece.failed_on, piece.worker: error}
+            ending = "another worker gets it"
+            if self.workers.keys() <= failed_on.keys():
+                ending = "no other worker can take it"
+            reporter.warn(f"{piece} failed on {piece.address} ({ending}): {error.message}")
+            self.open += self._missing_of(piece, failed_on)
+            return
+        self._done += len(piece.ids)
+        total = len(self.team.request.plan.problems)
+        self.pace = Pace(len(piece.ids), seconds, _measured_s(piece.spans))
+        reporter.say(f"{piece}: measured in {seconds:.1f} s ({self._done} of {total} problems)")
+
     def wait_s(self, piece: Piece) -> float:
         """How long to wait for a GPU that is gone: as long as it has measured, within limits."""
-        shortest = SHORTEST_WAIT_S if self.cells else 0.0
-        return min(max(time.monotonic() - piece.since, shortest), LONGEST_WAIT_S)
+        return min(time.monotonic() - piece.since, LONGEST_WAIT_S)
 
     def put_back(self, piece: Piece) -> None:
-        """Have other GPUs begin anew what the worker had that is gone, if they can."""
-        if not self.cells:
-            self._begin_anew(piece)
-        elif piece.home is None:
+        """Have other GPUs begin anew what the worker had that is gone."""
+        self._begin_anew(piece)
+
+
+def _measured_s(spans: Sequence[Span]) -> float:
+    """Seconds in which sessions measured."""
+    return sum(span.end_s - span.begin_s for span in spans if span.step == SessionStep.MEASURES)
+
+
+@dataclass(kw_only=True)
+class ExplainShare(RunShare):
+    """Has the cells explained that the answer is about, by the GPUs that measured them."""
+
+    cells: dict[str, list[str]] = field(default_factory=dict)
+    """Problem id → ids of its cells to explain."""
+    _looked: float = 0.0
+    """Who measured has looked: its workers are known."""
+
+    def measure(self) -> None:
+        """Have cells explained: of all problems that a GPU measured at once."""
+        wanted = cells_to_explain(
+            self.team.run,
+            self.team.request,
+            builds=self.builds,
+            keys=keys_by_cell(self.homes),
+            reporter=self.team.reporter,
+        )
+        for cell in wanted:
+            self.cells.setdefault(self.team.request.plan.problem_of[cell], []).append(cell)
+        by_gpu: dict[str | None, list[str]] = {}
+        for problem in self.cells:
+            if problem in self.homes:
+                by_gpu.setdefault(self._gpu(problem), []).append(problem)
+            else:
+                self._not_explained(problem, "no worker could measure it")
+        for gpu, problems in by_gpu.items():
+            if gpu is None:
+                self.open.append(Piece(problems))
+            else:
+                self.give(Piece(problems, gpu), gpu)
+        super().measure()
+
+    def prepare(self) -> bool:
+        """Whether anything is left to give."""
+        return bool(self.open)
+
+    def take_next(self, worker: str) -> Piece | None:
+        """Cells of a processor, which any worker may explain."""
+        del worker
+        return self.open.pop(0) if self.open else None
+
+    def submit(self, piece: Piece) -> Future[None]:
+        """Give cells to their worker, with the attempts at their problems."""
+        cells = [cell for problem in piece.ids for cell in self.cells[problem]]
+        return self._submitted(piece, cells)
+
+    def finish(self, piece: Piece, error: ProfilerError | None) -> None:
+        """Take down the end of a task; what failed together the same GPU explains one by one."""
+        self._take_seconds(piece)
+        if error is None:
+            return
+        if len(piece.ids) == 1:
+            self._not_explained(piece, f"{piece.address}: {error.message}")
+            return
+        for problem in piece.ids:
+            self.give(Piece([problem], piece.home), piece.worker)
+
+    def wait_s(self, piece: Piece) -> float:
+        """How long to wait for a GPU that is gone: a while in any case, as no other can do it."""
+        return min(max(time.monotonic() - piece.since, SHORTEST_WAIT_S), LONGEST_WAIT_S)
+
+    def put_back(self, piece: Piece) -> None:
+        """Have another processor explain cells; nobody, where a GPU is gone."""
+        if piece.home is None:
             self.open.insert(0, Piece(piece.ids))
         else:
             self._not_explained(piece, "its GPU is not here any more")
 
     def _not_explained(self, what: object, why: str) -> None:
         self.team.reporter.warn(f"Not explained: {what}: {why}")
-
-
-def _measured_s(spans: Sequence[Span]) -> float:
-    """Seconds in which sessions measured."""
-    return sum(span.end_s - span.begin_s for span in spans if span.step == SessionStep.MEASURES)

@@ -9,14 +9,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from profiler.cluster.giving import Piece
+from profiler.cluster.giving import Piece, Share
 from profiler.cluster.on_worker import STAGE
 from profiler.cluster.problems import (
     LONGEST_WAIT_S,
     SHORTEST_WAIT_S,
     TASK_S,
+    ExplainShare,
     Pace,
     ProblemShare,
+    RunShare,
 )
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Environment, SessionStep, Span
@@ -32,7 +34,7 @@ PROBLEM_OF = {f"cell {number}": number for number in "0123456789"}
 @pytest.fixture
 def problems(monkeypatch: pytest.MonkeyPatch) -> ProblemShare:
     monkeypatch.setattr(f"{MODULE}.part_of", Mock())
-    monkeypatch.setattr(ProblemShare, "_earlier", lambda *_: None)
+    monkeypatch.setattr(RunShare, "_earlier", lambda *_: None)
     plan = Mock(cells=(), sessions=(), problem_of=PROBLEM_OF, problems=range(10))
     request = Mock(plan=plan, seconds=SecondsRecorder())
     team: Any = Mock(request=request, failures={})
@@ -53,12 +55,12 @@ def ids(piece: Piece | None) -> list[str]:
     return [] if piece is None else piece.ids
 
 
-def warned(problems: ProblemShare) -> list[str]:
+def warned(problems: RunShare) -> list[str]:
     warn = cast(Any, problems.team).reporter.warn
     return [call.args[0] for call in warn.call_args_list]
 
 
-def pass_by(problems: ProblemShare, seconds: float) -> None:
+def pass_by(problems: RunShare, seconds: float) -> None:
     """Have seconds go by for what waits."""
     for lost in tuple(problems.given):
         problems._go_on_with(lost)
@@ -67,7 +69,7 @@ def pass_by(problems: ProblemShare, seconds: float) -> None:
         problems._go_on_with(lost)
 
 
-def lose(problems: ProblemShare, worker: str, lost: Piece) -> None:
+def lose(problems: RunShare, worker: str, lost: Piece) -> None:
     del problems.workers[worker]
     problems.given.append(lost)
     pass_by(problems, 0)
@@ -149,66 +151,69 @@ def test_a_gpu_is_waited_for_as_long_as_it_had_measured(
 
 
 @pytest.fixture
-def explaining(problems: ProblemShare, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Gives the cells of problems to the GPU that measured them, a processor where it is None."""
+def explaining(problems: ProblemShare, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Begins to explain the cells of problems that a GPU measured, a processor where it is None."""
+    explain = ExplainShare(
+        team=problems.team, builds=(), stamped={}, homes={}, workers=problems.workers
+    )
+    monkeypatch.setattr(Share, "measure", lambda _: None)
 
-    def explain(gpu: str | None, *ids: str) -> None:
+    def begin(gpu: str | None, *ids: str) -> ExplainShare:
         cells = tuple(f"cell {id_}" for id_ in ids)
         monkeypatch.setattr(f"{MODULE}.cells_to_explain", lambda *_, **__: cells)
-        problems.homes = {id_: (Environment(gpu_uuid=gpu), {}) for id_ in ids}
-        problems._explain()
+        explain.homes = {id_: (Environment(gpu_uuid=gpu), {}) for id_ in ids}
+        explain.measure()
+        return explain
 
-    return explain
+    return begin
 
 
-def test_cells_wait_for_the_gpu_that_measured_them(
-    problems: ProblemShare, explaining: Callable[..., None]
-) -> None:
+def test_cells_wait_for_the_gpu_that_measured_them(explaining: Callable[..., ExplainShare]) -> None:
     """A worker that dies is there again within seconds, at another address."""
+    explained = explaining(A, "1")
+    (cells,) = explained.given
+    assert (cells.worker, cells.ids, explained.open) == (A, ["1"], [])
+    assert cast(Any, explained.team).submit.call_args.kwargs["explain"] == ("cell 1",)
+    del explained.workers[A]
+    pass_by(explained, SHORTEST_WAIT_S - 1)
+    explained.workers[A] = "tcp://elsewhere"
+    pass_by(explained, SHORTEST_WAIT_S + 1)
+    assert explained.given == [cells]
+    del explained.workers[A]
+    pass_by(explained, SHORTEST_WAIT_S + 1)
+    assert not explained.given
+    assert not explained.prepare()
+    assert warned(explained)[-1] == "Not explained: 1: its GPU is not here any more"
     explaining(A, "1")
-    (cells,) = problems.given
-    assert (cells.worker, cells.ids, problems.open) == (A, ["1"], [])
-    assert cast(Any, problems.team).submit.call_args.kwargs["explain"] == ("cell 1",)
-    del problems.workers[A]
-    pass_by(problems, SHORTEST_WAIT_S - 1)
-    problems.workers[A] = "tcp://elsewhere"
-    pass_by(problems, SHORTEST_WAIT_S + 1)
-    assert problems.given == [cells]
-    del problems.workers[A]
-    pass_by(problems, SHORTEST_WAIT_S + 1)
-    assert not problems.given
-    assert not problems.prepare()
-    assert warned(problems)[-1] == "Not explained: 1: its GPU is not here any more"
-    explaining(A, "1")
-    pass_by(problems, SHORTEST_WAIT_S - 1)
-    assert problems.given, "a run that goes on waits as long"
+    pass_by(explained, SHORTEST_WAIT_S - 1)
+    assert explained.given, "a run that goes on waits as long"
 
 
 def test_cells_of_a_processor_are_explained_by_any_worker(
-    problems: ProblemShare, explaining: Callable[..., None]
+    explaining: Callable[..., ExplainShare],
 ) -> None:
-    explaining(None, "1")
-    assert problems.prepare()
-    cells = problems.take_next(B)
+    explained = explaining(None, "1")
+    assert explained.prepare()
+    cells = explained.take_next(B)
     assert cells is not None
-    lose(problems, B, given(cells, B))
-    pass_by(problems, SHORTEST_WAIT_S + 1)
-    assert problems.prepare()
-    assert ids(problems.take_next(A)) == ["1"]
+    lose(explained, B, given(cells, B))
+    pass_by(explained, SHORTEST_WAIT_S + 1)
+    assert explained.prepare()
+    assert ids(explained.take_next(A)) == ["1"]
 
 
 def test_cells_that_fail_together_are_explained_problem_by_problem(
-    problems: ProblemShare, explaining: Callable[..., None]
+    explaining: Callable[..., ExplainShare],
 ) -> None:
-    explaining(A, "1", "2")
-    (together,) = problems.given
-    problems.given.clear()
-    problems.finish(together, FULL)
-    assert [alone.ids for alone in problems.given] == [["1"], ["2"]]
-    assert {alone.worker for alone in problems.given} == {A}
-    problems.finish(problems.given[0], FULL)
-    assert len(problems.given) == 2, "it is not given again"
-    assert warned(problems) == ["Not explained: 1: tcp://a: a full disk"]
+    explained = explaining(A, "1", "2")
+    (together,) = explained.given
+    explained.given.clear()
+    explained.finish(together, FULL)
+    assert [alone.ids for alone in explained.given] == [["1"], ["2"]]
+    assert {alone.worker for alone in explained.given} == {A}
+    explained.finish(explained.given[0], FULL)
+    assert len(explained.given) == 2, "it is not given again"
+    assert warned(explained) == ["Not explained: 1: tcp://a: a full disk"]
 
 
 # ---- how many problems a task has ----------------------------------------------------------------
