@@ -116,6 +116,8 @@ class RunShare(Share):
     """Of all shares of the run together."""
     open: list[Piece] = field(default_factory=list)
     """What no worker has, in the order in which it is given."""
+    cells: dict[str, list[str]] = field(default_factory=dict)
+    """Problem id → ids of its cells to explain; empty where problems are measured."""
     _took: Executions = field(init=False)
     """Seconds of earlier executions."""
 
@@ -126,8 +128,9 @@ class RunShare(Share):
         """UUID of the GPU that measured a problem so far; None: none did, or a processor."""
         return self.homes[problem][0].gpu_uuid if problem in self.homes else None
 
-    def _submitted(self, piece: Piece, cells: Sequence[str] = ()) -> Future[None]:
+    def submit(self, piece: Piece) -> Future[None]:
         """Give problems to their worker, or cells of them to explain, with attempts that count."""
+        cells = [cell for problem in piece.ids for cell in self.cells.get(problem, ())]
         return self.team.submit(
             piece.address,
             part_of(self.team.request.plan, piece.ids),
@@ -285,10 +288,6 @@ class ProblemShare(RunShare):
         self.open = [piece for piece in self.open if piece not in together]
         return Piece([problem for piece in together for problem in piece.ids], first.home)
 
-    def submit(self, piece: Piece) -> Future[None]:
-        """Give problems to their worker, with the attempts at them that count."""
-        return self._submitted(piece)
-
     def finish(self, piece: Piece, error: ProfilerError | None) -> None:
         """Take down the end of a task; where it failed, its problems are given one by one."""
         reporter = self.team.reporter
@@ -324,8 +323,6 @@ def _measured_s(spans: Sequence[Span]) -> float:
 class ExplainShare(RunShare):
     """Has the cells explained that the answer is about, by the GPUs that measured them."""
 
-    cells: dict[str, list[str]] = field(default_factory=dict)
-    """Problem id → ids of its cells to explain."""
     _looked: float = 0.0
     """Who measured has looked: its workers are known."""
 
@@ -361,11 +358,6 @@ class ExplainShare(RunShare):
         """Cells of a processor, which any worker may explain."""
         del worker
         return self.open.pop(0) if self.open else None
-
-    def submit(self, piece: Piece) -> Future[None]:
-        """Give cells to their worker, with the attempts at their problems."""
-        cells = [cell for problem in piece.ids for cell in self.cells[problem]]
-        return self._submitted(piece, cells)
 
     def finish(self, piece: Piece, error: ProfilerError | None) -> None:
         """Take down the end of a task; what failed together the same GPU explains one by one."""
