@@ -17,7 +17,7 @@ from profiler.commands.index import ListRequest, list_runs, write_index
 from profiler.commands.output import dump
 from profiler.comparison import run_entries
 from profiler.comparison.run_entries import (
-    KEPT_FILE,
+    CACHE_FILE,
     best_over_time,
     changes,
     newest_listed,
@@ -204,7 +204,7 @@ def test_damaged_and_foreign_folders_cost_only_themselves(tmp_path, name, conten
     (bad / name).write_text(content)
     (tmp_path / "notes/pictures").mkdir(parents=True)
     (tmp_path / "sums/linked").symlink_to(tmp_path / "sums/20260304-100000")
-    (tmp_path / KEPT_FILE).write_text(content)
+    (tmp_path / CACHE_FILE).write_text(content)
     said = []
     assert len(entries_of(tmp_path, said.append)) == 1
     assert len(said) == 1
@@ -391,8 +391,8 @@ def test_a_list_keeps_what_it_read(tmp_path, monkeypatch, capsys):
     assert read == []
     monkeypatch.undo()
     put(tmp_path, summary({"a": 0.5}, hour=3))
-    (tmp_path / KEPT_FILE).unlink()
-    (tmp_path / KEPT_FILE).mkdir()  # nothing can be kept: nothing else is lost
+    (tmp_path / CACHE_FILE).unlink()
+    (tmp_path / CACHE_FILE).mkdir()  # nothing can be kept: nothing else is lost
     list_runs(request)
     assert "20260304-030000" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""One cell in two runs: what a comparison found about it, and its metrics in both."""
+"""One cell in two runs: its verdict with the reason, its durations and its metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_MOVED = 3
 
 @dataclass(frozen=True)
 class Durations:
-    """Median durations of a cell in both runs, and their quotient, whatever moved all of a run."""
+    """Median durations of a cell in both runs, and their quotient, uncorrected by the control."""
 
     older_ns: float
     newer_ns: float
@@ -37,7 +37,7 @@ class Durations:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, and what it was given by: relative effects, of which 0.0123 is 1.23 %."""
+    """A verdict, with its margin and floors as relative effects: 0.0123 is 1.23 %."""
 
     verdict: Verdict | None
     """None where no verdict may be given."""
@@ -60,11 +60,11 @@ class CellChange:
     """Cell as the newer run planned it."""
     program: Program
     is_control: bool
-    """Whether it is a cell of the variant that the ratios are relative to."""
+    """Whether the cell is of the variant that the ratios are relative to."""
     controlled: bool
     """Whether `ratio` is that of the ratios to the control; else it is that of the durations."""
     outcomes: tuple[Outcome, Outcome]
-    """In the older and in the newer run."""
+    """Outcome in the older and in the newer run."""
     ratio: float
     ratio_low: float
     ratio_high: float
@@ -82,7 +82,7 @@ class CellChange:
 
     @property
     def reason(self) -> BetweenRunsReason:
-        """Why it has this verdict, or none."""
+        """Why the cell has this verdict, or no verdict."""
         return self.judgement.reason
 
     @property
@@ -97,7 +97,7 @@ class CellChange:
 
     @property
     def decided(self) -> bool:
-        """Whether it is FASTER or SLOWER."""
+        """Whether the verdict is FASTER or SLOWER."""
         return self.verdict in (Verdict.FASTER, Verdict.SLOWER)
 
     @property
@@ -131,12 +131,12 @@ EXACT = (
     "grid_size",
     "kernels",
 )
-"""Metrics that do not scatter: any difference is real. The number of instructions is none of them:
-a kernel that waits in a loop executes more of them when it waits longer."""
+"""Metrics that do not scatter: any difference is real. The number of instructions scatters:
+a kernel that waits in a loop executes more instructions when it waits longer."""
 MOVED_FROM = 0.05
 """Counters that moved by less between two runs are left out: a few samples each, hours apart."""
-_FOLLOWS_TIME = TIME_AGAIN | {"peak_dram_pct"}
-_OF_DURATION = frozenset(
+_TIME_METRICS = TIME_AGAIN | {"peak_dram_pct"}
+_DURATION_METRICS = frozenset(
     {"duration_ns", "tflops", "gbps", "dram_gbps", "sm_clock_ghz", "memory_efficiency_pct"}
 )
 """Metrics that follow from `duration_ns`, whichever collector gave it."""
@@ -158,9 +158,9 @@ class MetricChange:
 
     @property
     def fact_changed(self) -> bool:
-        """Whether it is a fact that differs."""
-        known = not (math.isnan(self.older) or math.isnan(self.newer))
-        return self.is_fact and known and self.older != self.newer
+        """Whether the metric is a static fact that differs."""
+        is_in_both_runs = not (math.isnan(self.older) or math.isnan(self.newer))
+        return self.is_fact and is_in_both_runs and self.older != self.newer
 
     @property
     def size(self) -> float:
@@ -169,8 +169,8 @@ class MetricChange:
 
     @property
     def moved(self) -> bool:
-        """Whether it is a counter that moved, and does not only follow the time."""
-        return not self.is_fact and self.metric not in _FOLLOWS_TIME and self.size >= MOVED_FROM
+        """Whether the metric is a counter that moved, and does not only follow the time."""
+        return not self.is_fact and self.metric not in _TIME_METRICS and self.size >= MOVED_FROM
 
 
 def common_metrics(
@@ -178,38 +178,38 @@ def common_metrics(
 ) -> Mapping[str, tuple[MetricChange, ...]]:
     """Medians of every metric that both runs have of a cell, by cell.
 
-    The duration that is compared is not among them: it has a number of its own, beside its verdict.
+    The compared duration is left out: `CellChange.durations` has it.
     `same_collector`: whether `duration_ns` is of the same collector in both runs.
     """
     medians = [_medians(run, cells) for run in (older, newer)]
-    both: pd.DataFrame = medians[1].merge(
+    joined: pd.DataFrame = medians[1].merge(
         medians[0], on=["cell", "metric"], suffixes=("_newer", "_older"), sort=False
     )
-    left_out = {"duration_ns"} if same_collector else _OF_DURATION
+    excluded_metrics = {"duration_ns"} if same_collector else _DURATION_METRICS
     changes: dict[str, list[MetricChange]] = {}
-    for row in both[~both["metric"].isin(list(left_out))].to_dict("records"):
+    for row in joined[~joined["metric"].isin(list(excluded_metrics))].to_dict("records"):
         cell, metric = str(row["cell"]), str(row["metric"])
         change = MetricChange(cell, metric, float(row["median_older"]), float(row["median_newer"]))
         changes.setdefault(cell, []).append(change)
-    return {cell: tuple(of_cell) for cell, of_cell in changes.items()}
+    return {cell: tuple(cell_changes) for cell, cell_changes in changes.items()}
 
 
 _BUILD_FACTS = tuple(name for name in EXACT if CATALOGUE[name].fact)
-"""Metrics that the build knows too."""
+"""Metrics that build results contain too."""
 
 
 def _medians(run: ComparedRun, cells: Sequence[str]) -> pd.DataFrame:
     """Median of each metric of each correct cell; facts of the build only come last."""
     summary = run.report.measured.summary
     measured = summary.loc[summary["median"].notna(), ["cell", "metric", "median"]]
-    rows = pd.concat([measured, _from_builds(run)], ignore_index=True)
+    rows = pd.concat([measured, _facts_of_builds(run)], ignore_index=True)
     rows = rows.drop_duplicates(["cell", "metric"], keep="first")
     correct = {cell for cell in cells if is_correct(run, cell)}
     return rows[rows["cell"].isin(correct)]
 
 
-def _from_builds(run: ComparedRun) -> pd.DataFrame:
-    """Static facts of each cell: the largest over the kernels of its variant."""
+def _facts_of_builds(run: ComparedRun) -> pd.DataFrame:
+    """Static facts of each cell from its build: the largest over the kernels of its variant."""
     facts: dict[str, dict[str, float]] = {}
     for build in run.report.builds:
         values = {name: build_fact(build, name) for name in _BUILD_FACTS}

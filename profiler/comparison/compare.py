@@ -1,4 +1,4 @@
-"""Two or more runs side by side: found once, printed by page, console, JSON and gate."""
+"""The comparison of two or more runs, which page, console, JSON and gate print."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ UNSHOWN = ("peak_dram_bytes_per_s", "memory_bytes", "sm_count", "l2_bytes")
 """Fields of an environment that follow from the GPU's name."""
 
 _CLOCK_MOVED = 0.01
-"""A clock that differs by less cannot hide or feign what the margin lets through anyway."""
+"""Smaller differences of the SM clock stay within the margin of the verdicts."""
 _DIGEST_DIGITS = 8
 
 
 Values = tuple[str | int | float | bool | None, ...]
-"""What is not the same in all runs: one value for each run."""
+"""A property that differs between runs: one value for each run."""
 
 
 @dataclass(frozen=True)
 class RunTimes:
     """A cell in one run: median duration with its interval, and its ratio to that run's baseline.
 
-    Of the blocks that the step to the next run (for the last one: from the run before) compares.
+    From the blocks that the step to the next run (for the last one: from the run before) compares.
     """
 
     run: int
@@ -72,7 +72,7 @@ class RunComparison:
         """The step to the newest run."""
         return self.steps[-1]
 
-    # ---- names: those that the newest run that has a cell would write ----
+    # ---- names, as the newest run that has the cell writes them ----
 
     def variant(self, cell: str) -> str:
         """Label of a cell's variant."""
@@ -89,7 +89,7 @@ class RunComparison:
 
     @cached_property
     def marks(self) -> Mapping[str, int]:
-        """Number of each variant by id: how the page's script knows it."""
+        """Number of each variant by its id, for the page's script."""
         variants = dict.fromkeys(cell.variant.id for cell in self.cells.values())
         return {variant: number for number, variant in enumerate(variants)}
 
@@ -146,15 +146,15 @@ class RunComparison:
     def most_moved(self) -> tuple[str, ...]:
         """Cells that at least two runs measured, by how far their slowest run and fastest differ.
 
-        By the ratio to the baseline where there is one. Those that some step found FASTER or SLOWER
-        come before those that only look it.
+        By the ratio to the baseline where there is one. Cells that some step found FASTER or SLOWER
+        come before cells without such a verdict.
         """
         factors = {cell: _spread(tuple(times.values())) for cell, times in self.history.items()}
         decided = {
             cell for step in self.steps for cell, change in step.cells.items() if change.decided
         }
-        several = [cell for cell, times in self.history.items() if len(times) > 1]
-        return tuple(sorted(several, key=lambda cell: (cell not in decided, -factors[cell])))
+        remeasured = [cell for cell, times in self.history.items() if len(times) > 1]
+        return tuple(sorted(remeasured, key=lambda cell: (cell not in decided, -factors[cell])))
 
     @cached_property
     def drawn_spread(self) -> tuple[str, float] | None:
@@ -162,7 +162,7 @@ class RunComparison:
 
         None where no cell that an autotuner tuned was measured in several runs.
         """
-        drawn = {
+        drawn_cells = {
             cell
             for run in self.runs
             for cell, status in run.report.statuses.items()
@@ -171,7 +171,7 @@ class RunComparison:
         spreads = {
             cell: _spread(tuple(times.values()))
             for cell, times in self.history.items()
-            if cell in drawn and len(times) > 1
+            if cell in drawn_cells and len(times) > 1
         }
         return max(spreads.items(), key=lambda item: item[1], default=None)
 
@@ -183,7 +183,7 @@ class RunComparison:
 
 
 def _spread(times: Sequence[RunTimes]) -> float:
-    """Largest by smallest value over the runs."""
+    """Largest ÷ smallest ratio, or median without a ratio, over the runs."""
     values = [entry.median_ns if pd.isna(entry.ratio) else entry.ratio for entry in times]
     return max(values) / min(values)
 
@@ -195,14 +195,14 @@ def compare(runs: Sequence[ComparedRun]) -> RunComparison:
     return RunComparison(
         runs=tuple(runs),
         planned={cell.id: cell for run in runs for cell in run.report.plan.cells},
-        cells=_short_named(runs),
+        cells=_cells_with_short_names(runs),
         steps=steps,
         differences=differences,
         notices=tuple(_notices(runs, steps, differences)),
     )
 
 
-def _short_named(runs: Sequence[ComparedRun]) -> dict[str, Cell]:
+def _cells_with_short_names(runs: Sequence[ComparedRun]) -> dict[str, Cell]:
     """Every cell by its id, as the newest run that has it defines it, under short names."""
     names = _variant_names(runs)
     cells: dict[str, Cell] = {}
@@ -245,14 +245,14 @@ def _differences(runs: Sequence[ComparedRun], steps: Sequence[RunStep]) -> dict[
 def _source_digests(
     runs: Sequence[ComparedRun], steps: Sequence[RunStep]
 ) -> dict[str, tuple[str | None, ...]]:
-    """First digits of the digest of each source file that some step changed, one a run."""
+    """First digits of the digest, one for each run, of each source file that some step changed."""
     digests: dict[str, list[str | None]] = {}
     for step in steps:
         for file in step.edited_files:
-            of_runs = digests.setdefault(f"source {file.name}", [None] * len(runs))
-            of_runs[step.older] = _short_digest(file.older)
-            of_runs[step.newer] = _short_digest(file.newer)
-    return {name: tuple(of_runs) for name, of_runs in digests.items()}
+            run_digests = digests.setdefault(f"source {file.name}", [None] * len(runs))
+            run_digests[step.older] = _short_digest(file.older)
+            run_digests[step.newer] = _short_digest(file.newer)
+    return {name: tuple(run_digests) for name, run_digests in digests.items()}
 
 
 def _short_digest(digest: str | None) -> str:
@@ -260,8 +260,8 @@ def _short_digest(digest: str | None) -> str:
 
 
 def _spec_version(run: ComparedRun, runs: Sequence[ComparedRun]) -> str:
-    """Which text of the experiment file a run had: texts are numbered as they appear."""
-    texts = list(dict.fromkeys(other.report.experiment.spec_text for other in runs))
+    """Version of the experiment file in a run: distinct texts are numbered as they appear."""
+    texts = list(dict.fromkeys(any_run.report.experiment.spec_text for any_run in runs))
     return f"version {texts.index(run.report.experiment.spec_text) + 1}"
 
 

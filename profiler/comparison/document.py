@@ -139,7 +139,9 @@ class GateDocument(JsonObject):
     cells: list[str] = get(lambda gated: gated[1])
 
 
-def _gated(comparison: RunComparison, gate: Gate | None) -> tuple[Gate, list[str]] | None:
+def _gate_with_regressions(
+    comparison: RunComparison, gate: Gate | None
+) -> tuple[Gate, list[str]] | None:
     """The gate, and ids of the cells that trip it."""
     if gate is None:
         return None
@@ -161,7 +163,7 @@ class ComparisonDocument(JsonObject):
     notices = get.rows(NoticeDocument, lambda of: of[0].notices)
     steps = get.rows(RunStepDocument, lambda of: ((step, of[0]) for step in of[0].steps))
     history = get.rows(HistoryDocument, lambda of: of[0].history.items())
-    gate = get.nested(GateDocument, lambda of: _gated(*of))
+    gate = get.nested(GateDocument, lambda of: _gate_with_regressions(*of))
 
 
 def comparison_document(comparison: RunComparison, gate: Gate | None = None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Two runs of page kind grid: time in the newer run ÷ time in the older one, cell by cell.
 
-These are numbers and no verdicts: on different machines there is none to give.
+Ratios have no verdicts here: the runs may be of different machines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class MissingTime:
     run: int
     """Its number in the comparison, from 1."""
     outcome: Outcome | None
-    """None: the cell is not in its plan."""
+    """None: the cell is not in the run's plan."""
     cause: str
 
 
@@ -84,15 +84,15 @@ class RunGrids:
     """Problems and variants that both runs have, as grids."""
 
     names: tuple[str, str]
-    """What the runs are told apart by: their machines, or the names of the runs."""
+    """Names of the two runs: their machines, or the runs' own names on the same machine."""
     numbers: tuple[int, int]
-    """Their numbers in the comparison, from 1."""
+    """Numbers of the runs in the comparison, from 1."""
     control: str | None
     """Id of the variant that verdicts are relative to."""
     grids: tuple[Grid, ...]
     variants: tuple[Variant, ...]
     by_place: Mapping[tuple[str, str], VariantGrid]
-    """By variant id and name of the grid; those without a cell are left out."""
+    """Grid of a variant by variant id and name of the grid; grids without a cell are left out."""
 
     def in_grid(self, grid: Grid) -> tuple[VariantGrid, ...]:
         """All variants in one grid."""
@@ -121,15 +121,17 @@ def find_grids(
 
     `cells`: by id, under the names to be shown.
     """
-    as_grids = [
+    grid_reports = [
         run.report for run in (newer, older) if GRIDS in run.report.settings.page_kind.finds
     ]
-    if not as_grids:
+    if not grid_reports:
         return None
-    axes_of = as_grids[0]
+    grid_report = grid_reports[0]
     shared = _shared_cells(older, newer, cells)
     problems = {cell.problem.id: cell.problem for cell in shared}
-    shared_grids = grids(tuple(problems.values()), axes_of.settings.axes, axes_of.settings.split)
+    shared_grids = grids(
+        tuple(problems.values()), grid_report.settings.axes, grid_report.settings.split
+    )
     variants = {cell.variant.id: cell.variant for cell in shared}
     ids = {(cell.variant.id, cell.problem.id): cell.id for cell in shared}
     runs = [
@@ -137,16 +139,16 @@ def find_grids(
         for number, run in zip(step.numbers, (older, newer), strict=True)
     ]
 
-    def of_grid(variant: Variant, grid: Grid) -> Iterator[RunGridCell]:
+    def grid_cells(variant: Variant, grid: Grid) -> Iterator[RunGridCell]:
         for row, column in itertools.product(grid.row_values, grid.column_values):
             problem = grid.problems.get((row, column))
             cell = ids.get((variant.id, problem.id)) if problem else None
             if cell is not None:
                 change = step.cells.get(cell)
-                yield RunGridCell(row, column, change, tuple(_missing(runs, cell)))
+                yield RunGridCell(row, column, change, tuple(_missing_times(runs, cell)))
 
     by_place = {
-        (variant.id, grid.name): VariantGrid(variant, grid, tuple(of_grid(variant, grid)))
+        (variant.id, grid.name): VariantGrid(variant, grid, tuple(grid_cells(variant, grid)))
         for variant, grid in itertools.product(variants.values(), shared_grids)
     }
     return RunGrids(
@@ -171,22 +173,24 @@ def _shared_cells(
 ) -> Sequence[Cell]:
     """Cells of either run whose variant and whose problem both runs have in some cell.
 
-    A run of other operators or sizes beside gives no empty heat maps; one cell that only one of
-    the two runs has is seen.
+    Operators or sizes that only one run has give no empty heat maps; a single cell that only one
+    of the two runs has is shown.
     """
     planned = [[cell.id for cell in run.report.plan.cells] for run in (newer, older)]
-    both = [cells[cell] for cell in set(planned[0]) & set(planned[1])]
-    variants = {cell.variant.id for cell in both}
-    problems = {cell.problem.id for cell in both}
-    either = (cells[name] for name in dict.fromkeys(itertools.chain(*planned)))
-    return [cell for cell in either if cell.variant.id in variants and cell.problem.id in problems]
+    common = [cells[cell] for cell in set(planned[0]) & set(planned[1])]
+    variants = {cell.variant.id for cell in common}
+    problems = {cell.problem.id for cell in common}
+    all_cells = (cells[name] for name in dict.fromkeys(itertools.chain(*planned)))
+    return [
+        cell for cell in all_cells if cell.variant.id in variants and cell.problem.id in problems
+    ]
 
 
 _NumberedRun = tuple[int, ComparedRun, frozenset[str]]
 """A run with its number in the comparison, and the ids of its cells."""
 
 
-def _missing(runs: Sequence[_NumberedRun], cell: str) -> Iterator[MissingTime]:
+def _missing_times(runs: Sequence[_NumberedRun], cell: str) -> Iterator[MissingTime]:
     """Runs that have no correct time of a cell."""
     for number, run, planned in runs:
         if cell not in planned:

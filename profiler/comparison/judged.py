@@ -1,4 +1,4 @@
-"""The durations of the cells that two runs share, judged: one frame, a row per cell."""
+"""Verdicts on the durations of the cells that two runs share: a frame with a row per cell."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Sources = tuple[str | None, str | None]
 """Collectors of the durations of both runs."""
 
 
-def why_refused(
+def refusal_reason(
     older: ComparedRun, newer: ComparedRun, sources: Sources
 ) -> BetweenRunsReason | None:
-    """Why the durations of two runs are not compared; None where they may be."""
+    """Reason why the durations of two runs are not compared; None where they may be."""
     if None not in sources and sources[0] != sources[1]:
         return BetweenRunsReason.DIFFERENT_COLLECTORS
     environments = older.report.environment, newer.report.environment
@@ -38,9 +38,9 @@ def why_refused(
 def _settings_differ(
     older: Environment, newer: Environment, *, flushed: bool
 ) -> BetweenRunsReason | None:
-    """Why durations of two environments are different quantities.
+    """Reason why durations of two environments are different quantities; None where they agree.
 
-    `flushed`: whether they are of a collector with a setting of when caches are emptied.
+    `flushed`: whether the durations' collector has a setting of when caches are emptied.
     """
     if machines_of(older, newer) is Machines.DIFFERENT:
         return BetweenRunsReason.DIFFERENT_MACHINES
@@ -52,12 +52,19 @@ def _settings_differ(
 
 
 def find_control(
-    older: ComparedRun, newer: ComparedRun, both: Sequence[Cell], same: Mapping[str, Program]
+    older: ComparedRun,
+    newer: ComparedRun,
+    shared_cells: Sequence[Cell],
+    programs_by_cell: Mapping[str, Program],
 ) -> str | None:
     """The baseline, if it is the same program in both runs: the newer run's, else the older's."""
-    for wanted in (newer.report.plan.baseline, older.report.plan.baseline):
-        if any(same[cell.id].unchanged for cell in both if cell.variant.id == wanted):
-            return wanted
+    for baseline in (newer.report.plan.baseline, older.report.plan.baseline):
+        if any(
+            programs_by_cell[cell.id].unchanged
+            for cell in shared_cells
+            if cell.variant.id == baseline
+        ):
+            return baseline
     return None
 
 
@@ -73,47 +80,52 @@ def judge_cells(
     (whether the ratio is that to the control), `older_ns newer_ns` (medians), `raw_ratio raw_low
     raw_high` of durations, and `clock_ratio`.
     """
-    reference = _references(pairs, control)
+    reference = _control_cells(pairs, control)
     relative = [run.relative(reference) for run in times]
     raw = [run.raw() for run in times]
     controlled = set(relative[0]["cell"]) & set(relative[1]["cell"])
     pairs["controlled"] = pairs.index.isin(list(controlled))
-    reasons = _withheld(pairs, reference, refused)
+    reasons = _reasons_without_verdict(pairs, reference, refused)
     pairs["withheld"] = pd.Series(reasons, index=pairs.index, dtype=object)
     clock = pd.Series(times[1].clock / times[0].clock, dtype=float).reindex(pairs.index)
     pairs["clock_floor"] = _clock_floor(clock, pairs["problem"], reference)
     floors = [run.floors(control).reindex(pairs["problem"]).to_numpy() for run in times]
     pairs["noise_floor"] = joint_floor(*floors)
     older, newer = (
-        _with_raw(ratios, plain, controlled) for ratios, plain in zip(relative, raw, strict=True)
+        _with_durations(ratios, plain, controlled)
+        for ratios, plain in zip(relative, raw, strict=True)
     )
-    # The shifts say what the controls do, and only then is it known what the shifts mean.
+    # The controls' floors come from the shifts, and the shifts' verdicts from the floors.
     shorter = _shorter_ns(times, pairs, reference)
     controls = _control_floors(pairs, estimate_ratios(older, newer, pairs.index), shorter)
     with_floors = with_prior(controls, shorter.to_numpy(dtype=np.float64))
-    # Only where there is a verdict are there two ratios to one control, whose offsets are known.
+    # Only cells that get a verdict have two ratios to one control, which the floors hold for.
     judged = compare_runs(older, newer, pairs.join(with_floors.where(pairs["withheld"].isna())))
     identity = pairs[["variant", "problem", "program", "controlled"]]
     return pd.concat([identity, judged, _raw_columns(times, raw, pairs, clock)], axis=1)
 
 
 def common_cells(
-    older: ComparedRun, newer: ComparedRun, both: Sequence[Cell], same: Mapping[str, Program]
+    older: ComparedRun,
+    newer: ComparedRun,
+    shared_cells: Sequence[Cell],
+    programs_by_cell: Mapping[str, Program],
 ) -> pd.DataFrame:
     """One row per common cell: `variant problem program family measured_as`.
 
-    `measured_as` is the variant whose samples a cell has: another where both are one program.
+    `measured_as` is the variant whose samples a cell has: another variant where both variants are
+    one program.
     """
-    ids = pd.Index([cell.id for cell in both], name="cell")
-    variants = {cell.id: cell.variant.id for cell in both}
+    ids = pd.Index([cell.id for cell in shared_cells], name="cell")
+    variants = {cell.id: cell.variant.id for cell in shared_cells}
     measured = (_measured_as(older, cell) or _measured_as(newer, cell) or cell for cell in ids)
     return pd.DataFrame(
         {
-            "variant": [cell.variant.id for cell in both],
-            "problem": [cell.problem.id for cell in both],
+            "variant": [cell.variant.id for cell in shared_cells],
+            "problem": [cell.problem.id for cell in shared_cells],
             # As objects: pandas would make plain strings of them, and NaN of None.
-            "program": pd.Series([same[cell] for cell in ids], index=ids, dtype=object),
-            "family": [cell.problem.id for cell in both],
+            "program": pd.Series([programs_by_cell[cell] for cell in ids], index=ids, dtype=object),
+            "family": [cell.problem.id for cell in shared_cells],
             "measured_as": [variants.get(cell, cell) for cell in measured],
         },
         index=ids,
@@ -121,7 +133,7 @@ def common_cells(
 
 
 def _measured_as(run: ComparedRun, cell: str) -> str | None:
-    """The cell whose samples an alias has; None for a cell with its own."""
+    """The cell whose samples an alias has; None for a cell with samples of its own."""
     status = run.report.statuses.get(cell)
     return None if status is None else status.duplicate_of
 
@@ -134,7 +146,7 @@ def _raw_columns(
 ) -> pd.DataFrame:
     """Durations as they are: medians of both runs and their quotient, whatever shifted the runs.
 
-    Its interval is that of the trimmed means, and holds it.
+    The quotient's interval is that of the trimmed means, widened to contain the quotient.
     """
     plain = estimate_ratios(raw[0], raw[1], pairs.index)
     older, newer = (run.median.reindex(pairs.index) for run in times)
@@ -152,8 +164,8 @@ def _raw_columns(
     )
 
 
-def _references(pairs: pd.DataFrame, control: str | None) -> Mapping[str, str]:
-    """Cell id of the control of each problem; only where it is the same program in both runs."""
+def _control_cells(pairs: pd.DataFrame, control: str | None) -> Mapping[str, str]:
+    """Cell id of the control by problem, where it is the same program in both runs."""
     rows = pairs[pairs["variant"] == control]
     return {
         problem: str(cell)
@@ -162,10 +174,10 @@ def _references(pairs: pd.DataFrame, control: str | None) -> Mapping[str, str]:
     }
 
 
-def _withheld(
+def _reasons_without_verdict(
     pairs: pd.DataFrame, reference: Mapping[str, str], refused: BetweenRunsReason | None
 ) -> list[BetweenRunsReason | None]:
-    """Why each cell gets no verdict; None for those that get one."""
+    """Reason why each cell gets no verdict; None for cells that get a verdict."""
     if refused is not None:
         return [refused] * len(pairs)
     controls = set(reference.values())
@@ -181,14 +193,14 @@ def _withheld(
 def _clock_floor(
     clock: pd.Series[Any], problems: pd.Series[Any], reference: Mapping[str, str]
 ) -> pd.Series[Any]:
-    """How far the SM clock shifted: under the cell, under its control, or between the two.
+    """Shift of the SM clock: under the cell, under its control, or between the two.
 
     The largest of these: shifts in opposite directions add in a ratio to the control.
     """
     shift = np.log(clock)
     by_problem = {problem: shift.get(cell, np.nan) for problem, cell in reference.items()}
-    of_control = problems.map(by_problem).astype(float)
-    shifts = (shift, of_control, shift - of_control)
+    control_shift = problems.map(by_problem).astype(float)
+    shifts = (shift, control_shift, shift - control_shift)
     return pd.Series(np.fmax.reduce([size.abs() for size in shifts]), index=clock.index)
 
 
@@ -197,9 +209,9 @@ def _shorter_ns(
 ) -> pd.Series[Any]:
     """Shortest of the medians of each cell and of its control, of both runs."""
     medians = [run.median for run in times]
-    of_controls = pairs["problem"].map(reference)
+    control_cells = pairs["problem"].map(reference)
     durations = [median.reindex(pairs.index).to_numpy() for median in medians]
-    durations += [median.reindex(of_controls).to_numpy() for median in medians]
+    durations += [median.reindex(control_cells).to_numpy() for median in medians]
     return pd.Series(np.fmin.reduce(durations), index=pairs.index)
 
 
@@ -223,7 +235,9 @@ def _control_floors(
     )
 
 
-def _with_raw(relative: pd.DataFrame, raw: pd.DataFrame, controlled: Set[str]) -> pd.DataFrame:
+def _with_durations(
+    relative: pd.DataFrame, raw: pd.DataFrame, controlled: Set[str]
+) -> pd.DataFrame:
     """Ratios to the control where a cell has one in both runs; durations elsewhere."""
     return pd.concat(
         [

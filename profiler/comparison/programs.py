@@ -1,4 +1,4 @@
-"""What is the same in two runs: their machines, their sources, the program of each cell."""
+"""Relations of the machines, the sources and the program of each cell in two runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Program(StrEnum):
     SAME_CODE = "same_code"
     """Machine code and launch parameters are the same."""
     SAME_TORCH = "same_torch"
-    """Nothing of it is compiled by us, and torch has the same version."""
+    """The profiler compiles none of the cell's kernels, and torch has the same version."""
     SAME_SOURCE = "same_source"
-    """Python source, with all that it uses, and version of torch are the same."""
+    """Python source, with all files that it uses, and version of torch are the same."""
     FILES_EDITED = "files_edited"
     """Files of the workload were edited, and nothing tells whether this variant uses what changed:
     trusted to be the same."""
@@ -55,27 +55,27 @@ _UNCHANGED = frozenset(
 
 def programs(older: ComparedRun, newer: ComparedRun, cells: Sequence[Cell]) -> dict[str, Program]:
     """Relation of the programs of each cell that both runs have, by its id."""
-    before = {cell.id: cell for cell in older.report.plan.cells}
+    older_cells = {cell.id: cell for cell in older.report.plan.cells}
     builds = [{build.variant: build for build in run.report.builds} for run in (older, newer)]
     edited = any(file.name.endswith(".py") for file in edited_files(older, newer))
     relations = {}
     for cell in cells:
-        both_builds = [by_variant.get(cell.variant.id) for by_variant in builds]
-        program = _by_code(older, newer, (before[cell.id], cell), both_builds)
+        cell_builds = [by_variant.get(cell.variant.id) for by_variant in builds]
+        program = _program_by_code(older, newer, (older_cells[cell.id], cell), cell_builds)
         if program is None:
-            program = _by_source(older, newer, cell.variant.id, both_builds)
+            program = _program_by_source(older, newer, cell.variant.id, cell_builds)
         trusted = program is Program.SAME_TORCH and edited
         relations[cell.id] = Program.FILES_EDITED if trusted else program
     return relations
 
 
-def _by_code(
+def _program_by_code(
     older: ComparedRun,
     newer: ComparedRun,
     cells: tuple[Cell, Cell],
     builds: Sequence[BuildResult | None],
 ) -> Program | None:
-    """Relation of two programs by parameters, keys and machine code; None: these do not tell."""
+    """Relation of two programs by parameters, keys and machine code; None without machine code."""
     if _params(cells[0]) != _params(cells[1]):
         return Program.CHANGED
     if retuned(older, newer, cells[1].id):
@@ -93,10 +93,10 @@ def _params(cell: Cell) -> tuple[dict[str, object], dict[str, object]]:
     return dict(cell.variant.params), dict(cell.problem.params)
 
 
-def _by_source(
+def _program_by_source(
     older: ComparedRun, newer: ComparedRun, variant: str, builds: Sequence[BuildResult | None]
 ) -> Program:
-    """A cell without machine code of ours, as far as its source and torch's version tell."""
+    """Relation of a cell's programs without machine code, by source and by torch's version."""
     changed = is_source_changed(older, newer, variant)
     if changed:
         return Program.CHANGED
@@ -122,7 +122,7 @@ class Machines(StrEnum):
 
 
 def machines_of(older: Environment, newer: Environment) -> Machines:
-    """Tell the machines apart by model and UUID of the GPU; without a GPU, by the processor."""
+    """Relation of two machines by model and UUID of the GPU; without a GPU, by the processor."""
     if older.gpu != newer.gpu or (older.gpu is None and older.cpu != newer.cpu):
         return Machines.DIFFERENT
     if older.gpu_uuid is None or newer.gpu_uuid is None:
@@ -155,7 +155,7 @@ class EditedFile:
 def edited_files(older: ComparedRun, newer: ComparedRun) -> tuple[EditedFile, ...]:
     """Source files that differ between two runs, by name.
 
-    Of runs that did not keep digests of their sources: of the files that sessions of both opened.
+    Where a run has no digests of its sources: those of the files that sessions of both runs opened.
     """
     first, second = older.record.sources, newer.record.sources
     if first is not None and second is not None:
@@ -166,13 +166,13 @@ def edited_files(older: ComparedRun, newer: ComparedRun) -> tuple[EditedFile, ..
         names = sorted(opened[0].keys() & opened[1].keys())
         digests = ((name.partition(":")[2], opened[0][name], opened[1][name]) for name in names)
     return tuple(
-        _edited(name, before, after, older.source_texts, newer.source_texts)
+        _edited_file(name, before, after, older.source_texts, newer.source_texts)
         for name, before, after in digests
         if before != after
     )
 
 
-def _edited(
+def _edited_file(
     name: str,
     older: str | None,
     newer: str | None,
@@ -197,7 +197,7 @@ def _edited(
 
 
 def is_source_changed(older: ComparedRun, newer: ComparedRun, variant: str) -> bool | None:
-    """Whether what a variant is made from differs; None where that was not recorded."""
+    """Whether the sources of a variant differ; None where their digests were not recorded."""
     digests = [
         None if run.record.sources is None else run.record.sources.variants.get(variant)
         for run in (older, newer)
@@ -213,18 +213,18 @@ __all__ = ["Retuned", "TunedChoice", "retuned"]
 
 @dataclass(frozen=True)
 class Retuned:
-    """One kernel or operation of a cell for which two runs chose otherwise."""
+    """One kernel or operation of a cell for which the autotuners of two runs chose differently."""
 
     operation: str
     older: tuple[TunedChoice, ...]
-    """What ran; several where several kernels have one name, none where it was not there."""
+    """Configurations that ran: several where kernels share a name, none where it did not run."""
     newer: tuple[TunedChoice, ...]
 
     @property
     def differing(self) -> tuple[tuple[str, object, object], ...]:
-        """Settings that differ, older and newer (None: not there), where one choice met another.
+        """Settings that differ, as name, older and newer value (None: no such setting).
 
-        Empty where the kernels themselves are others, or another maker was chosen.
+        Empty where an operation has other kernels, or a kernel of another library was chosen.
         """
         if len(self.older) != 1 or len(self.newer) != 1:
             return ()
@@ -232,14 +232,14 @@ class Retuned:
         if older.choice != newer.choice:
             return ()
         names = dict.fromkeys((*newer.config, *older.config))
-        both = ((name, older.config.get(name), newer.config.get(name)) for name in names)
-        return tuple(setting for setting in both if setting[1] != setting[2])
+        settings = ((name, older.config.get(name), newer.config.get(name)) for name in names)
+        return tuple(setting for setting in settings if setting[1] != setting[2])
 
 
 def retuned(older: ComparedRun, newer: ComparedRun, cell: str) -> tuple[Retuned, ...]:
-    """Operations of a cell (id) for which the two runs chose otherwise, or which only one has.
+    """Operations of a cell (id) for which two runs chose differently, or which only one run has.
 
-    Empty as well where one of the runs did not record what was tuned.
+    Empty as well where one of the runs did not record its choices.
     """
     before, after = (_choices(run, cell) for run in (older, newer))
     if not before or not after:
@@ -250,6 +250,6 @@ def retuned(older: ComparedRun, newer: ComparedRun, cell: str) -> tuple[Retuned,
 
 
 def _choices(run: ComparedRun, cell: str) -> dict[str, tuple[TunedChoice, ...]]:
-    """Configurations that run, by operation; empty where nothing was recorded."""
+    """Chosen configurations of a cell, by operation; empty where no choice was recorded."""
     status = run.report.statuses.get(cell)
     return {} if status is None else choices_by_operation(status.tuned)

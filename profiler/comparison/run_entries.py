@@ -1,7 +1,7 @@
-"""What a list of runs shows of each: answer, machine, commit, the best relative to the baseline.
+"""Entries of a list of runs: answer, machine, commit, the best relative to the baseline.
 
-All of it comes from `run.json` and `summary.json`. A summary has megabytes, so what was read of it
-is kept beside the runs, and is read again only where a file has changed.
+Entries are read from `run.json` and `summary.json`. A summary has megabytes, so entries are cached
+beside the runs, and a summary is read again only where its file has changed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from profiler.run_folder.archive import open_record
 from profiler.run_folder.documents import read_json, read_value, write_json
 from profiler.run_folder.folder import PAGE_FILE, RUN_FILE, SUMMARY_JSON_FILE, RunFolder
 
-KEPT_FILE = ".index.json"
-_KEPT = "entries of form 5"
-"""Key of the content, which is another where that of an entry is: nothing kept is used then."""
+CACHE_FILE = ".index.json"
+_ENTRIES_KEY = "entries of form 5"
+"""Key of the cached entries, renamed with every change of `RunEntry`: older caches are ignored."""
 _SHORT_COMMIT = 8
 _NO_NUMBER = float("nan")
 
@@ -60,7 +60,7 @@ class RunEntry:
     """RunRecord.number; 0 of a replay."""
     replayed: bool
     gpu: str
-    """Or the processor; empty where neither is known."""
+    """Name of the GPU, or of the processor; empty where neither is known."""
     settings: tuple[str | None, ...]
     """GPU, clock control and cache control: durations under other settings are not compared."""
     commit: str
@@ -68,7 +68,7 @@ class RunEntry:
     cells: int
     baseline: str | None
     page: bool
-    """Whether it has a page."""
+    """Whether the run has a page."""
     answer: str
     """One sentence; empty of a run that has not ended."""
     best: tuple[ProblemBest, ...]
@@ -79,15 +79,15 @@ class RunEntry:
     ratio_high: float | None = None
     """95 % interval, of one problem."""
     recording: bool = False
-    """Whether it is a recording, whose answer is found when it is reported."""
+    """Whether the entry is a recording, whose answer is found when it is reported."""
     fault: str = ""
     """Why its summary could not be read; empty where it could, or where there is none."""
     state: tuple[int, ...] = ()
-    """Times and sizes of the files that it was read from."""
+    """Times and sizes of the files that the entry was read from."""
 
     @property
     def when(self) -> float:
-        """Time at which the run began, in seconds since 1970; 0 where that is no time."""
+        """Time at which the run began, in seconds since 1970; 0 where `created` is no time."""
         try:
             return datetime.fromisoformat(self.created).timestamp()
         except (ValueError, OverflowError):
@@ -95,7 +95,7 @@ class RunEntry:
 
 
 Cached = Mapping[str, RunEntry]
-"""Folder of a run → what was kept of it."""
+"""Folder of a run → its cached entry."""
 State = Mapping[str, tuple[int, ...]]
 """Folder of a run → times and sizes of its files."""
 
@@ -121,7 +121,7 @@ def _folders(place: Path | str, *, through_links: bool) -> list[os.DirEntry[str]
 
 
 def _state(folder: Path | str) -> tuple[int, ...]:
-    """Times and sizes of the files of a run; 0 of what is no file, or a link."""
+    """Times and sizes of the files of a run; 0 of a missing file and of a link."""
     state: list[int] = []
     for name in (RUN_FILE, SUMMARY_JSON_FILE):
         try:
@@ -184,8 +184,8 @@ def newest_listed(entries: Sequence[RunEntry]) -> tuple[RunEntry, ...]:
     """The newest runs of each experiment, about as many of each, MOST_LISTED together."""
     if len(entries) <= MOST_LISTED:
         return tuple(entries)
-    of_each = max(1, MOST_LISTED // len(set(map(_experiment, entries))))
-    runs = (tuple(islice(group, of_each)) for _, group in groupby(entries, _experiment))
+    runs_each = max(1, MOST_LISTED // len(set(map(_experiment, entries))))
+    runs = (tuple(islice(group, runs_each)) for _, group in groupby(entries, _experiment))
     return tuple(chain.from_iterable(runs))[:MOST_LISTED]
 
 
@@ -196,7 +196,7 @@ def _experiment(entry: RunEntry) -> str:
 def read_recordings(
     folders: Iterable[Path], warn: Callable[[str], None] = lambda _: None
 ) -> tuple[RunEntry, ...]:
-    """Entries of recordings, in their order; what cannot be read is left out, and said."""
+    """Entries of recordings, in their order; `warn` gets a sentence on each unreadable one."""
     entries = []
     for folder in folders:
         try:
@@ -210,33 +210,33 @@ def read_recordings(
 
 
 def keep_entries(out: Path, entries: Iterable[RunEntry]) -> None:
-    """Write down what was read, for the next time.
+    """Write the entries to the cache in `out`.
 
-    Not of a run whose summary could not be read: it may be another time, and the files as they are.
+    A run whose summary could not be read is left out: the same file may be readable next time.
     """
-    kept = [_plain(entry) for entry in entries if not entry.fault]
-    write_json(out / KEPT_FILE, {_KEPT: kept}, indent=None)
+    readable = [_entry_fields(entry) for entry in entries if not entry.fault]
+    write_json(out / CACHE_FILE, {_ENTRIES_KEY: readable}, indent=None)
 
 
-def _plain(entry: RunEntry) -> dict[str, Any]:
+def _entry_fields(entry: RunEntry) -> dict[str, Any]:
     """Fields of an entry for JSON; `asdict` takes twenty times as long."""
     return vars(entry) | {"best": [vars(best) for best in entry.best]}
 
 
 def cached_entries(out: Path) -> Cached:
-    """What was kept; nothing where that is damaged or of another version."""
+    """Cached entries by folder; empty where the cache is damaged or of another version."""
     try:
-        kept = read_value(out / KEPT_FILE, _KEPT, tuple[RunEntry, ...])
+        entries = read_value(out / CACHE_FILE, _ENTRIES_KEY, tuple[RunEntry, ...])
     except UsageError:
         return {}
-    return {entry.folder: entry for entry in kept}
+    return {entry.folder: entry for entry in entries}
 
 
 # ---- one run -------------------------------------------------------------------------------------
 
 
 def _read(out: Path, folder: str, summary: Mapping[str, Any] | None) -> RunEntry:
-    """Raises UsageError where neither file can be read as one of this program."""
+    """Entry of one run; raises UsageError where neither of its files can be read."""
     run = RunFolder(out / folder)
     file = run.path / SUMMARY_JSON_FILE
     page = (run.path / PAGE_FILE).is_file()
@@ -257,7 +257,7 @@ def _read(out: Path, folder: str, summary: Mapping[str, Any] | None) -> RunEntry
 def _checked_entry(
     document: Mapping[str, Any], folder: str, path: Path, *, page: bool, number: int = 0
 ) -> RunEntry:
-    """Raises UsageError, which names `path`, where a document is none of this program."""
+    """Entry from a document; raises UsageError, which names `path`, where it is malformed."""
     try:
         return _entry(document, folder, number, page=page)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -283,7 +283,7 @@ def _entry(document: Mapping[str, Any], folder: str, number: int, *, page: bool)
         baseline=document.get("baseline"),
         page=page,
         answer=_text(document.get("sentence") or ""),
-        best=tuple(_bests(document)) if "answer" in document else (),
+        best=tuple(_problem_bests(document)) if "answer" in document else (),
         ratio=ratio,
         ratio_low=low,
         ratio_high=high,
@@ -291,7 +291,7 @@ def _entry(document: Mapping[str, Any], folder: str, number: int, *, page: bool)
 
 
 def _answer_ratio(answer: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:
-    """Ratio and interval of what an answer recommends; the baseline itself takes its own time."""
+    """Ratio and interval of the recommended variant; 1 where the baseline is recommended."""
     if (answer.get("best") or {}).get("called") == "first_of_rest":
         return 1.0, None, None
     difference = answer.get("by_how_much") or {}
@@ -308,7 +308,7 @@ def _text(value: object) -> str:
     return safe(value)
 
 
-def _bests(summary: Mapping[str, Any]) -> Iterator[ProblemBest]:
+def _problem_bests(summary: Mapping[str, Any]) -> Iterator[ProblemBest]:
     """The best of each problem whose winner has a ratio to the baseline."""
     answer = summary["answer"]
     cells = {cell["id"]: cell for cell in summary["cells"]}
@@ -334,8 +334,8 @@ def _number(value: object, missing: float = _NO_NUMBER) -> float:
 
 # ---- the best over the runs of an experiment -----------------------------------------------------
 #
-# From the numbers that each run has printed, not from its samples: `profiler compare` asks those.
-# Both use the ratio to the baseline of the same run, so that what slows a whole run moves neither.
+# From the ratios in each run's summary, not from its samples, which `profiler compare` reads.
+# Both use the ratio to the baseline of the same run: a slower machine moves neither.
 
 
 @dataclass(frozen=True)
@@ -344,7 +344,7 @@ class BestChange:
 
     older: RunEntry
     verdicts: Mapping[str, Verdict]
-    """By problem; those that both runs have."""
+    """Verdict by problem; problems that both runs have."""
     worst: float
     """Largest ratio newer ÷ older of a problem that is SLOWER, else of all."""
 
@@ -355,7 +355,7 @@ class BestChange:
 
     @property
     def verdict(self) -> Verdict:
-        """SLOWER where a problem is, else FASTER where one is; SAME only where all are."""
+        """SLOWER where a problem is, else FASTER where a problem is; SAME only where all are."""
         for verdict in (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR):
             if verdict in self.verdicts.values():
                 return verdict
@@ -376,10 +376,10 @@ class BestPoint:
 def changes(entries: Sequence[RunEntry]) -> dict[str, BestChange]:
     """Change of each run, by its folder, to the run before it with which it can be compared.
 
-    `entries` are those of one experiment, the newest first. Replays are left out.
+    `entries`: of one experiment, the newest first. Replays are left out.
     """
-    found: dict[str, BestChange] = {}
-    # The newest run so far by what makes runs comparable: walking back over all takes n².
+    changes_by_folder: dict[str, BestChange] = {}
+    # The newest run so far by settings, baseline and problem: a search over all runs takes n².
     newest: dict[tuple[object, ...], tuple[int, RunEntry]] = {}
     for number, entry in enumerate(reversed([entry for entry in entries if not entry.replayed])):
         if entry.baseline is None:
@@ -388,9 +388,9 @@ def changes(entries: Sequence[RunEntry]) -> dict[str, BestChange]:
         earlier = (newest[key] for key in keys if key in newest)
         before = max(earlier, key=itemgetter(0), default=None)
         if before is not None:
-            found[entry.folder] = _change(before[1], entry)
+            changes_by_folder[entry.folder] = _change(before[1], entry)
         newest.update(dict.fromkeys(keys, (number, entry)))
-    return found
+    return changes_by_folder
 
 
 def _problems(entry: RunEntry) -> set[str]:
@@ -427,16 +427,16 @@ def _verdict(older: ProblemBest, newer: ProblemBest) -> Verdict:
 
 
 def best_over_time(entries: Sequence[RunEntry]) -> tuple[BestPoint, ...]:
-    """The runs of one experiment that ask what its newest asks, the oldest first.
+    """Best points of the runs of one experiment comparable with its newest, the oldest first.
 
-    That is: on the same problems, against the same baseline, under the same settings.
+    Comparable runs have the same problems, the same baseline and the same settings.
     """
     measured = [entry for entry in entries if entry.best and not entry.replayed]
     if not measured:
         return ()
-    asked = _question(measured[0])
-    alike = [entry for entry in measured if _question(entry) == asked]
-    return tuple(point_of(entry) for entry in reversed(alike))
+    question = _question(measured[0])
+    same_question = [entry for entry in measured if _question(entry) == question]
+    return tuple(point_of(entry) for entry in reversed(same_question))
 
 
 def point_of(entry: RunEntry) -> BestPoint:

@@ -1,4 +1,4 @@
-"""The runs of a comparison: found by path or by name, read from their raw files, and timed."""
+"""The runs of a comparison, found by path or by name, and their durations from the raw files."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class ComparedRun:
     """One run of a comparison."""
 
     name: str
-    """Name of its folder: tells the runs of a comparison apart, and says nothing of the machine."""
+    """Name of the run's folder, without the path: unique in a comparison."""
     report: Report
     record: RunRecord
     external: bool
-    """Whether an external command was measured: what it ran is not known to be the same twice."""
+    """Whether an external command was measured: its program may differ between two runs."""
     source_texts: Mapping[str, str]
     """Text of the workload's own files by their path; empty where the run has digests alone."""
 
@@ -50,21 +50,21 @@ def outcome_in(run: ComparedRun, cell: str) -> Outcome:
 
 
 def is_correct(run: ComparedRun, cell: str) -> bool:
-    """Whether the numbers of a cell count: it was measured, and its result is not wrong."""
+    """Whether a cell was measured, and its result is not wrong."""
     return outcome_in(run, cell).correct
 
 
-def find_runs(wanted: Sequence[str], out: Path) -> tuple[Path, ...]:
+def find_runs(run_names: Sequence[str], out: Path) -> tuple[Path, ...]:
     """Folders or archives of the runs that a command line names, in its order.
 
     Each is a run folder, an archive of one such as a recording, a folder of runs (its newest), or
     an experiment: its newest run under `out`; `NAME~1` is the run before that, and so on. Raises
     UsageError where one is none of these, and where two are the same run.
     """
-    if len(wanted) < _FEWEST_RUNS:
+    if len(run_names) < _FEWEST_RUNS:
         raise UsageError("A comparison needs two runs.", remedy="Name the older one first.")
     texts: dict[Path, str] = {}
-    for text in wanted:
+    for text in run_names:
         folder = find_run(text, out).resolve()
         if folder in texts:
             raise UsageError(
@@ -130,21 +130,21 @@ def _read_folder(run: RunFolder, name: str, baseline: str | None, only: str | No
     )
 
 
-def variant_id(cells: Sequence[Cell], wanted: str, asked: str) -> str:
-    """Id of the variant with a name or id; UsageError, which begins with `asked`, where none is."""
+def variant_id(cells: Sequence[Cell], variant_name: str, option: str) -> str:
+    """Id of the variant with a name or id; UsageError, which begins with `option`, without one."""
     variants = {cell.variant.id: cell.variant for cell in cells}
     for variant in variants.values():
-        if wanted in (variant.name, variant.id):
+        if variant_name in (variant.name, variant.id):
             return variant.id
-    hint = did_you_mean(wanted, [variant.name for variant in variants.values()])
-    raise UsageError(f"{asked} has no such variant{hint}")
+    hint = did_you_mean(variant_name, [variant.name for variant in variants.values()])
+    raise UsageError(f"{option} has no such variant{hint}")
 
 
 # ---- durations, block by block -------------------------------------------------------------------
 
 
 _SOURCES = tuple(duration_metrics())
-"""Collectors by how much they are believed."""
+"""Collectors with durations, the most precise first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ class Timings:
     """SM clock of each cell in GHz, by id, where ncu timed it: as `cell_clocks` has it."""
 
     samples: pd.DataFrame
-    """What the blocks are made of."""
+    """Samples that the blocks are medians of."""
 
     @property
     def median(self) -> pd.Series[Any]:
@@ -180,21 +180,21 @@ class Timings:
         return pd.DataFrame({"cell": first["cell"], "log_value": np.log(first["duration_ns"])})
 
     def relative(self, reference: Mapping[str, str]) -> pd.DataFrame:
-        """ln(cell / control) of each block that both have: `cell log_value`.
+        """ln(cell / control) of each block with both durations: `cell log_value`.
 
-        `reference` gives the cell of the control for each problem; other problems are left out, and
-        so is the control itself.
+        `reference`: cell id of the control by problem; other problems are left out, and so is the
+        control itself.
         """
         first = self.blocks[self.blocks["arm"] == 0]
         control = first[first["cell"].isin(reference.values())]
-        others = first[~first["cell"].isin(reference.values())]
-        both = others.merge(
+        other_rows = first[~first["cell"].isin(reference.values())]
+        joined = other_rows.merge(
             control[["problem", "block", "duration_ns"]],
             on=["problem", "block"],
             suffixes=("", "_control"),
         )
-        ratio = both["duration_ns"] / both["duration_ns_control"]
-        return pd.DataFrame({"cell": both["cell"], "log_value": np.log(ratio)})
+        ratio = joined["duration_ns"] / joined["duration_ns_control"]
+        return pd.DataFrame({"cell": joined["cell"], "log_value": np.log(ratio)})
 
     def floors(self, control: str | None) -> pd.Series[Any]:
         """Noise floor (log ratio) of each problem, where the control stands in each block twice."""
@@ -202,17 +202,17 @@ class Timings:
 
 
 def common_source(older: ComparedRun, newer: ComparedRun) -> tuple[str | None, str | None]:
-    """Which durations of each run to compare: of the same collector where both have one."""
+    """Collector of each run whose durations to compare: the same one where both runs have it."""
     first, second = _sources(older), _sources(newer)
-    both = [source for source in first if source in second]
-    if both:
-        return both[0], both[0]
+    common = [source for source in first if source in second]
+    if common:
+        return common[0], common[0]
     return (first[0] if first else None), (second[0] if second else None)
 
 
 def _sources(run: ComparedRun) -> list[str]:
     """Collectors that timed a run, the most precise first."""
-    samples = _timed(run)
+    samples = _timed_samples(run)
     used = set() if samples.empty else set(samples["collector"].unique())
     return [source for source in _SOURCES if source in used] + sorted(used - set(_SOURCES))
 
@@ -222,7 +222,7 @@ def same_primary_source(older: ComparedRun, newer: ComparedRun) -> bool:
     return _sources(older)[:1] == _sources(newer)[:1]
 
 
-def _timed(run: ComparedRun) -> pd.DataFrame:
+def _timed_samples(run: ComparedRun) -> pd.DataFrame:
     """Samples of timing sessions with a duration; counters are replayed: not the same quantity."""
     samples = run.report.measured.samples
     if "duration_ns" not in samples:
@@ -233,7 +233,7 @@ def _timed(run: ComparedRun) -> pd.DataFrame:
 
 def timings(run: ComparedRun, source: str | None) -> Timings:
     """Durations of the correct cells of a run from one collector: medians of their blocks."""
-    cells, samples = run.report.plan.cells, _timed(run)
+    cells, samples = run.report.plan.cells, _timed_samples(run)
     correct = [cell.id for cell in cells if is_correct(run, cell.id)]
     samples = samples[(samples["collector"] == source) & samples["cell"].isin(correct)]
     clocks = (

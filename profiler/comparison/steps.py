@@ -1,4 +1,4 @@
-"""A newer run relative to an older one: the cells of both, and what else differs."""
+"""A newer run relative to an older one: their common cells, machines and source files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from profiler.comparison.changes import (
     MetricChange,
     common_metrics,
 )
-from profiler.comparison.judged import common_cells, find_control, judge_cells, why_refused
+from profiler.comparison.judged import common_cells, find_control, judge_cells, refusal_reason
 from profiler.comparison.programs import (
     EditedFile,
     Machines,
@@ -42,7 +42,7 @@ from profiler.comparison.runs import (
 from profiler.errors import UsageError
 from profiler.model import Cell, Verdict
 
-_OF_ROW = ("program", "controlled", "ratio", "ratio_low", "ratio_high")
+_ROW_FIELDS = ("program", "controlled", "ratio", "ratio_low", "ratio_high")
 _Part = TypeVar("_Part", Durations, Judgement)
 _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR, None, Verdict.SAME, Verdict.NO_DATA)
 
@@ -58,7 +58,7 @@ class CodeGroup:
 
     @cached_property
     def counts(self) -> Mapping[Verdict | None, int]:
-        """Number of cells by verdict; None: those without one."""
+        """Number of cells by verdict; None: cells without a verdict."""
         return Counter(change.verdict for change in self.ranked)
 
     @property
@@ -77,9 +77,9 @@ class RunStep:
 
     older: int
     newer: int
-    """Places of the two in the comparison."""
+    """Indices of the two runs in the comparison."""
     reversed: bool
-    """Whether what was named as the older one was measured later."""
+    """Whether the run named as the older one was measured later."""
     machines: Machines
     refused: BetweenRunsReason | None
     """Why no duration has a verdict; None where durations may be compared."""
@@ -97,7 +97,7 @@ class RunStep:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Numbers of the two runs as readers count them, from 1."""
+        """Numbers of the two runs as pages print them, from 1."""
         return self.older + 1, self.newer + 1
 
     @property
@@ -136,12 +136,12 @@ class RunStep:
     def uncontrolled_problems(self) -> tuple[int, int]:
         """Problems at which the control is another program, and all problems, as numbers."""
         changes = self.cells.values()
-        without = {
+        uncontrolled = {
             change.cell.problem.id
             for change in changes
             if change.reason is BetweenRunsReason.NO_CONTROL
         }
-        return len(without), len({change.cell.problem.id for change in changes})
+        return len(uncontrolled), len({change.cell.problem.id for change in changes})
 
     @cached_property
     def retuned(self) -> tuple[str, ...]:
@@ -198,26 +198,28 @@ def step_between(runs: Sequence[ComparedRun], number: int) -> RunStep:
     """Compare the run at `number + 1` with the one before it; UsageError without common cells."""
     older, newer = runs[number], runs[number + 1]
     first, second = ({cell.id: cell for cell in run.report.plan.cells} for run in (older, newer))
-    both = [cell for name, cell in second.items() if name in first]
-    if not both:
+    common = [cell for name, cell in second.items() if name in first]
+    if not common:
         raise UsageError(
             f"{older.name} and {newer.name} have no cell in common.",
             remedy="Cells are joined by variant and problem: compare runs of one experiment.",
         )
-    same = programs(older, newer, both)
+    programs_by_cell = programs(older, newer, common)
     sources = common_source(older, newer)
-    refused = why_refused(older, newer, sources)
-    control = None if refused else find_control(older, newer, both, same)
+    refused = refusal_reason(older, newer, sources)
+    control = None if refused else find_control(older, newer, common, programs_by_cell)
     times = timings(older, sources[0]), timings(newer, sources[1])
-    judged = judge_cells(times, common_cells(older, newer, both, same), control, refused)
+    judged = judge_cells(
+        times, common_cells(older, newer, common, programs_by_cell), control, refused
+    )
     return RunStep(
         older=number,
         newer=number + 1,
-        reversed=_moment(older) > _moment(newer),
+        reversed=_created_at(older) > _created_at(newer),
         machines=machines_of(older.report.environment, newer.report.environment),
         refused=refused,
         control=control,
-        cells=_changes(older, newer, both, judged, control),
+        cells=_changes(older, newer, common, judged, control),
         only_older=tuple(name for name in first if name not in second),
         only_newer=tuple(name for name in second if name not in first),
         timings=times,
@@ -225,26 +227,26 @@ def step_between(runs: Sequence[ComparedRun], number: int) -> RunStep:
     )
 
 
-def _moment(run: ComparedRun) -> float:
+def _created_at(run: ComparedRun) -> float:
     return datetime.fromisoformat(run.report.execution.created).timestamp()
 
 
 def _changes(
     older: ComparedRun,
     newer: ComparedRun,
-    both: Sequence[Cell],
+    common: Sequence[Cell],
     judged: pd.DataFrame,
     control: str | None,
 ) -> dict[str, CellChange]:
     metrics = common_metrics(
         older,
         newer,
-        [cell.id for cell in both],
+        [cell.id for cell in common],
         same_collector=same_primary_source(older, newer),
     )
     rows: Mapping[Hashable, dict[Any, Any]] = judged.to_dict("index")
 
-    def part(kind: type[_Part], cell: Cell) -> _Part:
+    def fields_as(kind: type[_Part], cell: Cell) -> _Part:
         return kind(**{name: rows[cell.id][name] for name in kind.__annotations__})
 
     return {
@@ -252,11 +254,11 @@ def _changes(
             cell,
             is_control=cell.variant.id == control,
             outcomes=(outcome_in(older, cell.id), outcome_in(newer, cell.id)),
-            durations=part(Durations, cell),
-            judgement=part(Judgement, cell),
+            durations=fields_as(Durations, cell),
+            judgement=fields_as(Judgement, cell),
             metrics=metrics.get(cell.id, ()),
             retuned=retuned(older, newer, cell.id),
-            **{name: rows[cell.id][name] for name in _OF_ROW},
+            **{name: rows[cell.id][name] for name in _ROW_FIELDS},
         )
-        for cell in both
+        for cell in common
     }
