@@ -1,4 +1,4 @@
-"""Per tool: the command to run, the files that come back, what its errors mean.
+"""Collectors: the command of each tool, the files that it writes, the meaning of its errors.
 
 Nothing here starts a measurement: `profiler.sessions` runs what these modules describe.
 """
@@ -28,21 +28,21 @@ class Command:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
-    """What the tool writes, by role: `log` (text and CSV of ncu), `report` (.ncu-rep)."""
+    """Files that the tool writes, by role: `log` (text and CSV of ncu), `report` (.ncu-rep)."""
     cwd: Path | None = None
     """Folder to run in; None: that of the orchestrator."""
 
 
 class Collector(Protocol):
-    """What a session runs under; what it does not say of itself, it knows nothing of."""
+    """The tool that a session runs under: its command, and the meaning of its errors."""
 
     @property
     def name(self) -> str:
-        """Its name in plans and jobs: the key of its `CollectorKind`."""
+        """Name of the collector in plans and jobs: the key of its `CollectorKind`."""
 
     @property
     def wraps_target(self) -> bool:
-        """Whether it is a process that starts the runner, and so can die apart from it."""
+        """Whether the tool is a process that starts the runner, and so can die apart from it."""
 
     def session_command(self, job: Path, folder: Path, metrics: Sequence[str]) -> Command:
         """Command that runs the runner on `job`; its files go to `folder`.
@@ -66,7 +66,7 @@ class Collector(Protocol):
     def recover_command(self, folder: Path) -> Command | None:
         """Command that recovers results from the files of a killed tool; None where there are none.
 
-        Its `log` holds them; it is to be put behind what the session's own log has.
+        The command's `log` holds these results; callers append it to the session's own log.
         """
         del folder
         return None
@@ -86,7 +86,7 @@ def tail(text: str, lines: int = 15) -> str:
 
 
 class Records(StrEnum):
-    """What the sessions of a collector give, and so which sessions it makes."""
+    """Kind of data that a collector records, which decides its sessions."""
 
     COUNTERS = "counters"
     """Durations in a timing session, and hardware counters in sessions of their own."""
@@ -95,11 +95,11 @@ class Records(StrEnum):
     TIMELINE = "timeline"
     """Every operation of a few launches on a time axis, in one session."""
     STAMPS = "stamps"
-    """When each warpgroup of one launch did what, in one session of builds of its own."""
+    """Times of the phases of each warpgroup of one launch, in one session with its own builds."""
 
 
 class Need(StrEnum):
-    """What a collector cannot do without."""
+    """A tool, device or package that a collector needs."""
 
     NCU = "ncu"
     NSYS = "nsys"
@@ -109,7 +109,7 @@ class Need(StrEnum):
 
 @dataclass(frozen=True)
 class Tools:
-    """What the collectors of a run are made with."""
+    """Paths of tools and settings with which the collectors of a run are created."""
 
     ncu: Path | None = None
     nsys: Path | None = None
@@ -126,40 +126,40 @@ class Tools:
 
 @dataclass(frozen=True)
 class CollectorKind:
-    """One collector: everything that the rest of the project needs of it."""
+    """One collector: its names, settings and costs, and how to create it."""
 
     name: str
-    """Its key in specs, plans, journals and frames."""
+    """Key of the collector in specs, plans, journals and frames."""
     alias: str | None
     """Another key that specs may use; None where `name` is the field's own word."""
     title: str
-    """What pages call it."""
+    """Name of the collector on pages."""
     measures: str
-    """What its durations are, as a sentence without its subject, for the docs."""
+    """Definition of the durations, as a sentence without its subject, for the docs."""
     records: Records
     metric: str | None
-    """Name in the catalogue of its durations, where another collector gives `duration_ns`; None
-    where it gives none."""
+    """Name of the durations in the catalogue, where another collector gives `duration_ns`; None
+    where the collector gives no durations."""
     judged: bool
-    """Whether its durations may be those that verdicts are about."""
+    """Whether verdicts may be about the durations of this collector."""
     in_journal: bool
     """Whether the runner measures its samples itself, so that they stand in the journal."""
     create: Callable[[Tools], Collector]
-    """What a session runs under: its command, and what its errors mean."""
+    """Creates the collector from the tools of a run."""
     needs: frozenset[Need] = frozenset()
     settings: tuple[str, ...] = ()
-    """Keys under `collect` that change what it does."""
+    """Keys under `collect` that change the measurement."""
     launches: int = 1
-    """Launches a visit, where none of its settings says how many."""
+    """Launches of a visit, where no setting of the collector gives their number."""
     visit_s: float = 1e-3
     """Seconds of a visit on an H200 for a kernel that takes no time itself."""
     measures_commands: bool = False
-    """Whether it can measure an external command; others need the runner."""
+    """Whether the collector can measure an external command; others need the runner."""
     report_file: str | None = None
     """Name of a timeline tool's own file in the folder of an attempt, once it has ended; None if
     each visit leaves a trace that the journal names."""
 
     @property
     def session_name(self) -> str:
-        """Name of its session of times; its final is called `<session_name>-final`."""
+        """Name of the collector's timing session; the final is called `<session_name>-final`."""
         return self.name.replace("_", "-")

@@ -11,7 +11,7 @@ from pathlib import Path
 import profiler
 from profiler.collect import STDERR, CollectorKind, Need, Records, read_text, tail
 from profiler.collect.ncu import PERMISSION
-from profiler.collect.timer import Timer, since_survived
+from profiler.collect.timer import Timer, after_survived_failures
 from profiler.errors import EnvironmentUnusable
 
 SOURCE: Path = Path(profiler.__file__).parent / "runner" / "cupti" / "range_profiler.cpp"
@@ -42,24 +42,25 @@ _PROBLEMS: Sequence[tuple[re.Pattern[str], str, str]] = (
         f"reasons. {WITHOUT_CUPTI}",
     ),
 )
-"""What the runner prints of CUPTI where the machine is at fault: pattern, message, remedy."""
+"""Errors of CUPTI that are faults of the machine, as the runner prints them: pattern, message,
+remedy."""
 
 
 def refusal(stderr: str) -> EnvironmentUnusable | None:
-    """Error for what CUPTI or the driver refused, by the end of the runner's stderr, or None."""
-    last_words = tail(since_survived(stderr))
+    """Error for a refusal of CUPTI or of the driver at the end of the runner's stderr, or None."""
+    last_lines = tail(after_survived_failures(stderr))
     for pattern, message, remedy in _PROBLEMS:
-        match = pattern.search(last_words)
+        match = pattern.search(last_lines)
         if match is not None:
-            line = last_words[match.start() :].partition("\n")[0]
+            line = last_lines[match.start() :].partition("\n")[0]
             return EnvironmentUnusable(f"{message}\n  It said: {line[:400]}", remedy=remedy)
     return None
 
 
 def header_flags(nvcc: Path) -> tuple[str, ...]:
-    """Flags by which nvcc finds CUPTI's headers; none where it looks there itself.
+    """Flags by which nvcc finds CUPTI's headers; none where nvcc's own include folder has them.
 
-    They are of the toolkit of `nvcc`, or else of a package of NVIDIA in this Python.
+    The headers are of the toolkit of `nvcc`, or else of a package of NVIDIA in this Python.
     """
     toolkit = nvcc.resolve().parents[1]
     if (toolkit / "include" / _HEADER).exists():
@@ -72,7 +73,7 @@ def header_flags(nvcc: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Cupti(Timer):
-    """The runner without a tool around it: it reads counters itself."""
+    """Collector without a tool: the runner reads counters itself."""
 
     name: str = "cupti"
 

@@ -1,4 +1,4 @@
-"""Nsight Compute: finding it, the command line, and what its messages mean.
+"""Nsight Compute: its path, its command lines, and the meaning of its messages.
 
 Facts about options and messages: ncu 2025.3.1 on an H200, `ncu --help`, and the documents at
 docs.nvidia.com/nsight-compute (NsightComputeCli, ProfilingGuide).
@@ -22,7 +22,7 @@ REPORT = "report.ncu-rep"
 RECOVERED = "recovered.csv"
 RULES, SASS, SOURCE = "rules.csv", "sass.csv", "source.csv"
 SERIES = "series.json"
-"""Names of ncu's files in the folder of an attempt, and of what is made of a page. The extension of
+"""Names of ncu's files in the folder of an attempt, and of files with pages. The extension of
 the report is given because it changes: ncu 2026.3 writes `.ncu-repz` where none is named."""
 LAUNCHES = "launches.csv"
 """Name of the raw page of a report that was made elsewhere."""
@@ -37,8 +37,8 @@ RANGE_ROW = "range"
 """What ncu 2025.3.1 writes for the kernel in the row of a range that it replayed."""
 
 NVTX_INCLUDE = "regex:(cell|roof)=.*/"
-"""All push/pop ranges of a visit or of a practical roof (`profiler.runner.protocol.range_name`,
-`roof_range_name`), whatever is pushed inside; the slash is what makes it a push/pop filter."""
+"""Pattern of the ranges of a visit or of a practical roof (`profiler.runner.protocol.range_name`,
+`roof_range_name`), whatever is pushed inside; the slash makes it a filter of push/pop ranges."""
 
 _DERIVED = "derived__"
 """Prefix of names that ncu's files of sections define."""
@@ -50,8 +50,8 @@ without (2025.3.1, H100). Not attached, it failed in a run with JAX, CuPy and Nu
 that is not known: `driver resource was unavailable`."""
 
 _DELIMITERS = re.compile(r"[/,@]")
-"""What ncu takes for its own in a filter of ranges. An expression with one of them is not handed to
-it: every launch is profiled, and those in other ranges are left out when the rows are read."""
+"""Delimiters of ncu's range filters. An expression with one of them is not handed to
+ncu: every launch is profiled, and rows of launches in other ranges are left out by the parser."""
 INSTALLED = Installed(
     program="ncu",
     title="Nsight Compute",
@@ -70,7 +70,7 @@ INSTALLED = Installed(
 
 @dataclass(frozen=True)
 class LaunchFilter:
-    """Which launches of a program that we did not write are profiled."""
+    """Which launches of an external program are profiled."""
 
     kernel: str | None = None
     """Exact function name, or `regex:<expression>`; None: every kernel."""
@@ -142,7 +142,7 @@ class Ncu:
         return replace(self, sections=tuple(sections))
 
     def page_commands(self, folder: Path) -> Mapping[str, Command]:
-        """Commands that print what RULES, SASS, SOURCE and SERIES of an attempt are made of."""
+        """Commands that print the pages of RULES, SASS, SOURCE and SERIES, by file."""
         pages = report_pages(self.path, folder / REPORT)
         return {name: pages[name] for name in (RULES, SASS, SOURCE, SERIES)}
 
@@ -182,7 +182,7 @@ class Ncu:
             arguments += [word for section in self.sections for word in ("--section", section)]
             arguments += ["--import-source", "yes"]
         elif not any(name.startswith(_DERIVED) for name in metrics):
-            # Named no folder, ncu reads all its sections when it starts (0.3 s); this has none.
+            # By default ncu reads all its sections when it starts (0.3 s); this folder has none.
             arguments += ["--section-folder", str(folder)]
         if launches is None:
             arguments += ["--nvtx-include", NVTX_INCLUDE]
@@ -263,7 +263,7 @@ def report_pages(path: Path, report: Path) -> Mapping[str, Command]:
 def page_of_launches(page: Command, skip: int, count: int) -> Command:
     """Command that prints a source page of `count` launches of a report, after the first `skip`.
 
-    What those of all shares print, one after the other, is the whole page (seen with 2025.3.1).
+    The outputs of all shares, one after the other, are the whole page (seen with 2025.3.1).
     """
     share = ("--launch-skip", str(skip), "--launch-count", str(count))
     return replace(page, argv=(*page.argv, *share))
@@ -364,7 +364,7 @@ def diagnose(log: str, stdout: str, stderr: str) -> EnvironmentUnusable | None:
 def no_kernels(log: str) -> EnvironmentUnusable | None:
     """Error for an ncu log that reports no profiled kernel, or None.
 
-    Apart from `diagnose`, because it is also what the log of a session says whose first cell
+    Apart from `diagnose`, because the log says the same of a session whose first cell
     crashed before it launched anything.
     """
     if "No kernels were profiled" not in log:
@@ -398,9 +398,11 @@ def has_rows(log: str) -> bool:
 
 def _tool_lines(*texts: str) -> str:
     lines = (line for text in texts for line in text.splitlines())
-    marked = (line for line in lines if line.startswith(("==ERROR==", "==WARNING==")))
-    ours = (line for line in marked if "The application returned an error code" not in line)
-    return "\n".join(ours)
+    marked_lines = (line for line in lines if line.startswith(("==ERROR==", "==WARNING==")))
+    own_lines = (
+        line for line in marked_lines if "The application returned an error code" not in line
+    )
+    return "\n".join(own_lines)
 
 
 def _quoting(message: str, tool_lines: str, pattern: re.Pattern[str]) -> str:

@@ -1,4 +1,4 @@
-"""Nsight Systems: finding it, the command lines, and what its messages mean.
+"""Nsight Systems: its path, its command lines, and the meaning of its messages.
 
 Facts about options and messages: nsys 2025.3.2 (the one inside Nsight Compute 2025.3.1) on an H200,
 and the documents at docs.nvidia.com/nsight-systems (UserGuide, AnalysisGuide).
@@ -32,10 +32,10 @@ from profiler.errors import EnvironmentUnusable
 from profiler.runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
 
 PRIVATE_FOLDER = "private"
-"""Folder in that of an attempt for what a tool wrote itself: it never leaves the run."""
+"""Folder inside an attempt's for files that a tool wrote itself: they never leave the run."""
 REPORT = f"{PRIVATE_FOLDER}/report.nsys-rep"
 RAW = f"{PRIVATE_FOLDER}/report.qdstrm"
-"""What nsys records into; it stays behind where the importer could not make a report of it."""
+"""Raw recording of nsys, which remains where the importer could not convert it into a report."""
 EXPORT = f"{PRIVATE_FOLDER}/timeline.sqlite"
 """Files of nsys in the folder of an attempt."""
 
@@ -74,7 +74,7 @@ _IMPORTER = "QdstrmImporter"
 class Nsys(Collector):
     """Collector that puts the runner, or an external command, under nsys.
 
-    It does not report which kernel failed, and the files of one that was killed cannot be imported.
+    nsys does not report which kernel failed, and files of a killed nsys cannot be imported.
     """
 
     path: Path
@@ -117,7 +117,7 @@ class Nsys(Collector):
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
         """Error of the machine that the files of an attempt show, or None.
 
-        What nsys prints is not told from what the program prints, so a report speaks for itself.
+        nsys and the program print into one stream: where a report exists, nsys succeeded.
         """
         stdout, stderr = read_text(folder / STDOUT), read_text(folder / STDERR)
         if not (folder / REPORT).exists():
@@ -131,10 +131,10 @@ class Nsys(Collector):
         return _nothing_recorded() if (folder / REPORT).exists() else no_report(self.capture)
 
     def importer_command(self) -> Command | None:
-        """Command that starts the importer alone, to see what it cannot load; None where not found.
+        """Command that starts the importer alone, to print missing libraries; None where not found.
 
-        nsys itself only says that it could not ask the importer for its version; give what this
-        prints to `missing_library`.
+        nsys itself only says that it could not ask the importer for its version; give the command's
+        output to `missing_library`.
         """
         importer = find_importer(self.path)
         return None if importer is None else Command((str(importer), "--version"))
@@ -257,7 +257,7 @@ def _no_importer() -> EnvironmentUnusable:
 
 
 def no_report(capture: str) -> EnvironmentUnusable:
-    """Error for an nsys that wrote no report, with what to check for what it was to record."""
+    """Error for an nsys that wrote no report, with a remedy for the part that it was to record."""
     if capture == CAPTURE_PROGRAM:
         cause = "Check what the program printed, and that the folder can be written to."
     elif capture == CAPTURE_VISITS:
@@ -270,7 +270,7 @@ def no_report(capture: str) -> EnvironmentUnusable:
 
 
 def convert_command(path: Path, report: Path, export: Path) -> Command:
-    """Command of the nsys at `path` that turns a report into SQLite, wherever they lie."""
+    """Command of the nsys at `path` that converts a report into SQLite."""
     argv = (
         *(str(path), "export", "--type=sqlite", "--force-overwrite=true"),
         *("-o", str(export), str(report)),
@@ -287,7 +287,7 @@ def _nothing_recorded() -> EnvironmentUnusable:
 
 
 def convert_failed(export: Path, report: str, printed: str) -> EnvironmentUnusable | None:
-    """Error of a report without export, None where it has one; `printed`: by `convert_command`."""
+    """Error of a report whose export is missing, else None; `printed`: by `convert_command`."""
     if export.exists():
         return None
     return diagnose(printed) or EnvironmentUnusable(

@@ -1,4 +1,4 @@
-"""Finding the program of a tool of NVIDIA's, and that which a command line names."""
+"""Paths of NVIDIA's tools, and of the program that a command line names."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from profiler.errors import EnvironmentUnusable, SpecError, nearest_file
 
 @dataclass(frozen=True)
 class Installed:
-    """Where a tool of NVIDIA's may lie, and how to get it."""
+    """Places where a tool of NVIDIA's may be installed, its versions, and how to get it."""
 
     program: str
     """Name on PATH."""
     title: str
     variable: str
-    """Environment variable that names the program to take."""
+    """Environment variable that names the program."""
     folders: Sequence[str]
     """Patterns below the root, best first."""
     install: str
-    """How to install it, as the beginning of a sentence."""
+    """How to install the tool, as the beginning of a sentence."""
     version: re.Pattern[str]
-    """Finds the version in what `--version` prints."""
+    """Pattern of the version in the output of `--version`."""
     without_version: str
-    """What to do where it prints none."""
+    """Remedy where the program prints no version."""
     minimum: tuple[int, int]
     needs: str
-    """Words on what older versions lack: the end of a sentence."""
+    """Features that older versions lack: the end of a sentence."""
     newer: str
-    """How to get a newer one."""
+    """How to get a newer version."""
 
     def read_version(self, printed: str) -> str:
-        """Version (`2025.3.1.0`) in what `--version` printed; raises EnvironmentUnusable."""
+        """Version (`2025.3.1.0`) in the output of `--version`; raises EnvironmentUnusable."""
         match = self.version.search(printed)
         if match is None:
             raise EnvironmentUnusable(
@@ -47,12 +47,12 @@ class Installed:
         return match[1]
 
     def require_version(self, version: str) -> None:
-        """Raise EnvironmentUnusable where a version lacks what every session needs."""
+        """Raise EnvironmentUnusable where a version is older than `minimum`."""
         if tuple(int(part) for part in version.split(".")[:2]) < self.minimum:
             raise self.too_old(f"{self.program} {version} is too old")
 
     def too_old(self, message: str) -> EnvironmentUnusable:
-        """Error of a version that lacks something."""
+        """Error of a version that lacks a needed feature."""
         minimum = ".".join(map(str, self.minimum))
         return EnvironmentUnusable(
             f"{message}: {minimum} or newer is needed{self.needs}", remedy=self.newer
@@ -97,7 +97,7 @@ def _numbers(path: Path) -> tuple[int, ...]:
 
 
 def find_program(argv: Sequence[str], folder: Path) -> Path:
-    """Where the program of a command line is: on PATH, or relative to `folder`."""
+    """Path of the program of a command line: on PATH, or relative to `folder`."""
     name = argv[0]
     candidate = str(folder / name) if "/" in name else name
     path = shutil.which(candidate)
@@ -116,7 +116,7 @@ def find_program(argv: Sequence[str], folder: Path) -> Path:
 
 
 def _nearest_program(path: Path) -> str:
-    """Hint that a file is not executable, or at the nearest one that can be run; else empty."""
+    """Hint that a file is not executable, or at the nearest executable file; else empty."""
     if path.is_file():
         return ": it is not executable (chmod +x)"
     hint = nearest_file(path)

@@ -1,4 +1,4 @@
-"""Every collector there is. Another one is a `CollectorKind`, in a list of `timer.py` or here."""
+"""The registry of collectors. A new one is a `CollectorKind`, in a list of `timer.py` or here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from profiler.model import Plan, SessionKind, SessionPlan
 COLLECTORS: dict[str, CollectorKind] = {
     kind.name: kind for kind in (ncu.KIND, cupti.KIND, *timer.TIMERS, nsys.KIND, *timer.RECORDERS)
 }
-"""By name. The first of those that measured is the primary timer: verdicts are about its durations.
+"""Collectors by name. The first one that measured is the primary timer: verdicts use its durations.
 The durations of collectors are different quantities: never one number."""
 
 
@@ -32,7 +32,7 @@ def kinds_of(names: Iterable[str]) -> tuple[CollectorKind, ...]:
 
 
 def needed(names: Iterable[str], need: Need) -> bool:
-    """Whether one of these collectors cannot do without something."""
+    """Whether one of these collectors needs a tool, a device or a package."""
     return any(need in kind.needs for kind in kinds_of(names))
 
 
@@ -42,7 +42,7 @@ def timeline_collectors() -> tuple[str, ...]:
 
 
 def counts(collector: str) -> bool:
-    """Whether a collector, by its key, gives hardware counters, and durations of kernels alone."""
+    """Whether a collector (key) gives hardware counters, and durations of single kernels."""
     kind = COLLECTORS.get(collector)
     return kind is not None and kind.records is Records.COUNTERS
 
@@ -55,7 +55,7 @@ def overlaps(session: SessionPlan) -> bool:
 def shares_process(session: SessionPlan) -> bool:
     """Whether the process of a session can go on with another of the same collector.
 
-    So where no tool is around it, which would have to print what it saw, and where nothing is to be
+    True where no tool wraps it, which would print its rows only at its end, and where nothing is
     compiled anew.
     """
     kind = COLLECTORS.get(session.collector)
@@ -63,7 +63,7 @@ def shares_process(session: SessionPlan) -> bool:
 
 
 def duration_metrics() -> Mapping[str, str]:
-    """Metric of the durations of each collector that gives any, by key, the primary timer first."""
+    """Metric of the durations of each collector with durations, by key, the primary timer first."""
     metrics = ((name, kind.metric) for name, kind in COLLECTORS.items())
     return {name: metric for name, metric in metrics if metric is not None}
 
@@ -76,9 +76,13 @@ def primary_timer(names: Iterable[str]) -> str | None:
 
 
 def is_judged(plan: Plan, session: SessionPlan) -> bool:
-    """Whether looks and a final follow a session: it is the one whose durations are judged.
+    """Whether looks and a final follow a session: verdicts are about its durations.
 
-    Other timers beside it measure the blocks of the first look, and no more.
+    The sessions of other timers measure the blocks of the first look, and no more.
     """
-    timing = [other.collector for other in plan.sessions if other.kind is SessionKind.TIMING]
-    return session.kind is SessionKind.TIMING and session.collector == primary_timer(timing)
+    timers = [
+        timing_session.collector
+        for timing_session in plan.sessions
+        if timing_session.kind is SessionKind.TIMING
+    ]
+    return session.kind is SessionKind.TIMING and session.collector == primary_timer(timers)

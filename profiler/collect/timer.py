@@ -1,6 +1,6 @@
 """The runner without a tool around it: the collectors that time or record its own launches.
 
-Also what the runner's own errors say about the machine, because every collector starts it.
+The runner's errors that are faults of the machine are here too: every collector starts the runner.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PROBLEMS: Sequence[tuple[re.Pattern[str], str, str]] = (
         "Install a CUDA build of torch (pytorch.org shows the command).",
     ),
 )
-"""What the runner prints when the machine, not a cell, is at fault: pattern, message, remedy."""
+"""Output of the runner where the machine, not a cell, is at fault: pattern, message, remedy."""
 
 
 def runner_argv(job: Path, python: str | None = None) -> tuple[str, ...]:
@@ -62,21 +62,21 @@ def runner_argv(job: Path, python: str | None = None) -> tuple[str, ...]:
     return (python or sys.executable, "-P", str(RUNNER), str(job))
 
 
-_SURVIVED = re.compile(r"^runner: .* in \w+: .*\n", re.MULTILINE)
-"""What the runner says of each failure that it goes on from."""
+_SURVIVED_FAILURE = re.compile(r"^runner: .* in \w+: .*\n", re.MULTILINE)
+"""Line that the runner prints for each failure that it survives."""
 
 
-def since_survived(stderr: str) -> str:
-    """Stderr after the last failure that the runner survived: the rest is of other cells."""
-    survived = [match.end() for match in _SURVIVED.finditer(stderr)]
-    return stderr[survived[-1] :] if survived else stderr
+def after_survived_failures(stderr: str) -> str:
+    """Stderr after the last failure that the runner survived: earlier lines are of other cells."""
+    failure_ends = [match.end() for match in _SURVIVED_FAILURE.finditer(stderr)]
+    return stderr[failure_ends[-1] :] if failure_ends else stderr
 
 
 def diagnose_runner(stderr: str) -> EnvironmentUnusable | None:
     """Error of the machine that the end of the runner's stderr shows, or None."""
-    last_words = tail(since_survived(stderr))
+    last_lines = tail(after_survived_failures(stderr))
     for pattern, message, remedy in _PROBLEMS:
-        if pattern.search(last_words):
+        if pattern.search(last_lines):
             return EnvironmentUnusable(message, remedy=remedy)
     return None
 
@@ -85,7 +85,7 @@ def diagnose_runner(stderr: str) -> EnvironmentUnusable | None:
 class Timer(Collector):
     """Collector without a tool: the runner has a stopwatch for each name (`runner/timing.py`).
 
-    It measures whatever a workload does and sees every fault itself, and its results are in the
+    The runner measures any workload and sees every fault itself, and its results are in the
     journal as soon as they are measured.
     """
 
@@ -103,12 +103,12 @@ class Timer(Collector):
         return diagnose_runner(read_text(folder / STDERR)) if returncode != 0 else None
 
 
-def _kind(name: str, **facts: Any) -> CollectorKind:
-    """A collector whose sessions are those of the runner alone."""
+def _timer_kind(name: str, **facts: Any) -> CollectorKind:
+    """Kind of a collector whose sessions are the runner's process alone."""
     return CollectorKind(name=name, create=lambda tools: Timer(tools.python, name), **facts)
 
 
-CUDA_EVENTS = _kind(
+CUDA_EVENTS = _timer_kind(
     "timer",
     alias="cuda_events",
     title="CUDA events",
@@ -120,7 +120,7 @@ CUDA_EVENTS = _kind(
     in_journal=True,
     settings=("repeats",),
 )
-PROFILER_KERNELS = _kind(
+PROFILER_KERNELS = _timer_kind(
     "torch_kernels",
     alias="profiler_kernels",
     title="torch.profiler kernels",
@@ -133,7 +133,7 @@ PROFILER_KERNELS = _kind(
     needs=frozenset({Need.TORCH}),
     visit_s=2e-3,
 )
-WALL_CLOCK = _kind(
+WALL_CLOCK = _timer_kind(
     "wall_clock",
     alias="plain_timer",
     title="wall clock",
@@ -146,7 +146,7 @@ WALL_CLOCK = _kind(
     launches=4,
     visit_s=2e-4,
 )
-SUSTAINED = _kind(
+SUSTAINED = _timer_kind(
     "sustained",
     alias=None,
     title="sustained",
@@ -159,7 +159,7 @@ SUSTAINED = _kind(
     settings=("sustained_s",),
     visit_s=2.0,
 )
-PROFILER_TIMELINE = _kind(
+PROFILER_TIMELINE = _timer_kind(
     "torch",
     alias="profiler_timeline",
     title="torch.profiler timeline",
@@ -173,7 +173,7 @@ PROFILER_TIMELINE = _kind(
     visit_s=0.05,
     settings=("timeline",),
 )
-IN_KERNEL = _kind(
+IN_KERNEL = _timer_kind(
     "in_kernel",
     alias=None,
     title="in-kernel timeline",
@@ -187,6 +187,6 @@ IN_KERNEL = _kind(
     visit_s=3e-3,
 )
 TIMERS = (CUDA_EVENTS, PROFILER_KERNELS, SUSTAINED, WALL_CLOCK)
-"""What times launches, in the order in which one is judged."""
+"""Collectors that time launches; verdicts are about the first of them in a run."""
 RECORDERS = (PROFILER_TIMELINE, IN_KERNEL)
-"""What records launches over time, and is never judged."""
+"""Collectors that record launches over time; no verdict is about them."""

@@ -1,1 +1,1 @@
-"""What leaves the profiler for programs of others: their formats, and comments on their sites."""
+"""Results for other programs: their file formats, and comments on code review sites."""

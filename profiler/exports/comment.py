@@ -22,13 +22,13 @@ from profiler.errors import EnvironmentUnusable, UsageError
 SITES = ("github", "gitlab")
 _TOKENS = {"github": ("GITHUB_TOKEN", "GH_TOKEN"), "gitlab": ("GITLAB_TOKEN",)}
 _TIMEOUT_S = 30.0
-_PAGE = 100
+_COMMENTS_PER_PAGE = 100
 _MOST_PAGES = 50
-_LONGEST = 60_000
+_MAX_LETTERS = 60_000
 """Characters of a comment: GitHub takes 65,536."""
-_OURS_ALONE = (403, 404)
-"""What is answered where a comment with our mark is someone else's, or was just deleted."""
-_LOCAL = ("127.0.0.1", "localhost", "::1")
+_FOREIGN_COMMENT_STATUSES = (403, 404)
+"""HTTP statuses for a comment that begins with our mark and is another user's, or was deleted."""
+_LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class CommentSite:
     comments: str
     """Address that lists them, and takes a new one."""
     comment: str
-    """Address of one, before its number."""
+    """Address of one comment, before its number."""
     edits_by: str
     headers: Mapping[str, str] = field(repr=False)
 
@@ -47,29 +47,31 @@ class CommentSite:
 
         Raises EnvironmentUnusable where the site refuses.
         """
-        body = {"body": f"{marker}\n{text}"[:_LONGEST]}
-        for number in self._with_marker(marker):
+        body = {"body": f"{marker}\n{text}"[:_MAX_LETTERS]}
+        for number in self._marked_comments(marker):
             try:
-                return self._address(self._ask(self.edits_by, f"{self.comment}/{number}", body))
+                return self._address(self._request(self.edits_by, f"{self.comment}/{number}", body))
             except _RefusedError as error:
-                if error.status not in _OURS_ALONE:
+                if error.status not in _FOREIGN_COMMENT_STATUSES:
                     raise
-        return self._address(self._ask("POST", self.comments, body))
+        return self._address(self._request("POST", self.comments, body))
 
-    def _with_marker(self, marker: str) -> Iterator[int]:
+    def _marked_comments(self, marker: str) -> Iterator[int]:
         """Numbers of the comments that begin with a marker."""
         for page in range(1, _MOST_PAGES + 1):
-            listed = self._ask("GET", f"{self.comments}?per_page={_PAGE}&page={page}")
-            for comment in listed:
+            comments = self._request(
+                "GET", f"{self.comments}?per_page={_COMMENTS_PER_PAGE}&page={page}"
+            )
+            for comment in comments:
                 if str(comment.get("body", "")).startswith(marker):
                     yield int(comment["id"])
-            if len(listed) < _PAGE:
+            if len(comments) < _COMMENTS_PER_PAGE:
                 return
 
     def _address(self, comment: Any) -> str:
         return str(comment.get("html_url") or f"{self.comment}/{comment.get('id')}")
 
-    def _ask(self, method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
+    def _request(self, method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         headers = {**self.headers, "Content-Type": "application/json"}
         request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310 - checked
@@ -84,7 +86,7 @@ class CommentSite:
 
 
 class _RefusedError(EnvironmentUnusable):
-    """The site answered with an error; its words may repeat what was sent, and are not shown."""
+    """The site answered with an error, whose text may repeat what was sent and is not shown."""
 
     def __init__(self, method: str, url: str, status: int) -> None:
         super().__init__(
@@ -95,10 +97,10 @@ class _RefusedError(EnvironmentUnusable):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: the token would go with it."""
+    """Handler that follows no redirect: the token would go with it."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow none."""
+        """No request for any redirect."""
 
 
 _OPENER = urllib.request.build_opener(_NoRedirect)
@@ -107,7 +109,7 @@ _OPENER = urllib.request.build_opener(_NoRedirect)
 def comment_site(site: str, environment: MutableMapping[str, str]) -> CommentSite:
     """The comments of the request that a CI job is of, by the variables that its runner sets.
 
-    Takes the tokens out of `environment`. Raises UsageError for what it does not name.
+    Takes the tokens out of `environment`. Raises UsageError for a variable that is not set.
     """
     if site not in SITES:
         raise UsageError(f"--comment {site}: must be {' or '.join(SITES)}")
@@ -155,8 +157,8 @@ def _variable(environment: Mapping[str, str], name: str) -> str:
 
 
 def _api(url: str) -> str:
-    """Address of an API; raises UsageError where a token would go in the clear."""
+    """Address of an API; raises UsageError where a token would be sent unencrypted."""
     parts = urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL):
+    if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL_HOSTS):
         return url.rstrip("/")
     raise UsageError("--comment: the address of the API must begin with https://")

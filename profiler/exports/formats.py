@@ -1,7 +1,7 @@
 """Answers of a run in the formats of other programs.
 
 PyTorch's benchmark database, version 3 (table `oss_ci_benchmark_v3` of `pytorch/test-infra`):
-values are lists of numbers, whatever else is known stands in `extra_info` as text; repository,
+values are lists of numbers, all other facts stand in `extra_info` as text; repository,
 branch, workflow and job are those of the upload, which adds them.
 
 OpenMetrics text 1.0: times are in seconds, as the format asks for; ends of intervals and ratios are
@@ -68,16 +68,16 @@ def pytorch_records(
             "metric": {
                 "name": answer.metric,
                 "benchmark_values": list(values) or [answer.value],
-                "extra_info": _extra(answer),
+                "extra_info": _extra_info(answer),
             },
         }
 
 
-def _extra(answer: Answer) -> dict[str, str]:
-    """What is known beside the values, as text."""
+def _extra_info(answer: Answer) -> dict[str, str]:
+    """Interval, ratio, noise floor and verdict of an answer, as text; missing ones are left out."""
     fields = ("low", "high", "n", "ratio", "ratio_low", "ratio_high", "noise_floor", "verdict")
-    known = {name: getattr(answer, name) for name in fields}
-    return {name: str(value) for name, value in known.items() if value is not None}
+    values = {name: getattr(answer, name) for name in fields}
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 # ---- OpenMetrics ---------------------------------------------------------------------------------
@@ -89,11 +89,11 @@ _NS = "_ns"
 
 def openmetrics_lines(run: HistoryRun) -> Iterator[str]:
     """OpenMetrics: gauges of each metric, with labels of the cell and the time of the run."""
-    when = f"{datetime.fromisoformat(run.created).timestamp():.3f}"
+    timestamp = f"{datetime.fromisoformat(run.created).timestamp():.3f}"
     origin = {"experiment": run.experiment, "machine": run.machine, "commit": run.commit}
     yield "# TYPE profiler_run info\n"
     yield "# HELP profiler_run Of the run that the numbers are of.\n"
-    yield f"profiler_run_info{_labels({**origin, **run.versions})} 1 {when}\n"
+    yield f"profiler_run_info{_labels({**origin, **run.versions})} 1 {timestamp}\n"
     families: dict[tuple[str, str], list[tuple[Answer, float]]] = {}
     for answer in run.answers:
         for family, value in _values(answer):
@@ -104,14 +104,15 @@ def openmetrics_lines(run: HistoryRun) -> Iterator[str]:
             yield f"# UNIT {name} {unit}\n"
         for answer, value in samples:
             labels = {"variant": answer.variant, "problem": answer.problem, "cell": answer.cell}
-            yield f"{name}{_labels({'experiment': run.experiment, **labels})} {value!r} {when}\n"
+            label_text = _labels({"experiment": run.experiment, **labels})
+            yield f"{name}{label_text} {value!r} {timestamp}\n"
     yield "# EOF\n"
 
 
 def _values(answer: Answer) -> Iterator[tuple[tuple[str, str], float]]:
-    """Name and unit of each family that an answer is in, and its number there."""
-    timed = answer.metric.endswith(_NS)
-    unit, scale = ("seconds", 1e-9) if timed else ("", 1.0)
+    """Name and unit of each metric family of an answer, and the answer's number in that family."""
+    is_duration = answer.metric.endswith(_NS)
+    unit, scale = ("seconds", 1e-9) if is_duration else ("", 1.0)
     stem = f"profiler_{_NOT_NAME.sub('_', answer.metric.removesuffix(_NS))}"
     suffix = f"_{unit}" if unit else ""
     numbers = {"": answer.value, "_low": answer.low, "_high": answer.high}
@@ -125,7 +126,7 @@ def _values(answer: Answer) -> Iterator[tuple[tuple[str, str], float]]:
 
 
 def _labels(labels: dict[str, str]) -> str:
-    """Labels with what the format escapes."""
+    """Labels in braces, with the escapes of the format."""
     pairs = (f'{_NOT_NAME.sub("_", name)}="{_escaped(text)}"' for name, text in labels.items())
     return "{" + ",".join(pairs) + "}"
 
@@ -153,5 +154,5 @@ def bencher_metrics(run: HistoryRun) -> dict[str, dict[str, dict[str, float]]]:
 
 def _metric(answer: Answer) -> dict[str, float]:
     ends = {"lower_value": answer.low, "upper_value": answer.high}
-    known = {name: end for name, end in ends.items() if end is not None}
-    return {"value": answer.value, **known}
+    interval = {name: end for name, end in ends.items() if end is not None}
+    return {"value": answer.value, **interval}

@@ -1,1 +1,1 @@
-"""What a Python program or a notebook calls: runs as data, and runs of its own experiments."""
+"""The interface for Python programs and notebooks: runs as data, runs of their experiments."""

@@ -15,7 +15,7 @@ from profiler.runner.experiment import Experiment, Function, plain
 
 _HEAD = "# Written from the cells of a notebook: what is edited here is lost."
 _WRAPPED = ("__wrapped__", "fn", "py_func")
-"""Where decorators keep the function that they were given: functools, Triton, Numba."""
+"""Attributes in which decorators keep the decorated function: functools, Triton, Numba."""
 _REMEDY = (
     "Put the experiment and what it uses into a file of its own, and import that in the notebook."
 )
@@ -24,9 +24,9 @@ _REMEDY = (
 def notebook_source(experiment: Experiment) -> str:
     """Source of a file that makes the same experiment.
 
-    It has the imports, the functions of the experiment as they stand in their cells, and all that
-    these use of the notebook: functions, classes, plain values. Raises UsageError for anything else
-    that they use.
+    The file has the imports, the functions of the experiment as they stand in their cells, and all
+    functions, classes and plain values of the notebook that they use. Raises UsageError for a used
+    value of another kind.
     """
     source = _Source(experiment)
     for function in _functions(experiment):
@@ -41,7 +41,7 @@ def _functions(experiment: Experiment) -> Iterator[Function]:
 
 
 def _require_of_notebook(function: Function, experiment: Experiment) -> None:
-    """Raise for a function that was marked without standing in a cell: no decorator is there."""
+    """Raise UsageError for a function of the experiment that no cell of the notebook defines."""
     if not _is_of_notebook(_plain_function(function), experiment.namespace):
         name = getattr(function, "__name__", repr(function))
         raise UsageError(
@@ -52,13 +52,13 @@ def _require_of_notebook(function: Function, experiment: Experiment) -> None:
 
 
 class _Source:
-    """Collects definitions, each after what it uses."""
+    """Definitions of a file, each after the definitions that it uses."""
 
     def __init__(self, experiment: Experiment) -> None:
         self._experiment = experiment
         self._imports: dict[str, None] = {}
         self._definitions: list[str] = []
-        self._seen: set[str] = set()
+        self._added_names: set[str] = set()
         self._globals: Mapping[str, Any] = experiment.namespace
 
     def text(self) -> str:
@@ -66,12 +66,12 @@ class _Source:
         return "\n\n".join(parts) + "\n"
 
     def add_function(self, function: Any) -> None:
-        """Add a function or class with its decorators, after all that it uses."""
+        """Add a function or class with its decorators, after the definitions that it uses."""
         source = _source_of(function)
         names = _global_names(symtable.symtable(source, "<cell>", "exec")) & self._globals.keys()
-        for name in sorted(names - self._seen):
+        for name in sorted(names - self._added_names):
             if not name.startswith("__"):
-                self._seen.add(name)
+                self._added_names.add(name)
                 self._add_name(name, self._globals[name])
         if source not in self._definitions:
             self._definitions.append(source)
@@ -91,11 +91,11 @@ class _Source:
         elif _plain_function(value).__name__ == name:
             self.add_function(value)
         else:
-            raise _cannot(name, "is another name of a function")
+            raise _unwritable(name, "is another name of a function")
 
 
 def _is_literal(value: Any) -> bool:
-    """Whether a value is one that its own text gives: numbers, texts, lists, mappings of such."""
+    """Whether `repr` of a value is a literal of it: numbers, texts, lists, mappings of such."""
     try:
         return bool(ast.literal_eval(repr(value)) == value)
     except (ValueError, SyntaxError, TypeError):
@@ -103,16 +103,19 @@ def _is_literal(value: Any) -> bool:
 
 
 def _import_from(name: str, value: Any) -> str:
-    """Import of what a module defines under its own name."""
-    module, given = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if module in (None, "__main__") or not given or "." in given:
-        raise _cannot(name, f"is of type {type(value).__name__}")
-    return f"from {module} import {given} as {name}"
+    """Import statement of a value that a module defines at its top level."""
+    module, qualified_name = (
+        getattr(value, "__module__", None),
+        getattr(value, "__qualname__", None),
+    )
+    if module in (None, "__main__") or not qualified_name or "." in qualified_name:
+        raise _unwritable(name, f"is of type {type(value).__name__}")
+    return f"from {module} import {qualified_name} as {name}"
 
 
-def _cannot(name: str, what: str) -> UsageError:
+def _unwritable(name: str, reason: str) -> UsageError:
     return UsageError(
-        f"'{name}', which the functions use, {what} in the notebook: it cannot be written to the "
+        f"'{name}', which the functions use, {reason} in the notebook: it cannot be written to the "
         "file that is measured.",
         remedy=_REMEDY,
     )
@@ -126,12 +129,12 @@ def _construction(experiment: Experiment) -> str:
 
 
 def _import(name: str, module: ModuleType) -> str:
-    same = module.__name__ == name
-    return f"import {name}" if same else f"import {module.__name__} as {name}"
+    has_own_name = module.__name__ == name
+    return f"import {name}" if has_own_name else f"import {module.__name__} as {name}"
 
 
 def _global_names(table: symtable.SymbolTable) -> set[str]:
-    """Names that code takes from its module: those of its decorators and defaults, and inside."""
+    """Names that code takes from its module, in decorators, defaults and nested scopes too."""
     module = table.get_type() == "module"
     symbols = table.get_symbols()
     names = {s.get_name() for s in symbols if (s.is_referenced() if module else s.is_global())}

@@ -41,7 +41,7 @@ class Run:
     def __init__(self, findings: Findings, path: Path) -> None:
         self._findings = findings
         self.path = path
-        """Its folder or archive."""
+        """Folder or archive of the run."""
 
     def __repr__(self) -> str:
         return f"<profiler.Run {self.path}: {self.answer}>"
@@ -85,7 +85,7 @@ class Run:
 
     @property
     def findings(self) -> dict[str, Any]:
-        """All that is true of the run as JSON-ready data (docs/summary.schema.json)."""
+        """Findings of the run as JSON-ready data (docs/summary.schema.json)."""
         return report_document(self._findings)
 
     @property
@@ -176,12 +176,12 @@ def run(  # noqa: PLR0913 - all but the experiment by keyword, with defaults
 def file_of(experiment: Experiment, out: Path) -> Path:
     """The file that made an experiment, with its name where there are several in it.
 
-    Of a notebook one that is written from its cells.
+    For an experiment of a notebook: a file that is written from the notebook's cells.
     """
     file = Path(experiment.file)
     if file.suffix == ".py" and file.is_file() and not _is_of_notebook(file):
-        several = len(experiments_in(experiment.namespace.values())) > 1
-        return file.with_name(f"{file.name}:{experiment.name}") if several else file
+        has_several = len(experiments_in(experiment.namespace.values())) > 1
+        return file.with_name(f"{file.name}:{experiment.name}") if has_several else file
     path = out / NOTEBOOK_FOLDER / f"{experiment.name}.py"
     text = notebook_source(experiment)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -190,12 +190,12 @@ def file_of(experiment: Experiment, out: Path) -> Path:
 
 
 def _is_of_notebook(file: Path) -> bool:
-    """Whether a file is what a kernel of Jupyter calls a cell."""
+    """Whether a file is the temporary file that Jupyter names for a cell."""
     return file.parent.name.startswith("ipykernel_")
 
 
 def yaml_value(value: Any) -> str:
-    """A value as `--set` takes it."""
+    """YAML text of a value for `--set`."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {yaml_value(item)}' for key, item in value.items())}}}"
     if isinstance(value, list | tuple | range):
@@ -237,7 +237,7 @@ def evaluate(  # noqa: PLR0913 - the last three by keyword
 
 
 def _section(problems: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Problems as an experiment file has them."""
+    """Section `problems` of an experiment file."""
     if isinstance(problems, Mapping):
         return {"matrix": problems}
     return {"list": [{"params": dict(problem)} for problem in problems]}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from profiler.collect import STDERR, STDOUT, Collector, read_text, tail
 from profiler.collect.ncu import LOG
-from profiler.collect.timer import since_survived
+from profiler.collect.timer import after_survived_failures
 from profiler.errors import EnvironmentUnusable, Interrupted, ProfilerError, UsageError
 from profiler.model import Outcome, Visit
 from profiler.parse import runner_journal
@@ -311,7 +311,7 @@ def fault_of_end(collector: Collector, folder: Path, result: SessionResult) -> t
     fault = collector.cell_fault(folder)
     if fault is not None:
         return fault
-    stderr = since_survived(read_text(folder / STDERR))
+    stderr = after_survived_failures(read_text(folder / STDERR))
     if "illegal memory access" in stderr:
         return Outcome.ILLEGAL_ADDRESS, "CUDA reported an illegal memory access"
     how = f"the process {ending(result.returncode, under_tool=collector.wraps_target)}"
