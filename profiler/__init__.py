@@ -1,7 +1,7 @@
 """The orchestrator: turns an experiment into a measured, explained page.
 
-Never imports torch and never touches CUDA; what needs them runs in the child process `runner`.
-Importing it is cheap: what a user's program may use of it is loaded when it is asked for.
+Never imports torch and never touches CUDA; code that needs them runs in the child process `runner`.
+Importing it is cheap: the names in `__all__` are loaded when they are first used.
 """
 
 import os
@@ -10,13 +10,14 @@ from itertools import pairwise  # compiled into Python
 
 
 def _forget_current_folder() -> None:
-    """`python -m profiler` searches the current folder first: a `numpy.py` there is none of ours.
+    """Take the current folder, which `python -m profiler` searches first, out of the search path.
 
-    Here, because a `typing.py` there is imported before `profiler.__main__` is.
+    A `numpy.py` there is not the one that is meant. Done here, because a `typing.py` there would be
+    imported before `profiler.__main__` is.
     """
-    here = os.getcwd()  # noqa: PTH109 - pathlib is not imported so far
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    if sys.path[0] in ("", here) and own != here:
+    current_folder = os.getcwd()  # noqa: PTH109 - pathlib is not imported so far
+    package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    if sys.path[0] in ("", current_folder) and package_parent != current_folder:
         del sys.path[0]
 
 
@@ -29,7 +30,7 @@ from typing import Any  # noqa: E402
 __version__ = "0.1.0"
 __all__ = ["CapturedCalls", "Experiment", "Run", "capture", "evaluate", "load"]
 
-_PLACES = {
+_MODULES = {
     "CapturedCalls": "profiler.runner.capture.replay",
     "Experiment": "profiler.runner.experiment",
     "Run": "profiler.python.run",
@@ -40,10 +41,10 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'profiler' has no attribute {name!r}")
-    return getattr(importlib.import_module(_PLACES[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PLACES})
+    return sorted({*globals(), *_MODULES})

@@ -8,7 +8,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Entry point; Ctrl-C while the command line is imported ends it without a word, too."""
+    """Entry point; Ctrl-C while the command line is imported ends the program without a message."""
     try:
         from profiler.cli import main as command_line  # noqa: PLC0415 - it takes a fifth of a second
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
-"""The command line: flags in, exit code out. What a command does stands in the modules it calls.
+"""The command line: flags in, exit code out. `profiler.commands` has the work of each command.
 
-Its arguments and flags are the fields of its request (`profiler/commands/requests.py`). What it
-needs is imported when it runs, so that `--help` answers at once.
+A command's arguments and flags are the fields of its request (`profiler/commands/requests.py`). Its
+modules are imported when it runs, so that `--help` answers at once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from profiler.machine.signals import interrupt_on_signals, received_signal, was_
 from profiler.outside_text import safe
 
 _UsageError: Any = typer.BadParameter.__mro__[1]
-"""The usage error of click, which newer versions of typer bring with them under another name."""
+"""click's usage error, which newer versions of typer bring with them under another name."""
 
 
 class Commands(TyperGroup):
@@ -52,7 +52,7 @@ class Commands(TyperGroup):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command, and write out what it printed, however it ends."""
+        """Run a command, and flush its output, however it ends."""
         try:
             try:
                 with _safe_usage_errors():
@@ -62,7 +62,7 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             raise Interrupted("Interrupted.") from None
         except BrokenPipeError:
-            # The reader of our output left (`| head`): nothing is wrong, and nothing can be said.
+            # The reader of our output left (`| head`): no error, and no stream for a message.
             _discard_output()
             sys.exit(int(ExitCode.COMPLETE))
 
@@ -78,7 +78,7 @@ def _safe_usage_errors() -> Iterator[None]:
 
 
 def _discard_output() -> None:
-    """Drop what stdout still holds: Python would try to write it once more when it ends."""
+    """Drop the buffer of stdout: Python would try to write it once more when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -95,8 +95,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         sys.stdout.write(f"profiler {__version__}\n")
         raise typer.Exit
 
@@ -111,7 +111,7 @@ def before_commands(
     ] = False,
 ) -> None:
     """Which of my GPU kernel versions is best, by how much, is it real, and why."""
-    del version  # its callback did what it asks for
+    del version  # its callback printed it
 
 
 _COMMANDS: Mapping[str, tuple[type, str]] = {
@@ -139,17 +139,17 @@ _COMMANDS: Mapping[str, tuple[type, str]] = {
     "gallery": (requests.GalleryRequest, "gallery:make_gallery"),
     "schema": (requests.SchemaRequest, "new:show_schema"),
 }
-"""By name: the request, and `module:function` in `profiler.commands` that does what it asks."""
+"""By name: the request, and `module:function` in `profiler.commands` that carries it out."""
 _HIDDEN = ("gallery",)
 
 
-def _add_command(name: str, request: type, does: str) -> None:
-    """Give the command line a command whose arguments and flags are the fields of its request."""
+def _add_command(name: str, request: type, target: str) -> None:
+    """Add a command to the command line; its arguments and flags are the fields of its request."""
 
     def command(**values: Any) -> None:
-        module, _, function = does.partition(":")
-        do = getattr(import_module(f"profiler.commands.{module}"), function)
-        raise typer.Exit(do(request(**values)))
+        module, _, function = target.partition(":")
+        carry_out = getattr(import_module(f"profiler.commands.{module}"), function)
+        raise typer.Exit(carry_out(request(**values)))
 
     signature = inspect.signature(request, eval_str=True)
     flags = [
@@ -162,21 +162,21 @@ def _add_command(name: str, request: type, does: str) -> None:
     app.command(name, hidden=name in _HIDDEN)(command)
 
 
-for _name, (_request, _does) in _COMMANDS.items():
-    _add_command(_name, _request, _does)
+for _name, (_request, _target) in _COMMANDS.items():
+    _add_command(_name, _request, _target)
 
 
-_SIGNALLED = 128
-"""What a shell adds to the number of the signal that ended a program."""
-_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_SIGNAL_EXIT_CODE = 128
+"""Exit code of a program that a signal ended, less the number of the signal."""
+_NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_ROOM = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ESTALE),
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK, errno.ENOBUFS, errno.EAGAIN),
     *(errno.EINTR, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENOTCONN, errno.ENODEV, errno.ENXIO),
     *(errno.ENAMETOOLONG, errno.ELOOP),
 )
-"""What a host says that has no room for us: on its disks, among its open files, in its memory, in
-its names; or whose disk is elsewhere and does not answer."""
+"""Errors of a host without room: on its disks, among its open files, in its memory, in its names;
+or whose disk is elsewhere and does not answer."""
 _NO_THREAD = "can't start new thread"
 _MORE_THREADS = "Raise the limit of processes (ulimit -u), or end others."
 
@@ -186,7 +186,7 @@ def _is_spec(argument: str) -> bool:
 
 
 def _refuse_mistyped_command(argument: str) -> None:
-    """Raise UsageError for a word that is like a command and is no file."""
+    """Raise UsageError for an argument that is similar to a command's name and is no file."""
     import difflib
 
     close = difflib.get_close_matches(argument, _COMMANDS, n=1)
@@ -196,8 +196,8 @@ def _refuse_mistyped_command(argument: str) -> None:
         )
 
 
-def _same_command(argv: list[str]) -> str:
-    """Command line that resumes this run: the same one without --fresh."""
+def _resuming_command(argv: list[str]) -> str:
+    """Command line that resumes this run: the present one without --fresh."""
     program = Path(argv[0])
     program_words = (
         ["python", "-m", "profiler"] if program.name == "__main__.py" else [program.name]
@@ -205,31 +205,31 @@ def _same_command(argv: list[str]) -> str:
     return shlex.join([*program_words, *(word for word in argv[1:] if word != "--fresh")])
 
 
-def _fail(error: ProfilerError, code: int | None = None) -> NoReturn:
-    with suppress(OSError):  # a terminal that was closed takes no words
+def _exit_with(error: ProfilerError, code: int | None = None) -> NoReturn:
+    with suppress(OSError):  # the terminal may be closed
         sys.stderr.write(f"profiler: {safe(str(error))}\n")
         sys.stderr.flush()
     sys.exit(int(error.exit_code) if code is None else code)
 
 
-def _interrupted(message: str) -> NoReturn:
-    """End as a program does that a signal ended: 130 is that of Ctrl-C."""
-    error = Interrupted(message, remedy=f"Go on with: {_same_command(sys.argv)}")
+def _exit_interrupted(message: str) -> NoReturn:
+    """Exit with the code of a program that a signal ended: 130 is that of Ctrl-C."""
+    error = Interrupted(message, remedy=f"Go on with: {_resuming_command(sys.argv)}")
     received = received_signal()
     if received is None:
-        _fail(error)
+        _exit_with(error)
     error.message = f"{received.name}: {message}"
-    _fail(error, _SIGNALLED + received)
+    _exit_with(error, _SIGNAL_EXIT_CODE + received)
 
 
-def _refused_by_host(error: OSError) -> NoReturn:
-    if received_signal() is not None:  # with its terminal, our streams are gone
-        _interrupted("Interrupted.")
-    if error.errno not in (*_CLOSED, *_NO_ROOM):
-        _own_fault()
+def _exit_for_host_error(error: OSError) -> NoReturn:
+    if received_signal() is not None:  # the streams closed with the terminal
+        _exit_interrupted("Interrupted.")
+    if error.errno not in (*_NO_PERMISSION, *_NO_ROOM):
+        _exit_with_traceback()
     _discard_output()
-    remedy = "Change its permissions" if error.errno in _CLOSED else "Make room"
-    _fail(
+    remedy = "Change its permissions" if error.errno in _NO_PERMISSION else "Make room"
+    _exit_with(
         EnvironmentUnusable(
             f"{error.filename or 'stdout'}: {error.strerror}.",
             remedy=f"{remedy}, or write to another folder.",
@@ -237,7 +237,7 @@ def _refused_by_host(error: OSError) -> NoReturn:
     )
 
 
-def _own_fault() -> NoReturn:
+def _exit_with_traceback() -> NoReturn:
     traceback.print_exc()
     sys.stderr.write("profiler: internal error; please report the lines above.\n")
     sys.exit(int(ExitCode.OWN_FAULT))
@@ -245,11 +245,11 @@ def _own_fault() -> NoReturn:
 
 # ---- the process's own streams ------------------------------------------------------------------
 
-_PLAINER = "profiler-plainer"
-"""Error handler of codecs: letters that an encoding lacks become plainer ones."""
+_PLAIN_HANDLER = "profiler-plainer"
+"""Name of the codecs' error handler that replaces letters which an encoding lacks."""
 
 _FIRST_ESCAPED, _LAST_BYTE = 0x80, 0xFF
-_PLAIN = str.maketrans(
+_PLAIN_LETTERS = str.maketrans(
     {
         "\u202f": " ",
         "\u00a0": " ",
@@ -274,19 +274,19 @@ _PLAIN = str.maketrans(
 
 
 def _prepare_streams() -> None:
-    """Make stdin, stdout and stderr usable, whatever the caller left of them.
+    """Make stdin, stdout and stderr usable, whatever their state when the program starts.
 
-    One may be closed, and its encoding may lack what a page or a table says. What was measured is
-    worth more than how it is printed: it is printed in plainer letters, or nowhere.
+    A stream may be closed, or its encoding may lack letters of a table. Results are worth more than
+    their print: they are printed in plainer letters, or not at all.
     """
-    codecs.register_error(_PLAINER, _plainer)
+    codecs.register_error(_PLAIN_HANDLER, _plainer_letters)
     _fill_descriptors()
-    sys.stdout = _usable(sys.stdout, 1)
-    sys.stderr = _usable(sys.stderr, 2)
+    sys.stdout = _usable_stream(sys.stdout, 1)
+    sys.stderr = _usable_stream(sys.stderr, 2)
 
 
 def _fill_descriptors() -> None:
-    """Open what is closed of 0 to 2: else the next file would get that number, and our output."""
+    """Open those of descriptors 0 to 2 that are closed: else the next file gets our output."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -294,24 +294,24 @@ def _fill_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
 
 
-def _usable(stream: TextIO | None, number: int) -> TextIO:
+def _usable_stream(stream: TextIO | None, number: int) -> TextIO:
     if stream is None:  # it was closed when Python started
-        return open(number, "w", encoding="utf-8", errors=_PLAINER, closefd=False)
+        return open(number, "w", encoding="utf-8", errors=_PLAIN_HANDLER, closefd=False)
     if isinstance(stream, io.TextIOWrapper):  # a test's stand-in takes any letter
-        stream.reconfigure(errors=_PLAINER)
+        stream.reconfigure(errors=_PLAIN_HANDLER)
     return stream
 
 
-def _plainer(error: UnicodeError) -> tuple[str, int]:
+def _plainer_letters(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
-    plain = "".join(_byte(letter) or letter.translate(_PLAIN) for letter in letters)
+    plain = "".join(_byte(letter) or letter.translate(_PLAIN_LETTERS) for letter in letters)
     return "".join(letter if letter.isascii() else "?" for letter in plain), error.end
 
 
 def _byte(letter: str) -> str:
-    """The byte of a file's name that is no UTF-8, as it is typed in a shell; else empty."""
+    """Escape of a byte in a file's name that is no UTF-8, as it is typed in a shell; else empty."""
     code = ord(letter) - 0xDC00
     return f"\\x{code:02x}" if _FIRST_ESCAPED <= code <= _LAST_BYTE else ""
 
@@ -319,8 +319,8 @@ def _byte(letter: str) -> str:
 # ---- the entry point -----------------------------------------------------------------------------
 
 _COLLECT_AFTER = 1_000_000
-"""Objects between two looks for garbage: a process that ends after one command makes little. With
-Python's own 700 the looks take a tenth of the time of a large report, with 100,000 a fiftieth."""
+"""Objects between two garbage collections: a process that ends after one command makes little. With
+Python's own 700 they take a tenth of the time of a large report, with 100,000 a fiftieth."""
 
 
 @cache
@@ -332,7 +332,7 @@ def command_group() -> Any:
 def main() -> None:
     """Entry point: `SPEC` alone means `run SPEC`; every known error becomes its exit code."""
     gc.set_threshold(_COLLECT_AFTER)
-    # What is left at the end goes with the process: looking through it takes a quarter of a second.
+    # Objects at the end go with the process: collecting them takes a quarter of a second.
     atexit.register(gc.freeze)
     os.environ.pop("MPLBACKEND", None)  # no command opens a window, and matplotlib refuses odd ones
     _prepare_streams()
@@ -344,19 +344,21 @@ def main() -> None:
             arguments = ["run", *arguments]
         command_group()(args=arguments, prog_name="profiler")
     except Interrupted as error:
-        _interrupted(error.message)
+        _exit_interrupted(error.message)
     except KeyboardInterrupt:  # before a command began
-        _interrupted("Interrupted.")
+        _exit_interrupted("Interrupted.")
     except ProfilerError as error:
-        _fail(error)
+        _exit_with(error)
     except OSError as error:
-        _refused_by_host(error)
+        _exit_for_host_error(error)
     except MemoryError:
-        _fail(EnvironmentUnusable("There is not enough memory.", remedy="Give it less, or more."))
+        _exit_with(
+            EnvironmentUnusable("There is not enough memory.", remedy="Give it less, or more.")
+        )
     except Exception as error:
         if _NO_THREAD in str(error):
             limit = EnvironmentUnusable("No further thread can be started.", remedy=_MORE_THREADS)
-            _fail(limit)
-        if was_signalled():  # Python makes another error of one that comes while a class is made
-            _interrupted("Interrupted.")
-        _own_fault()
+            _exit_with(limit)
+        if was_signalled():  # Python replaces an exception that comes while a class is created
+            _exit_interrupted("Interrupted.")
+        _exit_with_traceback()

@@ -80,7 +80,7 @@ class Interrupted(ProfilerError):  # noqa: N818 - the field's word
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Give the name of a file to errors of the system that have none: those of a full disk."""
+    """Give the name of a file to errors of the system without one, such as those of a full disk."""
     try:
         yield
     except OSError as error:
@@ -90,40 +90,50 @@ def naming(path: Path) -> Iterator[None]:
 
 
 _ENDINGS = (".yaml", ".yml", ".py")
-"""Endings of experiment files: a name without one is looked for with each."""
-_LOOKED_AT = 1000
-"""Most entries of a folder that are compared with a name that is not there."""
+"""Endings of experiment files: a name without an ending is looked for with each of them."""
+_MAX_ENTRIES = 1000
+"""Most entries of a folder that are compared with the name of a missing file."""
 
 
 def nearest_file(path: Path) -> str:
-    """`; did you mean 'experiments/softmax.yaml'?` for a file that is not there; else empty.
+    """Hint `; did you mean 'experiments/softmax.yaml'?` for a missing file; empty without one.
 
-    The closest name beside it, or about the same name in a folder one level down.
+    The closest name in the file's folder, or a similar name in a folder one level down.
     """
     folder = next(parent for parent in (path.parent, *path.parents) if parent.is_dir())
     try:
-        wanted = path.relative_to(folder).parts
-        entries = sorted(itertools.islice(folder.iterdir(), _LOOKED_AT))
+        missing_parts = path.relative_to(folder).parts
+        entries = sorted(itertools.islice(folder.iterdir(), _MAX_ENTRIES))
         # Of `experimnets/softmax.yaml` the folder is mistyped.
-        rests = (entry.joinpath(*wanted[1:]) for entry in entries if _is_like(entry, wanted[0]))
-        beside = _alike(path.parent, path.name) if folder == path.parent else []
-        below = (file for entry in entries if entry.is_dir() for file in _alike(entry, path.name))
-        near = next(
-            (file for file in (*beside, *below, *_closest_first(rests, path)) if file.is_file()),
+        files_in_similar_folders = (
+            entry.joinpath(*missing_parts[1:])
+            for entry in entries
+            if _has_similar_name(entry, missing_parts[0])
+        )
+        beside = _similar_files(path.parent, path.name) if folder == path.parent else []
+        below = (
+            file for entry in entries if entry.is_dir() for file in _similar_files(entry, path.name)
+        )
+        nearest = next(
+            (
+                file
+                for file in (*beside, *below, *_closest_first(files_in_similar_folders, path))
+                if file.is_file()
+            ),
             None,
         )
     except OSError:
         return ""
-    return "" if near is None else f"; did you mean '{near}'?"
+    return "" if nearest is None else f"; did you mean '{nearest}'?"
 
 
-def _alike(folder: Path, name: str) -> list[Path]:
-    """Files of a folder that are called almost so, with or without the ending of an experiment.
+def _similar_files(folder: Path, name: str) -> list[Path]:
+    """Files of a folder with a similar name, with or without the ending of an experiment.
 
-    None where its folder cannot be read.
+    Empty where the folder cannot be read.
     """
     try:
-        names = [entry.name for entry in itertools.islice(folder.iterdir(), _LOOKED_AT)]
+        names = [entry.name for entry in itertools.islice(folder.iterdir(), _MAX_ENTRIES)]
     except OSError:
         return []
     with_ending = [f"{name}{ending}" for ending in _ENDINGS if f"{name}{ending}" in names]
@@ -131,12 +141,12 @@ def _alike(folder: Path, name: str) -> list[Path]:
     return [folder / entry for entry in (*with_ending, *close)]
 
 
-def _is_like(entry: Path, name: str) -> bool:
+def _has_similar_name(entry: Path, name: str) -> bool:
     return bool(difflib.get_close_matches(name, [entry.name], n=1))
 
 
-def _closest_first(files: Iterator[Path], wanted: Path) -> list[Path]:
+def _closest_first(files: Iterator[Path], missing_file: Path) -> list[Path]:
     def likeness(file: Path) -> float:
-        return difflib.SequenceMatcher(None, str(file), str(wanted)).ratio()
+        return difflib.SequenceMatcher(None, str(file), str(missing_file)).ratio()
 
     return sorted(files, key=likeness, reverse=True)

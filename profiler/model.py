@@ -21,8 +21,8 @@ ALPHA = 0.05
 FEWEST_BLOCKS = 6
 """Blocks that a verdict needs: the smallest two-sided p value of 5 pairs is 0.0625."""
 FEWEST_TO_CONFIRM = 3
-"""Fewest variants of a problem whose best is confirmed. Two have one ratio: it was not chosen among
-others, so that it flatters nobody."""
+"""Fewest variants of a problem whose best is confirmed. Two have one ratio, which was not chosen
+among several and flatters no variant."""
 MARGIN_PCT = 1.0
 """Differences of duration up to this many percent are the same, unless a spec says otherwise."""
 
@@ -40,11 +40,11 @@ _MAX_SLUG = 96
 
 
 EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""What names a folder under `reports/`, and a page of a gallery."""
+"""Pattern of an experiment's name, which names a folder under `reports/` and a gallery's page."""
 
 
 def slug(name: str) -> str:
-    """Turn any name into an id made of `[A-Za-z0-9_.=-]`.
+    """Id of a name, made of `[A-Za-z0-9_.=-]`.
 
     A name that had to be changed or cut gets six hex digits of its own hash, so that two names
     never share an id and an id never depends on its neighbours.
@@ -65,19 +65,19 @@ class Variant:
     params: Params = field(default_factory=dict)
     note: str = ""
     trust: str = ""
-    """Why it passes although its numbers look IMPLAUSIBLE; empty: it does not."""
+    """Why the variant passes although its numbers look IMPLAUSIBLE; empty: it does not pass."""
     tolerance: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Absolute and relative bound by dtype, as far as it has its own."""
+    """Absolute and relative bound by dtype, for dtypes with bounds of the variant's own."""
     tags: tuple[str, ...] = ()
-    """Groups that it is one of."""
+    """Groups of the variant."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables of the process that measures it, beside those of all."""
+    """Variables of the process that measures the variant, beside those of all variants."""
     label: str = ""
     """Short text that no other variant of a report has; empty until findings give it."""
 
     @property
     def remark(self) -> str:
-        """Tags, variables and note as pages show them beside it."""
+        """Tags, variables and note as pages show them beside the variant."""
         variables = " ".join(f"{name}={value}" for name, value in self.env.items())
         return ": ".join(part for part in (", ".join(self.tags), variables, self.note) if part)
 
@@ -93,7 +93,7 @@ class Problem:
     name: str
     params: Params = field(default_factory=dict)
     on_zeros: bool = False
-    """Whether it is another one with zeros in its inputs: the experiment's, not the workload's. It
+    """Whether the experiment made it as a copy of another problem with zeros as inputs. The copy
     has the parameter ON_ZEROS, which the workload does not see."""
 
 
@@ -129,7 +129,7 @@ class OrderedParts:
     axis: str
     """Parameter that the parts differ in."""
     values: tuple[Scalar, ...]
-    """Its values, in the order in which the command goes through them."""
+    """Values of the parameter, in the order in which the command goes through them."""
     launches: int
     """Matching launches of each part."""
     skip: int
@@ -140,13 +140,13 @@ class OrderedParts:
 
 @dataclass(frozen=True)
 class RangeParts:
-    """Parts of an external command that are the NVTX ranges that it pushes."""
+    """Parts of an external command by the NVTX ranges that the command pushes."""
 
     pattern: str
     """Regular expression of the names that count, with `domain@` before it for another domain than
     the default one."""
     kernels: int | None = None
-    """Launches in one range; None: all that follow on one another in ranges of the same names."""
+    """Launches in one range; None: all consecutive launches in ranges of the same names."""
     skip: int = 0
     """Ranges of each part that are left out at the beginning."""
     take: int | None = None
@@ -158,12 +158,12 @@ Parts = OrderedParts | RangeParts
 
 
 class SessionKind(StrEnum):
-    """What a session is for; decides metrics, blocks and passes."""
+    """Purpose of a session, which decides metrics, blocks and passes."""
 
     TIMING = "timing"
     COUNTERS = "counters"
     FINAL = "final"
-    """The finalists of each problem, measured once more: what a winner's number is taken from."""
+    """The finalists of each problem, measured once more: the winner's number is taken from it."""
     TIMELINE = "timeline"
     """Every operation of a few launches on a time axis; decides no verdict beside a timing."""
     EXPLAIN = "explain"
@@ -181,11 +181,11 @@ class Visit:
     cell: str
     block: int
     arm: int = 0
-    """1 for the second visit of the baseline in a block: what differs from its first is noise."""
+    """1 for the second visit of the baseline in a block: its difference to the first is noise."""
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """All that it is."""
+        """Cell, block and arm, which identify a visit."""
         return self.cell, self.block, self.arm
 
 
@@ -206,17 +206,17 @@ class SessionPlan:
     recompiles: bool = False
     """Whether each block has a process of its own, which compiles anew."""
     by_environment: bool = False
-    """Whether variants have variables of their own: those of each environment have a process."""
+    """Whether variants have variables of their own: each environment has a process of its own."""
 
     @property
     def starts_anew(self) -> bool:
-        """Whether its processes are for nothing else, and none starts before its turn."""
+        """Whether the session's processes run no other session, and none starts before its turn."""
         return self.recompiles or self.by_environment
 
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """What a search proposes, and what it makes small."""
+    """Variants that a search may propose, its objective and its budget."""
 
     strategy: str
     seed: int
@@ -231,7 +231,7 @@ class SearchPlan:
     seconds: float | None = None
     """Budget, where it is one of time."""
     left_out: int = 0
-    """Variants with the same parameters that cannot do each of these problems."""
+    """Variants with the same parameters that are excluded at one of these problems."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class Plan:
     final_blocks: int = 0
     """Blocks in which the finalists are measured again; 0: never."""
     questions: tuple[str, ...] = ("best", "baseline")
-    """What the timing is asked (`planning.questions`): cells whose questions are answered drop out
+    """Questions to the timing (`planning.questions`): cells whose questions are answered drop out
     after a look, and only `best` has a final."""
     pairs: tuple[tuple[str, str], ...] = ()
     """Pairs of variants (ids, the later one first) that are compared at every problem, beside those
@@ -261,17 +261,17 @@ class Plan:
     capability: str | None = None
     """Compute capability (`9.0`) of the GPU that the sessions are for; None: of any."""
     search: SearchPlan | None = None
-    """Given where the cells are those of a search: it has no sessions then, and those that are
-    measured are in the plan that `planning.plan.judged_plan` makes of it."""
+    """Given where the cells are those of a search: the plan has no sessions then, and the measured
+    cells are in the plan that `planning.plan.judged_plan` makes of it."""
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """Each variant of its cells once, in their order."""
+        """Each variant of the plan once, in the order of the cells."""
         return tuple({cell.variant.id: cell.variant for cell in self.cells}.values())
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Each problem of its cells once, in their order."""
+        """Each problem of the plan once, in the order of the cells."""
         return tuple({cell.problem.id: cell.problem for cell in self.cells}.values())
 
     @property
@@ -300,11 +300,11 @@ class Plan:
     def has_final(self) -> bool:
         """Whether a final is measured: not where its blocks are too few for a verdict.
 
-        Nor where nobody asks for one, or no problem has a choice.
+        Nor where `questions` has no `best`, or where all problems have too few variants.
         """
-        enough = min(self.final_blocks, self.looks[-1] if self.looks else 0)
-        asked = "best" in self.questions and enough >= FEWEST_BLOCKS
-        return asked and bool(self.problems_to_confirm)
+        block_count = min(self.final_blocks, self.looks[-1] if self.looks else 0)
+        is_possible = "best" in self.questions and block_count >= FEWEST_BLOCKS
+        return is_possible and bool(self.problems_to_confirm)
 
     @property
     def confirmed_problems(self) -> frozenset[str]:
@@ -317,7 +317,7 @@ class Outcome(StrEnum):
 
     MEASURED = "measured"
     DUPLICATE = "duplicate"
-    """Same machine code as another variant: that one was measured for both."""
+    """Same machine code as another variant, which was measured for both."""
     COMPILE_FAILED = "compile_failed"
     WRONG_RESULT = "wrong_result"
     RAISED = "raised"
@@ -326,15 +326,15 @@ class Outcome(StrEnum):
     CRASHED = "crashed"
     TIMED_OUT = "timed_out"
     FELL_BACK = "fell_back"
-    """Its kernels are not those of the variant: what was compiled ran as if it were not."""
+    """The cell launched other kernels than the variant's: the compiled function ran uncompiled."""
     NO_KERNEL = "no_kernel"
     """The range of the cell launched nothing that the tool saw."""
     PARTS_DIFFER = "parts_differ"
     """An external command did not launch what the parts of its workload say."""
     IMPLAUSIBLE = "implausible"
-    """Its numbers cannot come from the work that the problem needs; the cause says why."""
+    """The cell's numbers cannot come from the work that the problem needs; the cause says why."""
     NOT_MEASURED = "not_measured"
-    """Nothing went wrong with it, but no sample came: interrupted, or not in the recording."""
+    """No failure, but no sample: the run was interrupted, or the recording lacks the cell."""
 
     @property
     def correct(self) -> bool:
@@ -353,20 +353,20 @@ class Verdict(StrEnum):
     FASTER = "faster"
     SLOWER = "slower"
     SAME = "same"
-    """Shown to differ by less than the margin, which stands beside it."""
+    """Shown to differ by less than the margin."""
     UNCLEAR = "unclear"
     """Measured, but not decided; the reason says why."""
     NO_DATA = "no data"
 
     @property
     def word(self) -> str:
-        """Word of the verdict, as people read it everywhere."""
+        """Word of the verdict, as pages and tables show it."""
         return self.value.upper()
 
 
 @dataclass(frozen=True)
 class CellStatus:
-    """Outcome of one cell, its cause, and which requested metrics did not come back."""
+    """Outcome of one cell with its cause, missing metrics, work, memory and tuning."""
 
     cell: str
     outcome: Outcome
@@ -379,36 +379,36 @@ class CellStatus:
     flops: float | None = None
     """Floating-point operations: those of matrix products alone where the problem has some."""
     non_matmul_flops: float | None = None
-    """Beside its matrix products."""
+    """Floating-point operations beside matrix products."""
     bytes: float | None = None
     result_bytes: float | None = None
-    """Size of its result, as the check saw it."""
+    """Size of the cell's result in the check."""
     result_dtypes: tuple[str, ...] = ()
-    """Names of the dtypes of its outputs; empty where no check saw them."""
+    """Names of the dtypes of the cell's outputs; empty where no check saw them."""
     compile_seconds: float | None = None
     """Compilation and first call, of the session in which it took longest: later ones find it in
     a cache."""
     buffer_bytes: float | None = None
     """Device memory that one call allocates."""
     peak_bytes: float | None = None
-    """The most of it at one time."""
+    """Most device memory that one call holds at one time."""
     copies: float | None = None
-    """Copies and fills of memory in its launch that are no kernels, and in no duration of kernels;
-    None where that is not known."""
+    """Copies and fills of memory in a launch that are no kernels, and in no duration of kernels;
+    None where the number is not known."""
     copied_bytes: float | None = None
     """Bytes of the copies of one dimension."""
     streams: float | None = None
-    """Streams that a launch has kernels on; None where that is not known."""
+    """Number of streams that a launch has kernels on; None where it is not known."""
     tuned: tuple[TunedConfig, ...] = ()
-    """What a compiler's autotuner tried for it in the session whose durations count; empty where
-    nothing was tuned or that was not recorded."""
+    """Configurations that a compiler's autotuner tried for the cell in the session whose durations
+    count; empty without tuning or without a record of it."""
     tuned_otherwise: tuple[str, ...] = ()
-    """Names of the sessions for which it chose another configuration."""
+    """Names of the sessions for which the autotuner chose another configuration."""
 
     @property
     def is_drawn(self) -> bool:
         """Whether an autotuner tried several configurations for one of its kernels."""
-        operations = [tried.operation for tried in self.tuned]
+        operations = [config.operation for config in self.tuned]
         return len(set(operations)) < len(operations)
 
 
@@ -428,23 +428,23 @@ class KernelFacts:
 
 @dataclass(frozen=True)
 class TunedConfig:
-    """One configuration that the autotuner tried, or only chose. What it did not report is None."""
+    """One configuration that the autotuner tried, or only chose; unreported fields are None."""
 
     operation: str
     """Name of the generated kernel, or the operation with its shapes (`mm(64x64, 64x64)`)."""
     choice: str
-    """What was tried: a name of inductor, of a library's function, or `coordinate descent`."""
+    """Kind of the configuration: a name of inductor or of a library, or `coordinate descent`."""
     config: Params = field(default_factory=dict)
     """Block sizes, num_warps, num_stages and whatever else the text names."""
     time_ns: float | None = None
-    """Time that the autotuner measured; None where that failed or is not said."""
+    """Time that the autotuner measured; None where the measurement failed or is not reported."""
     registers: int | None = None
     """Per thread."""
     spills: int | None = None
     """Registers that were spilled, as Triton counts them."""
     shared_bytes: int | None = None
     best: bool = False
-    """Whether it was chosen."""
+    """Whether the autotuner chose the configuration."""
 
 
 @dataclass(frozen=True)
@@ -455,18 +455,18 @@ class BuildResult:
     """Variant id."""
     ok: bool
     library: str | None = None
-    """Path of the shared library, None where the variant needs no build or it failed."""
+    """Path of the shared library, None where the variant needs no build or the build failed."""
     recipe_hash: str | None = None
     """Hash of command line, compiler and sources: the name in the cache."""
     code_hash: str | None = None
     """Hash of the machine code (device code and launch code), not of the file."""
     program: str | None = None
-    """Hash of the machine code and of the parameters that act at launch: what is measured once."""
+    """Hash of the machine code and of the parameters that act at launch: measured once."""
     kernels: tuple[KernelFacts, ...] = ()
     duplicate_of: str | None = None
     """Id of the first variant that is the same program."""
     error: str = ""
-    """The compiler's own words."""
+    """Error messages of the compiler."""
     command: str = ""
     cached: bool = False
 
@@ -490,7 +490,7 @@ class Environment:
     nvcc: str | None = None
     ncu: str | None = None
     nsys: str | None = None
-    """None where no session needed it, or there is none."""
+    """Version of nsys; None where no session needed nsys, or none is installed."""
     torch: str | None = None
     python: str | None = None
     cpu: str | None = None
@@ -507,7 +507,7 @@ class Environment:
 
 
 class SessionStep(StrEnum):
-    """What the process of a session does, one after the other."""
+    """Steps of the process of a session, in their order."""
 
     STARTS = "starts"
     """Loads the tool, Python, torch and the workload."""
@@ -521,11 +521,11 @@ class SessionStep(StrEnum):
 
 @dataclass(frozen=True)
 class Span:
-    """What one process did for a while, in seconds since the execution of a run began."""
+    """One step of one process, in seconds since the execution of a run began."""
 
     row: str
     """Folder of the attempt, or the profiler itself."""
     step: str
-    """A SessionStep, or words for what the profiler did."""
+    """A SessionStep, or a description of the profiler's own step."""
     begin_s: float
     end_s: float

@@ -476,7 +476,7 @@ class Notice:
     values: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
-_CLOCKS = frozenset(
+_CLOCK_NOTICES = frozenset(
     {
         NoticeKind.UNLOCKED_CLOCKS,
         NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN,
@@ -486,43 +486,46 @@ _CLOCKS = frozenset(
         NoticeKind.CLOCKS_DIFFER,
     }
 )
-"""Remarks on one thing, the GPU's clocks, of which each session has its own."""
+"""Notices about the GPU's clocks, of which each session has its own."""
 _SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.INFO)
-_COUNTED = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+_SEVERITY_NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _CLAUSE_END = re.compile(r"[:;.]\s| \(")
 
 
 @dataclass(frozen=True)
 class FoldedNotice:
-    """Notices on one thing as one line, with its parts."""
+    """Notices of one kind, or on the GPU's clocks, as one line."""
 
     severity: Severity
     """Severity of the most serious part."""
     text: str
     remedy: str
     parts: tuple[Notice, ...]
-    """The notices themselves; a line of one notice says all that it has."""
+    """The folded notices; the line of a single notice is its whole text."""
 
 
 def fold(notices: Iterable[Notice]) -> tuple[FoldedNotice, ...]:
-    """Notices in their order; those on the GPU's clocks, and those of one kind, are one each."""
+    """Notices in their order, with all notices of one kind, and all on the GPU's clocks, as one."""
     groups: dict[str, list[Notice]] = {}
     for notice in {text(notice): notice for notice in notices}.values():
-        key = "clocks" if notice.kind in _CLOCKS else notice.kind.key
+        key = "clocks" if notice.kind in _CLOCK_NOTICES else notice.kind.key
         groups.setdefault(key, []).append(notice)
     return tuple(_folded(key, tuple(parts)) for key, parts in groups.items())
 
 
 def in_one_line(folded: Sequence[FoldedNotice]) -> str:
-    """How many notices there are, the most serious first, each by its first clause."""
+    """Numbers of notices by severity, and the first clause of each, the most serious first."""
     ordered = sorted(folded, key=lambda notice: _SEVERITIES.index(notice.severity))
     counts = Counter(notice.severity for notice in ordered)
     counted = ", ".join(
-        f"{count} {_COUNTED[kind]}{'s' if count > 1 else ''}" for kind, count in counts.items()
+        f"{count} {_SEVERITY_NOUNS[kind]}{'s' if count > 1 else ''}"
+        for kind, count in counts.items()
     )
     clauses = [_first_clause(notice.text).rstrip(".") for notice in ordered]
-    named = "; ".join(shorten(clause, _LONGEST_CLAUSE, placeholder="\u2026") for clause in clauses)
-    return f"{counted} (in full with --verbose, and in the page): {named}."
+    clause_list = "; ".join(
+        shorten(clause, _LONGEST_CLAUSE, placeholder="\u2026") for clause in clauses
+    )
+    return f"{counted} (in full with --verbose, and in the page): {clause_list}."
 
 
 _LONGEST_CLAUSE = 120
@@ -536,7 +539,7 @@ def _first_clause(sentence: str) -> str:
 
 
 def severity(notice: Notice) -> Severity:
-    """How serious a notice is."""
+    """Severity of a notice."""
     return notice.kind.severity
 
 
@@ -544,38 +547,39 @@ _MOST_LETTERS = 2000
 
 
 class _Count(int):
-    """A number that `{count:cell is|cells are}` writes with the words for one or for several."""
+    """A number that `{count:cell is|cells are}` formats with the singular or the plural."""
 
     def __format__(self, spec: str) -> str:
-        one, is_either, several = spec.partition("|")
+        singular, is_either, plural = spec.partition("|")
         if not is_either:
             return super().__format__(spec)
-        return f"{int(self)} {one if self == 1 else several}"
+        return f"{int(self)} {singular if self == 1 else plural}"
 
 
 def text(notice: Notice) -> str:
     """The sentence of a notice."""
-    return notice.kind.text.format_map(_counted(notice.values))
+    return notice.kind.text.format_map(_formatted_values(notice.values))
 
 
 def remedy(notice: Notice) -> str:
     """Suggested action; empty where none is needed."""
-    return notice.kind.remedy.format_map(_counted(notice.values))
+    return notice.kind.remedy.format_map(_formatted_values(notice.values))
 
 
-def counted_kind(count: int, what: str) -> str:
-    """How often something in the singular was found: `1 row that cannot be read`."""
-    return f"{count} {what}" if count == 1 else f"{count} \u00d7 {what}"
+def counted_kind(count: int, kind: str) -> str:
+    """A count with its kind, given in the singular: `1 row that cannot be read`."""
+    return f"{count} {kind}" if count == 1 else f"{count} \u00d7 {kind}"
 
 
-def _counted(values: Mapping[str, Any]) -> dict[str, Any]:
+def _formatted_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        key: _Count(value) if type(value) is int else _cut(value) for key, value in values.items()
+        key: _Count(value) if type(value) is int else _shortened(value)
+        for key, value in values.items()
     }
 
 
-def _cut(value: Any) -> Any:
-    """A value without the middle of a text that no sentence can hold: a cell may have megabytes."""
+def _shortened(value: Any) -> Any:
+    """A value, or a long text without its middle: a cell of a file may have megabytes."""
     too_long = isinstance(value, str) and len(value) > _MOST_LETTERS
     return (
         f"{value[: _MOST_LETTERS // 2]}\u2026{value[-_MOST_LETTERS // 2 :]}" if too_long else value
@@ -591,7 +595,7 @@ def _folded(key: str, parts: tuple[Notice, ...]) -> FoldedNotice:
 
 
 def _folded_text(key: str, parts: tuple[Notice, ...]) -> str:
-    """One sentence on several notices."""
+    """Sentence for several notices."""
     if key != "clocks":
         return f"{text(parts[0])} ({len(parts) - 1} more like it)"
     sessions = {notice.values["session"] for notice in parts if "session" in notice.values}

@@ -1,10 +1,10 @@
 r"""Text from outside made safe to show: on a terminal, in SVG, in HTML, in JSON.
 
-Names of kernels, ranges and variants, causes of failures, words of tools: any of them can hold half
+Names of kernels, ranges and variants, causes of failures, messages of tools: all can hold half
 of a character, which no file can, a code point that no XML can, an escape sequence that a terminal
 obeys, or a mark that turns the text after it around. Such code points become their escapes
-(`\\x1b`), so that two names which differ stay different. It is done where the text of a run or an
-imported file has been read, before anything is found in it, and where a text is printed at once.
+(`\\x1b`), so that two names which differ stay different. Text is made safe where a run or an
+imported file has been read, before any analysis, and where a text is printed at once.
 """
 
 from __future__ import annotations
@@ -20,23 +20,25 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
-_TURNS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_DIRECTION_MARKS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _LINE_ENDS = r"\u2028\u2029"
 _INVISIBLE = r"\u206a-\u206f\ufff9-\ufffb\U000e0000-\U000e007f"
-"""Deprecated, for annotations, and tags: another text inside a text, which nobody sees."""
-_HALVES = r"\ud800-\udfff"
+"""Deprecated code points, annotations and tags: an invisible text inside a text."""
+_SURROGATES = r"\ud800-\udfff"
 _NO_CHARACTERS = r"\ufdd0-\ufdef" + "".join(
     rf"\U{plane:04x}fffe\U{plane:04x}ffff" for plane in range(17)
 )
-_UNSAFE = re.compile(f"[{_CONTROLS}{_TURNS}{_LINE_ENDS}{_INVISIBLE}{_HALVES}{_NO_CHARACTERS}]")
+_UNSAFE = re.compile(
+    f"[{_CONTROLS}{_DIRECTION_MARKS}{_LINE_ENDS}{_INVISIBLE}{_SURROGATES}{_NO_CHARACTERS}]"
+)
 _FIRST_BYTE, _LAST_BYTE = 0xDC80, 0xDCFF
-"""A byte of a file's name that is no UTF-8, as Python keeps it."""
+"""Code points for bytes of a file's name that are no UTF-8, as Python decodes them."""
 
 
 def safe(text: str) -> str:
-    """Text with every unsafe code point as its escape; the very object where there is none.
+    """Text with every unsafe code point as its escape; the same object where all are safe.
 
-    Tabs and ends of lines stay; those of Windows become ours.
+    Tabs and newlines stay; line ends of Windows become newlines.
     """
     if (text.isascii() and text.isprintable()) or _UNSAFE.search(text) is None:
         return text
@@ -44,13 +46,13 @@ def safe(text: str) -> str:
 
 
 def safe_values(value: T, leaf: Callable[[Any], Any] = lambda value: value) -> T:
-    """A copy of a value in which every text is safe, at whatever depth; itself where all are.
+    """Copy of a value with every text safe, at any depth; the same object where all texts are safe.
 
     Goes through mappings with their keys, lists, tuples and dataclasses; `leaf` makes anything else
     safe.
     """
-    made: T = _Walk(leaf).of(value)
-    return made
+    safe_value: T = _SafeCopies(leaf).copy_of(value)
+    return safe_value
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -62,54 +64,54 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-class _Walk:
-    """Goes through one value; what occurs in it many times is looked at once."""
+class _SafeCopies:
+    """Safe copies of the parts of one value; a part that occurs many times is copied once."""
 
     def __init__(self, leaf: Callable[[Any], Any]) -> None:
         self._leaf = leaf
-        self._made: dict[int, Any] = {}
+        self._copies: dict[int, Any] = {}
 
-    def of(self, value: Any) -> Any:
+    def copy_of(self, value: Any) -> Any:
         if isinstance(value, str):
             return safe(value)
         if value is None or isinstance(value, int | float):
             return value
-        made = self._made.get(id(value))
-        if made is None:
-            made = self._made[id(value)] = self._inside(value)
-        return made
+        copy = self._copies.get(id(value))
+        if copy is None:
+            copy = self._copies[id(value)] = self._copy_of_container(value)
+        return copy
 
-    def _inside(self, value: Any) -> Any:
+    def _copy_of_container(self, value: Any) -> Any:
         kind: type = type(value)
         names = _field_names(kind)
         if names is not None:
             return self._dataclass(value, names)
         if isinstance(value, Mapping):
-            pairs = [(self.of(key), self.of(item)) for key, item in value.items()]
-            return value if _same(value.items(), pairs) else dict(pairs)
+            pairs = [(self.copy_of(key), self.copy_of(item)) for key, item in value.items()]
+            return value if _is_same_mapping(value.items(), pairs) else dict(pairs)
         if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-            items = [self.of(item) for item in value]
+            items = [self.copy_of(item) for item in value]
             return value if all(map(is_, value, items)) else type(value)(items)
         return self._leaf(value)
 
     def _dataclass(self, value: Any, names: tuple[str, ...]) -> Any:
         changed = {
-            name: made
+            name: copy
             for name in names
-            if (made := self.of(item := getattr(value, name))) is not item
+            if (copy := self.copy_of(item := getattr(value, name))) is not item
         }
         return dataclasses.replace(value, **changed) if changed else value
 
 
 @cache
 def _field_names(kind: type) -> tuple[str, ...] | None:
-    """Names of the fields that a dataclass is made of; None of other types."""
+    """Names of a dataclass's fields that its constructor takes; None for other types."""
     if not dataclasses.is_dataclass(kind):
         return None
     return tuple(field.name for field in dataclasses.fields(kind) if field.init)
 
 
-def _same(items: Any, pairs: list[tuple[Any, Any]]) -> bool:
+def _is_same_mapping(items: Any, pairs: list[tuple[Any, Any]]) -> bool:
     return all(
         key is new_key and item is new_item
         for (key, item), (new_key, new_item) in zip(items, pairs, strict=True)
@@ -119,14 +121,14 @@ def _same(items: Any, pairs: list[tuple[Any, Any]]) -> bool:
 # ---- regular expressions of files ----------------------------------------------------------------
 
 MAX_MATCHED = 1_000
-"""Longest text that a pattern of a file is matched with: longer ones do not match."""
+"""Longest text that a pattern from a file is matched with: longer texts do not match."""
 MAX_STEPS = 2e8
-"""Most steps of a match on such a text, some seconds: three `.*` are within it."""
+"""Most steps of a match on a text of MAX_MATCHED letters, some seconds: three `.*` need fewer."""
 
 
 @cache
 def bounded_pattern(pattern: str) -> re.Pattern[str]:
-    """A regular expression; ValueError where it is none, or may take more than MAX_STEPS."""
+    """Compiled regular expression; ValueError for an invalid one, or for more than MAX_STEPS."""
     try:
         compiled = re.compile(pattern)
         steps = _steps(re._parser.parse(pattern))  # type: ignore[attr-defined]
@@ -148,7 +150,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def _steps(items: Iterable[tuple[Any, Any]]) -> float:
-    """Ways in which parts that follow each other can share a text among them, at most."""
+    """Most ways in which consecutive parts of a pattern can divide a text among them."""
     ways, repeats = 1.0, 0
     for operation, argument in items:
         name = str(operation)
@@ -168,7 +170,7 @@ def _steps(items: Iterable[tuple[Any, Any]]) -> float:
 
 
 def _repeated(body: float, least: int, most: int) -> float:
-    """Ways of a repeat whose body has some; each turn has them anew."""
+    """Ways of a repeat, given the ways of its body, which every repetition has anew."""
     if body > 1:
         return math.inf if most * math.log(body) > math.log(MAX_STEPS) + 1 else body**most
     return most - least + 1.0
@@ -177,9 +179,9 @@ def _repeated(body: float, least: int, most: int) -> float:
 # ---- Markdown ------------------------------------------------------------------------------------
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-_ENDS = re.compile(r"\s*\n\s*")
+_LINE_END = re.compile(r"\s*\n\s*")
 
 
 def escaped_markdown(text: str) -> str:
-    """Text that Markdown shows as it is, in one line."""
-    return _SPECIAL.sub(lambda match: f"\\{match[0]}", _ENDS.sub(" ", text))
+    """Text with Markdown's special characters escaped, in one line."""
+    return _SPECIAL.sub(lambda match: f"\\{match[0]}", _LINE_END.sub(" ", text))
