@@ -28,7 +28,7 @@ class KernelSpace(Generic[Config]):
     check_kernel: Callable[[Params, Params], str | None]
     """Reason why a variant of the kernel cannot do a problem with its number of elements a head."""
     recipe_of: Callable[[Params], Recipe]
-    """What to compile for a variant of the kernel."""
+    """Recipe of a variant of the kernel."""
 
     def variant_name(self, params: Params) -> str | None:
         """Short form of a configuration, or the reference's name; None for other parameters."""

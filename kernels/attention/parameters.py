@@ -42,7 +42,7 @@ class LegalFields(Generic[Config]):
     checks: Sequence[Callable[[Config], str | None]]
     """Reasons why a combination is illegal; the first that there is counts."""
     check_value: Callable[[str, Value], str | None] = lambda _name, _value: None
-    """Reason why a field cannot have a value, beside what the others say."""
+    """Further reason why a field cannot have a value."""
 
     def make(self, params: Params) -> Config:
         """Configuration of named fields; the others have their defaults.

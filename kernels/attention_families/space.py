@@ -62,7 +62,7 @@ _OWN_FIELDS = {
     ]
     for family, names in _FIELDS.items()
 }
-"""Fields by which a configuration is one of this kernel."""
+"""Fields that only one kernel's configurations have."""
 
 
 def family_variant(variant: Params, problem: Params) -> tuple[str, Params]:

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 STATIC_HEADS = 16
-"""`kStaticHeads` in src/config.cuh: what the last step of the ladder is for."""
+"""`kStaticHeads` in src/config.cuh: heads of the last step of the ladder."""
 
 _SOURCE = Path(__file__).parent / "src" / "flash_attention.cu"
 _DEFINITIONS = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fusion.operators import COMPILE
 
 _INDUCTOR = re.compile(r"\btriton_")
-"""Inductor names what it generates `triton_<heuristic>_fused_<operators>_<number>`."""
+"""Names of inductor's kernels: `triton_<heuristic>_fused_<operators>_<number>`."""
 
 _LIBRARY = re.compile(
     r"gemm|gemv|cutlass|cublas|cudnn|nvjet|xmma|conv(?!ert)|winograd|implicit|splitk|"
@@ -18,7 +18,7 @@ _LIBRARY = re.compile(
 """Kernels of cuBLAS, cuDNN and the attention libraries. Inductor calls them as eager code does."""
 
 _UNNAMED = re.compile(r"(?:<unnamed>|\(anonymous namespace\))::")
-"""As ncu prints it, and as torch.profiler does."""
+"""Unnamed namespaces as ncu and torch.profiler print them."""
 
 
 def fell_back(

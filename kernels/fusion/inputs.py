@@ -32,7 +32,7 @@ class Inputs:
     split: tuple[torch.Tensor, ...]
     shared: tuple[torch.Tensor, ...] = ()
     results: dict[str, Expected] = field(default_factory=dict)
-    """The right result, where it is small enough to be kept for the next variant."""
+    """Right results that are small enough to be kept for the next variant."""
 
     @property
     def arguments(self) -> tuple[torch.Tensor, ...]:

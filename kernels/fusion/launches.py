@@ -32,9 +32,9 @@ class Memory:
     """Device memory of one call from torch's allocator, in bytes."""
 
     buffer_bytes: int
-    """All tensors that it allocates, results included."""
+    """Bytes of all tensors that the call allocates, results included."""
     peak_bytes: int
-    """The most that is allocated at one time, beyond what was before."""
+    """Most bytes allocated at one time, beyond those before the call."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class FusionLaunch:
 
     call: Call
     compile_seconds: float | None = None
-    """Compilation and first call; None where nothing is compiled."""
+    """Seconds of compilation and first call; None without compilation."""
     buffer_bytes: int | None = None
     """None where the device does not count (a CPU)."""
     peak_bytes: int | None = None

@@ -44,14 +44,14 @@ class Operator:
     group: str
     implementations: tuple[str, ...]
     sizes: Mapping[str, int | None]
-    """Size → what it is when left out; None where it must be given."""
+    """Default by size; None where the size must be given."""
     flops: Callable[[Sizes], float]
     """Floating-point operations; of an operator with matrix products or a convolution theirs alone,
     as the field counts them. A transcendental function counts as one."""
     elements: Callable[[Sizes], int]
     """Elements of all inputs and outputs: each is moved once at least."""
     non_matmul_flops: Callable[[Sizes], float] | None = None
-    """Operations beside the products; None where there are no products, or nothing else."""
+    """Operations beside the products; None for an operator with only one of both."""
     dtypes: tuple[str, ...] = _SINGLE
     """Types of the elements; the first is the default."""
     layouts: tuple[str, ...] = LAYOUTS[:1]

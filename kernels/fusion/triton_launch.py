@@ -50,10 +50,10 @@ class RowPlan:
     rows: int
     """Rows of a program."""
     columns: int
-    """Columns that it takes at a time, a power of two."""
+    """Columns that a program takes at a time, a power of two."""
     warps: int
     holds_rows: bool
-    """Whether it holds whole rows; otherwise it goes over each row in pieces, twice."""
+    """Whether a program holds whole rows; otherwise it reads each row twice, in pieces."""
 
 
 def plan_rows(columns: int) -> RowPlan:
@@ -159,7 +159,7 @@ def _bias_dropout_add(
 ) -> Call:
     # The result lies in memory as that of eager code does, or the two would not do the same work.
     blank = eager.bias_dropout_add(*(tensor.to("meta") for tensor in (x, residual, bias)))
-    # One that lies by columns is made as its transpose is, with the bias along the rows.
+    # A column-major result is made like its transpose, with the bias along the rows.
     by_columns = blank.stride(0) < blank.stride(1)
     first, second = (x.t(), residual.t()) if by_columns else (x, residual)
     rows, columns = first.shape

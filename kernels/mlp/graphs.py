@@ -37,7 +37,7 @@ class Graphs:
                 training.backward()
                 training.update()
         torch.cuda.current_stream(device).wait_stream(self._stream)
-        training.clear_gradients()  # So that the recorded way back writes gradients, not adds them.
+        training.clear_gradients()  # so that the recorded pass writes them, not adds to them
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_stats(device)
@@ -50,7 +50,7 @@ class Graphs:
             buffer_bytes=after[f"{requested}.allocated"] - before[f"{requested}.allocated"],
             peak_bytes=after[f"{requested}.peak"] - before[f"{requested}.current"],
         )
-        """What recording took: a replay uses the same memory again, and allocates none."""
+        """Memory of the recording, which a replay reuses without allocating."""
 
     def clear_gradients(self) -> None:
         """Do nothing: the backward pass overwrites its gradients."""

@@ -163,7 +163,7 @@ def _single_result(call: Call) -> torch.Tensor:
 
 def _run(training: Training, compile_seconds: float | None) -> Step:
     step = Step(training, training, compile_seconds)
-    step.step()  # Adam makes its moments in the first one: they are state.
+    step.step()  # Adam makes its moments, which are state, in the first step.
     step.keep(memory_of(functools.partial(_step_and_clear, step, training), training.inputs.device))
     return step
 

@@ -31,7 +31,7 @@ DEFAULTS: Mapping[str, Mapping[str, int]] = {
         "min_blocks_per_sm": 1,
     },
 }
-"""The parameters that act in each algorithm, with what they are when left out."""
+"""Parameters of each algorithm with their defaults."""
 
 CHOICES: Mapping[str, tuple[int, ...]] = {
     "block_size": (128, 256, 512, 1024),

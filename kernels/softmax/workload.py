@@ -75,7 +75,7 @@ def reference(problem: Params, inputs: Inputs) -> torch.Tensor:
 
 def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | None) -> Launch:
     """Launch of one variant, with `outputs` where it writes to the shared tensor."""
-    del problem  # The matrix itself says all that a launch needs.
+    del problem  # A launch needs nothing but the matrix.
     algorithm = str(variant["algorithm"])
     if algorithm == "torch":
         return _TorchLaunch(inputs)

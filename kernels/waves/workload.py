@@ -33,9 +33,9 @@ class Shape:
 
     multiprocessors: int
     blocks_per_sm: int
-    """As the driver's occupancy query says, which is what the variant asks for."""
+    """Blocks by the driver's occupancy query, as many as the variant asks for."""
     shared_bytes: int
-    """Dynamic shared memory that each block reserves, to keep further ones off."""
+    """Dynamic shared memory of each block, to keep further blocks off a multiprocessor."""
 
 
 def make_inputs(problem: Params, device: torch.device, seed: int) -> torch.Tensor:

@@ -95,7 +95,7 @@ _RESULTS = (
     "profiler.render.console.tables",
 )
 _TABLES = ("pyarrow.parquet", "pandas.core.arrays.arrow.extension_types")
-"""What writes summary.parquet, where it is installed."""
+"""Package that writes summary.parquet, if installed."""
 _PAGE = ("profiler.render.page",)
 
 

@@ -115,12 +115,12 @@ class RevisionComparison:
     """One variant at one problem: the newest revision against the oldest."""
 
     variant: str
-    """Name that it has in the experiment."""
+    """Name of the variant in the experiment."""
     problem: str
     old: Cell
     new: Cell
     verdict: PairVerdict
-    """Its ratio is the duration of the newest by that of the oldest."""
+    """Verdict with the ratio of the newest revision's duration to the oldest's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +133,13 @@ class MeasuredRevisions:
     """Id, in the experiment, of the variant that ratios of the run are to; None where the baseline
     of the experiment was not measured."""
     base_cells: Mapping[str, Cell]
-    """Cells of the oldest in the experiment, by their ids in the session."""
+    """Cells of the oldest revision in the experiment, by their ids in the session."""
     commits: tuple[Commit, ...]
     """The oldest first."""
     run: WrittenRun | None
-    """None where no variant differs: nothing is measured then."""
+    """The written run; None where no variant differs and nothing was measured."""
     unchanged: tuple[str, ...]
-    """Names of the variants that are made of the same sources, which were not measured."""
+    """Names of the variants with unchanged sources, which were not measured."""
     comparisons: tuple[RevisionComparison, ...]
 
 
@@ -241,7 +241,7 @@ def measure_versions(
     to_run = replace(
         request,
         spec=spec,
-        # They were laid over the experiment of each revision, and stand in the new one.
+        # They were applied to the experiment of each revision, and are in the new one.
         settings=None,
         only=None,
         baseline=None,

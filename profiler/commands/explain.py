@@ -42,7 +42,7 @@ _OF_FILES = frozenset(
         NoticeKind.SOURCE_BAD_ROWS,
     }
 )
-"""Notices of what could not be read: a cause may be missing for that."""
+"""Notices of unreadable data, without which a cause may be missing."""
 
 
 def explain(request: ExplainRequest) -> ExitCode:

@@ -34,7 +34,7 @@ from profiler.search.t4 import CORRECT, RecordedResult, t4_document
 from profiler.sessions.experiment_files import load_experiment
 
 USUAL_METRICS = ("duration_ns", "cycles", "l2_hit_pct", "registers")
-"""What is drawn where no metric is named, as far as it was measured."""
+"""Metrics to draw by default, if measured."""
 
 
 def write_figures(request: FiguresRequest) -> ExitCode:

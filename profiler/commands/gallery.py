@@ -51,9 +51,9 @@ class _Contents(SpecModel):
     """Content of `gallery.yaml`."""
 
     comparisons: dict[_PageName, _Comparison] = Field(default_factory=dict)
-    """Name of the page → what it compares."""
+    """Comparisons by page name."""
     not_made: dict[str, _NotMade] = Field(default_factory=dict)
-    """Name of the page → why it is not made, and how to get it."""
+    """Pages that are not made by name, with the reason and the commands that make them."""
 
 
 def make_gallery(request: GalleryRequest) -> ExitCode:

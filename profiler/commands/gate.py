@@ -25,7 +25,7 @@ _BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
 def gate(request: GateRequest) -> ExitCode:
     """Measure, print and comment; GATE_TRIPPED where a cell is SLOWER beyond the threshold."""
-    # First of all: nothing that is started below shall find the token in its environment.
+    # First of all: no process started below may find the token in its environment.
     site = None if request.comment is None else comment_site(request.comment, os.environ)
     from profiler.commands.compare import measure_revisions
     from profiler.findings.gates import parse_gate

@@ -34,9 +34,9 @@ from profiler.run_folder.runs import recordings_here
 
 _OURS = 'content="kernel-profiler"'
 _HEAD = 2000
-"""Characters in which a page says what wrote it."""
+"""Characters of a page's head that name its program."""
 _MOST_TRIES = 5
-"""Runs that can end while one writes, before it leaves the rest to them."""
+"""Most rewrites of the index for runs that end meanwhile; the last of them write it."""
 
 
 def write_index(

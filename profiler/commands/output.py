@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from profiler.findings.findings import Findings
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""What a text begins with that a spreadsheet computes."""
+"""First characters of a text that a spreadsheet takes for a formula."""
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|[bfr])")
 _MISSING = re.compile(r'": NaN(?<!\\": NaN)(?=[,}])')
 """A number that is missing, after its key: inside a text a quotation mark follows a backslash."""
@@ -236,7 +236,7 @@ def _encoded(value: Any) -> str:
         text = _MISSING.sub('": null', json.dumps(value))
     except TypeError:  # what JSON does not have
         return json.dumps(_json(value), allow_nan=False, default=str)
-    # Most values are plain: the text is searched for what is not, as a whole.
+    # Most values are plain: one search of the whole text finds the others.
     plain = not any(sign in text for sign in _NOT_PLAIN)
     if plain and all(map(_is_safe, set(_ESCAPE.findall(text)))):
         return text

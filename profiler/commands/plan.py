@@ -181,7 +181,7 @@ def selected_plan(loaded: LoadedSpec, space: Space, only: str | None) -> Plan:
         return plan
     from profiler.findings.variant_names import find_names
 
-    # Labels are made of what differs among all variants: those of the page of the whole experiment.
+    # Labels are those of the whole experiment's page: made of differences among all variants.
     names = find_names(
         plan.variants,
         references={plan.baseline or "", *plan.references},

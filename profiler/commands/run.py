@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from profiler.run_folder.load.report import Report
 
 _SHOWN_SETTINGS = ("collect.metrics",)
-"""Settings under `collect` that also say what a page shows."""
+"""Settings under `collect` that also change a page."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +81,10 @@ class WrittenRun:
     """The content of its summary.json."""
     page: Path | None
     spans: tuple[Span, ...]
-    """Where the seconds of this execution went; empty for a replay."""
+    """Spans of this execution; empty for a replay."""
     exit_code: ExitCode
     left_out: tuple[str, ...] = ()
-    """What `--budget` had no time for, in words."""
+    """Steps that `--budget` had no time for."""
 
 
 def run_command(request: RunRequest) -> ExitCode:
@@ -172,7 +172,7 @@ def write_run(
         findings = find(report)
         document, page = write_results(findings, folder, page=not request.no_report)
     if seconds is not None:
-        run = RunFolder(folder)  # what came after its sessions is in no file yet
+        run = RunFolder(folder)  # the seconds after its sessions are in no file yet
         run.write_seconds(run.seconds()[:-1], seconds.spans)
         keep_answers(request.out, folder, document, reporter.warn)
     write_index(request.out, reporter.warn, {folder: document})
@@ -231,7 +231,7 @@ def _machine_or_recording(
         )
     except EnvironmentUnusable as problem:
         beside = find_recording(loaded.path, loaded.experiment.name)
-        # Who asks for a timeline wants to record, and would not be helped by other people's.
+        # A request for a timeline wants a recording of its own, not other people's.
         if request.live or request.timeline or beside is None:
             problem.remedy = _with_replay(problem.remedy, request, beside)
             raise
@@ -316,7 +316,7 @@ def _measure_beside(
         reader=reader.result(),
     )
     if searches:
-        # It loads SciPy's optimisers, for which no other run waits.
+        # Loads SciPy's optimisers, which other runs do not need.
         from profiler.sessions.search.loop import measure_searched
 
         run = measure_searched(to_measure, reporter)

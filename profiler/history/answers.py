@@ -26,7 +26,7 @@ _MACHINE_FIELDS = ("clock_control", "cache_control")
 SHORT_COMMIT = 8
 """Digits of a commit in a history."""
 _STATIC = ("cycles", "registers")
-"""Kept beside the primary metric and all durations; what else was counted stays in the run."""
+"""Metrics kept beside the primary one and all durations; other counters stay in the run."""
 
 
 class Answer(NamedTuple):
@@ -46,7 +46,7 @@ class Answer(NamedTuple):
     ratio_high: float | None
     """To the baseline in the same run, paired block by block."""
     noise_floor: float | None
-    """A/A: by how much the baseline strays from itself in this run, relative."""
+    """Relative A/A noise floor: how far the baseline varies within the run."""
     verdict: str | None
 
 
@@ -55,24 +55,24 @@ class HistoryRun:
     """One run of a history, with its answers."""
 
     run: str
-    """Folder in the folder of runs, or name of the archive or file that it was read from."""
+    """Folder in the folder of runs, or name of the archive or file of the run."""
     experiment: str
     created: str
     """ISO 8601."""
     source: str
     """run, recording, records, gate (the base of one)."""
     machine: str
-    """GPU (or processor), clock and cache control, collector: durations of other ones are never
-    compared."""
+    """GPU (or processor), clock and cache control, collector: durations are compared within one
+    machine only."""
     card: str
-    """UUID of the GPU; empty where it is not known."""
+    """UUID of the GPU; empty where unknown."""
     commit: str
-    """First digits, and `+` where files differed; empty where it is not known."""
+    """First digits of the commit, and `+` for a dirty tree; empty where unknown."""
     baseline: str | None
     metric: str
     """The primary one."""
     versions: Mapping[str, str]
-    """By `VERSION_FIELDS`; what is not known is left out."""
+    """Known versions, by `VERSION_FIELDS`."""
     answers: tuple[Answer, ...] = ()
     """Empty where only the run was asked for."""
 

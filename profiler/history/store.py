@@ -19,7 +19,7 @@ from profiler.history.answers import Answer, HistoryRun
 
 STORE_FILE = "history.sqlite"
 _PATIENCE_S = 10.0
-"""Another run may be writing."""
+"""Longest wait in seconds for another run that is writing."""
 _VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS run (

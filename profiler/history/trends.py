@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 _HALF_WIDTH = 1.96
 """Half the width of a 95 % interval, in standard errors."""
 _LEAST_ERROR = 1e-9
-"""Counters may be the same in all runs."""
+"""Least error of a number, because counters may be equal in all runs."""
 
 
 class Cause(StrEnum):
@@ -37,7 +37,7 @@ class Cause(StrEnum):
 
     KERNEL = "kernel"
     BASELINE = "baseline"
-    """The baseline's kernel: the ratios of the others only show it."""
+    """The baseline's kernel, which moves the ratios of all other cells."""
     MACHINE = "machine"
     """Machine, driver or versions: baseline and variants moved together."""
 
@@ -72,12 +72,12 @@ class Trend:
     problem: str
     is_baseline: bool
     is_relative: bool
-    """Whether it is followed by its ratio to the baseline."""
+    """Whether the followed number is the ratio to the baseline."""
     answers: Mapping[int, Answer]
     """By the place of the run in the history, the oldest first."""
     changes: tuple[Change, ...] = ()
     cells: int = 1
-    """How many cells it is the mean of."""
+    """Number of cells in the mean."""
 
     def value(self, run: int) -> float:
         """The followed number in a run: a ratio or a time."""
@@ -162,9 +162,9 @@ def _change(older: Floats, newer: Floats, before: int, first: int) -> Change:
 
 
 _NEAR = 1
-"""Runs that changes of one event may be apart in two series: noise moves them by one."""
+"""Most runs between changes of one event in two series: noise shifts them by one."""
 MOST_TOGETHER = 0.5
-"""Share of the cells that have moved together from which on they have one reason."""
+"""Share of cells moving together above which they have a common cause."""
 FEWEST_TOGETHER = 3
 
 
@@ -235,8 +235,8 @@ class History:
     runs: tuple[HistoryRun, ...]
     trends: tuple[Trend, ...]
     variants: tuple[Trend, ...]
-    """A trend for each variant of several problems, over all of them: what moves them together
-    stands out of the noise of each."""
+    """A trend of each variant over its problems, if several: common changes stand out of the noise
+    of each."""
     other_machines: tuple[str, ...]
     """Kinds of machines of its runs that are left out."""
 
@@ -341,7 +341,7 @@ _CELL_MARGIN = 0.03
 """By which one cell of one run has to be off: 504 unchanged ones on seven cards were by 2.8 % at
 most (docs/history.md), and no other run says that it is still so."""
 _PAST_RUNS = 20
-"""Runs before the newest that say what is usual."""
+"""Most earlier runs that define usual values."""
 _MACHINE_MARGIN = 0.02
 """Change of a baseline against its own past, over its cells: cards of one model differ by less."""
 
@@ -351,7 +351,7 @@ class Control:
     """The newest run against the runs before it."""
 
     past: int
-    """How many runs before it say what is usual."""
+    """Number of earlier runs that define usual values."""
     baseline: float | None
     """Its baseline's time by the usual one, geometric mean over the problems; None without one."""
     baseline_moved: bool
@@ -361,7 +361,7 @@ class Control:
     cells: int
     noise_floor: float | None
     usual_noise_floor: float | None
-    """A/A: how far the baseline strays from itself in the newest run, and usually."""
+    """A/A noise floor of the baseline in the newest run, and usually."""
 
     @property
     def cause(self) -> Cause | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 Value = str | int | float | bool | None
 Evaluate = Callable[[Mapping[str, Value]], Value]
-"""From the values of names to that of an expression."""
+"""Function from values by name to the value of an expression."""
 
 MAX_CHARACTERS = 1000
 MAX_DEPTH = 100
@@ -84,7 +84,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
 
 
 _MOST_BITS = 1023
-"""A whole number with more is beyond every float."""
+"""Most digits of a whole number: longer ones are beyond every float."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ _NS_PER_MS = 1e6
 _CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 _CHOSEN = ".chosen.json"
 _OTHERWISE = (ImportError, AttributeError, TypeError, ValueError, KeyError, IndexError)
-"""What is raised where torch is not as expected."""
+"""Exceptions where torch's internals differ from the expected ones."""
 
 _heard: list[Row] = []
 """Choices between templates and libraries since the last `watch` began."""
@@ -185,7 +185,7 @@ def _rows(kernel: Any, tried_launchers: Mapping[int, Sequence[tuple[Any, float]]
     for launcher, milliseconds in timings:
         yield _row(kernel, launcher, milliseconds, best=launcher is winner)
     if all(launcher is not winner for launcher, _ in timings):
-        # The only one that there is, one that the cache knew, or one of coordinate descent.
+        # The only configuration, a cached one, or one of coordinate descent.
         yield _row(kernel, winner, math.nan, best=True)
 
 

@@ -96,9 +96,9 @@ class Library:
     link_log: PurePosixPath
     link_command: tuple[str, ...]
     command: str
-    """The compile command for people: without absolute paths, the same on every machine."""
+    """The compile command for people, without absolute paths."""
     folders: tuple[Path, ...]
-    """Folders of the sources, and of what is included in front of them."""
+    """Folders of the sources and of files included in front of them."""
 
 
 def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:

@@ -21,7 +21,7 @@ class Recipe:
     included: tuple[Path, ...] = ()
     """Absolute paths of files that are included in front of each source, in this order."""
     arch: str | None = None
-    """Architecture that the sources need, such as `sm_90a`; None where any will do."""
+    """Architecture that the sources need, such as `sm_90a`; None: any architecture."""
 
 
 def architecture_refusal(recipe: Recipe, arch: str) -> str | None:

@@ -29,11 +29,11 @@ _IDENTITIES: dict[str, Callable[[Cell], tuple[str, ...]]] = {
 }
 
 _PROBLEM_TERM = r"((?:^|,)\s*problem\s*=\s*(?:[^,]*\|\s*)?)"
-"""Beginning of a term about problems, with the ids of others that may be."""
+"""Beginning of a term about problems."""
 
 
 _Term = tuple[str, tuple[str, ...]]
-"""A key, and the values of it that are wanted."""
+"""A key and its wanted values."""
 
 
 def select_cells(

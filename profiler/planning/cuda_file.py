@@ -32,7 +32,7 @@ from profiler.planning.spec.source import FieldPath
 from profiler.planning.spec.values import close_hint
 
 Fault = tuple[FieldPath, str]
-"""Field of the spec, and what is wrong."""
+"""Field of the spec, and a sentence on its fault."""
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _OVERLOAD = re.compile(r"static_cast<.+>\s*\((.+)\)\s*")

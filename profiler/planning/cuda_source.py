@@ -30,7 +30,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _ATTRIBUTES = re.compile(
     "__(launch_bounds|cluster_dims|maxnreg|block_size|attribute|align)__|alignas|decltype|noexcept"
 )
-"""What may stand before or after a function's name with parentheses of its own."""
+"""Words with parentheses of their own that may precede or follow a function's name."""
 _PAIRS = {"(": ")", "{": "}", "[": "]", "<": ">"}
 
 _LAUNCH = re.compile(r"[\w:]+(?:\s*<[^<>;]*>)?\s*<<<.*?>>>", re.DOTALL)
@@ -54,7 +54,7 @@ class Function:
     """Words and signs before its name, without template parameters."""
     parameters: tuple[str, ...]
     body: str
-    """Empty where it is only declared."""
+    """Tokens of the body; empty for a declaration."""
 
     @property
     def launches(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Function:
 
     @property
     def syncs_grid(self) -> bool:
-        """Whether it waits for all blocks of the grid by cooperative groups."""
+        """Whether the function waits for all blocks of the grid by cooperative groups."""
         text = f"{', '.join(self.parameters)} {self.body}"
         handles = {name for pair in _GRID_HANDLE.findall(text) for name in pair if name}
         pattern = _GRID_SYNC.replace("{handles}", "|".join(sorted(handles)) or "this_grid")
@@ -87,7 +87,7 @@ class SourceFile:
     words: frozenset[str]
     functions: tuple[Function, ...]
     kernel_words: frozenset[str]
-    """`__global__`, and macros that have it in them."""
+    """`__global__`, and macros that contain it."""
     structs: dict[str, tuple[str, ...]]
     """Tokens of the members of each struct."""
     constants: dict[str, str]
@@ -95,7 +95,7 @@ class SourceFile:
     complete: bool
     """Whether all files included by quotes were found, and no macro pastes names together."""
     unreadable: tuple[Path, ...] = ()
-    """What it includes by quotes and is there, but cannot be read."""
+    """Files included by quotes that exist but cannot be read."""
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from profiler.runner.experiment import ROLES
 
 _VARIANT, _BASELINE = "variant", "baseline"
 _INPUT_ROLES = frozenset({"inputs", "outputs"})
-"""Roles of the functions that make what the launches of all variants get."""
+"""Roles of the functions that make the inputs of all variants' launches."""
 _MAKES_KERNELS = frozenset(
     {"autotune", "compile", "Config", "heuristics", "jit", "kernel", "load_inline", "njit"}
     | {"prim_func", "RawKernel", "RawModule"}
@@ -26,7 +26,7 @@ _HARMLESS_IMPORTS = _MAKES_KERNELS | (
     | {"inference_mode", "lru_cache", "namedtuple", "no_grad", "partial", "TypeVar", "wraps"}
     | {"Experiment"}
 )
-"""Functions that act on nothing but what they are given, by the last part of their names."""
+"""Functions that act on their arguments only, by the last part of their names."""
 _HARMLESS_BUILTINS = frozenset(
     {"bool", "classmethod", "dict", "float", "frozenset", "int", "len", "list", "max", "min"}
     | {"property", "range", "set", "sorted", "staticmethod", "str", "tuple", "zip"}
@@ -35,19 +35,19 @@ _HARMLESS_BASES = frozenset(
     {"ABC", "Enum", "Exception", "Flag", "Function", "Generic", "IntEnum", "IntFlag", "Module"}
     | {"NamedTuple", "object", "Protocol", "StrEnum", "Structure", "type", "TypedDict"}
 )
-"""Classes that note nothing of those below them, by the last part of their names."""
+"""Classes that register no subclasses, by the last part of their names."""
 _CHANGES = frozenset(
     {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem"}
     | {"remove", "reverse", "set", "setdefault", "sort", "update"}
 )
-"""Methods that change what they are called of; those of torch end with an underscore."""
+"""Methods that change their object; torch's end with an underscore."""
 _LOOKS_UP = frozenset(
     {"eval", "exec", "globals", "locals", "vars", "modules", "import_module", "__import__"}
     | {"f_globals", "f_locals", "__globals__", "__main__"}
 )
-"""Names by which a file can use one that stands nowhere in it."""
+"""Names by which a file can use a name that it does not contain."""
 _LOOKED_UP_ATTRIBUTES = _LOOKS_UP - {"eval", "exec", "globals", "locals", "vars"}
-"""Those that are such as attributes, too: `model.eval()` is not."""
+"""Those names that count as attributes, too: `model.eval()` does not."""
 
 
 def function_sources(tree: ast.Module, functions: Iterable[str]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from profiler.planning.spec import (
 from profiler.planning.spec.source import FieldPath
 
 MAX_COMBINATIONS = 100_000
-"""More is a slip of the pen: at 25 ms a launch, one block of these would take most of an hour."""
+"""Most combinations: at 25 ms a launch, one block of them would take most of an hour."""
 
 MAX_EXAMPLES = 3
 
@@ -46,14 +46,14 @@ class Candidate:
 
     params: Params
     field: FieldPath
-    """Where the spec asks for it."""
+    """Field of the spec that has the candidate."""
     name: str | None = None
     item: VariantItem = _NOTHING_SAID
-    """What a list of the spec says of it."""
+    """Its item in a list of the spec."""
     only_at: Params | None = None
-    """Values of the problems that its program is made for, which it has too; None: all problems."""
+    """Values of the problems that its program is compiled for; None: all problems."""
     on_zeros: bool = False
-    """Whether it is a problem with zeros in its inputs."""
+    """Whether the candidate is a problem with zeros in its inputs."""
 
     @property
     def tolerance(self) -> dict[str, tuple[float, float]]:
@@ -98,7 +98,7 @@ class Expanded:
     problems: tuple[Problem, ...]
     excluded: tuple[Exclusion, ...]
     aliases: Mapping[str, str]
-    """Names of variants that were merged → name of the one they were merged into."""
+    """Name of a merged variant → name of the variant that it was merged into."""
     left_out: Mapping[str, str]
     """Names of variants that a rule or check removed → why."""
     limited: Mapping[str, Candidate]

@@ -65,17 +65,17 @@ class PageKind:
     shows: str
     """What such a page shows, for the docs."""
     view: str
-    """Gives the `View` of findings: figures, tables and their template."""
+    """Function from findings to the `View`: figures, tables and their template."""
     questions: tuple[Question, ...] = (Question.BEST, Question.BASELINE)
-    """What a spec of this kind asks, unless it says otherwise."""
+    """Default questions of a spec of this kind."""
     finds: frozenset[str] = frozenset()
-    """What is found beside winners and ranks: `LADDER`, `PARAMETERS`, `GRIDS`, …"""
+    """Findings beside winners and ranks: `LADDER`, `PARAMETERS`, `GRIDS`, …"""
     tunes: bool = False
     """Whether the question is which configuration to use, rather than which version is best."""
     searched: bool = False
-    """Whether it says something where only the best of a search were measured."""
+    """Whether the page suits a search, of which only the best variants were measured."""
     answer: str = ""
-    """Gives the sentences of the answer, where they are other than those of most pages."""
+    """Function that gives the sentences of the answer, where they differ from most pages'."""
     console: str = ""
     """Gives the console's tables, where the question is not which variant wins a problem."""
 

@@ -18,7 +18,7 @@ from profiler.runner.import_path import syntax_excerpt
 Parameters = Sequence[str]
 
 _ALMOST = 0.85
-"""Least likeness of two names, in lower case, of which one is a slip of the other."""
+"""Least similarity of two names in lower case to take one for a misspelling of the other."""
 
 
 def function_faults(

@@ -44,7 +44,7 @@ class Change:
 
 
 UNCHANGED = Change(Verdict.SAME, 1.0, 1.0, 1.0)
-"""Between two commits of the same program, which nobody measures."""
+"""Change between two commits with the same program, which is not measured."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,18 @@ class Survey:
     total_change: Change
     """Change from the first to the last commit."""
     failed: tuple[int, ...] = ()
-    """Places of commits that gave no right result: the session is made again without them."""
+    """Places of commits without a right result: the session is repeated without them."""
 
 
 class State(StrEnum):
     """State of a step between two commits."""
 
     FOUND = "found"
-    """Measured alone in a second session, which says the same."""
+    """Confirmed by a second session of its two commits alone."""
     NOT_CONFIRMED = "not confirmed"
-    """No second session shows it."""
+    """Not confirmed by a second session."""
     UNCLEAR = "unclear"
-    """The sessions that there may be did not tell."""
+    """Undecided within the allowed sessions."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Step:
 
     before: int
     after: int
-    """Place of the culprit in the history; with skipped commits in between, one of these is."""
+    """Place of the culprit in the history; with skipped commits before it, any of them may be."""
     change: Change
     state: State
 
@@ -130,7 +130,7 @@ MOST_REPEATS = 2
 
 
 Prepare = Callable[[Sequence[int]], Sequence[str | None]]
-"""Programs of commits at these places: two of one name need no measurement; None: no build."""
+"""Programs of commits at given places; equal ones need no measurement; None: no build."""
 Measure = Callable[[Sequence[int], int], Survey]
 """Measures commits at these places, the oldest first; the number says how many sessions of the same
 commits there were before."""
@@ -141,7 +141,7 @@ _Pair = tuple[int, int]
 
 
 _Gaps = Mapping[_Pair, Change | None]
-"""Commits that steps lie between, and their change; None: nobody knows yet whether there is any."""
+"""Pairs of commits with steps between them, and their change; None: not measured yet."""
 
 
 class _OutOfSessionsError(Exception):

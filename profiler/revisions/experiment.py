@@ -200,8 +200,8 @@ def _modules(
             if name in variant.params:
                 raise UsageError(f"{variant.name}: the parameter '{name}' needs another name")
         launcher = version.digests[variant.name]
-        # What launches is no part of the machine code: without it, revisions would be taken for
-        # the same program where a launch alone was changed.
+        # The launching file is no part of the machine code: without its digest, revisions that
+        # differ in a launch alone would count as the same program.
         return {REVISION: version.commit.short, LAUNCHER: launcher, **variant.params}
 
     return section, _items(versions, variants, params_of)

@@ -11,7 +11,7 @@ from profiler.revisions.repository import Commit
 
 _MOST_FILES = 6
 _NOTICED = 0.01
-"""Share of the whole change that steps may leave without a word."""
+"""Share of the whole change that steps may leave unreported."""
 
 
 @dataclass(frozen=True)

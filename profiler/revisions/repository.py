@@ -19,7 +19,7 @@ _SHORT = 10
 """Digits of a commit in names; git's own abbreviation may grow with the repository."""
 _FORMAT = "%H%x00%cs%x00%s"
 WORKING_TREE = "."
-"""Revision that stands for the tracked files as they lie there, edited or not."""
+"""Revision that stands for the working tree's tracked files, edited or not."""
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ from profiler.sessions.experiment_files import file_and_name, load_experiment
 from profiler.sessions.recorded_sources import recorded_sources
 
 FOLDER = ".revisions"
-"""Under the folder of runs: trees of commits, and experiments of several of them."""
+"""Folder under that of runs for trees of commits, and experiments of several commits."""
 _SOURCE_SUFFIXES = ("py", "cu", "cuh", "h", "hpp", "yaml", "yml")
 _LONGEST_DIFF = 64 * 1024
-"""Characters: a page shows it."""
+"""Most characters of a diff, which a page shows."""
 
 
 @dataclass(frozen=True, eq=False)

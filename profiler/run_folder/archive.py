@@ -29,9 +29,9 @@ from profiler.run_folder.folder import ARCHIVE_SUFFIX, RUN_FILE, RunFolder
 from profiler.run_folder.runs import recordings_here, runs
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
-"""What zipfile raises for an archive that is damaged, encrypted or of a method that it has not."""
+"""Exceptions of zipfile for a damaged or encrypted archive, or an unknown method."""
 _LEAST_BYTES = 4096
-"""What an empty file takes on a disk."""
+"""Bytes of an empty file on a disk."""
 _UNDATED = (1980, 1, 1, 0, 0, 0)
 _READABLE = 0o644 << 16
 _PACKED = ".gz"

@@ -22,7 +22,7 @@ from profiler.parse.bounded_files import read_packed, read_plain, replacing
 T = TypeVar("T")
 _MOST_BITS = 64
 _MOST_DIGITS = 20
-"""A whole number with more of them has more than 64 bits, and no field has such."""
+"""Most digits of a whole number: longer ones have more than 64 bits, which no field has."""
 
 
 def refuse_link(path: Path) -> None:

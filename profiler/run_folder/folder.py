@@ -77,14 +77,14 @@ COMMAND_FILE = "command.txt"
 JOURNAL_FILE = "journal.jsonl"
 CSV_FILE = "ncu.csv"
 EXPLAIN_FILES = ("rules.csv", "sass.csv", "source.csv", "series.json")
-"""Pages of the report of an explain session, and what was sampled inside its launches."""
+"""Pages of an explain session's report, and samples inside its launches."""
 SEARCH_JOURNAL_FILE = "search/journal.jsonl"
-"""What a search proposed, and what came of it (`profiler.search.journal`)."""
+"""Proposals of a search and their results (`profiler.search.journal`)."""
 COMPILED_FOLDER = "compiled"
 SOURCES_FILE = "sources.json"
 TOOL_REPORT_FILE = "report.ncu-rep"
 PRIVATE_FILES = ("private/report.nsys-rep", "private/timeline.sqlite")
-"""What nsys writes into the folder of an attempt."""
+"""Files of nsys in the folder of an attempt: its report and the SQLite export."""
 PAGE_FILE = "index.html"
 ARCHIVE_SUFFIX = ".zip"
 SUMMARY_JSON_FILE = "summary.json"
@@ -92,7 +92,7 @@ _BLAME_PARTS = 2
 """Outcome and cause, in AttemptResult.failed."""
 _MOST_BLOCKS = 2**31
 _EARLIER_KEYS = {"plain_timer": "wall_clock"}
-"""Today's key of a collector, by the one that older run folders have."""
+"""Today's key of a collector, by its key in older run folders."""
 Named = TypeVar("Named", SessionPlan, "AttemptRecord")
 
 
@@ -118,9 +118,9 @@ class RunRecord:
     keys: Mapping[str, str]
     """Cell id → hash of everything that could change its numbers."""
     stages: Mapping[str, float] = field(default_factory=dict)
-    """Stage → seconds spent in it, added up over resumed executions."""
+    """Seconds by stage, added up over resumed executions."""
     spec_path: str = "SPEC"
-    """The experiment file, as it may be typed again."""
+    """Path of the experiment file, for a rerun command."""
     overrides: tuple[str, ...] = ()
     """`key=value` flags that were laid over the spec."""
     timelines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class RunRecord:
     """File that sessions opened (`profiler.runner.protocol.OPENED`) → digest of its content at the
     end of the last execution: what an attempt measured with another content is not used."""
     sources: Sources | None = None
-    """None of runs that did not keep them."""
+    """None for runs of versions that did not record sources."""
     number: int = 0
     """Which run of its experiment in its folder it is, from 1; 0 of runs that were not counted.
     Clocks step back: this orders runs before `created` does."""
@@ -152,9 +152,9 @@ class AttemptRecord:
     visit: Mapping[str, Any] | None = None
     """Fields of a `Visit`, where one process makes one (external commands)."""
     parts: OrderedParts | RangeParts | None = None
-    """Parts that the launches of such a visit are sorted into."""
+    """Parts that the launches of a command's visit are sorted into."""
     counted: bool = False
-    """Whether launches after the last that is taken were profiled: their number is known then."""
+    """Whether launches after the last taken one were profiled, so that their number is known."""
     time_limit_s: float | None = None
     """How long one visit could take."""
     parted: Mapping[str, str] = field(default_factory=dict)
@@ -170,7 +170,7 @@ class AttemptResult:
     """Content of result.json: how an attempt ended; absent where the orchestrator was killed."""
 
     cause: str
-    """Why it ended: `finished`, `died`, `timed_out`, `context_lost`."""
+    """Why the process ended: `finished`, `died`, `timed_out`, `context_lost`."""
     seconds: float
     failed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Cell id → (model.Outcome value, cause) for cells that the end of the process is blamed on."""
@@ -183,12 +183,12 @@ class KernelCheck:
     """Results of a workload's `check_kernels` for an attempt, decided when it was first read."""
 
     fell_back: Mapping[str, str] = field(default_factory=dict)
-    """Cell id → why its kernels are not those of its variant."""
+    """Reason by cell id why its kernels are not those of its variant."""
     no_kernel: tuple[str, ...] = ()
     """Cells that finished a visit in which the tool saw no kernel. Only what was read right after
     the attempt says so: a file that is damaged or lost later is no reason to blame a cell."""
     undecided: tuple[str, ...] = ()
-    """Cells that could not be asked about: their key or the plan had changed since they ran."""
+    """Cells that could not be checked: their key or the plan had changed since they ran."""
 
 
 @dataclass(frozen=True)
@@ -211,9 +211,9 @@ class Attempt:
     record: AttemptRecord
     result: AttemptResult | None
     kernel_check: KernelCheck | None = None
-    """None where the profiler was stopped before it read the attempt's kernels."""
+    """Check of the attempt's kernels; None where the profiler was stopped before it."""
     damaged: tuple[str, ...] = ()
-    """Names of its files that are there and cannot be used; what they held counts as not known."""
+    """Names of existing but unusable files of the attempt, whose content counts as unknown."""
     worker: Worker | None = None
     """None where the machine of the run measured."""
 
@@ -250,11 +250,11 @@ class AttemptListing:
     """Attempts of a run on disk, with the names of unreadable ones."""
 
     attempts: tuple[Attempt, ...]
-    """Readable ones, as `RunFolder.attempts` has them."""
+    """Readable attempts, as in `RunFolder.attempts`."""
     damaged: tuple[str, ...]
-    """Names of those whose session.json is damaged."""
+    """Names of attempts with a damaged session.json."""
     linked: tuple[str, ...]
-    """Names of those that are links or hold some: what these name is not read."""
+    """Names of attempts that are or hold links, whose targets are not read."""
 
 
 _NO_ATTEMPTS: Mapping[Path, Attempt] = MappingProxyType({})
@@ -266,7 +266,7 @@ class RunFolder:
 
     path: Path
     archive: Path | None = None
-    """The archive that it was unpacked from, until the program ends; None of any other folder."""
+    """The archive that the folder was unpacked from; None for any other folder."""
 
     @property
     def given_path(self) -> Path:
@@ -306,7 +306,7 @@ class RunFolder:
             datetime.fromisoformat(record.created)
         except ValueError as error:
             raise UsageError(f"{path}: damaged: created: {error}") from error
-        # Earlier versions wrote the UUID itself.
+        # Earlier versions wrote the UUID in plain text.
         return replace(record, environment=public_environment(record.environment, record.seed))
 
     def note_machine(self, environment: Environment, seed: int, base: Path) -> None:

@@ -59,8 +59,7 @@ _ATTEMPT_FILES = (
 )
 _DEPTH = len(("raw", "attempt", "file"))
 _TABLES = frozenset({PLAN_FILE, *_ATTEMPT_TABLES})
-"""Files that are packed, by the end of their path: the journal of a search is called as those of
-attempts."""
+"""Files to pack, by the end of their path: a search's journal is named like an attempt's."""
 
 
 def write_recording(

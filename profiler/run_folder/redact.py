@@ -53,13 +53,13 @@ _ANYBODY = frozenset(
         "vagrant",
     }
 )
-"""Names that tell nobody from anybody else, and are words of many messages."""
+"""Names that identify nobody and are words of many messages."""
 _FEWEST_LETTERS = 2
 _ERROR_KEYS = frozenset({"cause", "error", "failed", "fell_back"})
-"""Keys of JSON in a run folder that hold what people and tools wrote, in whatever words."""
+"""Keys of JSON in a run folder with free text of people and tools."""
 _TOOL_MESSAGE = "=="
 _PUBLIC_FOLDERS = ("/usr/", "/opt/")
-"""What a toolkit or a package installed: it tells nothing of a user."""
+"""Folders of installed toolkits and packages, which identify no user."""
 _RAW_UUID = ("GPU-", "MIG-")
 _DIGITS = 12
 
@@ -201,7 +201,7 @@ def _json_text(text: str, names: PrivateTexts, indent: int | None) -> str:
         return text
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError):  # damaged: nobody reads it, and it shall name nobody
+    except (ValueError, RecursionError):  # damaged: unreadable, and still without private names
         return without_names(text, names)
     separators = None if indent else (",", ":")
     redacted = json.dumps(_in_errors(document, names), indent=indent, separators=separators)

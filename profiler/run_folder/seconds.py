@@ -12,13 +12,13 @@ from profiler.run_folder.documents import read_value
 
 SECONDS_FILE = "seconds.json"
 PROFILER = "profiler"
-"""Row of what the orchestrator does itself."""
+"""Row of the orchestrator's own steps."""
 BUILDS = "builds"
 SEARCHES = "searches"
 WAITS_FOR_GPU = "waits for the GPU"
-"""Another process holds it."""
+"""Step of waiting for the GPU's lock, which another process holds."""
 _SHOWN_S = 0.05
-"""Seconds below which a part is not said."""
+"""Least seconds of a part to be printed."""
 
 
 Executions = tuple[tuple[Span, ...], ...]

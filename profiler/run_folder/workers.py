@@ -30,7 +30,7 @@ def worker_environments(run: RunFolder) -> tuple[Environment, ...]:
         return ()
     try:
         return read_value(path, "workers", tuple[Environment, ...])
-    except UsageError:  # what they measured is measured again
+    except UsageError:  # their visits are measured again
         return ()
 
 

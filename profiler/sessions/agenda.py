@@ -114,9 +114,9 @@ class Foresight:
     plan: Plan
     samples: pd.DataFrame
     explained: SessionPlan | None
-    """The explain session by these samples; None where nothing is explained."""
+    """The explain session by the samples; None where no cell is explained."""
     delta: float
-    """Relative differences below it are the same."""
+    """Relative difference up to which durations count as the same."""
 
     def following(
         self, steps: Sequence[Step], *, looks_open: bool = False

@@ -36,7 +36,7 @@ _RECOVER_TIMEOUT_S = 300.0
 _LEAVE_S = 5.0
 """For the runner to leave after its last job."""
 _COMPILER_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
-"""Caches that each run has for itself, so that the first session says what compilation takes."""
+"""Caches of each run, so that its first session shows the seconds of compilation."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class SessionTemplate:
     lock_file: Path | None = None
     """Lock file that is held while anything of a session lives (`gpu_lock`)."""
     compiled: Path | None = None
-    """Folder for what torch and Triton compile; None: their own, which other runs have filled."""
+    """Folder for compiler caches of torch and Triton; None: their default ones, maybe filled."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables (`Machine.variables`)."""
     announced: Set[str] = frozenset()
-    """Cells, one of each problem that is visited, by whichever process: what a launch there
-    declares is journaled first, and the time left is forecast by it."""
+    """One cell of each problem that any process visits: its declared work is journaled first,
+    for the forecast of the remaining time."""
 
     def command(self, folder: Path) -> Command:
         """Command of an attempt whose files go to `folder`."""

@@ -84,7 +84,7 @@ def settings_in_keys(experiment: Experiment) -> dict[str, object]:
                 "timeline",
                 "explain",
                 "recheck",
-                # Only where it is not what it was before it could be chosen.
+                # Only for another value than the one before it became a setting.
                 *(["replay_mode"] if collect.replay_mode == "kernel" else []),
                 *(["recompile"] if not collect.recompile else []),
                 *(["child_processes"] if collect.child_processes else []),

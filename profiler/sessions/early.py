@@ -44,11 +44,11 @@ class EarlyStart:
     begins: bool
     """Whether the folder is that of a new run."""
     waiting: Waiting | None
-    """None: it was taken."""
+    """The waiting process; None once it was taken."""
     lock: int
-    """Descriptor that the process has open as well, of a file that nobody has locked yet."""
+    """Descriptor, shared with the process, of the session lock, which is not locked yet."""
     held: ExitStack
-    """Closes it here."""
+    """Closes the descriptor in this process."""
 
     def take(self) -> Waiting | None:
         """Lock the GPU's session file in the name of the process, and hand it over; once.

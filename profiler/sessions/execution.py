@@ -34,7 +34,7 @@ class SecondsRecorder:
 
     began: float = field(default_factory=time.monotonic)
     spans: list[Span] = field(default_factory=list)
-    """In seconds since it began."""
+    """Spans with times in seconds since `began`."""
     stages: dict[str, float] = field(default_factory=dict)
     """Seconds by stage, in the order in which the stages began."""
 
@@ -101,7 +101,7 @@ class Budget:
 
     seconds: float
     left_out: list[str] = field(default_factory=list)
-    """What there was no time for, in words."""
+    """Names of the steps that there was no time for."""
     began: float = field(default_factory=time.monotonic)
 
     def allows(self, step: str) -> bool:
@@ -144,7 +144,7 @@ class Execution:
     machine: Machine
     out: Path
     fresh: bool
-    """Whether a new run begins whatever there is."""
+    """Whether a new run begins also where an earlier one could be resumed."""
     created: str
     """Local time, ISO 8601 with offset."""
     seconds: SecondsRecorder = field(default_factory=SecondsRecorder)

@@ -31,9 +31,9 @@ from profiler.sessions.watchdog import Limits
 DESCRIBE_LIMIT_S = 300.0
 """Imports of torch, JAX and Triton from a cold disk take a minute."""
 SILENT_S = 15.0
-"""Seconds after which a user is told that a file is still being imported."""
+"""Seconds after which a line says that a file is still being imported."""
 _LOOK_S = 0.5
-"""Between two looks whether a signal came, or a user is to be told."""
+"""Seconds between two polls of a running script."""
 _DESCRIBE = Path(runner.__file__).with_name("describe.py")
 _REMEDY = "docs/python.md has a whole example."
 _SCRIPT_REMEDY = 'Put what runs as a script under `if __name__ == "__main__":`.'
@@ -76,7 +76,7 @@ def load_experiment(
 
 
 _REFEREED = {"collectors": [WALL_CLOCK.name], "explain": False, "recheck": False}
-"""Settings of what a referee judges: by the clock of the judge, which checks each launch itself."""
+"""Settings of an experiment with a referee, which times and checks each launch itself."""
 
 
 def with_candidate(
@@ -194,7 +194,7 @@ def _run(script: Sequence[str], folder: Path) -> str:
 
 
 _KEYS = ("name", "params", "note", "when", "tolerance", "env", "tags")
-"""Keys of a variant, as far as it has them."""
+"""Optional keys of a variant."""
 
 
 def document_of(path: Path, description: Mapping[str, Any], name: str | None = None) -> Document:

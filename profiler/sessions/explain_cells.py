@@ -115,7 +115,7 @@ def explain_cells(
         cells = _answer_cells(plan, by_problem[problem], durations, rivals)
         added = {cell.id for cell in cells} - cell_ids
         explained_variants = {cell.variant.id for cell in plan.cells if cell.id in cell_ids}
-        # Who leads is told first; that another rival is the fastest at a problem is worth less.
+        # Leaders go first; another rival that is the fastest at a problem is worth less.
         is_explained = (
             explained_variants.issuperset(cell.variant.id for cell in cells)
             or rivals == every_rival

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     import psutil  # type: ignore[import-untyped]
 
 CANNOT_START = 127
-"""Exit code when the command is not there, as a shell gives it."""
+"""Exit code for a missing command, as of a shell."""
 _TERMINATE_GRACE_S = 10.0
 _GONE_S = 5.0
 _TIDY_S = 2.0
-"""For what a command started, after it has ended itself because it was told to."""
+"""Seconds for children of a command that ended on request."""
 _POLL_S = 0.02
 _LOOK_S = 0.25
 RUNNER_VARIABLE = "PROFILER_RUNNER_PID"
@@ -52,10 +52,10 @@ def main() -> int:
     """Run the command; return its exit code, or die of the signal that it died of."""
     options = _options()
     _adopt_orphans()
-    # A crash of a measured program is told from its signal; nobody asked for its memory on disk.
+    # A measured program's crash is known by its signal: a core dump would only fill the disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     lock = () if options.lock is None else (options.lock,)
-    for descriptor in lock:  # it is released when the last process that has it open is gone
+    for descriptor in lock:  # released when the last process with the open file is gone
         # Shared, because sessions of one run overlap; another run waits until all have gone.
         fcntl.flock(descriptor, fcntl.LOCK_SH if options.shared else fcntl.LOCK_EX)
     descriptors = (*lock, *(() if options.keep is None else (options.keep,)))
@@ -80,7 +80,7 @@ def main() -> int:
         )
         sweeper.start()
     code = child.wait()
-    if stop_requested.is_set():  # what it started is taking away its files
+    if stop_requested.is_set():  # its children are removing their files
         psutil.wait_procs(_descendants(), timeout=_TIDY_S)
     _end(_descendants())
     if code < 0:
@@ -147,7 +147,7 @@ def _stop_when_told(
 def _end_remaining_processes(journal: Path, linger: float) -> None:
     """Wait for the end of the runner; then, after some seconds, end what it has started."""
     while (pid := _runner_pid(journal)) is None:
-        time.sleep(_POLL_S)  # a short session ends soon after, and its command line with it
+        time.sleep(_POLL_S)  # a short session ends soon afterwards
     command_line: list[str] = []
     with contextlib.suppress(psutil.Error):  # it may be gone already
         runner = psutil.Process(pid)

@@ -45,9 +45,9 @@ from profiler.sessions.sources import edited_files, opened_now
 from profiler.sessions.templates import NSYS, Templates, TimelineTools
 
 LOCK_TIMEOUT_S = 3600.0
-"""How long to wait for another run on the same GPU; a long sweep takes most of an hour."""
+"""Longest wait in seconds for another run on the same GPU: a long sweep takes most of an hour."""
 _SHORT_WAIT_S = 0.05
-"""What a free lock takes at most, to be no wait."""
+"""Longest seconds of taking a free lock, which count as no wait."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ class MeasureRequest(Execution):
     timeline: bool = False
     """Whether the finalists get a timeline by nsys, whatever the experiment's collectors."""
     explain: Sequence[str] | None = None
-    """Cells to explain, as `--explain` names them; None: those that the answer is about."""
+    """Texts of `--explain`; None: the cells that the answer is about are explained."""
     meanwhile: Callable[[], None] | None = None
-    """What is done once, beside the start of the first session, in a thread of its own."""
+    """Work that a thread does once, beside the start of the first session."""
     early: EarlyStart | None = None
-    """The process of the first session, where it was started."""
+    """The early process of the first session, if any."""
     budget: Budget | None = None
-    """None: everything is measured, however long it takes."""
+    """Time budget; None: everything is measured."""
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
     reader: AttemptReader = field(default_factory=AttemptReader)
@@ -76,7 +76,7 @@ def measure(
     """Measure a built plan; returns the run folder, which is complete also when this raises."""
     keys = keys_of(request, builds)
     with gpu_held(request.machine, request.seconds, reporter.say) as lock_file:
-        # Only here, because whoever held the lock may have measured what is missing.
+        # Only here, because the lock's earlier holder may have measured the missing visits.
         run = _run_folder(request, keys, reporter)
         measure_in(
             run,
@@ -215,7 +215,7 @@ def _recording_progress(measurement: Measurement, record: RunRecord) -> Iterator
         yield
     finally:
         book = measurement.book
-        if book.run.exists():  # one that was deleted meanwhile is not begun anew by halves
+        if book.run.exists():  # a run that was deleted meanwhile is not half recreated
             opened, seconds = {**record.opened, **book.opened_meanwhile()}, book.execution.seconds
             book.run.write_record(replace(with_stages(record, seconds), opened=opened))
             book.run.write_seconds(measurement.took, seconds.spans)

@@ -28,10 +28,10 @@ _GUARD = Path(__file__).with_name("guard.py")
 MAX_OUTPUT_BYTES = 2**24
 """Most of stdout, and of stderr, that is kept of a session."""
 _KEPT_OUTPUT_BYTES = 2**20
-"""Kept of the beginning, and of the end, of what is longer."""
+"""Bytes kept of the beginning, and of the end, of longer output."""
 _POLL_S = 0.02
-"""Between two looks at the journal of a session: the next one is let through to the GPU when it
-names the last launch."""
+"""Seconds between two polls of a session's journal: its last launch lets the next session
+through to the GPU."""
 _GONE_S = 5.0
 _HARD_STOP_S = 20.0
 """Longer than the guard needs after its grace (SIGTERM, 10 s, SIGKILL)."""
@@ -67,7 +67,7 @@ class SessionResult:
     failing_cell: FailingCell | None
     seconds: float
     standing: subprocess.Popen[bytes] | None = None
-    """The process, where it was left to the caller of `run_session`."""
+    """The process, if it still runs and belongs to the caller of `run_session`."""
 
 
 def ignore(record: Record) -> None:
@@ -192,7 +192,7 @@ def failing_cell(records: Iterable[Record]) -> FailingCell | None:
 def cause_of(returncode: int, records: tuple[Record, ...] | None, *, timed_out: bool) -> EndCause:
     """Cause of a process's end, by its exit code and journal records (None: no journal)."""
     said_so = any(record.get("event") == protocol.SESSION_FINISHED for record in records or ())
-    if timed_out:  # after the last visit it is the tool that hangs, and no cell
+    if timed_out:  # after the last visit the tool hangs, and no cell
         return EndCause.DIED if said_so else EndCause.TIMED_OUT
     if returncode == protocol.EXIT_CONTEXT_LOST:
         return EndCause.CONTEXT_LOST

@@ -36,7 +36,7 @@ from profiler.sessions.watchdog import Limits, Record
 HOLDER = Path(profiler.__file__).parent / "runner" / "held_program.py"
 """Script that the tool starts in place of a program that waits."""
 _POLL_S = 0.005
-"""Between two looks for the end of a program: the GPU is idle until it is seen."""
+"""Seconds between two polls for a program's end: the GPU is idle until it is detected."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def start_waiting_visit(program: Program, name: str, command: Command, orders: O
         _with_variables(program, command),
         folder=orders.path.parent,
         limits=program.limits,
-        journal=None,  # the guard ends what is innermost: the program
+        journal=None,  # the guard ends the innermost process: the program
         lock_file=program.lock_file,
     )
     return Waiting(name, orders.path.parent, process, orders)

@@ -41,9 +41,9 @@ _PHASE_WORDS = {
 }
 _MAY_COMPILE = (protocol.PREPARE, protocol.CHECK, protocol.WARMUP)
 _MOST_FAILURES = 10
-"""Failures with a line of their own: all of them stand in the results."""
+"""Failures with a line of their own; the results have all failures."""
 _MOST_CAUSE = 160
-"""Letters of a cause in such a line."""
+"""Most letters of a cause in a failure's line."""
 
 
 @dataclass
@@ -123,7 +123,7 @@ class VisitProgress:
     title: str
     cells: Mapping[str, Cell]
     remaining: dict[str, int]
-    """Cell id → visits still to come."""
+    """Remaining visits by cell id."""
     rest_forecast: RestForecast | None = None
     """Forecasts the rest of the session; None without a forecast."""
     durations_ns: dict[str, float] = field(default_factory=dict)

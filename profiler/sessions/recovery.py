@@ -154,7 +154,7 @@ class Recovery:
         if failing is None or result.cause is EndCause.FINISHED or failing.cell in self.failures:
             return None, ()
         if result.cause is EndCause.DIED and may_be_innocent(result, self.collector):
-            # A second time with the same cell is no chance.
+            # A second failure of the same cell is no coincidence.
             self.strikes[failing.cell] += 1
             if self.strikes[failing.cell] < 2:
                 return None, ()
@@ -284,7 +284,7 @@ def _write_obstacle(folder: Path) -> str | None:
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             file.write(bytes(_LEAST_ROOM))
-    except FileNotFoundError:  # the folder is gone, which is told otherwise
+    except FileNotFoundError:  # the folder is gone, which is reported elsewhere
         return None
     except OSError as error:
         return str(error)
@@ -354,7 +354,7 @@ def ending(returncode: int, *, under_tool: bool = False) -> str:
     signum = signal_of(returncode, under_tool=under_tool)
     if signum is None:
         return f"exited with code {returncode}"
-    if returncode in _FATAL:  # ncu's number for a signal may as well be what the program returned.
+    if returncode in _FATAL:  # ncu's number for a signal may also be the program's own exit code.
         return f"ended with code {returncode} ({signum.name}, or its own exit code)"
     return f"was killed by {signum.name}"
 

@@ -27,8 +27,8 @@ from profiler.sessions.sources import watched_folders
 from profiler.sessions.watchdog import Limits
 
 PLACES = 4
-"""Places of the inputs of a problem, each for a quarter of its blocks: so they see what an address
-does."""
+"""Addresses of a problem's inputs, each for a quarter of its blocks, so that blocks show the
+effect of an address."""
 
 
 NSYS = nsys.KIND.name
@@ -110,7 +110,7 @@ class Templates:
     range_profiler: str = ""
     """Built library of `runner/cupti/range_profiler.cpp`; empty where no session needs it."""
     stamped: Mapping[str, str] = field(default_factory=dict)
-    """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
+    """Libraries with in-kernel stamps for in-kernel sessions, by variant id."""
     lock_file: Path | None = None
     """Lock file that is held while anything of a session lives (`gpu_lock`)."""
 

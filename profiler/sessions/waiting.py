@@ -181,13 +181,13 @@ class WaitingRoom(Generic[E]):
     say: Callable[[str], None]
     places: int = field(default_factory=places)
     import_is_safe: bool = False
-    """Whether importing the workload is known to create no context, or nothing is imported."""
+    """Whether importing the workload is known to create no CUDA context, or is not needed."""
     _modules: Sequence[str] = ()
     """Names of the modules that the first launches of this run imported."""
     _waiting: dict[str, Waiting] = field(default_factory=dict)
-    """By name of the session, in the order of their turns."""
+    """Waiting processes by session name, in the order of their turns."""
     _ready: set[str] = field(default_factory=set)
-    """Names of those whose visits are known to come."""
+    """Names of the sessions with known visits."""
     _dismissed: list[Waiting] = field(default_factory=list)
 
     def __enter__(self) -> Self:

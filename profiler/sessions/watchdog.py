@@ -47,7 +47,7 @@ class Limits:
     grace_s: float = 60.0
     """For the tool to write its results after the runner was killed (1 s for 100 rows)."""
     linger_s: float = 3.0
-    """For what a workload started to end after the runner has ended."""
+    """For a workload's child processes to end after the runner has ended."""
 
 
 class Watchdog:

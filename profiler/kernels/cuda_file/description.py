@@ -15,9 +15,9 @@ from profiler.kernels.arithmetic import SIZES, Arithmetic, ExpressionError, Valu
 Params = Mapping[str, Value]
 
 OF_LAUNCH = ("kernel", "grid", "block", "shared", "cooperative", "arguments")
-"""What each of several launches in a row may have of its own."""
+"""Settings that each of several launches in a row may have."""
 OVERRIDES = ("source", *OF_LAUNCH, "launches", "torch")
-"""Parameters of a variant that stand for those of the workload, and are no macros."""
+"""Parameters of a variant that override the workload's settings, and are no macros."""
 FILLS: Mapping[str, tuple[float, ...]] = {
     "normal": (0.0, 1.0),
     "uniform": (0.0, 1.0),
@@ -59,7 +59,7 @@ CPP_TYPES: Mapping[str, str] = {
     "int8": "signed char",
     "uint8": "unsigned char",
 }
-"""Types of C++ and CUDA by the names that torch has for them."""
+"""Types of C++ and CUDA by torch's names."""
 
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -91,10 +91,10 @@ class TensorArgument:
     dtype: str
     """Name of a dtype, or of the parameter whose value is one."""
     fill: Fill | None
-    """None: an output that every launch writes whole."""
+    """Fill of the elements; None: an output that every launch writes completely."""
     output: bool
     scratch: bool = False
-    """Whether it only passes between the launches of a variant, which may decide its sizes."""
+    """Whether the tensor only passes data between the launches of a variant, which may size it."""
     pointers: bool = False
     """Whether kernels get the addresses of its parts along the first dimension."""
 
@@ -435,7 +435,7 @@ def _tensor(name: str, argument: Mapping[str, Any]) -> TensorArgument:
         name=name,
         shape=tuple(_parsed_as(f"{name}: shape", size) for size in argument["shape"]),
         dtype=argument["dtype"],
-        # Like an output, scratch memory holds whatever is in it where nothing else is said.
+        # Like an output, scratch memory is uninitialised by default.
         fill=_fill(argument["fill"], argument["dtype"], output=output or scratch),
         output=output,
         scratch=scratch,

@@ -18,9 +18,9 @@ from profiler.kernels.recipe import Recipe
 
 _SOURCES = Path(__file__).resolve().parent / "src"
 LAUNCHER = _SOURCES / "launcher.cu"
-"""Source that starts any kernel of a file that is included before it."""
+"""Source that starts any kernel of the file included before it."""
 LAUNCH_HEADER = _SOURCES / "launch.cuh"
-"""What the launcher needs; included first, because macros of the user's file would change it."""
+"""Header of the launcher, included first, because macros of the user's file would change it."""
 
 
 class CudaFileSpace:

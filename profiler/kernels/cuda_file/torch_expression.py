@@ -20,7 +20,7 @@ from profiler.kernels.cuda_file.torch_syntax import TorchSyntax, function_named
 
 Values = Mapping[str, Any]
 Evaluate = Callable[[Values], Any]
-"""From the values of names to that of an expression."""
+"""Function from values by name to the value of an expression."""
 
 _MODULES = {"torch": torch, "torch.nn.functional": torch.nn.functional}
 
@@ -34,7 +34,7 @@ _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.RShift: operator.rshift,
 }
 _FACTORIES = frozenset({"arange", "eye", "full", "linspace", "ones", "zeros"})
-"""Functions whose results lie where the tensors do, as nobody says in an expression."""
+"""Functions whose results go to the device of the tensors, which no expression names."""
 _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {**SIGNS, ast.Invert: operator.invert}
 
 

@@ -42,9 +42,9 @@ _METHODS = """argwhere bfloat16 bool clone contiguous cpu double expand expand_a
     int long numel repeat short size t to type_as unfold view view_as"""
 
 FUNCTIONS = frozenset((*_BOTH.split(), *_FUNCTIONS.split()))
-"""Functions of `torch`; `torch.` may stand before them."""
+"""Functions of `torch`, with an optional `torch.` prefix."""
 NEURAL = frozenset(_NEURAL.split())
-"""Functions of `torch.nn.functional`; `F.` may stand before them."""
+"""Functions of `torch.nn.functional`, with an optional `F.` prefix."""
 METHODS = frozenset((*_BOTH.split(), *_METHODS.split())) - {"where"}
 """Methods of tensors."""
 ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "shape", "values", "indices"})
@@ -71,7 +71,7 @@ class TorchSyntax:
     """A parsed expression that uses only listed functions and methods."""
 
     names: frozenset[str]
-    """Tensors and parameters that it needs."""
+    """Tensors and parameters that the expression needs."""
     root: ast.expr
 
 

@@ -257,7 +257,7 @@ def _amount(amount: Arithmetic | None, problem: Params) -> float | None:
 # ---- tensors: made once per problem, the same for the same seed ---------------------------------
 
 _DRAWN = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-"""Dtypes that torch draws random numbers in; of others a float32 is converted."""
+"""Dtypes that torch draws random numbers in; for other dtypes a float32 is converted."""
 
 
 def make_tensors(

@@ -39,7 +39,7 @@ _WORDS = frozenset({"name", "note", "reason"})
 _MOST_DIGITS = 4000
 """Characters; Python reads no decimal number of more than 4,300."""
 _MOST_BITS = 1024
-"""A whole number with more is beyond every float, and takes long to print."""
+"""Most digits of a whole number: longer ones are beyond every float, and slow to print."""
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")
 
 
@@ -97,9 +97,9 @@ class Document:
     data: dict[str, Any]
     root: yaml.Node
     faults: tuple[Fault, ...]
-    """What is wrong before any field is looked at: duplicate keys, misread values."""
+    """Faults found before any field is checked: duplicate keys, misread values."""
     lines: Mapping[FieldPath, int] | None = None
-    """Lines of a Python file that the text was made from, by the fields that they give."""
+    """Lines of the Python file that the text was made from, by field."""
 
     def line(self, field: FieldPath) -> int:
         """Line (from 1) of a field, or of its nearest ancestor that is in the file."""
@@ -117,11 +117,11 @@ class Document:
         return mark.line + 1
 
     def holds(self, field: FieldPath) -> bool:
-        """Whether the file itself has this field."""
+        """Whether the file itself has a field."""
         return self._node(field) is not None
 
     def is_mapping(self, field: FieldPath) -> bool:
-        """Whether the file has a mapping at this field."""
+        """Whether the file has a mapping at a field."""
         return isinstance(self._node(field), yaml.MappingNode)
 
     def _node(self, field: FieldPath) -> yaml.Node | None:
@@ -144,7 +144,7 @@ def read_document(path: Path) -> Document:
 
 
 def read_text(path: Path, text: str) -> Document:
-    """Read YAML that stands in a file, or was made from it; raises SpecError as `read_document`."""
+    """Document of a YAML text from a file, or made from one; raises like `read_document`."""
     try:
         root, faults, data = _load(text)
     except yaml.YAMLError as error:
@@ -216,7 +216,7 @@ def _yaml_message(path: Path, text: str, error: yaml.YAMLError) -> str:
 
 
 def parse_value(text: str) -> Any:
-    """Read one YAML value, as it would be read on the right of a colon.
+    """Value of a YAML text, as on the right of a colon.
 
     Raises `ValueError` where it is not YAML or YAML would misread it.
     """

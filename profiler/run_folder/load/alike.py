@@ -29,7 +29,7 @@ from profiler.run_folder.folder import Attempt
 from profiler.runner import protocol
 
 PASSES = "profiler__replayer_passes"
-"""Column of ncu: in how many passes it counted a kernel."""
+"""Column of ncu: number of passes over a kernel."""
 
 _SAMPLED = (SessionKind.TIMING, SessionKind.FINAL, SessionKind.COUNTERS)
 
@@ -42,7 +42,7 @@ class ReadAhead:
     tables: AlikeTables
     file: Path
     samples: pd.DataFrame | None = None
-    """Samples of all its finished visits, rows of a frame of the group; None where any is odd."""
+    """Samples of all its finished visits, rows of the group's frame; None to read them alone."""
 
     @property
     def table(self) -> NcuTable:

@@ -184,7 +184,7 @@ class AttemptReader:
         """
         if attempt.result is None:
             return
-        runner_journal.read_whole_journal(attempt.journal)  # what it has read it keeps
+        runner_journal.read_whole_journal(attempt.journal)  # it keeps the table that it has read
         path = attempt.csv()
         if path is not None:
             with suppress(ParseError):

@@ -41,11 +41,11 @@ class Loaded:
     """Cells of the attempt whose key is still the same."""
     samples: pd.DataFrame = field(default_factory=empty_samples)
     of_reading: tuple[Notice, ...] = ()
-    """Notices of reading its files, whatever its end."""
+    """Notices of reading the attempt's files."""
     unreadable: str = ""
     """File of the tool that could not be read; empty where there is none."""
     attributes: Mapping[str, str | float] = field(default_factory=dict)
-    """What the tool says about the GPU: `device__attribute_*`."""
+    """GPU attributes by the tool: `device__attribute_*`."""
     clocks: pd.DataFrame = field(default_factory=empty_clocks)
     """Samples of the clock, in the columns of `read_clocks`; no rows where none were taken."""
     ranges: pd.DataFrame = field(default_factory=empty_range_visits)
@@ -53,17 +53,17 @@ class Loaded:
     without_duration: frozenset[Visit] = frozenset()
     """Visits that were made and whose duration is none (`impossible_durations`)."""
     recorded: frozenset[Visit] | None = None
-    """Visits that a session of timelines recorded; None of others."""
+    """Visits of a session of timelines; None for other sessions."""
     timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
-    """What it recorded, by cell id."""
+    """Recorded timelines by cell id."""
     profiles: Mapping[str, Launches] | None = None
-    """What an explain session counted, by cell id; None of others."""
+    """Profiles of an explain session by cell id; None for other sessions."""
     stamps: Mapping[Visit, KernelStamps] | None = None
-    """What an in-kernel session recorded, by visit; None of others."""
+    """Stamps of an in-kernel session by visit; None for other sessions."""
     parts: Mapping[str, Params] = field(default_factory=dict)
     """Parameters of the parts of an external command, by the cell id of their samples."""
     part_fault: str = ""
-    """Why the launches of a command are not those of its parts; it has no samples then."""
+    """Why a command's launches do not match its parts, in which case it has no samples."""
     launches: int = 0
     """Launches that ncu profiled."""
     streams: Mapping[str, int] = field(default_factory=dict)

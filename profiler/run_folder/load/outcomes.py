@@ -54,11 +54,11 @@ class Results:
     find_notices: Callable[[], tuple[Notice, ...]]
     """Not found before anybody asks: what is planned between two sessions has no use for them."""
     attributes: Mapping[str, str | float]
-    """What the tool says about the GPU: `device__attribute_*`."""
+    """GPU attributes by the tool: `device__attribute_*`."""
     ranges: pd.DataFrame = field(default_factory=empty_range_visits)
-    """Counters of ranges inside visits, columns as `analyse.range_counters.range_visits` says."""
+    """Counters of ranges inside visits, with the columns of `range_counters.range_visits`."""
     timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
-    """What was recorded of each cell on a time axis, by cell id; none of aliases."""
+    """Timelines by cell id, without aliases."""
 
     @cached_property
     def notices(self) -> tuple[Notice, ...]:
@@ -74,7 +74,7 @@ class Failure:
     cause: str
     time_limit_s: float | None = None
     of_host: bool = False
-    """Whether the host did not let it write, open or allocate what it needs."""
+    """Whether the host kept the session from writing, opening files or allocating."""
 
     def stands(self, time_limit_s: float) -> bool:
         """Whether another try would fail too; uncertain after a shorter time limit."""
@@ -497,7 +497,7 @@ def _tuning_of_sessions(
     sessions: Sequence[tuple[str, tuple[TunedConfig, ...]]],
 ) -> tuple[tuple[TunedConfig, ...], tuple[str, ...]]:
     first = sessions[0][0]
-    # The attempt that compiled tells of everything that it tried; later ones find the winner.
+    # The attempt that compiled has every tried configuration; later ones find the winner only.
     configs = max(
         (tried_configs for session, tried_configs in sessions if session == first), key=len
     )

@@ -40,13 +40,13 @@ class ExperimentText:
     title: str
     description: str
     inputs: str = ""
-    """What the inputs hold, as the experiment describes it; empty where it does not."""
+    """The experiment's description of its inputs; may be empty."""
     changes: str = ""
-    """How the sources of the variants differ, as a unified diff; empty where it does not say."""
+    """Differences of the variants' sources as a unified diff; may be empty."""
     spec_text: str = ""
-    """The whole file."""
+    """Text of the experiment file."""
     spec_path: str = "SPEC"
-    """What a reader passes to `python -m profiler`: relative, never a path of the machine."""
+    """Argument of `python -m profiler` for the experiment: a relative path."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class StepWeights:
     """Calls of each problem in a step of a captured program."""
 
     parameter: str
-    """Parameter of problems that says how many calls a step has."""
+    """Parameter of problems with the number of calls in a step."""
     step_ms: float | None
-    """Milliseconds of the whole step; None where it was not measured."""
+    """Milliseconds of the whole step; None where not measured."""
     note: str = ""
-    """What the capture said of it."""
+    """Note of the capture on the step."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ class PageSettings:
     axes: tuple[str, ...] = ()
     """Parameters of problems on rows and columns of a grid; empty: those with most values."""
     split: tuple[str, ...] = ()
-    """Parameters of problems that tell the grids of a page apart; empty: all others that differ."""
+    """Parameters of problems with a grid for each value; empty: all other differing ones."""
 
     weights: StepWeights | None = None
-    """None where the problems are those of no captured step."""
+    """Calls of problems in a captured step; None without a captured step."""
 
     @property
     def page_kind(self) -> PageKind:
@@ -128,11 +128,11 @@ class Details:
     """Timelines, stamps and profiles by cell id, for the cells that have some."""
 
     timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
-    """Where nsys and torch both recorded a cell, that of nsys with the operators of torch."""
+    """Timelines by cell id; recorded by both nsys and torch, nsys's with torch's operators."""
     in_kernel: Mapping[str, KernelStamps] = field(default_factory=dict)
-    """What the warpgroups of one launch did."""
+    """In-kernel timelines of one launch by cell id."""
     profiles: Mapping[str, Launches] = field(default_factory=dict)
-    """What explain sessions counted."""
+    """Profiles of explain sessions by cell id."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ class Report:
     """How verdicts on durations are found."""
     details: Details = field(default_factory=Details)
     search: SearchRecord | None = None
-    """What was searched before the cells were measured; None where every variant was measured."""
+    """The search before the cells were measured; None where every variant was measured."""
 
     @property
     def exit_code(self) -> ExitCode:

@@ -23,7 +23,7 @@ from profiler.run_folder.load.details import FIRST_BLOCK
 from profiler.run_folder.load.loaded import Loaded
 
 SessionRepeats = Mapping[str, tuple[Sequence[Loaded], Repeats]]
-"""Attempts of each session, oldest first, and which of their visits count."""
+"""Attempts of each session, oldest first, with their counting visits."""
 
 
 def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set[Visit]:

@@ -44,14 +44,14 @@ from profiler.sessions.builds.ninja import NinjaResult, OnEnd, Progress, run_nin
 
 FACTS_FILE = "facts.json"
 FACTS_VERSION = 2
-"""To be raised when the parsers read something else from the same build."""
+"""Version of `facts.json`: to be raised when parsers read other facts from the same build."""
 ERROR_LINES = 30
 """Lines of the compiler's words that an error keeps; the log beside the object keeps all."""
 
 _ELF = b"\x7fELF"
 _POLL_S = 0.2
 _PATIENCE_S = 1.0
-"""How long to wait for another build in silence."""
+"""Seconds of waiting for another build before a line says so."""
 
 
 def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyword
@@ -179,7 +179,7 @@ class _Stored:
     code_hash: str | None = None
     kernels: tuple[KernelFacts, ...] = ()
     dependencies: Mapping[str, str] = field(default_factory=dict)
-    """Hash of each file that it was compiled from, by its path."""
+    """Hash of each source and header of the library, by its path."""
     made: Mapping[str, str] = field(default_factory=dict)
     """Hash of each file that was built, by its name in the folder of the ninja file."""
 

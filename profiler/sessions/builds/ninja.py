@@ -21,13 +21,13 @@ from profiler.sessions.process import guarded, stopped_on_leaving
 from profiler.sessions.watchdog import Limits
 
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] \w+ (.*)")
-"""A step that has ended: how many have, of how many, and what it made or failed to make."""
+"""Finished steps, all steps, and the output that the newest one made or failed to make."""
 _NINJA_STATUS = "[%f/%t] "
 _FAILED = re.compile(r"^FAILED: (?:\[code=(\d+)\] )?(.*)")
 """ninja 1.12 and newer name the exit code."""
 _POLL_S = 1.0
 _LIMITS = Limits(step_s=math.inf, grace_s=0.0)
-"""Compilers are told to end at once: they take away their temporary files."""
+"""Grace of 0 s: compilers are asked to end at once, and remove their temporary files."""
 
 Progress = Callable[[int, int], None]
 """Called after each step of ninja with the number of steps done and of all steps."""
@@ -41,9 +41,9 @@ class NinjaResult:
 
     time_limit_s: float
     failed: dict[str, str] = field(default_factory=dict)
-    """Path of an output that was not made → exit code of its command, where ninja names it."""
+    """Path of a failed output → exit code of its command, where ninja names it."""
     complaints: list[str] = field(default_factory=list)
-    """Lines of ninja itself."""
+    """Lines of ninja's own messages."""
     overdue: list[str] = field(default_factory=list)
     """Command lines that were ended after the time limit."""
 

@@ -189,7 +189,7 @@ def build_range_profiler(execution: Execution) -> str:
 
 
 _RANGE_PROFILERS: dict[tuple[str | None, Path], BuildResult] = {}
-"""By architecture and folder: what this process has built."""
+"""Libraries that this process has built, by architecture and folder."""
 
 
 def built_range_profiler(arch: str | None, build_root: Path) -> BuildResult:

@@ -82,7 +82,7 @@ class Forecast:
     session: str
     visits: int
     measured: int
-    """Visits that the newest run of this experiment holds, and that count today."""
+    """Number of visits in the newest run that count today."""
     seconds: float
     """Rough seconds of the missing visits, by an earlier run on such a GPU, else for an H200."""
     by_earlier_run: bool = False
@@ -137,9 +137,9 @@ class EarlierSearch:
 
     evaluations: int = 0
     finalists: tuple[str, ...] | None = None
-    """Ids of the variants that it handed on; None where it has not ended."""
+    """Ids of the search's finalists; None where it has not ended."""
     begins_anew: bool = False
-    """Whether something that it depends on was changed since."""
+    """Whether an input of the search was changed since."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class EarlierVisits:
     """Visits of a plan in the newest run."""
 
     plan: Plan
-    """With sessions: after a search that has ended those of its finalists."""
+    """Plan with sessions; after a finished search, with sessions of its finalists."""
     sessions: Mapping[str, SessionVisits] = field(default_factory=dict)
     """By name of the session."""
     search: EarlierSearch | None = None

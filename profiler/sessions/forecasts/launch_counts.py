@@ -55,7 +55,7 @@ class _Field:
 
     rivals: int
     references: int
-    """The baseline among them."""
+    """Whether the baseline is among the references."""
     baseline: bool
 
     @property

@@ -17,7 +17,7 @@ from profiler.sessions.forecasts.session_costs import (
 )
 
 _TELLING_S = 5e-4
-"""A launch that takes as long tells how fast this GPU and its kernels are."""
+"""Least seconds of a launch that shows the speed of this GPU and its kernels."""
 
 
 class LaunchTimes:
@@ -60,7 +60,7 @@ _OF_FIRST = 0.08
 """What a later problem takes of the first of a process, which loads and compiles for all: 0.02 to
 0.15 of it in recordings of softmax, attention and compiled operators on an H200."""
 _LOADING_S = 2.0
-"""Most that the first checks of a process take to load what later ones find loaded."""
+"""Most seconds of one-time loading in the first checks of a process."""
 _LEAST_OVERHEAD = 0.2
 """Share of a visit that is overhead at least, however long a launch seems to take."""
 

@@ -61,7 +61,7 @@ class SessionCosts:
     """Seconds of the first visit of each problem in a process: its tool may take up to a second, or
     make room, for others 2 to 20 ms."""
     set_ups: dict[str, SetUp] = field(default_factory=dict)
-    """By problem, in the order in which they came."""
+    """Set-ups by problem, in their order."""
     warm_ups: dict[str, float] = field(default_factory=dict)
     """By cell, all warm-up launches together."""
     work: dict[str, DeclaredWork] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class CostReader:
         """Time of the last record; None before the first of a process."""
         self._visit_began = 0.0
         self._visited: set[str] = set()
-        """Problems of which this process has made a visit."""
+        """Problems that this process has visited."""
         self._first_problem: str | None = None
         """The first problem of this process."""
 

@@ -43,7 +43,7 @@ _LEVEL = 6
 _MOST_PARTS = 4
 """In which a source page is printed side by side."""
 _CORES_PER_PART = 4
-"""Two such pages are printed at once, beside a session that may be measured."""
+"""Pages printed at once, beside a session that may be measuring."""
 _RULE_COLUMN = "Rule Name"
 _LINE_COLUMN = '"Line No"'
 _ROW_OF_LAUNCH = re.compile(rb'^"\d+",', re.MULTILINE)
@@ -138,7 +138,7 @@ def check_kernels(loaded: Loaded, plan: Plan, space: Space) -> KernelCheck:
     planned_cells = {cell.id: cell for cell in plan.cells if cell.id in loaded.current & open_cells}
     kernels = {cell: lists for cell, lists in loaded.kernels().items() if cell in planned_cells}
     fell_back = _fallback_reasons(planned_cells, kernels, space)
-    # What was said right after the attempt is lost: its CSV may have been damaged as well since.
+    # The check right after the attempt is lost, so its CSV may have been damaged since, too.
     is_late = KERNELS_FILE in loaded.attempt.damaged
     no_kernel = set() if is_late else loaded.finished_without_kernel() & planned_cells.keys()
     if earlier is None:

@@ -53,20 +53,20 @@ class AttemptBook:
     """Cell id → key of today."""
     reader: AttemptReader
     opened: Mapping[str, str]
-    """Files that earlier sessions opened, as RunRecord.opened has them of today."""
+    """Today's digests of the files that earlier sessions opened, as in RunRecord.opened."""
     earlier: Set[Path]
     """Folders of the attempts that earlier executions made."""
     templates: Templates
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
     parted: Mapping[str, str] = field(init=False)
-    """See `AttemptRecord.parted`: as the files are when this is made, right after the keys."""
+    """`AttemptRecord.parted` with digests at construction, right after the keys were made."""
     _ended: dict[Path, Loaded] = field(default_factory=dict)
-    """Attempts that have ended, by folder: what stands in one is read once."""
+    """Finished attempts by folder, each read once."""
     _gathered: tuple[Sequence[Loaded], Results] | None = None
-    """Results so far, and the attempts that they are of."""
+    """Attempts, and the results gathered from them."""
     _packing: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "packing"))
-    """Compresses reports of sessions beside those that follow."""
+    """Compresses reports of sessions while later sessions measure."""
     _gpu_processes: dict[Path, dict[str, int | None]] = field(default_factory=dict)
     """Folder of an attempt → AttemptResult.gpu_processes."""
     _processes: GpuProcesses | None = None
@@ -118,7 +118,7 @@ class AttemptBook:
         """Read an attempt, once."""
         capability = self.execution.machine.environment.compute_capability
         settings = self.templates.timelines.all_settings()
-        # What this execution measured counts until its end, whatever was edited meanwhile.
+        # Measurements of this execution count until its end, also after edits.
         opened = self.opened if attempt.folder in self.earlier else {}
         return self.reader.load(attempt, self.keys, capability, settings, opened)
 

@@ -46,7 +46,7 @@ class Measurement:
     took: Executions = ()
     """Where the seconds of earlier executions went."""
     meanwhile: Callable[[], None] | None = None
-    """What is done once, beside the start of the first session, in a thread of its own."""
+    """Work that a thread does once, beside the start of the first session."""
     _sessions: RunnerSessions | ProgramSessions = field(init=False)
     _costs: dict[Path, SessionCosts] = field(default_factory=dict)
     """Costs of the session of each attempt of this run, by folder."""

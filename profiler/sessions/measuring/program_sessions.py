@@ -45,7 +45,7 @@ _MOST_WAITING = 1
 
 
 _AHEAD = 2
-"""While a program begins, the tool of the one after it starts."""
+"""Waiting programs: the next one, and the one whose tool starts meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -347,9 +347,9 @@ def _command_result(
 
 
 _SHORT_REST_S = 30.0
-"""A rest that takes no longer than this needs no forecast."""
+"""Longest rest in seconds without a forecast."""
 _LONG_VISIT_S = 20.0
-"""Visits from here on have a line on what to limit."""
+"""Seconds of a visit from which on a line advises how to shorten visits."""
 
 
 def visit_lines(

@@ -92,14 +92,14 @@ class RunnerSessions:
     meanwhile: Meanwhile
     room: WaitingRoom[SessionPlan] = field(init=False)
     standing: tuple[str, Waiting] | None = None
-    """Collector and process of the session before, where that can go on with another."""
+    """Collector and process of the session before, where it can go on with another session."""
 
     def __post_init__(self) -> None:
         self.room = WaitingRoom(self._start_waiting, self.say)
 
     def close(self) -> None:
         """End the processes whose sessions do not come."""
-        if self.standing is not None:  # what is read and drawn need not wait for its end
+        if self.standing is not None:  # reading and drawing need not wait for its end
             _, standing = self.standing
             threading.Thread(target=leave, args=(standing,), name="ends the runner").start()
         self.room.__exit__()
@@ -190,11 +190,11 @@ class _RunnerSession:
     progress: VisitProgress
     _template: SessionTemplate = field(init=False)
     _handed_visits: set[Visit] = field(default_factory=set)
-    """Visits that a process was told to make."""
+    """Visits that were handed to a process."""
 
     def __post_init__(self) -> None:
         session = self.work.session
-        # What is compiled anew was not checked by an attempt before.
+        # Newly compiled code was not checked by an earlier attempt.
         checked = frozenset() if session.recompiles else self.work.checked
         self._template = self.book.templates.session(session, checked)
 
