@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # it imports torch
     from profiler.runner.session import Session
 
 GRACE_S = 3.0
-"""For threads that a workload left, and what it registered for the end of the process."""
+"""For threads that a workload left, and functions that it registered for the end of the process."""
 
 
 class _RefusedError(Exception):
@@ -51,29 +51,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     faulthandler.enable()
     for signum, code in _SIGNALS.items():
-        signal.signal(signum, partial(_leave_for, code))
+        signal.signal(signum, partial(_leave_on_signal, code))
     try:
         path = options.job or _job_after_torch(options.orders[0], options.orders[1], stamps)
         job = protocol.read_job(path)
     except (OSError, ValueError) as error:
-        _tell(f"cannot read the job: {error}")
+        _print_to_stderr(f"cannot read the job: {error}")
         return protocol.EXIT_BAD_JOB
     except (LeavingError, _RefusedError) as leaving:
-        _tell(str(leaving))
+        _print_to_stderr(str(leaving))
         return leaving.code
     os.environ.update(job.environment)
     os.environ[protocol.RUNNER_VARIABLE] = str(os.getpid())
     turn = Turn(Path(job.orders) if job.orders else None, stamps)
-    opened = OpenedFiles(job.watched, job.unwatched)
-    opened.install()
-    return _run(job, opened, turn)
+    opened_files = OpenedFiles(job.watched, job.unwatched)
+    opened_files.install()
+    return _run(job, opened_files, turn)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="runner", description="Run one job in this process.")
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("job", nargs="?", type=Path, help="a job as JSON; see runner/protocol.py")
-    what.add_argument(
+    job_source = parser.add_mutually_exclusive_group(required=True)
+    job_source.add_argument(
+        "job", nargs="?", type=Path, help="a job as JSON; see runner/protocol.py"
+    )
+    job_source.add_argument(
         "--orders",
         nargs=2,
         type=Path,
@@ -85,9 +87,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _job_after_torch(orders: Path, journal: Path, stamps: dict[str, float]) -> Path:
-    """Path of a job that comes later; torch is imported before it is waited for.
+    """Path of a job that comes later; torch is imported before the wait for it.
 
-    Raises LeavingError where none comes.
+    Raises LeavingError where no job comes.
     """
     with open_journal(journal) as stream:
         Journal(stream).write(protocol.PRELOADING, pid=os.getpid())
@@ -96,7 +98,7 @@ def _job_after_torch(orders: Path, journal: Path, stamps: dict[str, float]) -> P
     stamps[protocol.TORCH_IMPORTED] = time.monotonic()
     for order, path in follow_orders(orders):
         if order == PREPARE:
-            _print_beside(Path(path))
+            _redirect_output(Path(path))
             return Path(path)
     raise LeavingError(0)
 
@@ -117,7 +119,7 @@ _SIGNALS = {
 """Exit code by signal. A KeyboardInterrupt is the workload's own: it fails what raises it."""
 
 
-def _leave_for(code: int, _signal: int, _frame: object) -> NoReturn:
+def _leave_on_signal(code: int, _signal: int, _frame: object) -> NoReturn:
     raise LeavingError(code)
 
 
@@ -126,17 +128,17 @@ def _run(job: Job, opened: OpenedFiles, turn: Turn) -> int:
         with open_journal(Path(job.journal)) as stream:
             return _run_session(job, Journal(stream, opened), turn)
     except LeavingError as leaving:
-        _tell(str(leaving))
+        _print_to_stderr(str(leaving))
         return leaving.code
 
 
 def _run_session(job: Job, journal: Journal, turn: Turn) -> int:
-    """Run the session of a job, and those of the jobs that follow it in this process."""
+    """Run the session of a job, and the sessions of the jobs that follow in this process."""
     code, session = _run_to_its_end(partial(_opened_session, job, journal, turn), journal)
     if code or session is None:
         return code
     for path in turn.following_jobs():
-        _print_beside(path)
+        _redirect_output(path)
         following = protocol.read_job(path)
         with open_journal(Path(following.journal)) as stream:
             journal = journal.following(stream)
@@ -165,8 +167,8 @@ def _run_to_its_end(open_: Callable[[], Session], journal: Journal) -> tuple[int
     return 0, session
 
 
-def _print_beside(job: Path) -> None:
-    """From here on, what this process prints goes to files beside a job."""
+def _redirect_output(job: Path) -> None:
+    """Redirect stdout and stderr of this process to files beside a job."""
     for descriptor, (stream, name) in enumerate(
         zip((sys.stdout, sys.stderr), protocol.OUTPUT, strict=True), start=1
     ):
@@ -215,22 +217,22 @@ def _opened_session(job: Job, journal: Journal, turn: Turn) -> Session:
 
 def _refuse(journal: Journal, code: int, cause: str) -> int:
     journal.write(protocol.SESSION_FAILED, cause=cause)
-    _tell(cause)
+    _print_to_stderr(cause)
     return code
 
 
-def _tell(line: str) -> None:
+def _print_to_stderr(line: str) -> None:
     if line:
-        with suppress(OSError):  # what is said on stderr ends no session
+        with suppress(OSError):  # a failed write to stderr ends no session
             print(f"runner: {line}", file=sys.stderr)  # noqa: T201 - the orchestrator keeps it
 
 
 def _leave(code: int) -> None:
     """End the process; with a lost context at once, because destructors would only crash on it.
 
-    What a workload left running is waited for a few seconds: all that was asked for is done.
+    Threads of a workload that still run get a few seconds: all work of the job is done.
     """
-    _give_up_what_cannot_be_printed()
+    _discard_unprintable_output()
     if code == protocol.EXIT_CONTEXT_LOST:
         _exit_now(code)
     timer = threading.Timer(GRACE_S, _end_threads, [code])
@@ -239,8 +241,8 @@ def _leave(code: int) -> None:
     sys.exit(code)
 
 
-def _give_up_what_cannot_be_printed() -> None:
-    """Else a full disk makes the exit code of this process 120, whatever it was."""
+def _discard_unprintable_output() -> None:
+    """Drop output that cannot be flushed: else a full disk makes the exit code 120."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -249,12 +251,12 @@ def _give_up_what_cannot_be_printed() -> None:
 
 
 def _end_threads(code: int) -> NoReturn:
-    _tell(f"what the workload left running was ended after {GRACE_S:g} s")
+    _print_to_stderr(f"what the workload left running was ended after {GRACE_S:g} s")
     _exit_now(code)
 
 
 def _exit_now(code: int) -> NoReturn:
-    _give_up_what_cannot_be_printed()
+    _discard_unprintable_output()
     os._exit(code)
 
 

@@ -1,4 +1,4 @@
-"""What the variants of a problem are called with: arrays of any library, in any containers."""
+"""Arguments of the variants of a problem: arrays of any library, in any containers."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ import torch
 
 from profiler.kernels.references import wide_type
 from profiler.runner.arrays import as_tensor, is_array
-from profiler.runner.experiment import Function, accepted, positional_only
+from profiler.runner.experiment import Function, accepted_arguments, positional_only
 
 Parameters = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
-    """What the variants of a problem are called with, in the types of the user."""
+    """Arguments of the variants of a problem, in the types of the user."""
 
     positional: tuple[Any, ...]
-    named: Mapping[str, Any]
+    by_name: Mapping[str, Any]
     outputs: tuple[Any, ...]
     """Arrays that variants write into; they follow the positional ones."""
 
     def bound(
         self, function: Function, problem: Parameters, parameters: Parameters | None = None
     ) -> Callable[[], Any]:
-        """A function with its arguments, its parameters, and those of the problem that it takes."""
+        """A function with its arguments, its parameters, and the parameters of the problem."""
         values = (*map(_with_own_containers, self.positional), *self.outputs)
-        inputs = {name: _with_own_containers(value) for name, value in self.named.items()}
-        offered, parameters = {**problem, **inputs}, parameters or {}
-        unnamed = positional_only(function, offered | parameters, len(values))
-        named = accepted(function, offered, positional=len(values)) | parameters
-        rest = {name: value for name, value in named.items() if name not in unnamed}
-        call = partial(function, *values, *unnamed.values(), **rest)
+        inputs = {name: _with_own_containers(value) for name, value in self.by_name.items()}
+        offered_values, parameters = {**problem, **inputs}, parameters or {}
+        unnamed = positional_only(function, offered_values | parameters, len(values))
+        keywords = accepted_arguments(function, offered_values, positional=len(values)) | parameters
+        by_keyword = {name: value for name, value in keywords.items() if name not in unnamed}
+        call = partial(function, *values, *unnamed.values(), **by_keyword)
         return _with_gradients(call) if self.have_gradients else call
 
     def with_fresh_gradients(self, call: Callable[[], Any]) -> Callable[[], Any]:
         """A launch before each of which no input has a gradient, to which `backward` would add."""
-        arrays = _arrays((*self.positional, *self.named.values()))
+        arrays = _arrays((*self.positional, *self.by_name.values()))
         leaves = [array for array in arrays if _needs_gradient(array) and array.is_leaf]
         return partial(_without_gradients, leaves, call) if leaves else call
 
     def inputs(self) -> tuple[torch.Tensor, ...]:
         """Tensors on the memory of all arrays among the inputs."""
-        return tuple(map(as_tensor, _arrays((*self.positional, *self.named.values()))))
+        return tuple(map(as_tensor, _arrays((*self.positional, *self.by_name.values()))))
 
     @cached_property
     def have_gradients(self) -> bool:
         """Whether gradients of an input are asked for."""
-        return any(map(_needs_gradient, _arrays((*self.positional, *self.named.values()))))
+        return any(map(_needs_gradient, _arrays((*self.positional, *self.by_name.values()))))
 
     @property
     def given(self) -> Any:
         """The inputs as the user's function made them: an array, a tuple or a mapping."""
-        if self.named:
-            return dict(self.named)
+        if self.by_name:
+            return dict(self.by_name)
         return self.positional[0] if len(self.positional) == 1 else self.positional
 
     def widened(self) -> Arguments:
@@ -68,12 +68,12 @@ class Arguments:
 
     @cached_property
     def originals(self) -> Arguments:
-        """Copies of the inputs, as they were when these were first asked for."""
+        """Copies of the inputs, made when this property is first read."""
         return self.copied()
 
     @property
     def unwritten(self) -> Arguments:
-        """The inputs as no variant wrote them: copies, where one writes them."""
+        """The inputs as no variant wrote them: copies, where a variant writes them."""
         return self.originals if "originals" in vars(self) else self
 
     def copied(self) -> Arguments:
@@ -84,13 +84,13 @@ class Arguments:
         """Copies with every array changed, and modules with their parameters in float64."""
         return Arguments(
             positional=tuple(copy_of(value, change) for value in self.positional),
-            named={name: copy_of(value, change) for name, value in self.named.items()},
+            by_name={name: copy_of(value, change) for name, value in self.by_name.items()},
             outputs=tuple(copy_of(value, change) for value in self.outputs),
         )
 
 
 def _with_gradients(call: Callable[[], Any]) -> Callable[[], Any]:
-    """A call for which gradients are on, which they are not otherwise."""
+    """A call with gradients on, which are off by default."""
 
     def with_gradients() -> Any:
         with torch.enable_grad():
@@ -124,7 +124,7 @@ def named_arrays(value: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What a container holds, each with its name: `x[0]`, `x['a']`, `x.a` of a dataclass."""
+    """Items of a container, each with its name: `x[0]`, `x['a']`, `x.a` of a dataclass."""
     if isinstance(value, Mapping):
         yield from ((f"{name}[{key!r}]", item) for key, item in value.items())
     elif isinstance(value, list | tuple):
@@ -156,7 +156,7 @@ def copy_of(value: Any, change: Callable[[Any], Any]) -> Any:
 def _with_own_containers(value: Any) -> Any:
     """The value with containers of its own on the same arrays.
 
-    What a variant takes out of one, or puts into it, is so for that variant alone.
+    A variant that takes an item out of a container, or puts one in, changes it for itself alone.
     """
     if isinstance(value, tuple):
         items = map(_with_own_containers, value)

@@ -13,8 +13,8 @@ DLPACK = "__dlpack__"
 CUDA_ARRAY = "__cuda_array_interface__"
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor without what its class makes of operations on it; TypeError where none is below."""
+def _plain_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor without overrides of its subclass; TypeError for one that wraps another tensor."""
     kind = type(tensor)
     if kind is torch.Tensor or kind.__module__.partition(".")[0] == torch.__name__:
         return tensor
@@ -30,7 +30,7 @@ def memory_address(tensor: torch.Tensor) -> int:
 
 
 def extent(shape: Sequence[int], stride: Sequence[int]) -> int:
-    """Elements of its memory from the first that a tensor has to its last."""
+    """Number of elements of memory from the first element of a tensor to its last."""
     if 0 in shape:
         return 0
     return 1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
@@ -42,7 +42,7 @@ def is_array(value: Any) -> bool:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """What a result holds: items of tuples and lists, values of mappings in the order of keys."""
+    """Leaves of a result: items of tuples and lists, values of mappings in the order of keys."""
     if isinstance(value, Mapping):
         for key in sorted(value, key=str):
             yield from leaves(value[key])
@@ -54,9 +54,9 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def as_tensor(value: Any) -> torch.Tensor:
-    """A tensor on the memory of an array, or of a number; TypeError for what is neither."""
+    """A tensor on the memory of an array, or of a number; TypeError for any other value."""
     if isinstance(value, torch.Tensor):
-        return _plain(value)
+        return _plain_tensor(value)
     if isinstance(value, Number):  # NumPy's have a type of their own, Python's floats float32
         return torch.tensor(value)
     if hasattr(value, DLPACK):

@@ -1,7 +1,7 @@
-"""`python -P profiler/runner/describe.py FILE OUT [NAME]`: what experiment a Python file holds.
+"""`python -P profiler/runner/describe.py FILE OUT [NAME]`: writes the experiment of a Python file.
 
-A process of its own, because the file imports torch and whatever else it likes, which the
-orchestrator does not. Writes JSON to OUT: the description, or what is wrong and on which line.
+A process of its own, because the file imports torch and other packages, which the orchestrator
+does not. Writes JSON to OUT: the description, or the error and its line.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _line(error: BaseException, file: Path) -> int | None:
-    """Innermost line of the file that led to an error; None where none did."""
+    """Innermost line of the file that led to an error; None where no line of it did."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return error.lineno
     frames = traceback.extract_tb(error.__traceback__)
@@ -54,6 +54,6 @@ def _line(error: BaseException, file: Path) -> int | None:
 
 
 if __name__ == "__main__":
-    _, described, written, *named = sys.argv
+    _, experiment_path, output_path, *names = sys.argv
     sys.argv[1:] = []  # a file that parses its command line finds an empty one
-    main(Path(described), Path(written), *named)
+    main(Path(experiment_path), Path(output_path), *names)

@@ -1,4 +1,4 @@
-"""The device that a session runs on, and what must be asked of it between phases."""
+"""The device that a session runs on, and its operations between phases."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Device(ABC):
 
     @abstractmethod
     def wait(self) -> None:
-        """Wait until all work is done; raise what any of it did wrong."""
+        """Wait until all work is done; raise the error of any of it."""
 
     def settle(self) -> None:
-        """Wait, and see to it that no error is left that a later phase would be blamed for."""
+        """Wait, and clear errors that a later phase would be blamed for."""
         self.wait()
 
     def release(self) -> None:
-        """Memory back that nothing refers to any more."""
+        """Free memory that nothing refers to any more."""
         gc.collect()
 
     def free_share(self) -> float:
@@ -55,7 +55,7 @@ class Device(ABC):
         """Function that empties the caches that launches have to themselves; it need not wait."""
 
     def empty_caches(self) -> None:
-        """Flush the caches, and wait: a launch may use another stream, which would not."""
+        """Flush the caches, and wait: a launch may use another stream, which would not wait."""
         self.cache_flush()()
         self.wait()
 
@@ -65,17 +65,17 @@ class Device(ABC):
 
     @abstractmethod
     def move_memory(self, key: str) -> None:
-        """See to it that what is allocated next lies elsewhere than it would, depending on `key`.
+        """Make the next allocations lie elsewhere in memory, depending on `key`.
 
         Where an array lies decides which slices of L2 and which channels of DRAM serve it.
         """
 
     def attributes(self) -> dict[str, int]:
-        """What is known of the GPU, by ncu's names; nothing of a CPU."""
+        """Attributes of the GPU by ncu's names; empty for a CPU."""
         return {}
 
-    def trouble(self) -> Exception | None:
-        """The error that the device still has to report, if any."""
+    def pending_error(self) -> Exception | None:
+        """The error that the device still has to report; None without one."""
         try:
             self.settle()
         except Exception as error:
@@ -91,17 +91,17 @@ class CpuDevice(Device):
         self.name = platform.processor() or platform.machine()
 
     def wait(self) -> None:
-        """Nothing is ever pending."""
+        """Return at once: nothing is ever pending."""
 
     def cache_flush(self) -> Callable[[], None]:
         """Function that empties nothing: the caches belong to all that runs on the processor."""
         return lambda: None
 
     def delay(self, seconds: float) -> None:
-        """Nothing runs beside the host."""
+        """Do nothing: no launch runs beside the host."""
 
     def move_memory(self, key: str) -> None:
-        """Nothing is kept: all of the host's memory is alike."""
+        """Do nothing: all of the host's memory is alike."""
 
 
 def l2_flush() -> Callable[[], None]:
@@ -143,7 +143,7 @@ class CudaDevice(Device):
         self._runtime = _loaded_runtime()
         self._flush: Callable[[], None] | None = None
         self._kept: torch.Tensor | None = None
-        """Moves what is allocated after it."""
+        """Memory that later allocations lie behind."""
 
     def wait(self) -> None:
         """Wait for all streams of the device."""
@@ -161,19 +161,19 @@ class CudaDevice(Device):
         self.wait()
 
     def cache_flush(self) -> Callable[[], None]:
-        """Flush of L2, one for all that empty it: it takes memory."""
+        """Function that empties L2, one for all callers: its array takes memory."""
         if self._flush is None:
             self._flush = l2_flush()
         return self._flush
 
     def move_memory(self, key: str) -> None:
-        """Keep up to 64 MB until the next move: others get what lies behind."""
+        """Hold up to 64 MB until the next move: later allocations lie behind them."""
         pages = 1 + zlib.crc32(key.encode()) % _MOST_PAGES
         size = pages * _PAGE_BYTES
         self._kept = torch.empty(size, dtype=torch.uint8, device=self.torch_device)
 
     def attributes(self) -> dict[str, int]:
-        """Multiprocessors, and bytes of the L2 cache."""
+        """Number of multiprocessors, and bytes of the L2 cache."""
         gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
         return {
             "device__attribute_multiprocessor_count": gpu.multi_processor_count,
@@ -185,10 +185,10 @@ class CudaDevice(Device):
         torch.cuda._sleep(int(seconds * _CYCLES_PER_S))  # type: ignore[no-untyped-call]  # torch's own
 
     def free_share(self) -> float:
-        """Free memory, that of the allocator's free blocks included, by all there is."""
+        """Free memory, with the allocator's free blocks, as a share of all memory."""
         free, total = torch.cuda.mem_get_info()
-        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        return (free + unused) / total
+        unused_bytes = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        return (free + unused_bytes) / total
 
     def release(self) -> None:
         """Collect garbage, then return the allocator's free blocks to the device."""
@@ -197,7 +197,7 @@ class CudaDevice(Device):
 
 
 def _loaded_runtime() -> ctypes.CDLL | None:
-    """The CUDA runtime that torch has loaded; None where it has none of its own."""
+    """The CUDA runtime that torch has loaded; None where torch has no own one."""
     major = (torch.version.cuda or "").partition(".")[0]
     try:
         return ctypes.CDLL(f"libcudart.so.{major}", mode=os.RTLD_NOLOAD)

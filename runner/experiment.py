@@ -63,13 +63,15 @@ class VariantFunction:
                 yield dict(zip(grid, combination, strict=True)), options
 
     def options_of(self, parameters: Parameters) -> VariantOptions:
-        """Options of a variant; those of the first use where an experiment file has made it."""
-        same = (options for variant, options in self.combinations() if variant == parameters)
-        return next(same, self.uses[0][1])
+        """Options of a variant; of the first use where an experiment file made the variant."""
+        matching_options = (
+            options for variant, options in self.combinations() if variant == parameters
+        )
+        return next(matching_options, self.uses[0][1])
 
 
 class Experiment:
-    """What to compare, as functions of a Python file.
+    """An experiment as functions of a Python file: inputs, variants, reference.
 
     `problems`: parameter → value or list of values, of which every combination is a problem; or a
     list of such mappings. All other keyword arguments are keys of the experiment file
@@ -165,7 +167,7 @@ class Experiment:
         **parameters: Any,
     ) -> Callable[[F], F]: ...
     def variant(
-        self, *functions: Any, name: str | None = None, baseline: bool = False, **given: Any
+        self, *functions: Any, name: str | None = None, baseline: bool = False, **parameters: Any
     ) -> Any:
         """Mark a function that launches variants, one for each combination of the parameters.
 
@@ -174,10 +176,10 @@ class Experiment:
         not measured. The other options are those of `VariantOptions` (docs/python.md).
         """
         line = sys._getframe(1).f_lineno
-        options = _options({key: given.pop(key) for key in OPTIONS.intersection(given)})
+        options = _options({key: parameters.pop(key) for key in OPTIONS.intersection(parameters)})
 
         def add(function: F) -> F:
-            self._add_variant(function, name, given, line=line, options=options)
+            self._add_variant(function, name, parameters, line=line, options=options)
             if baseline:
                 self._set_baseline(_name_of(function, name))
             return function
@@ -231,14 +233,14 @@ class Experiment:
             "name": self.name,
             "line": self.line,
             "inputs": _first_line(self.functions["inputs"]),
-            "fields": plain(self.fields, "Experiment"),
+            "fields": json_value(self.fields, "Experiment"),
             "problems": problems,
             "variants": [
                 {
                     "name": _variant_name(variant.name, parameters),
                     "params": {FUNCTION: variant.name, **_plain_values(parameters, variant.name)},
                     "note": _first_line(variant.function),
-                    **_words(variant.name, options),
+                    **_option_keys(variant.name, options),
                     "line": variant.line,
                 }
                 for variant in self.variants.values()
@@ -247,22 +249,26 @@ class Experiment:
             "baseline": self._baseline_variant(),
         }
 
-    def own_values(self, parameters: Parameters) -> dict[str, Any]:
-        """Parameters of a variant or problem with the values that the file has for their names."""
-        return {key: self._named.get((key, value), value) for key, value in parameters.items()}
+    def file_values(self, parameters: Parameters) -> dict[str, Any]:
+        """Parameters of a variant or problem, with the file's values in place of their names."""
+        return {
+            key: self._values_by_name.get((key, value), value) for key, value in parameters.items()
+        }
 
     @cached_property
-    def _named(self) -> dict[tuple[str, Any], Any]:
+    def _values_by_name(self) -> dict[tuple[str, Any], Any]:
         """Values that are no text or number, by parameter and name."""
         grids = [grid for variant in self.variants.values() for grid, _ in variant.uses]
         if isinstance(self.problems, Mapping):
             grids.append(self.problems)
         values = [(key, value) for grid in grids for key in grid for value in _values(grid[key])]
         if isinstance(self.problems, list):
-            listed = (problem for problem in self.problems if isinstance(problem, Mapping))
-            values += [pair for problem in listed for pair in problem.items()]
-        named = ((key, name_of_value(value), value) for key, value in values)
-        return {(key, name): value for key, name, value in named if name is not None}
+            problem_mappings = (
+                problem for problem in self.problems if isinstance(problem, Mapping)
+            )
+            values += [pair for problem in problem_mappings for pair in problem.items()]
+        named_values = ((key, name_of_value(value), value) for key, value in values)
+        return {(key, name): value for key, name, value in named_values if name is not None}
 
     def baseline_function(self) -> VariantFunction:
         """Function of the variant that ratios refer to."""
@@ -324,8 +330,8 @@ def experiment_of(module: ModuleType, name: str | None = None) -> Experiment | N
             f"{len(experiments)} experiments in one file ({', '.join(names)}): name one, as in "
             f"{file}:{names[0]}"
         )
-    wanted = (experiment for experiment in experiments if name in (None, experiment.name))
-    return next(wanted, None)
+    matches = (experiment for experiment in experiments if name in (None, experiment.name))
+    return next(matches, None)
 
 
 def _experiment_of_functions(module: ModuleType) -> Experiment:
@@ -342,7 +348,7 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
     )
     experiment.file, experiment.line, experiment.namespace = file, 1, vars(module)
     for name, function in vars(module).items():
-        if name.startswith("_") or not _stands_in(function, module):
+        if name.startswith("_") or not _is_defined_in(function, module):
             continue
         if name in ROLES:
             experiment.functions[name] = function
@@ -362,13 +368,13 @@ def _name_of_file(file: str) -> str:
     return re.sub(r"[^\w.-]+", "-", plain_stem).strip("_.-")[:64] or "experiment"
 
 
-def _stands_in(value: Any, module: ModuleType) -> bool:
+def _is_defined_in(value: Any, module: ModuleType) -> bool:
     """Whether a value is a function that a module defines, and does not import."""
     return inspect.isfunction(value) and value.__module__ == module.__name__
 
 
 def _defaults(function: Function) -> Iterator[tuple[str, Any]]:
-    """Parameters of a function with their default values, as far as they have some."""
+    """Default values of the parameters of a function that have one, by name."""
     for name, parameter in _parameters(function).items():
         if parameter.default is not parameter.empty and name not in _GIVEN_TO_INPUTS:
             yield name, parameter.default
@@ -384,16 +390,16 @@ def importing() -> Iterator[None]:
         _IMPORTING.reset(token)
 
 
-def plain(value: Any, where: str) -> Any:
-    """A value as JSON has it: tuples and ranges as lists; ExperimentError for any other type."""
+def json_value(value: Any, where: str) -> Any:
+    """JSON of a value: tuples and ranges as lists; ExperimentError for any other type."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, Integral | Real):  # of NumPy
         return int(value) if isinstance(value, Integral) else float(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(item, f"{where}: {key}") for key, item in value.items()}
+        return {str(key): json_value(item, f"{where}: {key}") for key, item in value.items()}
     if isinstance(value, list | tuple | range):
-        return [plain(item, where) for item in value]
+        return [json_value(item, where) for item in value]
     raise ExperimentError(
         f"{where}: {value!r} is no text, number, True, False or None; "
         "give its name, and look it up in the function"
@@ -401,7 +407,7 @@ def plain(value: Any, where: str) -> Any:
 
 
 def name_of_value(value: Any) -> str | None:
-    """Text that stands for a parameter's value in an experiment file; None where it may itself.
+    """Text for a parameter's value in an experiment file; None where the value itself may stand.
 
     `64x128` of a tuple, `float16` of a dtype of torch, the name of a function, a class or a member
     of an enumeration. None also of what has no name.
@@ -424,13 +430,13 @@ def _own_name(value: Any) -> str | None:
 def _plain_values(parameters: Parameters, where: str) -> dict[str, Any]:
     """Parameters with a value each, as an experiment file has them."""
     return {
-        str(key): name_of_value(value) or plain(value, f"{where}: {key}")
+        str(key): name_of_value(value) or json_value(value, f"{where}: {key}")
         for key, value in parameters.items()
     }
 
 
 def _plain_problems(problems: Any) -> Any:
-    """Problems as an experiment file has them: a mapping to lists of values, or a list of such."""
+    """Problems of an experiment file: a mapping to lists of values, or a list of mappings."""
     if not isinstance(problems, Mapping):
         return [
             _plain_values(problem, "problems") if isinstance(problem, Mapping) else problem
@@ -438,50 +444,55 @@ def _plain_problems(problems: Any) -> Any:
         ]
     return {
         str(key): [
-            name_of_value(value) or plain(value, f"problems: {key}") for value in _values(given)
+            name_of_value(value) or json_value(value, f"problems: {key}")
+            for value in _values(values)
         ]
-        if isinstance(given, list | tuple | range)
-        else name_of_value(given) or plain(given, f"problems: {key}")
-        for key, given in problems.items()
+        if isinstance(values, list | tuple | range)
+        else name_of_value(values) or json_value(values, f"problems: {key}")
+        for key, values in problems.items()
     }
 
 
-def accepted(function: Function, values: Parameters, *, positional: int = 0) -> dict[str, Any]:
+def accepted_arguments(
+    function: Function, values: Parameters, *, positional: int = 0
+) -> dict[str, Any]:
     """Named values that a function takes by name, after so many positional ones."""
     names = _parameter_names(function, positional)
     return dict(values) if names is None else {k: v for k, v in values.items() if k in names}
 
 
 def _parameter_names(function: Function, positional: int = 0) -> frozenset[str] | None:
-    """Names by which a function takes arguments; None where it takes any, empty where unknown.
+    """Names by which a function takes arguments; None where all names, empty where unknown.
 
     Without the first `positional` of its arguments.
     """
     parameters = list(_parameters(function).values())
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
-    rest = parameters[positional:]
-    return frozenset(parameter.name for parameter in rest if parameter.kind in _BY_NAME)
+    later_parameters = parameters[positional:]
+    return frozenset(parameter.name for parameter in later_parameters if parameter.kind in _BY_NAME)
 
 
 def positional_only(function: Function, values: Parameters, positional: int = 0) -> dict[str, Any]:
-    """Values by name of what a function takes in order alone, after so many others.
+    """Values by name of positional-only parameters, after the first `positional` parameters.
 
-    Up to the first of them that has no value.
+    Up to the first parameter without a value.
     """
-    rest = list(_parameters(function).values())[positional:]
-    known = itertools.takewhile(lambda p: p.kind is p.POSITIONAL_ONLY and p.name in values, rest)
-    return {parameter.name: values[parameter.name] for parameter in known}
+    later_parameters = list(_parameters(function).values())[positional:]
+    leading_parameters = itertools.takewhile(
+        lambda p: p.kind is p.POSITIONAL_ONLY and p.name in values, later_parameters
+    )
+    return {parameter.name: values[parameter.name] for parameter in leading_parameters}
 
 
 def positional_names(function: Function) -> tuple[str, ...]:
-    """Names of the arguments that a function takes in order; empty where they are unknown."""
+    """Names of the positional arguments of a function; empty where they are unknown."""
     parameters = _parameters(function).values()
     return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, _BY_NAME[0]))
 
 
 def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
-    """Parameters of a function; none of one that is written in C.
+    """Parameters of a function; empty for a function that is written in C.
 
     Of what takes anything and hands it on: of a module of torch those of `forward`, of an operator
     of torch and of a function of autograd none. Of what TorchScript has compiled, its schema's.
@@ -501,13 +512,15 @@ def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
 
 
 def _check_inputs(function: Function, problems: Any) -> None:
-    """Raise where the function of the inputs needs what no problem has."""
-    listed = problems if isinstance(problems, list) else [problems or {}]
-    given = {str(key) for problem in listed if isinstance(problem, dict) for key in problem}
+    """Raise where the function of the inputs needs a parameter that no problem has."""
+    problem_list = problems if isinstance(problems, list) else [problems or {}]
+    problem_parameters = {
+        str(key) for problem in problem_list if isinstance(problem, dict) for key in problem
+    }
     for name, parameter in _parameters(function).items():
         needed = parameter.kind in _BY_NAME and parameter.default is parameter.empty
-        if needed and name not in given | _GIVEN_TO_INPUTS:
-            close = difflib.get_close_matches(name, given, n=1)
+        if needed and name not in problem_parameters | _GIVEN_TO_INPUTS:
+            close = difflib.get_close_matches(name, problem_parameters, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ExperimentError(f"the inputs take {name}, which no problem has{hint}")
 
@@ -533,31 +546,31 @@ def _values(value: Any) -> Iterable[Any]:
 
 
 def _name_of(function: Function, name: str | None) -> str:
-    given = name or getattr(function, "__name__", None)
-    if given is None:
+    function_name = name or getattr(function, "__name__", None)
+    if function_name is None:
         raise ExperimentError(f"{function!r} has no name: give it one with name=")
-    return str(given)
+    return str(function_name)
 
 
 def _variant_name(function: str, parameters: Parameters) -> str:
-    named = {key: name_of_value(value) or value for key, value in parameters.items()}
-    return " ".join([function, *(f"{key}={value}" for key, value in named.items())])
+    parameter_texts = {key: name_of_value(value) or value for key, value in parameters.items()}
+    return " ".join([function, *(f"{key}={value}" for key, value in parameter_texts.items())])
 
 
-def _options(given: Parameters) -> VariantOptions:
+def _options(options: Parameters) -> VariantOptions:
     try:
-        return VariantOptions(**given)
+        return VariantOptions(**options)
     except OptionError as error:
         raise ExperimentError(str(error)) from None
 
 
-def _words(name: str, options: VariantOptions) -> dict[str, Any]:
-    """Keys of an experiment file that a variant has by its options."""
+def _option_keys(name: str, options: VariantOptions) -> dict[str, Any]:
+    """Options of a variant as keys of an experiment file."""
     try:
-        words: dict[str, Any] = plain(options.words(), name)
+        keys: dict[str, Any] = json_value(options.spec_keys(), name)
     except OptionError as error:
         raise ExperimentError(f"{name}: {error}") from None
-    return words
+    return keys
 
 
 def _first_line(function: Function) -> str:

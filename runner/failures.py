@@ -40,7 +40,7 @@ _OUT_OF_MEMORY = re.compile(
     re.IGNORECASE,
 )
 # As libraries hand it on that keep the text alone: torch, compilers, loaders of libraries.
-_HOST_WORDS = re.compile(
+_HOST_FAULT_TEXT = re.compile(
     "|".join(re.escape(os.strerror(number)) for number in sorted(HOST_ERRNOS))
     + r"|can't (allocate memory|start new thread)|std::bad_alloc|virtual memory exhausted"
     r"|out of memory allocating|LLVM ERROR: out of memory"  # of compilers
@@ -62,17 +62,17 @@ class Failure:
     outcome: str
     cause: str
     of_host: bool = False
-    """Whether the host did not let it write, open or allocate: it is tried again another time."""
+    """Whether the host refused to write, open or allocate: the cell is tried again another time."""
 
     def seen_after(self, earlier: Failure) -> Failure:
-        """The earlier failure, with this error of the device where that explains it."""
+        """The earlier failure, with this error of the device where the error explains it."""
         if earlier.outcome != RAISED or self.outcome == RAISED:
             return earlier
         return Failure(self.outcome, f"{self.cause} (seen after {earlier.cause})")
 
 
 class ForeignError(RuntimeError):
-    """What another process says of its own failure, with the place: words that are not ours."""
+    """Failure of another process in its own text, with the place: the text cannot be trusted."""
 
 
 def diagnose(error: BaseException, source: Path) -> Failure:
@@ -82,9 +82,9 @@ def diagnose(error: BaseException, source: Path) -> Failure:
     if isinstance(error, ImplausibleError):
         return Failure(IMPLAUSIBLE, str(error))
     message = str(error)
-    if isinstance(error, ForeignError):  # whoever writes it could blame the host for anything
+    if isinstance(error, ForeignError):  # its text could blame the host for anything
         kinds = {OUT_OF_MEMORY: _OUT_OF_MEMORY, ILLEGAL_ADDRESS: _ILLEGAL_ADDRESS}
-        outcomes = (outcome for outcome, words in kinds.items() if words.search(message))
+        outcomes = (outcome for outcome, pattern in kinds.items() if pattern.search(message))
         return Failure(next(outcomes, RAISED), message)
     of_host = is_fault_of_host(error)
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or (
@@ -98,39 +98,42 @@ def diagnose(error: BaseException, source: Path) -> Failure:
 
 
 def is_fault_of_host(error: BaseException) -> bool:
-    """Whether an exception, or one that led to it, says what the host has no more of.
+    """Whether an exception, or one that led to it, says that the host is short of a resource.
 
-    The memory of a GPU is none of it: that a cell needs more than there is stays true.
+    The memory of a GPU does not count: a cell that needs more than there is always will.
     """
     return any(
         isinstance(cause, MemoryError)
         or (isinstance(cause, OSError) and cause.errno in HOST_ERRNOS)
-        or (_HOST_WORDS.search(_words(cause)) and not isinstance(cause, torch.OutOfMemoryError))
-        for cause in _chain(error)
+        or (
+            _HOST_FAULT_TEXT.search(_error_text(cause))
+            and not isinstance(cause, torch.OutOfMemoryError)
+        )
+        for cause in _linked_errors(error)
     )
 
 
-def _words(error: BaseException) -> str:
-    """The message of an exception, and what a program printed that it is about."""
+def _error_text(error: BaseException) -> str:
+    """The message of an exception, with the output of the program that it is about."""
     printed = [getattr(error, name, None) for name in ("stdout", "stderr")]
     texts = [text.decode(errors="replace") if isinstance(text, bytes) else text for text in printed]
     return "\n".join([str(error), *(text for text in texts if isinstance(text, str))])
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An exception, those that led to it and those that it is a group of."""
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        cause = waiting.pop()
-        if cause is None or id(cause) in seen:
+def _linked_errors(error: BaseException) -> Iterator[BaseException]:
+    """An exception, the exceptions that led to it, and the members of a group."""
+    seen_ids: set[int] = set()
+    unvisited: list[BaseException | None] = [error]
+    while unvisited:
+        cause = unvisited.pop()
+        if cause is None or id(cause) in seen_ids:
             continue
-        seen.add(id(cause))
+        seen_ids.add(id(cause))
         yield cause
         context = None if cause.__suppress_context__ else cause.__context__
-        waiting.append(cause.__cause__ or context)
+        unvisited.append(cause.__cause__ or context)
         if isinstance(cause, BaseExceptionGroup):
-            waiting += cause.exceptions
+            unvisited += cause.exceptions
 
 
 def describe(error: BaseException, source: Path) -> str:
@@ -154,10 +157,10 @@ def _innermost(error: BaseException, source: Path) -> str | None:
 
 
 def _out_of_memory(message: str) -> str:
-    asked = _ASKED_FOR.search(message)
-    if asked is None:
+    match = _ASKED_FOR.search(message)
+    if match is None:
         return f"out of memory: {_first_line(message)}".removesuffix(": ")
-    size = round(float(asked[1]) * 1024 ** _UNIT_POWERS.get(asked[2][0].upper(), 0))
+    size = round(float(match[1]) * 1024 ** _UNIT_POWERS.get(match[2][0].upper(), 0))
     return f"out of memory: asked for {size} bytes"
 
 

@@ -25,7 +25,7 @@ from profiler.runner.experiment import (
     Experiment,
     Function,
     VariantFunction,
-    accepted,
+    accepted_arguments,
     positional_names,
 )
 from profiler.runner.failures import describe
@@ -41,18 +41,18 @@ class FunctionWorkload:
         self._functions = experiment.functions
         self._tuned: list[Row] = []
         """What was tried for the baseline where its result was the reference: it is tuned then."""
-        self.flops = self._amount("flops")
-        self.bytes = self._amount("bytes")
+        self.flops = self._amount_function("flops")
+        self.bytes = self._amount_function("bytes")
 
     def make_inputs(self, problem: Parameters, device: torch.device, seed: int) -> Arguments:
         """Arguments of the variants; what torch allocates lies on the device by default."""
-        _seed_others(seed)
-        named = {**self._own_values(problem), "device": device, "seed": seed}
+        _seed_python_and_numpy(seed)
+        values = {**self._file_values(problem), "device": device, "seed": seed}
         with device:
-            inputs = self._called("inputs", named)
+            inputs = self._call_role("inputs", values)
             if isinstance(inputs, GeneratorType):
                 inputs = tuple(inputs)
-            outputs = self._called("outputs", named) if "outputs" in self._functions else ()
+            outputs = self._call_role("outputs", values) if "outputs" in self._functions else ()
         if inputs is None:
             name = getattr(self._functions["inputs"], "__name__", "inputs")
             raise TypeError(
@@ -68,7 +68,7 @@ class FunctionWorkload:
         """Launch of a variant."""
         del library  # nothing is built for functions
         entry, parameters = self._variant(variant)
-        problem, options = self._own_values(problem), entry.options_of(parameters)
+        problem, options = self._file_values(problem), entry.options_of(parameters)
         originals = inputs.originals if options.in_place else None
         bound = inputs.bound(entry.function, problem, parameters)
 
@@ -81,7 +81,7 @@ class FunctionWorkload:
             tuned += self._tuned
         launch = FunctionLaunch(entry.name, call, inputs, originals, tuned)
         if options.setup and inputs.have_gradients:  # the graph of its forward pass is made there
-            launch.set_up_anew_by(set_up)
+            launch.add_restart(set_up)
         return launch
 
     def is_own_reference(self, variant: Parameters) -> bool:
@@ -92,38 +92,38 @@ class FunctionWorkload:
         return "reference" not in self._functions and entry is baseline and parameters == first
 
     def named_inputs(self, inputs: Arguments) -> dict[str, torch.Tensor]:
-        """Tensors of the inputs by what the baseline calls them."""
+        """Tensors of the inputs by the baseline's names for them."""
         names = positional_names(self._experiment.baseline_function().function)
         first = {
             names[number] if number < len(names) else f"input {number}": value
             for number, value in enumerate(inputs.positional)
         }
-        return dict(named_arrays({**first, **inputs.named}))
+        return dict(named_arrays({**first, **inputs.by_name}))
 
     def own_check(
         self, variant: Parameters, problem: Parameters, inputs: Arguments
     ) -> Callable[[Any], None] | None:
-        """Check of a variant, or of the experiment; None where the reference tells."""
+        """Check of a variant, or of the experiment; None for a comparison with the reference."""
         entry, parameters = self._variant(variant)
         options = entry.options_of(parameters)
         inputs = inputs.originals if options.in_place else inputs
         return self.check_of(problem, inputs, options.check)
 
     def check_of(
-        self, problem: Parameters, inputs: Arguments, own: Function | None = None
+        self, problem: Parameters, inputs: Arguments, variant_check: Function | None = None
     ) -> Callable[[Any], None] | None:
-        """A variant's `own` check, or that of the experiment; None where the reference tells."""
-        function = own or self._functions.get("check")
+        """The variant's check, or the experiment's; None for a comparison with the reference."""
+        function = variant_check or self._functions.get("check")
         if function is None:
             return None
-        return partial(_require_right, function, inputs.given, self._own_values(problem))
+        return partial(_require_right, function, inputs.given, self._file_values(problem))
 
     def reference(self, problem: Parameters, inputs: Arguments) -> Any:
         """Right result: of the user's reference, or of the baseline on inputs in float64.
 
         In its own types, with a doubt, where the baseline takes no others, or seems to ignore them.
         """
-        problem = self._own_values(problem)
+        problem = self._file_values(problem)
         if "reference" in self._functions:
             of_user = partial(self._by_own_reference, problem, inputs)
             return Reference(of_user(), None, of_user)
@@ -151,21 +151,23 @@ class FunctionWorkload:
         wide: Any,
         largest_step: float,
     ) -> Reference:
-        """Result of the baseline in float64, if types explain what its own differs by; else that.
+        """Reference in float64, or in the baseline's own types where types explain no difference.
 
-        `compute` gave it; `largest_step`: of the types that were left out on the way.
+        `compute` made `wide`; `largest_step`: of the types that were left out on the way.
         """
-        own = self._in_own_types(problem, inputs)
-        if are_alike(own, wide):
+        own_result = self._in_own_types(problem, inputs)
+        if are_alike(own_result, wide):
 
             def both_nearby(seed: int) -> tuple[Any, Any]:
-                moved = inputs.unwritten.copied()
-                move(moved.inputs(), seed)
-                return self._in_own_types(problem, moved), compute(moved)
+                nudged = inputs.unwritten.copied()
+                move(nudged.inputs(), seed)
+                return self._in_own_types(problem, nudged), compute(nudged)
 
             steps = [torch.finfo(t.dtype).eps for t in inputs.inputs() if t.is_floating_point()]
-            nearby = partial(compute, inputs)
-            return Reference(wide, own, nearby, both_nearby, max([*steps, largest_step]))
+            wide_nearby = partial(compute, inputs)
+            return Reference(
+                wide, own_result, wide_nearby, both_nearby, max([*steps, largest_step])
+            )
         doubt = (
             "seems to ignore the types of its inputs: on inputs in float64 it gives something else "
             "altogether"
@@ -173,16 +175,16 @@ class FunctionWorkload:
         return self._own_as_reference(problem, inputs, doubt)
 
     def _own_as_reference(self, problem: Parameters, inputs: Arguments, doubt: str) -> Reference:
-        """Result of the baseline in its own types, for want of another."""
+        """Reference that is the baseline's result in its own types, without a better one."""
         name = self._experiment.baseline_function().name
         in_own_types = partial(self._in_own_types, problem, inputs)
-        own = in_own_types()
-        if not are_alike(own, in_own_types()):
+        own_result = in_own_types()
+        if not are_alike(own_result, in_own_types()):
             raise NoReferenceError(
                 f"the baseline {name} gives another result each time: say what is right with "
                 "@….check, or write a reference with @….reference"
             )
-        return Reference(own, None, in_own_types, doubt=f"{name} {doubt}")
+        return Reference(own_result, None, in_own_types, doubt=f"{name} {doubt}")
 
     def _by_own_reference(
         self, problem: Parameters, inputs: Arguments, nudged_by: int | None = None
@@ -210,7 +212,7 @@ class FunctionWorkload:
 
     def own_result(self, problem: Parameters, inputs: Arguments) -> Any:
         """Result of the baseline on copies of inputs, in the types that it gives."""
-        return self._in_own_types(self._own_values(problem), inputs)
+        return self._in_own_types(self._file_values(problem), inputs)
 
     def _in_own_types(
         self, problem: Parameters, inputs: Arguments, nudged_by: int | None = None
@@ -228,12 +230,12 @@ class FunctionWorkload:
         self,
         problem: Parameters,
         inputs: Arguments,
-        made: Callable[[Function], Function] = lambda function: function,
+        convert: Callable[[Function], Function] = lambda function: function,
     ) -> Any:
-        """Result of the baseline on some inputs; `made` of its function is called."""
+        """Result of the baseline on some inputs; `convert` gives the function that is called."""
         baseline = self._experiment.baseline_function()
         parameters, options = next(baseline.combinations())
-        call = inputs.bound(made(baseline.function), problem, parameters)
+        call = inputs.bound(convert(baseline.function), problem, parameters)
         result = _launch_of(baseline, options, call)()
         return inputs.outputs if result is None else result
 
@@ -244,33 +246,33 @@ class FunctionWorkload:
             names = ", ".join(self._experiment.variants)
             raise ValueError(f"no function {name!r} is marked as a variant; there are: {names}")
         parameters = {key: value for key, value in variant.items() if key != FUNCTION}
-        return self._experiment.variants[name], self._own_values(parameters)
+        return self._experiment.variants[name], self._file_values(parameters)
 
-    def _own_values(self, parameters: Parameters) -> Parameters:
+    def _file_values(self, parameters: Parameters) -> Parameters:
         """Parameters with the values of the file: tuples, dtypes and functions by their names."""
-        return self._experiment.own_values(parameters)
+        return self._experiment.file_values(parameters)
 
-    def _called(self, role: str, named: Parameters) -> Any:
+    def _call_role(self, role: str, values: Parameters) -> Any:
         function = self._functions[role]
-        return function(**accepted(function, named))
+        return function(**accepted_arguments(function, values))
 
-    def _amount(self, role: str) -> Callable[[Parameters], float | None] | None:
-        return partial(self._counted, role) if role in self._functions else None
+    def _amount_function(self, role: str) -> Callable[[Parameters], float | None] | None:
+        return partial(self._count_of, role) if role in self._functions else None
 
-    def _counted(self, role: str, problem: Parameters) -> float | None:
-        """FLOPs or bytes of a problem; raises ValueError for what is no count."""
-        count = self._called(role, self._own_values(problem))
+    def _count_of(self, role: str, problem: Parameters) -> float | None:
+        """FLOPs or bytes of a problem; raises ValueError for a value that is no count."""
+        count = self._call_role(role, self._file_values(problem))
         if count is not None and not 0 <= float(count) < math.inf:
             raise ValueError(f"the function of {role} returns {count!r}, which is no count")
         return None if count is None else float(count)
 
 
 class NoReferenceError(Exception):
-    """The baseline gives another result each time."""
+    """The baseline gives a different result each time."""
 
 
 class FunctionLaunch:
-    """Calls a variant; its first call looks at what the function returns.
+    """Calls a variant; its first call examines the result of the function.
 
     `originals`: copies of the inputs of a variant that writes them. `tuned`: what autotuners tried
     before the first launch, which adds to it.
@@ -291,15 +293,15 @@ class FunctionLaunch:
         if originals is not None:
             pairs = list(zip(inputs.inputs(), originals.inputs(), strict=True))
             self.restore = partial(_copy_all, pairs)
-        self._launch = self._first
+        self._launch = self._first_call
         self.outputs = tuple(map(as_tensor, inputs.outputs)) or None
 
-    def set_up_anew_by(self, set_up: Callable[[], Callable[[], Any]]) -> None:
-        """Carry `restart`, which sets the launch up again from the inputs as they are."""
+    def add_restart(self, set_up: Callable[[], Callable[[], Any]]) -> None:
+        """Add a method `restart`, which sets the launch up again from the inputs as they are."""
 
         def restart() -> None:
             self._call = set_up()
-            self._launch = self._first
+            self._launch = self._first_call
 
         self.restart = restart
 
@@ -307,7 +309,7 @@ class FunctionLaunch:
         """Launch once."""
         return self._launch()
 
-    def _first(self) -> Any:
+    def _first_call(self) -> Any:
         with watch_launch() as tuned:
             result = self._call()
         self.tuned = tuned or self.tuned
@@ -319,11 +321,11 @@ class FunctionLaunch:
         if not hasattr(self, "restore"):
             self._refuse_inputs(result)
         waits = [value for value in leaves(result) if hasattr(value, "block_until_ready")]
-        self._launch = self._wait if waits else self._call
+        self._launch = self._launch_and_wait if waits else self._call
         return result
 
-    def _wait(self) -> Any:
-        """Launch and wait: JAX launches on streams of its own, which nobody else waits for."""
+    def _launch_and_wait(self) -> Any:
+        """Launch and wait: JAX launches on its own streams, which torch does not wait for."""
         result = self._call()
         for value in leaves(result):
             value.block_until_ready()
@@ -343,7 +345,7 @@ class FunctionLaunch:
 def _launch_of(
     entry: VariantFunction, options: VariantOptions, call: Callable[[], Any]
 ) -> Callable[[], Any]:
-    """What launches a variant: the call of its function, or what that returns with setup=True."""
+    """Launch of a variant: the call of its function, or the function it returns with setup=True."""
     if not options.setup:
         return call
     launch = call()
@@ -360,9 +362,9 @@ def _copy_all(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
 
 def _require_right(function: Function, inputs: Any, problem: Parameters, outputs: Any) -> None:
     """Raise WrongResultError where a check of the user's gives a reason, False, or asserts."""
-    given = (outputs, inputs, dict(problem))
+    arguments = (outputs, inputs, dict(problem))
     try:
-        reason = function(*given[: len(positional_names(function)) or len(given)])
+        reason = function(*arguments[: len(positional_names(function)) or len(arguments)])
     except AssertionError as error:
         reason = f"AssertionError: {error}".removesuffix(": ")
     if reason is not None and reason is not True:
@@ -370,23 +372,23 @@ def _require_right(function: Function, inputs: Any, problem: Parameters, outputs
 
 
 SAMPLED = 1 << 16
-"""Elements of a result by which it is told whether two are alike."""
+"""Number of elements by which two results are compared for likeness."""
 MOST_UNLIKE = 0.5
 """Norm of the difference of two results, by that of the second, that types may explain."""
 
 
-def are_alike(result: Any, other: Any) -> bool:
+def are_alike(result: Any, other_result: Any) -> bool:
     """Whether two results could differ by their types alone: no error of rounding is so large."""
-    tensors, others = (as_tensors(value, "the result") for value in (result, other))
-    return len(tensors) == len(others) and all(map(_is_alike, tensors, others))
+    tensors, other_tensors = (as_tensors(value, "the result") for value in (result, other_result))
+    return len(tensors) == len(other_tensors) and all(map(_is_alike, tensors, other_tensors))
 
 
-def _is_alike(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    if tensor.shape != other.shape:
+def _is_alike(tensor: torch.Tensor, other_tensor: torch.Tensor) -> bool:
+    if tensor.shape != other_tensor.shape:
         return False
     step = max(1, tensor.numel() // SAMPLED)
-    wide = torch.complex128 if other.is_complex() or tensor.is_complex() else torch.float64
-    first, second = (t.reshape(-1)[::step].to(wide) for t in (tensor, other))
+    wide = torch.complex128 if other_tensor.is_complex() or tensor.is_complex() else torch.float64
+    first, second = (t.reshape(-1)[::step].to(wide) for t in (tensor, other_tensor))
     # Where the narrower types overflow, the result in wider ones does not.
     finite = first.isfinite()
     first, second = first[finite], second[finite]
@@ -401,8 +403,8 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
-def _seed_others(seed: int) -> None:
-    """Seed the generators of Python and NumPy, where it is loaded; the runner seeds torch's."""
+def _seed_python_and_numpy(seed: int) -> None:
+    """Seed the generators of Python, and of NumPy where it is loaded; the runner seeds torch's."""
     random.seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -410,14 +412,14 @@ def _seed_others(seed: int) -> None:
 
 
 def _wide_function(function: Function) -> Function:
-    """A function with the module, or the arrays, that it is made of in float64."""
+    """A function with its module, or its bound arrays, in float64."""
     module = getattr(function, "__self__", None)
     if isinstance(module, torch.nn.Module):
         return getattr(copy_of(module, wide_array), function.__name__)  # type: ignore[no-any-return]
     if isinstance(function, partial):
         values = (copy_of(value, wide_array) for value in function.args)
-        named = {key: copy_of(value, wide_array) for key, value in function.keywords.items()}
-        return partial(_wide_function(function.func), *values, **named)
+        keywords = {key: copy_of(value, wide_array) for key, value in function.keywords.items()}
+        return partial(_wide_function(function.func), *values, **keywords)
     return copy_of(function, wide_array)  # type: ignore[no-any-return]
 
 

@@ -44,7 +44,7 @@ _COERCED = "LC_CTYPE"
 
 
 def main() -> int:
-    """Become the program when it is its turn; an exit code where that is not to be."""
+    """Become the program when it is its turn; the exit code where its turn does not come."""
     loaded_at = time.monotonic()
     folder, *command = sys.argv[1:]
     time.sleep(_TICK_S)
@@ -68,7 +68,7 @@ def _start_time() -> int:
 
 
 def _is_its_turn(orders: str) -> bool:
-    """Wait for the lock; whether its order has come then. The program inherits the lock."""
+    """Whether the order has come, after a wait for the lock. The program inherits the lock."""
     try:
         descriptor = os.open(orders, os.O_RDONLY)
         inherited = fcntl.fcntl(descriptor, fcntl.F_DUPFD, _DESCRIPTOR)
@@ -103,9 +103,9 @@ def _restore_locale() -> None:
     """Give the variable of the locale the value that it had before Python set it."""
     with open("/proc/self/environ", "rb") as stream:  # noqa: PTH123
         entries = [entry.partition(b"=") for entry in stream.read().split(b"\0")]
-    given = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}
-    if _COERCED in given:
-        os.environ[_COERCED] = given[_COERCED]
+    environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}
+    if _COERCED in environment:
+        os.environ[_COERCED] = environment[_COERCED]
     else:
         os.environ.pop(_COERCED, None)
 

@@ -38,11 +38,11 @@ class _StandardLibraryFirst(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Place of a module of the standard library; None for every other, and built-in ones."""
+        """Spec of a module of the standard library; None for other and for built-in modules."""
         if path is not None or fullname not in sys.stdlib_module_names:
             return None
-        others = [entry for entry in sys.path if entry not in (self._folder, "")]
-        return PathFinder.find_spec(fullname, others, target)
+        other_entries = [entry for entry in sys.path if entry not in (self._folder, "")]
+        return PathFinder.find_spec(fullname, other_entries, target)
 
 
 def add_folder(folder: Path) -> None:
@@ -56,8 +56,12 @@ def add_folder(folder: Path) -> None:
         return
     sys.path.insert(0, entry)
     sys.meta_path.insert(0, _StandardLibraryFirst(entry))
-    own = sys.modules.get(OWN_NAME)
-    if own is not None and _has_module(folder, OWN_NAME) and not _lies_in(own, folder):
+    loaded_package = sys.modules.get(OWN_NAME)
+    if (
+        loaded_package is not None
+        and _has_module(folder, OWN_NAME)
+        and not _lies_in(loaded_package, folder)
+    ):
         del sys.modules[OWN_NAME]
 
 
@@ -67,10 +71,10 @@ def search_folders(file: Path) -> tuple[Path, ...]:
     A folder with an `__init__.py` is a package: files in it, and in packages beside it, import each
     other by their names from above (`from softmax.space import DTYPES`).
     """
-    above = file.parent
-    while (above / "__init__.py").is_file():
-        above = above.parent
-    return tuple(dict.fromkeys((file.parent, above)))
+    outermost = file.parent
+    while (outermost / "__init__.py").is_file():
+        outermost = outermost.parent
+    return tuple(dict.fromkeys((file.parent, outermost)))
 
 
 def name_in_package(name: str, file: Path) -> str:
@@ -80,24 +84,24 @@ def name_in_package(name: str, file: Path) -> str:
 
 @contextmanager
 def importing_from(
-    folders: Sequence[Path], own: dict[str, ModuleType] | None = None
+    folders: Sequence[Path], kept_modules: dict[str, ModuleType] | None = None
 ) -> Iterator[None]:
     """Put folders in front of the search path while the body imports, and leave no trace.
 
-    What it imports from there is forgotten afterwards: in a process that reads many experiments,
-    two may have modules of one name, and an edited one is read again. `own`: modules that were
-    imported so before and stand for their names meanwhile; what the body imports is added to them.
+    Modules from there are removed afterwards: in a process that reads many experiments,
+    two may have modules of one name, and an edited one is read again. `kept_modules`:
+    modules of earlier bodies, which stand for their names meanwhile; the body's imports are added.
     """
-    own = {} if own is None else own
-    hidden = {name: sys.modules.pop(name) for name in own if name in sys.modules}
+    kept_modules = {} if kept_modules is None else kept_modules
+    hidden = {name: sys.modules.pop(name) for name in kept_modules if name in sys.modules}
     loaded, entries = set(sys.modules), [str(folder) for folder in folders]
-    sys.modules.update(own)
+    sys.modules.update(kept_modules)
     finders = [_StandardLibraryFirst(entry) for entry in entries]
     sys.path[:0], sys.meta_path[:0] = entries, finders
     try:
         yield
     finally:
-        own.update(_forget(sys.modules.keys() - loaded, folders))
+        kept_modules.update(_forget(sys.modules.keys() - loaded, folders))
         sys.modules.update(hidden)
         for entry, finder in zip(entries, finders, strict=True):
             with suppress(ValueError):  # what was imported may have changed the path itself
@@ -106,13 +110,15 @@ def importing_from(
 
 
 def _forget(names: Set[str], folders: Sequence[Path]) -> dict[str, ModuleType]:
-    """Forget those of some modules that were found in folders, with all that lies in them.
+    """Remove modules that were found in folders from sys.modules, with their submodules.
 
-    Returns what was forgotten, by name.
+    Returns the removed modules by name.
     """
-    top = {name for name in names if "." not in name}
-    theirs = {name for name in top if _folder_of(sys.modules[name]) in folders}
-    return {name: sys.modules.pop(name) for name in names if name.partition(".")[0] in theirs}
+    top_names = {name for name in names if "." not in name}
+    names_in_folders = {name for name in top_names if _folder_of(sys.modules[name]) in folders}
+    return {
+        name: sys.modules.pop(name) for name in names if name.partition(".")[0] in names_in_folders
+    }
 
 
 def _folder_of(module: ModuleType) -> Path | None:
@@ -170,7 +176,7 @@ def import_file(path: Path) -> ModuleType:
 
 
 class ImportLog(MetaPathFinder):
-    """Takes down what is imported, in its order; it finds nothing itself."""
+    """Notes the names of imported modules, in order; finds no module itself."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -178,25 +184,25 @@ class ImportLog(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """None: the module is found by the other finders."""
+        """Note a name and return None: the other finders find the module."""
         del path, target
         if not (self._names and _is_being_imported(self._names[-1])):
             self._names.append(fullname)
         return None
 
     def begin(self) -> None:
-        """Take down what is imported from now on."""
+        """Note the names of modules that are imported from now on."""
         sys.meta_path.insert(0, self)
 
     def end(self) -> tuple[str, ...]:
-        """Names of the installed modules that were imported, without what these import."""
+        """Names of the installed modules that were imported, without the modules these import."""
         with suppress(ValueError):  # what was imported may have changed the list itself
             sys.meta_path.remove(self)
         return tuple(name for name in dict.fromkeys(self._names) if _is_installed(name))
 
 
 def _is_being_imported(name: str) -> bool:
-    """Whether an installed module is being loaded, which imports others."""
+    """Whether an installed module is being loaded, which imports other modules."""
     spec = getattr(sys.modules.get(name), "__spec__", None)
     return getattr(spec, "_initializing", False) and _is_installed(name)
 
@@ -207,7 +213,7 @@ def _is_installed(name: str) -> bool:
 
 
 def import_ahead(names: Iterable[str]) -> None:
-    """Import modules that will be needed; one that fails says why when it is."""
+    """Import modules that will be needed; a module that fails raises its error at its use."""
     for name in names:
         with suppress(Exception, SystemExit):
             importlib.import_module(name)
@@ -229,8 +235,8 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def syntax_excerpt(error: BaseException) -> str:
-    """The line of a SyntaxError with a caret below, on lines of their own; empty for others."""
+    """The line of a SyntaxError with a caret below, on separate lines; empty for other errors."""
     if not isinstance(error, SyntaxError) or not error.text:
         return ""
-    shown = traceback.format_exception_only(error)[1:-1]
-    return "".join(f"\n{line.rstrip()}" for line in shown)
+    excerpt = traceback.format_exception_only(error)[1:-1]
+    return "".join(f"\n{line.rstrip()}" for line in excerpt)

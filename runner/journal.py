@@ -36,51 +36,51 @@ class OpenedFiles:
     """
 
     def __init__(self, watched: Mapping[str, str], unwatched: Sequence[str]) -> None:
-        self._watched = {label: _inside(folder) for label, folder in watched.items()}
-        self._unwatched = tuple(map(_inside, (*unwatched, sys.prefix)))
+        self._watched = {label: _folder_prefix(folder) for label, folder in watched.items()}
+        self._unwatched = tuple(map(_folder_prefix, (*unwatched, sys.prefix)))
         self._began = time.time()
-        self._waiting: dict[str, None] = {}
+        self._opened_paths: dict[str, None] = {}
         self._names: dict[str, str] = {}
-        """Name of each file that was given, by its path."""
-        self._given: dict[str, str] = {}
-        """Digest of each, by its name: what was read then is what runs, whatever it is now."""
-        self._again: dict[str, str] = {}
-        """Digests that are to be given once more."""
+        """Name of each file that was returned, by its path."""
+        self._digests: dict[str, str] = {}
+        """Digest of each file by its name: the content that was read then is what runs."""
+        self._repeated: dict[str, str] = {}
+        """Digests by name that are to be returned once more."""
         self._written: set[str] = set()
 
     def install(self) -> None:
-        """See what is opened from now on; Python has no way to take a hook away."""
+        """Watch for files that are opened from now on; Python cannot remove an audit hook."""
         if self._watched:
             sys.addaudithook(self._hook)
 
-    def begin_again(self) -> None:
-        """Count what was changed until now, too: this process waited while it was."""
+    def include_changes_until_now(self) -> None:
+        """Count files that were changed until now, too: this process waited meanwhile."""
         self._began = time.time()
 
-    def give_again(self) -> None:
-        """Give once more what was given, with its content of then."""
-        self._again = dict(self._given)
+    def repeat_files(self) -> None:
+        """Return all files once more, with the digests of their first time."""
+        self._repeated = dict(self._digests)
 
     def drain(self) -> Iterator[tuple[str, str]]:
         """Name (label, colon, path in its folder) and digest of each file that is new.
 
-        The digest is empty of one that was given before and was written since.
+        The digest is empty for a file that was returned before and was written since.
         """
-        again, self._again = self._again, {}
-        yield from again.items()
+        repeated, self._repeated = self._repeated, {}
+        yield from repeated.items()
         for path in self._written.intersection(self._names):
             name = self._names.pop(path)
-            del self._given[name]
+            del self._digests[name]
             yield name, ""
         folders: dict[str, str] = {}
-        while self._waiting:
-            path, _ = self._waiting.popitem()
-            named = self._named(_source_of(path), folders)
-            if named is None or path in self._written or named[0] in self._given:
+        while self._opened_paths:
+            path, _ = self._opened_paths.popitem()
+            name_and_file = self._counted_file(_source_of(path), folders)
+            if name_and_file is None or path in self._written or name_and_file[0] in self._digests:
                 continue
-            name, file = named
-            self._names[path], self._given[name] = name, protocol.file_digest(file)
-            yield name, self._given[name]
+            name, file = name_and_file
+            self._names[path], self._digests[name] = name, protocol.file_digest(file)
+            yield name, self._digests[name]
 
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event != "open":
@@ -94,10 +94,10 @@ class OpenedFiles:
         if isinstance(flags, int) and flags & _WRITES:
             self._written.add(path)
         else:
-            self._waiting[path] = None
+            self._opened_paths[path] = None
 
-    def _named(self, source: str, folders: dict[str, str]) -> tuple[str, Path] | None:
-        """Name and path of a file that counts; None of any other."""
+    def _counted_file(self, source: str, folders: dict[str, str]) -> tuple[str, Path] | None:
+        """Name and path of a file that counts; None for any other file."""
         file = _resolved(source, folders)
         place = self._place(file)
         if place is None:
@@ -109,11 +109,11 @@ class OpenedFiles:
         if not stat.S_ISREG(facts.st_mode) or facts.st_mtime >= self._began:
             return None
         label, inside = place
-        foreign = _FOREIGN_FOLDERS.intersection(Path(inside).parts)
-        return None if foreign else (f"{label}:{inside}", Path(file))
+        is_foreign = _FOREIGN_FOLDERS.intersection(Path(inside).parts)
+        return None if is_foreign else (f"{label}:{inside}", Path(file))
 
     def _place(self, file: str) -> tuple[str, str] | None:
-        """Label of the watched folder that has a file, and its path there; None where none has."""
+        """Label of the watched folder of a file, and its path there; None without such a folder."""
         if file.startswith(self._unwatched):
             return None
         for label, folder in self._watched.items():
@@ -123,7 +123,7 @@ class OpenedFiles:
 
 
 def _resolved(path: str, folders: dict[str, str]) -> str:
-    """Absolute path without links; `folders`: those that were looked up, each once.
+    """Absolute path without links; `folders`: resolved folders by path, each looked up once.
 
     Importing torch opens a thousand files in 270 folders. To resolve one by one asks the file
     system about each of the dozen parts of a path, and no visit begins before.
@@ -137,13 +137,13 @@ def _resolved(path: str, folders: dict[str, str]) -> str:
     return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114
 
 
-def _inside(folder: str) -> str:
-    """The beginning of the path of each file in a folder, links resolved."""
+def _folder_prefix(folder: str) -> str:
+    """Prefix of the path of each file in a folder, links resolved."""
     return os.path.join(Path(folder).resolve(), "")  # noqa: PTH118 - a Path ends without a slash
 
 
 def _source_of(path: str) -> str:
-    """The Python source that a compiled file was made of; any other file itself."""
+    """The Python source of a compiled file; any other file itself."""
     if path.endswith(".pyc"):
         try:
             return importlib.util.source_from_cache(path)
@@ -158,7 +158,7 @@ _CLOSED = 1
 
 @contextmanager
 def open_journal(path: Path) -> Iterator[TextIO]:
-    """Open a journal to append to it; raises LeavingError where that cannot be."""
+    """Open a journal to append to it; raises LeavingError where it cannot be opened."""
     try:
         stream = path.open("a", encoding="utf-8")
     except OSError as error:
@@ -183,23 +183,23 @@ class Journal:
         self._noted: list[tuple[str, str]] = []
 
     def following(self, stream: TextIO) -> Journal:
-        """The journal of the next job of this process; what was opened before stands in it, too."""
+        """The journal of this process's next job; it names files that were opened before, too."""
         if self._opened is not None:
-            self._opened.give_again()
+            self._opened.repeat_files()
         return Journal(stream, self._opened)
 
     def note_opened(self) -> None:
-        """Take down what was opened so far, with its content of now, for the next record.
+        """Note files that were opened so far, with their current content, for the next record.
 
-        Before a wait: what is edited meanwhile was read in its earlier state.
+        Before a wait: a file that is edited meanwhile was read in its earlier state.
         """
         if self._opened is not None:
             self._noted += self._opened.drain()
 
     def end_wait(self) -> None:
-        """Count files that were edited during a wait like those that were before."""
+        """Count files that were edited during a wait like files that were edited before it."""
         if self._opened is not None:
-            self._opened.begin_again()
+            self._opened.include_changes_until_now()
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one record with its event and the time in seconds since the epoch."""

@@ -65,7 +65,7 @@ def line_of(order: str, argument: Any = None) -> bytes:
 
 
 def search_order(data: Mapping[str, Any]) -> SearchOrder:
-    """A SearchOrder of JSON; raises KeyError or TypeError where it is none."""
+    """A SearchOrder from its JSON; raises KeyError or TypeError for any other JSON."""
     return SearchOrder(
         **{
             **data,
@@ -77,15 +77,15 @@ def search_order(data: Mapping[str, Any]) -> SearchOrder:
 
 
 def follow_orders(path: Path) -> Iterator[tuple[str, Any]]:
-    """Orders of a file with what belongs to each, as they come; ends where no more can come.
+    """Orders of a file with their arguments, as they come; ends where no more can come.
 
     Raises OSError where the file cannot be read or locked.
     """
-    rest = b""
+    partial_line = b""
     with path.open("rb") as stream:
         while True:
-            may_grow = _is_held(stream)
-            *lines, rest = (rest + stream.read()).split(b"\n")
+            may_grow = _is_locked(stream)
+            *lines, partial_line = (partial_line + stream.read()).split(b"\n")
             yield from map(json.loads, lines)
             if not lines and not may_grow:
                 return
@@ -93,7 +93,7 @@ def follow_orders(path: Path) -> Iterator[tuple[str, Any]]:
                 time.sleep(_POLL_S)
 
 
-def _is_held(stream: IO[bytes]) -> bool:
+def _is_locked(stream: IO[bytes]) -> bool:
     try:
         fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -124,7 +124,7 @@ class Turn:
     """When each of `STAMPS` was reached, in seconds of the system's monotonic clock."""
 
     def stamp(self, name: str) -> None:
-        """Take down that a step has been reached, the first time that it is said."""
+        """Note the time at which a step was reached, at its first call."""
         self.stamps.setdefault(name, time.monotonic())
 
     def before_import(self) -> None:
@@ -133,7 +133,7 @@ class Turn:
         self.stamp(protocol.MAY_IMPORT)
 
     def modules(self) -> Sequence[str]:
-        """Wait until it is known which modules launches import, and give their names."""
+        """Names of the modules that launches import, after a wait until they are known."""
         self.stamp(protocol.LOADED)
         return self._wait_for(MODULES) or ()
 
@@ -143,7 +143,7 @@ class Turn:
         Raises LeavingError where there is one before its time, beside that of the session that
         measures.
         """
-        if has_context and self.orders is not None and not _stands_in(self.orders, DEVICE):
+        if has_context and self.orders is not None and not _has_order(self.orders, DEVICE):
             cause = "importing the workload created a CUDA context"
             raise LeavingError(protocol.EXIT_CONTEXT_AT_IMPORT, cause)
         self._wait_for(DEVICE)
@@ -169,9 +169,9 @@ class Turn:
         return iter(()) if self.orders is None else follow_orders(self.orders)
 
     def _wait_for(self, step: str) -> Any:
-        """Wait for an order, and give what belongs to it.
+        """Argument of an order, after a wait for it.
 
-        Raises LeavingError where it does not come.
+        Raises LeavingError where the order does not come.
         """
         if self.orders is None:
             return None
@@ -184,10 +184,10 @@ class Turn:
         raise LeavingError(_NOT_WANTED)
 
 
-def _stands_in(orders: Path, wanted: str) -> bool:
-    """Whether an order has been given; raises LeavingError where the file is gone."""
+def _has_order(orders: Path, order: str) -> bool:
+    """Whether a file of orders has an order; raises LeavingError where the file is gone."""
     try:
         lines = orders.read_bytes().splitlines(keepends=True)
     except OSError as error:
         raise LeavingError(_NOT_WANTED) from error
-    return any(json.loads(line)[0] == wanted for line in lines if line.endswith(b"\n"))
+    return any(json.loads(line)[0] == order for line in lines if line.endswith(b"\n"))

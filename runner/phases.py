@@ -50,7 +50,7 @@ Values = Mapping[str, Any]
 
 
 Setting = tuple[Callable[[], Any], Callable[[Any], object]]
-"""What reads a setting, and what writes it."""
+"""Functions that read a setting and write it."""
 
 
 def _settings() -> dict[str, Setting]:
@@ -80,7 +80,7 @@ def _settings() -> dict[str, Setting]:
 
 
 class CellSettings:
-    """Settings that the launches of each cell have made: in force while it launches, not else."""
+    """Settings that the launches of each cell have made: in force only while the cell launches."""
 
     def __init__(self) -> None:
         self._settings = _settings()
@@ -88,37 +88,37 @@ class CellSettings:
 
     @contextmanager
     def of(self, cell: str | None) -> Iterator[None]:
-        """Settings of a cell in the body, and those of before after it; None: of no cell."""
-        before = self._read()
-        self._write(self._of_cell.get(cell, {}) if cell is not None else {})
+        """Apply the settings of a cell in the body, and restore them after it; None: of no cell."""
+        before = self._read_values()
+        self._write_values(self._of_cell.get(cell, {}) if cell is not None else {})
         try:
             yield
         finally:
-            after = self._read()
+            after = self._read_values()
             changed = [name for name in self._settings if before.get(name) != after.get(name)]
             if cell is not None:
                 self._of_cell[cell] = {name: after[name] for name in changed if name in after}
-            self._write({name: before[name] for name in changed if name in before})
+            self._write_values({name: before[name] for name in changed if name in before})
 
     @property
     def are_changed(self) -> bool:
-        """Whether a cell has made some."""
+        """Whether a cell has made settings."""
         return any(self._of_cell.values())
 
-    def _read(self) -> Values:
+    def _read_values(self) -> Values:
         """Values by name, of the settings that can be read now."""
         values = {}
-        for name, (read, _) in self._settings.items():
+        for name, (read_setting, _) in self._settings.items():
             try:
-                values[name] = read()
+                values[name] = read_setting()
             except (RuntimeError, OSError):  # two ways of allowing TF32 contradict; no such folder
                 continue
         return values
 
-    def _write(self, values: Values) -> None:
+    def _write_values(self, values: Values) -> None:
         for name, value in values.items():
-            _, write = self._settings[name]
-            write(value)
+            _, write_setting = self._settings[name]
+            write_setting(value)
 
 
 class PhaseFailedError(Exception):
@@ -136,7 +136,7 @@ class Phases:
     """The phases of a session, each in the settings of torch that are its cell's own."""
 
     def __init__(self, journal: Journal, device: Device, seal: Seal, source: Path) -> None:
-        """`source`: file of the workload, in whose words errors are told."""
+        """`source`: file of the workload, whose lines errors name."""
         self.journal = journal
         self._device, self._seal, self._source = device, seal, source
         self.settings = CellSettings()
@@ -146,18 +146,20 @@ class Phases:
         """Seconds that inputs, launches and warm-ups of this problem take where they lie now."""
 
     @contextmanager
-    def passed_over(self, cells: Sequence[JobCell], *, memory_only: bool = False) -> Iterator[None]:
-        """Journal that cells were not checked again, where the means for that failed.
+    def not_rechecked(
+        self, cells: Sequence[JobCell], *, memory_only: bool = False
+    ) -> Iterator[None]:
+        """Journal that cells were not checked again, where the body fails.
 
-        `memory_only`: only where no memory was left, which the second inputs took.
+        `memory_only`: only where memory ran out, which the second inputs took.
         """
         try:
             yield
         except (ContextLostError, LeavingError):
             raise
         except BaseException as error:
-            failure, lost = self.diagnose(error)
-            if lost:
+            failure, is_lost = self.diagnose(error)
+            if is_lost:
                 raise ContextLostError(failure.cause) from None
             if memory_only and failure.outcome != OUT_OF_MEMORY:
                 raise
@@ -174,12 +176,12 @@ class Phases:
         All work is waited for inside, so that an error is blamed on the phase that caused it.
         Raises PhaseFailedError after all `cells` were journalled as failed.
         """
-        where: dict[str, Any] = {"phase": phase}
+        place: dict[str, Any] = {"phase": phase}
         if visit is not None:
-            where |= place_of(visit)
+            place |= place_of(visit)
         if phase in protocol.PROBLEM_PHASES:
-            where["problem"] = cells[0].problem
-        self.journal.write(protocol.STARTED, cell=cells[0].id, **where)
+            place["problem"] = cells[0].problem
+        self.journal.write(protocol.STARTED, cell=cells[0].id, **place)
         began = time.monotonic()
         findings: dict[str, Any] = {}
         try:
@@ -190,27 +192,29 @@ class Phases:
         except LeavingError:
             raise
         except BaseException as error:
-            self._give_up(error, cells, where)
+            self._fail_cells(error, cells, place)
             raise PhaseFailedError from None
         if phase in _SET_UP:
             self.set_up_s += time.monotonic() - began
-        self.journal.write(protocol.FINISHED, cell=cells[0].id, **where, **findings)
+        self.journal.write(protocol.FINISHED, cell=cells[0].id, **place, **findings)
 
     def _settings_in(self, phase: str, cells: Sequence[JobCell]) -> AbstractContextManager[None]:
-        """Settings of torch in a phase: the cell's own. What makes inputs sets them for all."""
+        """Settings of torch in a phase: the cell's own; the inputs' function sets them for all."""
         if phase in (protocol.INPUTS, protocol.DECLARE):
             return nullcontext()
         return self.settings.of(cells[0].id if phase not in protocol.PROBLEM_PHASES else None)
 
-    def _give_up(
-        self, error: BaseException, cells: Sequence[JobCell], where: dict[str, Any]
+    def _fail_cells(
+        self, error: BaseException, cells: Sequence[JobCell], place: dict[str, Any]
     ) -> None:
         """Journal the failure of cells; ContextLostError where the device is lost with them."""
-        failure, lost = self.diagnose(error)
-        with suppress(OSError):  # what is said on stderr ends no session
+        failure, is_lost = self.diagnose(error)
+        with suppress(OSError):  # a failed write to stderr ends no session
             if not isinstance(error, WrongResultError | ImplausibleError):
                 traceback.print_exception(error)
-            _tell(f"{cells[0].id}: {failure.outcome} in {where['phase']}: {failure.cause}")
+            _print_to_stderr(
+                f"{cells[0].id}: {failure.outcome} in {place['phase']}: {failure.cause}"
+            )
         errors = error_fields(getattr(error, "errors", None))
         extra: dict[str, Any] = errors if isinstance(error, WrongResultError) else {}
         if failure.of_host:
@@ -220,35 +224,35 @@ class Phases:
             self.journal.write(
                 protocol.FAILED,
                 cell=cell.id,
-                **where,
+                **place,
                 outcome=failure.outcome,
                 cause=failure.cause,
                 **extra,
             )
-        if lost:
+        if is_lost:
             raise ContextLostError(failure.cause) from None
 
     def diagnose(self, error: BaseException) -> tuple[Failure, bool]:
-        """What went wrong, and whether the device is lost: it then repeats its error for ever."""
+        """Failure of an error, and whether the device is lost: then it repeats it for ever."""
         failure = diagnose(error, self._source)
-        late = self._device.trouble()
-        if late is None:
+        late_error = self._device.pending_error()
+        if late_error is None:
             return failure, False
-        failure = diagnose(late, self._source).seen_after(failure)
-        return failure, self._device.trouble() is not None
+        failure = diagnose(late_error, self._source).seen_after(failure)
+        return failure, self._device.pending_error() is not None
 
 
-def _tell(line: str) -> None:
+def _print_to_stderr(line: str) -> None:
     print(f"runner: {line}", file=sys.stderr)  # noqa: T201 - the orchestrator keeps stderr
 
 
 def place_of(visit: JobVisit) -> dict[str, int]:
-    """Block of a visit, and its arm where that is not 0."""
+    """Block of a visit, and its arm where the arm is not 0."""
     return {"block": visit.block} | ({"arm": visit.arm} if visit.arm else {})
 
 
 def error_fields(errors: check.Errors | None) -> dict[str, float | None]:
-    """Fields of the journal for the errors of a result; None: a check of its own tells none."""
+    """Fields of the journal for the errors of a result; None: its own check gives no errors."""
     if errors is None:
         return {"max_abs_error": None, "max_rel_error": None}
     fields = {"max_abs_error": errors.max_abs, "max_rel_error": errors.max_rel}

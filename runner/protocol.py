@@ -23,10 +23,10 @@ NVTX_DOMAIN = "profiler"
 see `profiler.kernels.marks`; recordings of before 25 November 2026 have them in this."""
 CAPTURE_VISITS = "visits"
 CAPTURE_PROGRAM = "program"
-"""What a timeline holds: what lies inside visits, or all that the program did. Any other value of
+"""Content of a timeline: visits alone, or the whole program. Any other value of
 `Job.capture` is the name of an NVTX range, with `@` and its domain where it has one."""
 RUNNER_VARIABLE = "PROFILER_RUNNER_PID"
-"""Set by the runner to its own process id: what it starts inherits that, and is known by it."""
+"""Set by the runner to its own process id: its child processes inherit it, and are known by it."""
 EXIT_BAD_JOB = 2
 """The job or the workload could not be read; the journal says why in `session_failed`."""
 EXIT_NO_DEVICE = 3
@@ -65,7 +65,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class JobCell:
-    """One cell as the runner needs it."""
+    """A cell with all that the runner needs to measure it."""
 
     id: str
     variant: str
@@ -101,7 +101,7 @@ class Job:
     workload: str
     """Path of a Python file, or dotted module name (`my_package.softmax.workload`)."""
     collector: str
-    """Name of what makes the visits (`profiler.runner.visits.kinds`), or times them
+    """Collector that makes the visits (`profiler.runner.visits.kinds`) or times launches
     (`profiler.runner.timing`)."""
     device: str
     """`cuda` or `cpu`."""
@@ -120,7 +120,7 @@ class Job:
     """Whether the runner empties the GPU's caches before each visit of `ncu`, which then leaves
     them alone. Where the runner itself times, it does so before each launch in any case."""
     counters: tuple[str, ...] = ()
-    """Raw names of what `cupti` counts of each kernel of a launch."""
+    """Raw names of the metrics that `cupti` counts of each kernel of a launch."""
     counters_library: str = ""
     """Built library of `runner/cupti/range_profiler.cpp`; empty of other collectors."""
     launches: int = 1
@@ -280,17 +280,17 @@ SUSTAINED_FACTS = (
     *(*SUSTAINED_METRICS, "power_limit_w"),
     *("settled", "seconds", "sets", "in_graph", "host_share"),
 )
-"""And what is told of it: the power that the GPU is held to; whether it had settled (1 or 0), how
-long it took, on how many sets of inputs, whether in a graph; the share of a launch that the host
-took, which near 1 leaves gaps."""
+"""Facts of a visit of `sustained`: its metrics; the power limit of the GPU; whether the visit had
+settled (1 or 0), its seconds, sets of inputs, whether it launched a graph; the host's share of a
+launch, which near 1 leaves gaps."""
 
 HOST_SHARE_WITH_GAPS = 0.8
 """Host's share of a launch from which on launches in a row may have gaps."""
 
 STAMPS_FILE = "stamps.jsonl"
+"""File beside the journal, as `<name>.gz`: a line for each visit of `in_kernel`."""
 STAMPS_END = 5
 """Place of the time at the end among the words of a group (`profiler/timeline.cuh`)."""
-"""Beside the journal, as `<name>.gz`: what visits of `in_kernel` recorded, a line for each."""
 
 EXPERIMENT = "experiment"
 """Key of `Job.description`: name of the experiment of a Python file that has several."""
@@ -371,9 +371,11 @@ def read_job(path: Path) -> Job:
         job = _job(data)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not a whole job: {error}") from error
-    unknown = {visit.cell for visit in job.visits} - {cell.id for cell in job.cells}
-    if unknown:
-        raise ValueError(f"{path}: visits to cells that the job does not have: {sorted(unknown)}")
+    unknown_cells = {visit.cell for visit in job.visits} - {cell.id for cell in job.cells}
+    if unknown_cells:
+        raise ValueError(
+            f"{path}: visits to cells that the job does not have: {sorted(unknown_cells)}"
+        )
     return job
 
 
@@ -392,7 +394,7 @@ def _job(data: dict[str, Any]) -> Job:
 
 
 def cell_of(data: Mapping[str, Any]) -> JobCell:
-    """A cell from its JSON; raises TypeError and KeyError for what is none."""
+    """A cell from its JSON; raises TypeError and KeyError for any other JSON."""
     return JobCell(**{**data, "tolerances": _tolerances(data.get("tolerances", {}))})
 
 

@@ -1,4 +1,4 @@
-"""What times and checks a variant, as it was before any code of the workload ran."""
+"""Clocks and checks of the runner as they were before any code of the workload ran."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUNNER = f"{__name__.rpartition('.')[0]}."
 
 
 class ImplausibleError(Exception):
-    """A variant gave what cannot come from the work that is to be measured."""
+    """A variant gave a result that cannot come from the work that is to be measured."""
 
 
 class Seal:
@@ -29,7 +29,7 @@ class Seal:
         self._originals = tuple((owner, name, vars(owner)[name]) for owner, name in _sealed())
 
     def mend(self) -> tuple[str, ...]:
-        """Put back what was replaced, so that it costs no other variant; names of that."""
+        """Names of replaced attributes; the originals are put back for the other variants."""
         replaced = [
             (owner, name, value)
             for owner, name, value in self._originals
@@ -40,12 +40,12 @@ class Seal:
         return tuple(f"{owner.__name__}.{name}" for owner, name, _ in replaced)
 
     def require_whole(self) -> None:
-        """Raise ImplausibleError where something was replaced, and put it back."""
+        """Raise ImplausibleError where an attribute was replaced, and put the original back."""
         refuse_replaced(self.mend())
 
 
 def refuse_replaced(names: tuple[str, ...]) -> None:
-    """Raise ImplausibleError where a workload has replaced any of what it is measured with."""
+    """Raise ImplausibleError where a workload has replaced a clock or a check of the runner."""
     if names:
         raise ImplausibleError(f"the workload replaced {', '.join(names)}")
 

@@ -37,13 +37,13 @@ from profiler.runner.workload import Workload, load_workload
 CHEAP_S = 0.05
 """Longest that inputs, launches and warm-ups of a problem take for its inputs to be moved."""
 SETS_S = 2.0
-"""Most that further sets of the inputs of a problem take, for all of its cells."""
+"""Most seconds that further sets of the inputs of a problem take, for all of its cells."""
 _COMPILER = "torch._inductor"
-"""Where it is loaded, a launch that is prepared anew may compile anew, at its first call."""
+"""Module of a compiler: where loaded, a launch that is prepared again may compile again."""
 
 
 class Session:
-    """One job in this process, with everything that it needs at hand."""
+    """Runs one job in this process: its workload, device, visits and journal."""
 
     def __init__(  # noqa: PLR0913 - all by keyword
         self,
@@ -66,7 +66,7 @@ class Session:
         self._journal = journal
         self._seal = seal
         self._replaced = replaced
-        """Names that the workload replaced when it was imported: none of its variants counts."""
+        """Names that the workload replaced at its import: then none of its variants counts."""
         self._cells = {cell.id: cell for cell in job.cells}
         self._phases = Phases(journal, device, seal, workload.source)
         self._checks = CellChecks(job, workload, device, self._phases)
@@ -108,20 +108,20 @@ class Session:
         self._journal.write(protocol.SESSION_FINISHED, monotonic=time.monotonic())
 
     def _measure_practical_roofs(self) -> None:
-        """First of all, while all memory is free; a failure is journalled and costs no cell."""
+        """Measure practical roofs first, while all memory is free; a failure costs no cell."""
         for roof in self.job.practical_roofs:
             self._journal.write(protocol.ROOF_STARTED, roof=roof)
             try:
-                made = launch_for_roof(
-                    roof, self._device, flush=self.job.flush, counted=self._visits.counters
+                record = launch_for_roof(
+                    roof, self._device, flush=self.job.flush, range_profiler=self._visits.counters
                 )
-            except Exception as error:  # whatever it is, it is no cell's
-                failure, lost = self._phases.diagnose(error)
+            except Exception as error:  # no cell is to blame
+                failure, is_lost = self._phases.diagnose(error)
                 self._journal.write(protocol.ROOF_FAILED, roof=roof, cause=failure.cause)
-                if lost:
+                if is_lost:
                     raise ContextLostError(failure.cause) from None
             else:
-                self._journal.write(protocol.ROOF_FINISHED, roof=roof, **made)
+                self._journal.write(protocol.ROOF_FINISHED, roof=roof, **record)
             self._device.release()
 
     def _run_problems(self) -> None:
@@ -140,15 +140,15 @@ class Session:
             self._visits.close()
 
     def _end_imports(self) -> tuple[str, ...]:
-        """Names of modules that the launches of the first problem imported; once."""
+        """Names of modules that launches of the first problem imported; empty at later calls."""
         log, self._imports = self._imports, None
         return () if log is None else log.end()
 
-    def _tell_imports(self) -> None:
-        """Journal what the launches of the first problem imported, for processes that wait.
+    def _journal_imports(self) -> None:
+        """Journal the modules that launches of the first problem imported, for processes that wait.
 
-        Not where a cell has settings of its own: an import may have made them, and would make them
-        those of all cells where it comes first.
+        Not where a cell has settings of its own: an import may have made them, and an early import
+        would make them for all cells.
         """
         modules = self._end_imports()
         if modules and not self._phases.settings.are_changed:
@@ -157,8 +157,9 @@ class Session:
     def _declare_work(self) -> None:
         """Journal the work of a launch at each problem of the session, before any is set up.
 
-        Without amounts where that raises: `make_inputs` may have to come first, and else the cells
-        say so when they are described. Where it ends the process, the journal names the problem.
+        Without amounts where their functions raise: `make_inputs` may have to come first, and else
+        the cells fail when they are described. Where one ends the process, the journal names the
+        problem.
         """
         by_problem: dict[str, dict[str, JobCell]] = {}
         for cell in (*(self._cells[visit.cell] for visit in self.job.visits), *self.job.cells):
@@ -194,35 +195,37 @@ class Session:
         watch = InputWatch(self._workload.named_inputs, cells, inputs)
         launches = self._make_launches(cells, inputs, expected)
         del expected
-        self._checks.let_tensors_go()
+        self._checks.release_tensors()
         self._device.release()
         watch.begin(inputs, launches)
         # Only after memory was given back: warm launches find theirs in the allocator's cache.
         for cell in cells:
-            if cell.id in launches and not self._warmed_up(cell, launches[cell.id]):
+            if cell.id in launches and not self._warm_up(cell, launches[cell.id]):
                 del launches[cell.id]
         watch.after_warm_ups()
-        self._tell_imports()
+        self._journal_imports()
         self._take_in_turn(cells, inputs, launches)
-        first, *others = parts_of(visits, self.job.places if self._is_cheap() else 1)
-        self._make_visits(first, launches)
-        for number, part in enumerate(others, start=1):
+        first_part, *later_parts = parts_of(visits, self.job.places if self._is_cheap() else 1)
+        self._make_visits(first_part, launches)
+        for number, part in enumerate(later_parts, start=1):
             if self._is_cheap():
-                self._say_changed(watch, launches)
+                self._journal_overwritten_inputs(watch, launches)
                 watch.forget()
-                inputs = None  # their memory is free before others are made
-                inputs = self._moved(f"{self.job.session}.{number}", cells, launches)
+                inputs = None  # their memory is free before new ones are made
+                inputs = self._moved_inputs(f"{self.job.session}.{number}", cells, launches)
                 watch.move(inputs, launches)
             self._make_visits(part, launches)
-        self._say_changed(watch, launches)
+        self._journal_overwritten_inputs(watch, launches)
         for cell_id, launch in launches.items():
             if isinstance(launch, LaunchInTurn):
                 launches[cell_id] = launch.launches[0]
-        right = [cell for cell in cells if cell.id in launches]
-        self._checks.check_again(right, launches, inputs)
+        right_cells = [cell for cell in cells if cell.id in launches]
+        self._checks.recheck_cells(right_cells, launches, inputs)
 
-    def _say_changed(self, watch: InputWatch, launches: Mapping[str, Launch]) -> None:
-        """Journal that inputs were overwritten after all checks: what was timed had other data."""
+    def _journal_overwritten_inputs(
+        self, watch: InputWatch, launches: Mapping[str, Launch]
+    ) -> None:
+        """Journal that inputs were overwritten after all checks: timed launches had other data."""
         changed = watch.changed()
         cause = f"a variant overwrote {', '.join(changed)} while it was measured"
         for cell in launches if changed else ():
@@ -231,15 +234,15 @@ class Session:
     def _take_in_turn(
         self, cells: Sequence[JobCell], inputs: Any, launches: dict[str, Launch]
     ) -> None:
-        """Make the launches take several sets of inputs in turn, where visits want it.
+        """Make the launches take several sets of inputs in turn, where the visits need it.
 
         As many sets as can be made in SETS_S and half of the memory that is left; a set that cannot
         be made is no cell's failure.
         """
         count = self._visits.input_sets(inputs)
         sets = [dict(launches)]
-        until, least_free = time.monotonic() + SETS_S, self._device.free_share() / 2
-        while len(sets) < count and time.monotonic() < until:
+        deadline, least_free = time.monotonic() + SETS_S, self._device.free_share() / 2
+        while len(sets) < count and time.monotonic() < deadline:
             if self._device.free_share() < least_free:
                 break
             try:
@@ -247,28 +250,30 @@ class Session:
             except Exception:  # whatever a workload raises that is asked once more
                 break
         for cell in [*launches] if count > 1 else ():
-            launches[cell] = LaunchInTurn([made[cell] for made in sets])
+            launches[cell] = LaunchInTurn([launch_set[cell] for launch_set in sets])
 
     def _another_set(
         self, cells: Sequence[JobCell], launches: Mapping[str, Launch]
     ) -> dict[str, Launch]:
         """Launches on inputs with the same values elsewhere in memory, each made once."""
         inputs = self._inputs_of(cells[0])
-        made = {}
+        launch_set = {}
         for cell in cells:
             if cell.id in launches:
                 with self._phases.settings.of(cell.id):
-                    made[cell.id] = self._launch_of(cell, inputs)
-                    made[cell.id]()
-                    restore(made[cell.id])
+                    launch_set[cell.id] = self._launch_of(cell, inputs)
+                    launch_set[cell.id]()
+                    restore(launch_set[cell.id])
         self._device.wait()
-        return made
+        return launch_set
 
     def _is_cheap(self) -> bool:
         """Whether the inputs of this problem, and launches on them, can be made anew in no time."""
         return self._phases.set_up_s <= CHEAP_S and _COMPILER not in sys.modules
 
-    def _moved(self, place: str, cells: Sequence[JobCell], launches: dict[str, Launch]) -> Any:
+    def _moved_inputs(
+        self, place: str, cells: Sequence[JobCell], launches: dict[str, Launch]
+    ) -> Any:
         """Inputs made anew, elsewhere in memory; the launches are made anew as well.
 
         Where an array lies makes a short kernel up to 1 % faster or slower while it lies there.
@@ -284,7 +289,7 @@ class Session:
             for cell in cells:
                 with suppress(PhaseFailedError):
                     launch = self._prepare(cell, inputs)
-                    if self._warmed_up(cell, launch):
+                    if self._warm_up(cell, launch):
                         launches[cell.id] = launch
         return inputs
 
@@ -293,10 +298,10 @@ class Session:
     ) -> dict[str, Launch]:
         """Launches by cell id, of the cells that could be prepared and are right."""
         launches: dict[str, Launch] = {}
-        kept = self._checks.copies(cells, inputs)
+        kept_inputs = self._checks.copies(cells, inputs)
         for cell in cells:
             with suppress(PhaseFailedError):
-                launches[cell.id] = self._make_launch(cell, inputs, expected, kept)
+                launches[cell.id] = self._make_launch(cell, inputs, expected, kept_inputs)
             # Only here is an exception gone, and with it what its frames held.
             if cell.id not in launches:
                 self._device.release()
@@ -317,13 +322,13 @@ class Session:
         return self._workload.inputs_of(cell, self._device.torch_device, self.job.seed)
 
     def _make_launch(
-        self, cell: JobCell, inputs: Any, expected: Tensors | None, kept: KeptInputs
+        self, cell: JobCell, inputs: Any, expected: Tensors | None, kept_inputs: KeptInputs
     ) -> Launch:
         launch = self._prepare(cell, inputs)
         if cell.check:
             first_launch = partial(self._visits.first_launch, cell.id)
             self._checks.check_result(
-                cell, launch, inputs, expected, kept, first_launch=first_launch
+                cell, launch, inputs, expected, kept_inputs, first_launch=first_launch
             )
         self._describe(cell, launch)
         return launch
@@ -348,7 +353,7 @@ class Session:
                 findings[protocol.TUNED] = list(getattr(launch, protocol.TUNED))
             findings.update(self._workload.amounts(cell.problem_params))
 
-    def _warmed_up(self, cell: JobCell, launch: Launch) -> bool:
+    def _warm_up(self, cell: JobCell, launch: Launch) -> bool:
         spared_s = self._visits.spared_s
         with suppress(PhaseFailedError), self._phases.of(protocol.WARMUP, [cell]) as findings:
             findings.update(self._visits.warm_up(cell.id, launch, self.job.warmups))
@@ -360,7 +365,9 @@ class Session:
         """Make visits in their order; cells that fail leave the launches."""
 
         def attempt(visit: JobVisit, phase: str, make: MakeVisit) -> bool:
-            if visit.cell in launches and not self._made(visit, phase, make, launches[visit.cell]):
+            if visit.cell in launches and not self._make_visit(
+                visit, phase, make, launches[visit.cell]
+            ):
                 del launches[visit.cell]
             return visit.cell in launches
 
@@ -369,17 +376,17 @@ class Session:
                 protocol.COUNTED, cell=visit.cell, **place_of(visit), kernels=kernels
             )
 
-    def _made(self, visit: JobVisit, phase: str, make: MakeVisit, launch: Launch) -> bool:
-        """Whether something was done with the launch of a visit, and went well."""
+    def _make_visit(self, visit: JobVisit, phase: str, make: MakeVisit, launch: Launch) -> bool:
+        """Make a visit in a phase of the journal; whether it succeeded."""
         cell = self._cells[visit.cell]
         with suppress(PhaseFailedError), self._phases.of(phase, [cell], visit) as findings:
             findings.update(make(launch))
-            restore(launch)  # others get the same inputs
+            restore(launch)  # other cells get the same inputs
         return visit.cell not in self._phases.failed
 
 
 def parts_of(visits: Sequence[JobVisit], parts: int) -> list[tuple[JobVisit, ...]]:
-    """Visits in parts of whole blocks that follow each other, as many blocks in each as can be."""
+    """Visits in so many parts of consecutive whole blocks, about as many blocks in each."""
     blocks = list(dict.fromkeys(visit.block for visit in visits))
     part = {block: place * parts // len(blocks) for place, block in enumerate(blocks)}
     return [tuple(group) for _, group in groupby(visits, key=lambda visit: part[visit.block])]
@@ -400,7 +407,7 @@ def open_session(job: Job, journal: Journal, turn: Turn, kind: type[Session] = S
     modules = turn.modules()
     replaced = seal.mend()
     import_ahead(modules)
-    seal.mend()  # the first session blamed this on the cell that imports them
+    seal.mend()  # the first session blamed a replacement on the cell that imports these modules
     context_at_import = has_context(job.device)
     turn.before_device(has_context=context_at_import)
     with _refusals_of_device():

@@ -1,4 +1,4 @@
-"""A session that stands and takes orders: what a search measures with, one process for all.
+"""A session that takes the orders of a search, one process for all of its batches.
 
 Inputs and right results of a problem are made once and kept, as long as there is memory for them.
 """
@@ -30,9 +30,9 @@ class StandingSession(Session):
     _problems: dict[str, tuple[Any, Tensors | None]]
     """Inputs and right results by problem."""
     _launches: dict[str, Launch]
-    """By cell, of cells that are right; visited once or more."""
+    """Launches by cell, of cells with right results."""
     _timers: dict[int, TimedVisits]
-    """By number of launches in a visit."""
+    """Timers by number of launches in a visit."""
 
     def _run_problems(self) -> None:
         self._problems, self._launches, self._timers = {}, {}, {}
@@ -63,15 +63,15 @@ class StandingSession(Session):
 
     def _visit_problem(self, problem: str, visits: Sequence[JobVisit], repeats: int | None) -> None:
         ids = dict.fromkeys(visit.cell for visit in visits)
-        new = [self._cells[id_] for id_ in ids if id_ not in self._launches]
-        self._prepare_cells(problem, [cell for cell in new if not self._is_lost(cell)])
+        new_cells = [self._cells[id_] for id_ in ids if id_ not in self._launches]
+        self._prepare_cells(problem, [cell for cell in new_cells if not self._is_lost(cell)])
         timer = self._timer(repeats or self.job.repeats)
         for visit in visits:
             launch = self._launches.get(visit.cell)
-            if launch is not None and not self._timed(visit, launch, timer):
+            if launch is not None and not self._time_visit(visit, launch, timer):
                 del self._launches[visit.cell]
         if self._device.free_share() < FREE_SHARE:
-            self._empty()
+            self._release_all()
 
     def _is_lost(self, cell: JobCell) -> bool:
         """Whether the variant of a cell failed, here or at another problem of the order."""
@@ -79,25 +79,25 @@ class StandingSession(Session):
         return any(self._cells[id_].variant == cell.variant for id_ in failed)
 
     def _prepare_cells(self, problem: str, cells: Sequence[JobCell]) -> None:
-        """Launches of new cells, checked and warm."""
+        """Make, check and warm up the launches of new cells."""
         if not cells:
             return
         try:
             inputs, expected = self._inputs(problem, cells)
         except PhaseFailedError:
             return
-        made = self._make_launches(cells, inputs, expected)
+        launches = self._make_launches(cells, inputs, expected)
         for cell in cells:
-            if cell.id in made and self._warmed_up(cell, made[cell.id]):
-                self._launches[cell.id] = made[cell.id]
+            if cell.id in launches and self._warm_up(cell, launches[cell.id]):
+                self._launches[cell.id] = launches[cell.id]
 
     def _inputs(self, problem: str, cells: Sequence[JobCell]) -> tuple[Any, Tensors | None]:
         if problem not in self._problems:
             self._problems[problem] = self._set_up(cells)
         return self._problems[problem]
 
-    def _empty(self) -> None:
-        """Give back all memory: inputs and launches are made again when they are needed."""
+    def _release_all(self) -> None:
+        """Free all memory: inputs and launches are made again when they are needed."""
         self._problems.clear()
         self._launches.clear()
         self._device.release()
@@ -108,7 +108,7 @@ class StandingSession(Session):
             self._timers[repeats] = TimedVisits(stopwatch)
         return self._timers[repeats]
 
-    def _timed(self, visit: JobVisit, launch: Launch, timer: TimedVisits) -> bool:
+    def _time_visit(self, visit: JobVisit, launch: Launch, timer: TimedVisits) -> bool:
         with (
             suppress(PhaseFailedError),
             self._phases.of(protocol.MEASURE, [self._cells[visit.cell]], visit) as findings,

@@ -1,4 +1,4 @@
-"""What one visit launches and how it is timed: one function per collector and device."""
+"""Launches of one visit and their times: one function per collector and device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NS_PER_US = 1e3
 
 
 def restore(launch: Launch) -> None:
-    """Undo what a launch changes, where it carries `restore`; never inside what is measured."""
+    """Undo the changes of a launch that has `restore`; never inside a measured span."""
     undo = getattr(launch, "restore", None)
     if undo is not None:
         undo()
@@ -77,10 +77,10 @@ WARMUPS, TRIALS = 1, 3
 
 
 def wall_clock(device: Device, launch: Launch) -> list[float]:
-    """What a quick benchmark does: warm up once, then the mean of three launches, each waited for.
+    """Wall time in ns as a quick benchmark takes it: mean of three launches after one warm-up.
 
     The wall clock sees the host's way to the device and back, and each launch finds the caches as
-    the one before it left them. It is here to be compared with others, not to be believed.
+    the one before it left them. It is here to be compared with other timers, not to be trusted.
     """
     for _ in range(WARMUPS):
         restore(launch)
@@ -98,12 +98,12 @@ def profiled_operators(launch: Launch) -> list[float]:
     that fell asleep while it began.
     """
     restore(launch)
-    with profile(activities=[ProfilerActivity.CPU]) as seen:
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
         launch()
         restore(launch)
         with record_function(_MEASURED):
             launch()
-    measured = next(event for event in seen.events() if event.name == _MEASURED)
+    measured = next(event for event in profiler.events() if event.name == _MEASURED)
     spans = [event.cpu_time_total for event in measured.cpu_children]
     return [sum(spans) * NS_PER_US] if spans else []
 
@@ -120,12 +120,12 @@ def profiled_kernels(device: Device, launch: Launch) -> list[float]:
     """
     restore(launch)
     device.empty_caches()
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         launch()
         device.wait()
     spans = [
         event.time_range.elapsed_us()
-        for event in seen.events()
+        for event in profiler.events()
         if event.device_type.name == "CUDA" and not event.name.startswith(_NOT_KERNELS)
     ]
     return [sum(spans) * NS_PER_US] if spans else []
@@ -167,7 +167,7 @@ WITHOUT_STOPWATCH = ("cupti", "sustained", "nsys", "torch", "in_kernel")
 
 
 def make_stopwatch(collector: str, device: Device, repeats: int) -> Stopwatch:
-    """The stopwatch of a collector on a device; ValueError for one that is not known."""
+    """The stopwatch of a collector on a device; ValueError for an unknown collector."""
     if collector not in _STOPWATCHES:
         collectors = ", ".join((*_STOPWATCHES, *WITHOUT_STOPWATCH))
         raise ValueError(f"no such collector: {collector!r}; known are {collectors}")

@@ -1,4 +1,4 @@
-"""What the decorator of a variant says beside its parameters; standard library only."""
+"""Options of the decorator of a variant beside its parameters; standard library only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLAIN = (str, int, float, bool, list, tuple)
 
 
 class OptionError(Exception):
-    """An option of a variant is none; the message says what it must be."""
+    """An option of a variant has a wrong value; the message says what it must be."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class VariantOptions:
     """Tells whether a result is right, in place of the reference."""
     tolerance: Mapping[str, Any] | None = None
     when: str | Function | None = None
-    """What must hold of the parameters, or it is not applicable."""
+    """Condition on the parameters; the variant is not applicable where it is false."""
     env: Mapping[str, Any] | None = None
     """Variables of the process that measures it."""
     tags: str | Iterable[str] = ()
@@ -52,8 +52,8 @@ class VariantOptions:
         if not (self.when is None or isinstance(self.when, str) or callable(self.when)):
             raise OptionError(f"when= must be a function or a text, not {self.when!r}")
 
-    def words(self) -> dict[str, Any]:
-        """Keys of a variant in an experiment file, as far as they are given."""
+    def spec_keys(self) -> dict[str, Any]:
+        """Options that are given, as keys of a variant in an experiment file."""
         tags = [self.tags] if isinstance(self.tags, str) else list(self.tags)
         return {
             **({"when": _text_of(self.when)} if self.when is not None else {}),
@@ -67,25 +67,25 @@ OPTIONS = frozenset(VariantOptions.__dataclass_fields__)
 
 
 def _text_of(condition: str | Function) -> str:
-    """A condition as an experiment file has it: of a function, the expression that it returns.
+    """Text of a condition in an experiment file: for a function, the expression that it returns.
 
-    With the plain values that it takes from its file.
+    Names of its file are replaced by their plain values.
     """
     if isinstance(condition, str):
         return condition
-    body = _returned(condition)
+    body = _returned_expression(condition)
     if body is None:
         raise OptionError(
             "when= must be one expression over parameters, such as `lambda n: n % 128 == 0`: "
             "it is asked where the experiment is planned"
         )
-    taken = inspect.getclosurevars(condition)
-    values = {**taken.globals, **taken.nonlocals}
-    return ast.unparse(_Filled(values).visit(body))
+    closure = inspect.getclosurevars(condition)
+    values = {**closure.globals, **closure.nonlocals}
+    return ast.unparse(_NameReplacer(values).visit(body))
 
 
-def _returned(function: Function) -> ast.expr | None:
-    """The expression of a lambda, or of a function that only returns; None of any other."""
+def _returned_expression(function: Function) -> ast.expr | None:
+    """The expression of a lambda, or of a function that only returns; None for any other."""
     code = getattr(function, "__code__", None)
     if code is None:
         return None
@@ -112,8 +112,8 @@ def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-class _Filled(ast.NodeTransformer):
-    """Puts plain values in the places of their names."""
+class _NameReplacer(ast.NodeTransformer):
+    """Replaces names by their plain values."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values

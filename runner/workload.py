@@ -25,7 +25,7 @@ from profiler.runner.timing import Launch
 Parameters = dict[str, Any]
 Amount = Callable[[Parameters], float | None]
 OwnCheck = Callable[[Parameters, Parameters, Any], Callable[[Any], Errors | None] | None]
-"""From variant, problem and inputs to what raises WrongResultError for a wrong result."""
+"""Function of variant, problem and inputs; returns a check, which raises WrongResultError."""
 
 
 class WorkloadError(Exception):
@@ -39,23 +39,23 @@ class Workload:
     source: Path
     make_inputs: Callable[[Parameters, Any, int], Any]
     reference: Callable[[Parameters, Any], Any] | None
-    """None where the workload has `expected`, which then stands for it."""
+    """None where the workload has `expected`, which then takes its place."""
     prepare: Callable[[Parameters, Parameters, Any, Path | None], Launch]
     expected: Callable[[Parameters, Parameters, Any], Any] | None
     flops: Amount | None
     bytes: Amount | None
     non_matmul_flops: Amount | None
     other_inputs: Callable[[Parameters, Any, int], Any] | None
-    """Inputs of another seed that have all tensors of these; None where `make_inputs` does."""
+    """Function of inputs of another seed with the same tensors; None: `make_inputs` is."""
     tolerances: Mapping[str, Tolerance]
     own_check: OwnCheck | None = None
-    """What tells whether a result of a variant is right, or None where the reference does."""
+    """Function of a variant's own check; None where results are compared with the reference."""
     is_own_reference: Callable[[Parameters], bool] | None = None
-    """Whether the reference is a variant itself, in higher precision; None where none is."""
+    """Whether the reference is this variant in higher precision; None where no variant is."""
     named_inputs: Callable[[Any], Mapping[str, torch.Tensor]] | None = None
-    """Inputs that no launch may write, by name; None where nobody knows which these are."""
+    """Inputs that no launch may write, by name; None where they are unknown."""
 
-    # Functions get copies of the parameters: what they do to them is so for one call alone.
+    # Functions get copies of the parameters: a change to them lasts for one call alone.
 
     def inputs_of(self, cell: JobCell, device: torch.device, seed: int) -> Any:
         """Inputs of the problem of a cell."""
@@ -63,14 +63,14 @@ class Workload:
         return zeroed(inputs) if cell.on_zeros else inputs
 
     def other_inputs_of(self, cell: JobCell, inputs: Any, device: torch.device, seed: int) -> Any:
-        """Inputs of another seed, with all tensors that these have."""
+        """Inputs of another seed, with all tensors of the given inputs."""
         if self.other_inputs is None:
             return self.inputs_of(cell, device, seed)
-        others = self.other_inputs(dict(cell.problem_params), inputs, seed)
-        return zeroed(others) if cell.on_zeros else others
+        new_inputs = self.other_inputs(dict(cell.problem_params), inputs, seed)
+        return zeroed(new_inputs) if cell.on_zeros else new_inputs
 
     def launch_of(self, cell: JobCell, inputs: Any) -> Launch:
-        """Launch of a cell; raises TypeError where `prepare` gives nothing that can be called."""
+        """Launch of a cell; raises TypeError where `prepare` returns nothing callable."""
         launch = self.prepare(
             dict(cell.variant_params),
             dict(cell.problem_params),
@@ -102,7 +102,7 @@ class Workload:
         return tensors, {"default": Tolerance(float(absolute), float(relative))}
 
     def amounts(self, problem: protocol.Params) -> dict[str, float | None]:
-        """FLOPs and bytes that are declared of a launch; None where none are."""
+        """FLOPs and bytes that are declared of a launch; None where they are not declared."""
         functions = {name: getattr(self, name) for name in protocol.AMOUNTS}
         counts = {
             name: None if amount is None else amount(dict(problem))
@@ -191,11 +191,11 @@ def _function(module: Any, name: str, arguments: str) -> Callable[..., Any]:
 
 
 def _tolerances(functions: Any, name: str) -> dict[str, Tolerance]:
-    given = getattr(functions, "TOLERANCES", {})
+    bounds_by_dtype = getattr(functions, "TOLERANCES", {})
     try:
         return {
             dtype: Tolerance(float(absolute), float(relative))
-            for dtype, (absolute, relative) in given.items()
+            for dtype, (absolute, relative) in bounds_by_dtype.items()
         }
     except (AttributeError, TypeError, ValueError) as error:
         raise WorkloadError(

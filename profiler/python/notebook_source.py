@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from profiler.errors import UsageError
-from profiler.runner.experiment import Experiment, Function, plain
+from profiler.runner.experiment import Experiment, Function, json_value
 
 _HEAD = "# Written from the cells of a notebook: what is edited here is lost."
 _WRAPPED = ("__wrapped__", "fn", "py_func")
@@ -123,7 +123,7 @@ def _unwritable(name: str, reason: str) -> UsageError:
 
 def _construction(experiment: Experiment) -> str:
     problems = {} if experiment.problems is None else {"problems": experiment.problems}
-    fields = plain({**problems, **experiment.fields}, "Experiment")
+    fields = json_value({**problems, **experiment.fields}, "Experiment")
     arguments = [f"{key}={value!r}" for key, value in fields.items()]
     return f"profiler.Experiment({', '.join([repr(experiment.name), *arguments])})"
 

@@ -28,14 +28,14 @@ _MOST_LINES, _LONGEST_NAME = 20, 48
 
 def main(arguments: Sequence[str]) -> None:
     """Run the program as Python would, and record its operator calls."""
-    own, program = _divided(arguments)
+    own_arguments, program = _divided_arguments(arguments)
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
     parser.add_argument("--first", type=int)
     parser.add_argument("--end", type=int)
     parser.add_argument("--values", action="store_true")
     parser.add_argument("--trace", type=Path)
-    options = parser.parse_args(own)
+    options = parser.parse_args(own_arguments)
     if options.trace is not None:
         _from_trace(options.trace, Path(options.out))
         return
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _from_trace(trace: Path, folder: Path) -> None:
-    """Write the experiment of a trace, and say what of it takes most time."""
+    """Write the experiment of a trace, and print its operators with most time."""
     try:
         ranks = experiment_of_trace(trace, folder)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -54,15 +54,15 @@ def _from_trace(trace: Path, folder: Path) -> None:
     enough = sum(rank.ns for rank in ranks if not rank.reason)
     for rank in ranks[:_MOST_LINES]:
         share, name = 100 * rank.ns / total, rank.name[:_LONGEST_NAME]
-        way = rank.reason or "can be made again from the trace"
-        sys.stdout.write(f"{share:5.1f} %  {rank.calls:6} calls  {name:{_LONGEST_NAME}}  {way}\n")
+        note = rank.reason or "can be made again from the trace"
+        sys.stdout.write(f"{share:5.1f} %  {rank.calls:6} calls  {name:{_LONGEST_NAME}}  {note}\n")
     sys.stdout.write(
         f"{100 * enough / total:.0f} % of the time can be made again from the trace, and is in "
         f"{folder}. profiler capture -o FOLDER -- python PROGRAM records the rest.\n"
     )
 
 
-def _divided(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+def _divided_arguments(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     place = arguments.index("--")
     return arguments[:place], arguments[place + 1 :]
 

@@ -67,20 +67,20 @@ _WRITING_SHARE = 50
 
 
 def _makes_other_calls(kind: type[torch.Tensor]) -> bool:
-    """Whether a class of tensors makes calls of its own of one with it, as jagged tensors do."""
+    """Whether a class of tensors replaces a call by calls of its own, as jagged tensors do."""
     return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
 
 
 @cache
-def kind_of(func: Any) -> str:
-    """Why no call of an operator is recorded itself; empty where they are."""
+def reason_unrecorded(func: Any) -> str:
+    """Why calls of an operator are not recorded themselves; empty where they are."""
     if not isinstance(func, torch._ops.OpOverload):
         return "higher-order operators"
     if func.namespace in _COLLECTIVE:
         return COLLECTIVES
     name = func.name()  # type: ignore[no-untyped-call]
     has_kernel = partial(torch._C._dispatch_has_kernel_for_dispatch_key, name)
-    # Some have both, as `silu_backward`: then the kernel of the device is what a program runs.
+    # Operators with both, as `silu_backward`: a program runs the kernel of the device.
     if has_kernel("CompositeImplicitAutograd") and not any(map(has_kernel, _DEVICES)):
         return MADE_OF_OTHERS
     is_allocation = func._schema.name.startswith(_ALLOCATES)
@@ -88,20 +88,20 @@ def kind_of(func: Any) -> str:
 
 
 def is_random(func: Any, arguments: Arguments) -> bool:
-    """Whether a call draws random numbers: an operator with dropout does so unless that is off."""
+    """Whether a call draws random numbers: an operator with dropout does unless dropout is off."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     return bool(arguments.get("dropout_p", arguments.get("p", True)))
 
 
 def _is_for_host(func: Any) -> bool:
-    """Whether an operator gives numbers to the host alone, as `.item()` does."""
+    """Whether an operator returns numbers of the host alone, as `.item()` does."""
     returned = [str(value.type) for value in func._schema.returns]
     return bool(returned) and not any("Tensor" in kind for kind in returned)
 
 
 def _has_results(func: Any) -> bool:
-    """Whether an operator returns anything that is not one of its arguments."""
+    """Whether an operator returns a value that is no argument."""
     return any(value.alias_info is None for value in func._schema.returns)
 
 
@@ -140,70 +140,70 @@ class Call:
     """All calls of one signature."""
 
     number: int
-    made: Any
+    target: Any
     """The operator, or the launch around the dispatcher."""
     mark: Mark | None
-    """Range around each, where kernels are timed."""
+    """Range around each call, where kernels are timed."""
     count: int = 0
     time_ns: int = 0
     described: Described | None = None
-    """What its first was called with, until `document` is made of it."""
+    """Arguments of the first call, until `document` is made of them."""
     digest: str | None = None
-    """Hash of what its first call returned and wrote, where values are kept."""
+    """Hash of the results and written arguments of the first call, where values are kept."""
     document: dict[str, Any] | None = None
     left_out: str = ""
-    """Why there is no document of it."""
+    """Why there is no document; empty where there is one."""
 
     @property
     def launch(self) -> Launch | None:
-        """The launch around the dispatcher; None where an operator was called."""
-        return self.made if isinstance(self.made, Launch) else None
+        """The launch around the dispatcher; None for a call of an operator."""
+        return self.target if isinstance(self.target, Launch) else None
 
     def uncounted(self, number: int, mark: Mark | None) -> Call:
-        """A call of the same signature that was not made yet."""
-        return Call(number, self.made, mark, document=self.document, left_out=self.left_out)
+        """Record of the same signature without calls."""
+        return Call(number, self.target, mark, document=self.document, left_out=self.left_out)
 
     def settle(self, number: int, *, keeps_values: bool) -> None:
-        """Make the document of what was looked at, or say why there is none."""
+        """Make the document of the described call, or note why there is none."""
         described, self.described = self.described, None
         if described is None:
             return
         launch = self.launch
-        defaults = defaults_of(self.made) if launch is None else _NONE
-        is_torchs = launch is None and self.made.namespace == "aten"
+        defaults = defaults_of(self.target) if launch is None else _NONE
+        is_torchs = launch is None and self.target.namespace == "aten"
         try:
             arguments, storages = described.settle(defaults, text=keeps_values or is_torchs)
         except NotReplayableError as reason:
             self.left_out = str(reason)
             return
-        made = call_document if launch is None else launch_document
-        self.document = {"id": number, **made(self.made, arguments, storages)}
+        make_document = call_document if launch is None else launch_document
+        self.document = {"id": number, **make_document(self.target, arguments, storages)}
         if self.digest is not None:
             self.document["digest"] = self.digest
 
 
 @dataclass(eq=False)
 class Recorded:
-    """What a program called, in one step or some."""
+    """Calls of a program in one or more steps."""
 
     calls: dict[Key, Call] = field(default_factory=dict)
-    """By signature; of those that only the step before had, none was made."""
+    """Calls by signature; the count of a signature that only the step before had is 0."""
     left_out: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    """Ids of operators whose calls are not recorded, by why."""
+    """Counts of calls that are not recorded, by reason and id of the operator."""
 
-    def made(self) -> list[Call]:
-        """Calls of all signatures of which one was made."""
+    def made_calls(self) -> list[Call]:
+        """Calls of all signatures with a count."""
         return [call for call in self.calls.values() if call.count]
 
 
 class _Operator:
-    """What the mode must know of an operator for each call, found once."""
+    """Facts of an operator that the mode needs at each call, found once."""
 
     __slots__ = ("func", "kind", "lazy", "names", "overwritten")
 
     def __init__(self, func: Any) -> None:
         self.func = func
-        self.kind = kind_of(func)
+        self.kind = reason_unrecorded(func)
         if self.kind == "":
             self.names = tuple(defaults_of(func))
             self.overwritten = overwritten(func)
@@ -214,7 +214,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
     """Counts and times the calls of each signature, and describes the first of each."""
 
     supports_higher_order_operators = True
-    """They are named and counted, and run without it: else torch refuses them under a mode."""
+    """Higher-order operators are counted, and run without the mode: else torch refuses them."""
 
     def __init__(self, values: Path | None, write: Callable[[], object]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -223,26 +223,26 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         self._write_at = time.monotonic() + _WRITE_EVERY_S
         self.recorded = Recorded()
         self._families: dict[Key, list[tuple[Key, Call]]] = {}
-        """Calls that the step before described: others that differ in sizes alone are like them."""
+        """Described calls of the step before, by family: its members differ in sizes alone."""
         self.operators: dict[int, _Operator] = {}
-        """By their ids: the hash of an operator is a function of Python."""
+        """Operators by their ids: the hash of an operator is a slow function of Python."""
         self._numbers = itertools.count()
         self._unsettled: list[Call] = []
-        """What was looked at, and is described when it is written."""
+        """Calls whose documents are not made yet."""
         self._unsettled_bytes = 0
         self._settled = 0
-        """Calls with a document: the number of the next one."""
+        """Number of calls with a document, which is the number of the next document."""
         self.device = "cpu"
         self.kernels = KernelTimes()
         self.graphs = CompiledGraphs()
         self._is_inside = False
-        """Whether a call is being made: what it calls and launches is a part of it."""
+        """Whether a call is being made: its inner calls and launches are a part of it."""
         self.is_off = False
-        """Whether calls pass by, although the mode is on."""
+        """Whether calls are not recorded, although the mode is on."""
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Let torch.compile compile, which it does under no other mode."""
+        """True: else torch.compile does not compile under the mode."""
         return True
 
     @classmethod
@@ -250,15 +250,15 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         """False: torch's wrapper that keeps dynamo out takes 2 us of each call; see below."""
         return False
 
-    def begin_anew(self, *, known: bool) -> Recorded:
-        """Record from here on; returns what was recorded before.
+    def restart(self, *, is_described: bool) -> Recorded:
+        """Calls that were recorded before, after recording is restarted.
 
-        `known`: whether its signatures are described by it, so that no call of them takes longer.
+        `is_described`: whether its signatures have documents, so that no call of them takes longer.
         """
         self.settle()
         before, self.recorded = self.recorded, Recorded()
         self._families = defaultdict(list)
-        for key, call in (before.calls if known else {}).items():
+        for key, call in (before.calls if is_described else {}).items():
             number = next(self._numbers)
             self.recorded.calls[key] = call.uncounted(number, self.kernels.mark(number))
             if call.document is not None and call.launch is None:
@@ -270,7 +270,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
     ) -> Any:
         kwargs = kwargs or {}
         if types and FakeTensor not in types and any(map(_makes_other_calls, types)):
-            return NotImplemented  # those calls are seen next
+            return NotImplemented  # the mode sees the calls of these classes next
         is_fake = types and FakeTensor in types  # as DTensor has them, to find shapes
         if is_fake or self._is_inside or self.is_off or self.graphs.compiling:
             return func(*args, **kwargs)
@@ -278,7 +278,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         if called is None:
             called = self.operators[id(func)] = _Operator(func)
         if called.kind:
-            return self._unrecorded(called, args, kwargs)
+            return self._make_unrecorded(called, args, kwargs)
         try:
             key = key_of(id(func), args, kwargs, lazy=called.lazy)
         except NotReplayableError as reason:
@@ -286,11 +286,11 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
             return func(*args, **kwargs)
         call = self.recorded.calls.get(key)
         if call is None:
-            return self._first(key, called, args, kwargs)
-        return self._timed(call, func, args, kwargs)
+            return self._make_first(key, called, args, kwargs)
+        return self._make_timed(call, func, args, kwargs)
 
-    def _unrecorded(self, called: _Operator, args: Any, kwargs: Arguments) -> Any:
-        """Make a call that is not recorded itself: its parts are, or it is counted."""
+    def _make_unrecorded(self, called: _Operator, args: Any, kwargs: Arguments) -> Any:
+        """Make a call that is not recorded itself: its parts are recorded, or it is counted."""
         func, kind = called.func, called.kind
         if kind == MADE_OF_OTHERS:
             # Nested tensors have kernels of their own; lazy ones would be given to all parts.
@@ -303,10 +303,10 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         self.recorded.left_out[kind][id(func)] += 1
         return func(*args, **kwargs)
 
-    def _timed(
+    def _make_timed(
         self, call: Call, make: Callable[..., Any], args: Any = (), kwargs: Arguments = _NONE
     ) -> Any:
-        """Make a call, count it, and add what it takes."""
+        """Make a call, count it, and add its time."""
         call.count += 1
         mark = call.mark
         if mark is not None:
@@ -323,14 +323,14 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """While inside, nothing is recorded."""
+        """Record nothing in the body."""
         was_inside, self._is_inside = self._is_inside, True
         try:
             yield
         finally:
             self._is_inside = was_inside
 
-    def launched(self, describe: Callable[[], Launch], make: Callable[[], Any]) -> Any:
+    def make_launch(self, describe: Callable[[], Launch], make: Callable[[], Any]) -> Any:
         """Make a launch that goes around the dispatcher, as a call of its signature."""
         if self._is_inside or self.graphs.compiling:
             return make()
@@ -339,7 +339,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         calls = self.recorded.calls
         call = calls.get(launch.key)
         if call is not None:
-            return self._timed(call, make)
+            return self._make_timed(call, make)
         with self.paused():
             call = calls[launch.key] = self._new_call(launch)
             call.left_out = launch.left_out
@@ -347,17 +347,17 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
                 keeps_values = self._values is not None
                 key = key_of("", (), launch.arguments)
                 call.described = Described(key, launch.arguments, values=keeps_values)
-        result = self._timed(call, make)
+        result = self._make_timed(call, make)
         with self.paused():
-            self._keep(call)
+            self._keep_arguments(call)
         return result
 
-    def _new_call(self, made: Any) -> Call:
+    def _new_call(self, target: Any) -> Call:
         number = next(self._numbers)
-        return Call(number, made, self.kernels.mark(number))
+        return Call(number, target, self.kernels.mark(number))
 
-    def _first(self, key: Key, called: _Operator, args: Any, kwargs: Arguments) -> Any:
-        """Make the first call of a signature, and keep what it was called with."""
+    def _make_first(self, key: Key, called: _Operator, args: Any, kwargs: Arguments) -> Any:
+        """Make the first call of a signature, and keep its arguments."""
         func = called.func
         call = self.recorded.calls[key] = self._new_call(func)
         keeps_values = self._values is not None
@@ -368,19 +368,19 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
             arguments,
             values=keeps_values,
             overwritten=called.overwritten,
-            like=partial(_elements_of_nearest, key, relatives) if relatives else None,
+            like=partial(_nearest_distributions, key, relatives) if relatives else None,
         )
-        result = self._timed(call, func, args, kwargs)
-        if not relatives:  # which returned what is new
+        result = self._make_timed(call, func, args, kwargs)
+        if not relatives:  # calls of a family return new storages
             call.left_out = _left_out_by(func, arguments, result)
         if keeps_values and not call.left_out:
-            new = comparable(func, result) if _has_results(func) else []
-            call.digest = digest([*new, *written(func, arguments).values()])
-        self._keep(call)
+            new_results = comparable(func, result) if _has_results(func) else []
+            call.digest = digest([*new_results, *written(func, arguments).values()])
+        self._keep_arguments(call)
         return result
 
-    def _keep(self, call: Call) -> None:
-        """Keep what the first call of a signature was called with."""
+    def _keep_arguments(self, call: Call) -> None:
+        """Keep the arguments of the first call of a signature."""
         if call.described is None or call.left_out:
             call.described = None
             return
@@ -394,7 +394,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         self.write_sometimes()
 
     def settle(self) -> None:
-        """Make documents of the calls that were looked at."""
+        """Make the documents of described calls."""
         unsettled, self._unsettled, self._unsettled_bytes = self._unsettled, [], 0
         with self.paused():
             for call in unsettled:
@@ -405,14 +405,14 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
                         self.device = "cuda"
 
     def number_documents(self) -> None:
-        """Number what is recorded from 0 on, without what only steps before had."""
+        """Number the documents from 0 on, without signatures that only earlier steps had."""
         self.settle()
-        calls = self.recorded.made()
+        calls = self.recorded.made_calls()
         documents = [call.document for call in calls if call.document is not None]
         documents.sort(key=lambda document: int(document["id"]))
-        kept = {f"{document['id']}.pt" for document in documents}
+        kept_files = {f"{document['id']}.pt" for document in documents}
         for file in () if self._values is None else list(self._values.iterdir()):
-            if file.name not in kept:
+            if file.name not in kept_files:
                 file.unlink()
         for number, document in enumerate(documents):
             if self._values is not None:
@@ -420,7 +420,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
             document["id"] = number
 
     def write_sometimes(self) -> None:
-        """Write what is known so far, but not so often that it would be felt."""
+        """Write the calls so far, but so rarely that it takes little of the program's time."""
         begin = time.monotonic()
         if begin >= self._write_at:
             self._write()
@@ -433,15 +433,15 @@ _LEAVE_ALONE = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP)
 set_code_exec_strategy(CallRecorder.__torch_dispatch__.__code__, _LEAVE_ALONE)
 
 
-def _elements_of_nearest(key: Key, relatives: Sequence[tuple[Key, Call]]) -> list[Distribution]:
-    """What the elements of the tensors of that call are like that has most sizes in common."""
-    _, nearest = max(relatives, key=lambda relative: _in_common(key, relative[0]))
+def _nearest_distributions(key: Key, relatives: Sequence[tuple[Key, Call]]) -> list[Distribution]:
+    """Distributions of the tensors of the call that has most sizes in common with a key."""
+    _, nearest = max(relatives, key=lambda relative: _common_sizes(key, relative[0]))
     arguments = (nearest.document or {})["arguments"]
     return [tensor["values"] for tensor in tensors_of([*arguments.values()])]
 
 
-def _in_common(first: Key, second: Key) -> int:
-    """How many sizes and strides two signatures of a family have in common."""
+def _common_sizes(first: Key, second: Key) -> int:
+    """Number of sizes and strides that two signatures of a family have in common."""
     parts = zip(first, second, strict=True)
     return sum(sum(map(operator.eq, *pair)) for pair in parts if isinstance(pair[0], tuple))
 
@@ -455,12 +455,12 @@ def _why_not_replayable(tensor: torch.Tensor) -> str:
 
 
 def _left_out_by(func: Any, arguments: Arguments, result: Any) -> str:
-    """Why a call is left out by what it returned: all of it lies in storages of its arguments."""
+    """Why a call is left out by its result, such as views of its arguments alone; else empty."""
     results = list(tensors_in(result))
     if reason := next(filter(None, map(_why_not_replayable, results)), ""):
         return reason
     if not results or func._schema.is_mutable:
         return ""
-    given = {tensor.untyped_storage()._cdata for tensor in tensors_in(arguments)}
-    is_view = all(tensor.untyped_storage()._cdata in given for tensor in results)
+    argument_storages = {tensor.untyped_storage()._cdata for tensor in tensors_in(arguments)}
+    is_view = all(tensor.untyped_storage()._cdata in argument_storages for tensor in results)
     return NOT_LAUNCHED if is_view else ""

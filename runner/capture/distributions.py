@@ -1,4 +1,4 @@
-"""What the elements of a tensor are like, without the elements; and elements that are like it.
+"""Statistics of the elements of a tensor, without the elements; and elements drawn by them.
 
 Integers are indices, lengths and offsets more often than numbers: their range, order and how
 unequally often each occurs are kept, because kernels take other times by them.
@@ -35,16 +35,16 @@ Distribution = dict[str, Any]
 
 def describe(tensor: torch.Tensor) -> Distribution:
     """JSON-ready statistics of the elements; empty for a tensor without any."""
-    (found,) = look_at([tensor])[0]()
-    return found
+    (statistics,) = look_at([tensor])[0]()
+    return statistics
 
 
 def look_at(tensors: Sequence[torch.Tensor]) -> tuple[Callable[[], list[Distribution]], int]:
-    """Function that describes tensors as they are now, and the bytes that were copied for it.
+    """Function that describes tensors as they are now, and the number of bytes that it holds.
 
     So the statistics can be made after the step that is captured, and nothing waits for a GPU.
     """
-    if not tensors:  # as of most calls that are like others
+    if not tensors:  # as in most calls of a family
         return list, 0
     looks: list[Callable[[], Distribution]] = [dict] * len(tensors)
     samples: dict[Any, dict[int, torch.Tensor]] = defaultdict(dict)
@@ -55,31 +55,31 @@ def look_at(tensors: Sequence[torch.Tensor]) -> tuple[Callable[[], list[Distribu
             if not count:
                 continue
             if tensor.is_floating_point() or tensor.is_complex():
-                sample = _sampled(tensor, count)
+                sample = _sampled_elements(tensor, count)
                 samples[tensor.dtype, tensor.device, sample.ndim][place] = sample
                 held_bytes += sample.nbytes
             elif tensor.dtype == torch.bool:
-                looks[place] = partial(_of_booleans, tensor.count_nonzero(), count)
+                looks[place] = partial(_boolean_statistics, tensor.count_nonzero(), count)
             elif count <= _MOST_COPIED:
                 copied = tensor.clone()
-                looks[place] = partial(_of_integers, copied)
+                looks[place] = partial(_integer_statistics, copied)
                 held_bytes += copied.nbytes
             else:
-                looks[place] = _of_integers(tensor).copy
-        copies = [_copied(dtype, parts) for (dtype, _, _), parts in samples.items()]
+                looks[place] = _integer_statistics(tensor).copy
+        copies = [_copied_samples(dtype, parts) for (dtype, _, _), parts in samples.items()]
 
-    def found() -> list[Distribution]:
+    def statistics_of_all() -> list[Distribution]:
         for place, sample in chain.from_iterable(copy() for copy in copies):
-            looks[place] = partial(_of_floats, sample)
+            looks[place] = partial(_float_statistics, sample)
         return [look() for look in looks]
 
-    return found, held_bytes
+    return statistics_of_all, held_bytes
 
 
-def _copied(
+def _copied_samples(
     dtype: torch.dtype, samples: Mapping[int, torch.Tensor]
 ) -> Callable[[], Iterable[tuple[int, torch.Tensor]]]:
-    """Copy samples of one type at once; returns a function that gives them by their places."""
+    """Function that returns copies of samples of one type with their places; copied at once."""
     parts = list(samples.values())
     if dtype.itemsize == 1:  # not every device joins 8-bit floats
         parts = [sample.view(torch.uint8) for sample in parts]
@@ -92,12 +92,12 @@ def _copied(
     return copies
 
 
-def _of_booleans(count: torch.Tensor, total: int) -> Distribution:
+def _boolean_statistics(count: torch.Tensor, total: int) -> Distribution:
     return {"true": _rounded(count.item() / total)}
 
 
-def _sampled(tensor: torch.Tensor, count: int) -> torch.Tensor:
-    """Elements evenly apart, in the order of the indices or, a few at each place, of memory."""
+def _sampled_elements(tensor: torch.Tensor, count: int) -> torch.Tensor:
+    """Evenly spaced elements, in the order of indices or, a few at each place, of memory."""
     step = max(1, count // _SAMPLED)
     if not tensor.is_contiguous() and extent(tensor.shape, tensor.stride()) != count:
         return tensor.reshape(-1)[::step]
@@ -107,7 +107,7 @@ def _sampled(tensor: torch.Tensor, count: int) -> torch.Tensor:
     return tensor.as_strided((count // between, _ADJACENT), (between, 1))
 
 
-def _of_floats(values: torch.Tensor) -> Distribution:
+def _float_statistics(values: torch.Tensor) -> Distribution:
     if values.is_complex():
         values = torch.view_as_real(values.resolve_conj()).reshape(-1)
     values = values.double()
@@ -122,8 +122,8 @@ def _of_floats(values: torch.Tensor) -> Distribution:
         values = finite if finite.numel() else values.new_zeros(1)
         mean, std = _moments(values)
     least, most = torch.aminmax(values)
-    found = {"min": least.item(), "max": most.item(), "mean": mean, "std": std, "zeros": zeros}
-    return {name: _rounded(value) for name, value in {**found, **unlike}.items()}
+    statistics = {"min": least.item(), "max": most.item(), "mean": mean, "std": std, "zeros": zeros}
+    return {name: _rounded(value) for name, value in {**statistics, **unlike}.items()}
 
 
 def _moments(values: torch.Tensor) -> tuple[float, float]:
@@ -138,32 +138,34 @@ def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def _of_integers(tensor: torch.Tensor) -> Distribution:
+def _integer_statistics(tensor: torch.Tensor) -> Distribution:
     values = tensor.reshape(-1).long()
     least, most = (int(end) for end in torch.aminmax(values))
     counts = _counts(values, least, most)
     steps = values.diff(prepend=values.new_zeros(1))
-    found: Distribution = {
+    statistics: Distribution = {
         "min": least,
         "max": most,
         "ascending": bool((steps[1:] >= 0).all()),
         "descending": bool((steps[1:] <= 0).all()),
         "distinct": len(counts),
-        "counts": _grouped(sorted(counts.tolist(), reverse=True)),
+        "counts": _grouped_counts(sorted(counts.tolist(), reverse=True)),
     }
-    others = values[values != found["min"]]
-    if found["min"] < 0 and len(others) and others.min() >= 0:  # a mark of what is ignored
-        found["from"] = int(others.min())
-    is_ends = found["ascending"] and found["min"] >= 0 and len(counts) > len(values) // 2 > 0
+    unmarked = values[values != statistics["min"]]
+    if statistics["min"] < 0 and len(unmarked) and unmarked.min() >= 0:  # a mark of what is ignored
+        statistics["from"] = int(unmarked.min())
+    is_ends = (
+        statistics["ascending"] and statistics["min"] >= 0 and len(counts) > len(values) // 2 > 0
+    )
     if is_ends:  # where parts end, not indices
-        parts = steps[found["min"] == 0 :]
-        groups = _grouped(sorted(parts.tolist(), reverse=True))
-        found["steps"] = [[size, _rounded(number)] for size, number in groups]
-    return found
+        parts = steps[statistics["min"] == 0 :]
+        groups = _grouped_counts(sorted(parts.tolist(), reverse=True))
+        statistics["steps"] = [[size, _rounded(number)] for size, number in groups]
+    return statistics
 
 
 def _counts(values: torch.Tensor, least: int, most: int) -> torch.Tensor:
-    """How often each integer occurs that does; to sort millions of them takes seconds on a CPU."""
+    """Counts of the integers that occur; sorting millions of them takes seconds on a CPU."""
     if most - least < 4 * len(values):
         counts = torch.bincount(values - least)
         counts = counts[counts > 0]
@@ -173,7 +175,7 @@ def _counts(values: torch.Tensor, least: int, most: int) -> torch.Tensor:
 
 
 def is_skewed(tensor: Mapping[str, Any]) -> bool:
-    """Whether a captured tensor has indices of which some are more frequent than by chance.
+    """Whether a captured tensor has indices of which a few are more frequent than by chance.
 
     Or ends of parts of which some are longer. Integers of a byte or two are seldom indices.
     """
@@ -190,7 +192,7 @@ def is_skewed(tensor: Mapping[str, Any]) -> bool:
 
 
 def uniform(like: Mapping[str, Any], count: int) -> Distribution:
-    """So many integers of the same range and order, each as often, all parts as long."""
+    """Distribution of so many integers of the same range and order, all equally frequent."""
     if "steps" in like:
         parts = count - (like["min"] == 0)
         return {**like, "steps": [[parts, like["max"] / parts]]}
@@ -198,8 +200,8 @@ def uniform(like: Mapping[str, Any], count: int) -> Distribution:
     return {**like, "distinct": distinct, "counts": [[distinct, count / distinct]]}
 
 
-def _grouped(counts: list[int]) -> list[list[float]]:
-    """Pairs of how many values occur how often each (a mean), the most frequent first."""
+def _grouped_counts(counts: list[int]) -> list[list[float]]:
+    """Pairs of a number of values and their mean count, the most frequent values first."""
     groups: list[list[float]] = []
     begin = 0
     while begin < len(counts):
@@ -213,21 +215,21 @@ def _grouped(counts: list[int]) -> list[list[float]]:
 def draw(
     like: Mapping[str, Any], count: int, dtype: torch.dtype, generator: torch.Generator
 ) -> torch.Tensor:
-    """So many elements of such a distribution, on the device of the generator."""
+    """So many elements of a distribution, on the device of the generator."""
     if not like or not count:
         return torch.zeros(count, dtype=dtype, device=generator.device)
     if "true" in like:
         place = torch.arange(count, device=generator.device)
-        return _shuffled(place < round(like["true"] * count), generator)
+        return _shuffled_values(place < round(like["true"] * count), generator)
     if "distinct" in like:
-        return _integers(like, count, generator).to(dtype)
+        return _drawn_integers(like, count, generator).to(dtype)
     if dtype.is_complex:
-        parts = _floats(like, 2 * count, torch.float64, generator)
+        parts = _drawn_floats(like, 2 * count, torch.float64, generator)
         return torch.view_as_complex(parts.reshape(-1, 2)).to(dtype)
-    return _floats(like, count, dtype, generator)
+    return _drawn_floats(like, count, dtype, generator)
 
 
-def _floats(
+def _drawn_floats(
     like: Mapping[str, Any], count: int, dtype: torch.dtype, generator: torch.Generator
 ) -> torch.Tensor:
     wide = torch.float64 if dtype == torch.float64 else torch.float32
@@ -245,43 +247,45 @@ def _floats(
     return values.to(dtype)
 
 
-def _integers(like: Mapping[str, Any], count: int, generator: torch.Generator) -> torch.Tensor:
-    """Integers of the same range, of which as many are as frequent as captured, any of them."""
+def _drawn_integers(
+    like: Mapping[str, Any], count: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Integers of the captured range and frequencies, at random places."""
     if "steps" in like:
-        steps = _shuffled(_expanded(like["steps"]).to(generator.device), generator)
+        steps = _shuffled_values(_expanded_groups(like["steps"]).to(generator.device), generator)
         ends = torch.cat([steps.new_zeros(count - len(steps)), steps.cumsum(0)])
         scaled: torch.Tensor = (ends * (like["max"] / ends[-1])).round().long()
         return scaled
-    ends = _expanded(like["counts"]).cumsum(0)
+    ends = _expanded_groups(like["counts"]).cumsum(0)
     ends = (ends * (count / ends[-1])).round().long()
     repeats = ends.diff(prepend=ends.new_zeros(1)).to(generator.device)
     begin = like.get("from", like["min"] + 1)
-    distinct = _distinct(like["min"], begin, like["max"], len(repeats), generator)
+    distinct = _distinct_integers(like["min"], begin, like["max"], len(repeats), generator)
     values = distinct.repeat_interleave(repeats)
     if like["ascending"] or like.get("descending"):
         return values.sort(descending=not like["ascending"]).values
-    return _shuffled(values, generator)
+    return _shuffled_values(values, generator)
 
 
-def _expanded(groups: list[list[float]]) -> torch.Tensor:
-    """Numbers of which each group has so many."""
+def _expanded_groups(groups: list[list[float]]) -> torch.Tensor:
+    """Numbers of groups, each as often as its group has values."""
     sizes, numbers = (torch.tensor(column) for column in zip(*groups, strict=True))
     return numbers.double().repeat_interleave(sizes.long())
 
 
-def _distinct(
+def _distinct_integers(
     least: int, begin: int, most: int, count: int, generator: torch.Generator
 ) -> torch.Tensor:
-    """Different integers in random order: both ends of a range, the others from `begin` on."""
+    """Different integers in random order: both ends of a range, and inner ones from `begin` on."""
     device = generator.device
     inner = max(0, most - begin)
     if inner <= _LARGEST_SHUFFLED:
         between = torch.randperm(inner, device=device, generator=generator)[: max(0, count - 2)]
-    else:  # a few of them may be the same: of so many values they hardly are
+    else:  # a few may be equal: of so many values they hardly are
         between = torch.randint(inner, (max(0, count - 2),), device=device, generator=generator)
     ends = torch.tensor([least, most][:count], device=device)
-    return _shuffled(torch.cat([ends, between + begin]), generator)
+    return _shuffled_values(torch.cat([ends, between + begin]), generator)
 
 
-def _shuffled(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _shuffled_values(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return values[torch.randperm(len(values), device=values.device, generator=generator)]

@@ -32,9 +32,13 @@ Document = Mapping[str, Any]
 def experiment_text(document: Document) -> str:
     """Python source of the experiments of a capture (a `calls.json`)."""
     families = families_of(ranked_calls(document))
-    chosen = _chosen(document, families)
-    parts = [_head(document, [call for calls in chosen.values() for call in calls], families)]
-    parts += [_experiment(document, name, calls) for name, calls in chosen.items()]
+    calls_by_experiment = _calls_by_experiment(document, families)
+    parts = [
+        _head(
+            document, [call for calls in calls_by_experiment.values() for call in calls], families
+        )
+    ]
+    parts += [_experiment(document, name, calls) for name, calls in calls_by_experiment.items()]
     return "\n\n".join(parts)
 
 
@@ -43,13 +47,16 @@ def shares_of_time(document: Document) -> dict[str, tuple[float, bool]]:
     ns = Counter[str]()
     for row in (*document["calls"], *document["launches"]):
         ns[row_name(row)] += row["time_ns"]
-    chosen = _chosen(document, families_of(ranked_calls(document)))
+    calls_by_experiment = _calls_by_experiment(document, families_of(ranked_calls(document)))
     total = ns.total() or 1
-    return {name: (taken / total, name in chosen) for name, taken in ns.most_common()}
+    return {
+        name: (operator_ns / total, name in calls_by_experiment)
+        for name, operator_ns in ns.most_common()
+    }
 
 
 def gaps_sentence(document: Document) -> str:
-    """How much of a step its kernels take on a GPU, what launches most of them, what it waits for.
+    """Sentence on the share of kernels in a step, the kind of most launches, and the GPU's waits.
 
     Empty where that was not measured.
     """
@@ -87,42 +94,46 @@ def _waits_sentence(waits: Document | None) -> str:
 
 
 def row_name(row: Document) -> str:
-    """Name of a call, or of a launch around the dispatcher, among those of a step."""
+    """Name of a call, or of a launch around the dispatcher, in a step."""
     return f"{row['kind']} {row['name']}" if "name" in row else _experiment_name(row)
 
 
-def _chosen(document: Document, families: Sequence[Family]) -> dict[str, list[Document]]:
+def _calls_by_experiment(
+    document: Document, families: Sequence[Family]
+) -> dict[str, list[Document]]:
     """Calls that become problems, by the name of their experiment."""
-    left = {call["id"] for family in families for call in family.calls[MOST_OF_A_FAMILY:]}
-    kept = [call for call in ranked_calls(document) if call["id"] not in left][:MOST_SIGNATURES]
-    chosen: dict[str, list[Document]] = defaultdict(list)
-    for call in kept:
-        chosen[_experiment_name(call)].append(call)
-    return chosen
+    surplus_ids = {call["id"] for family in families for call in family.calls[MOST_OF_A_FAMILY:]}
+    kept_calls = [call for call in ranked_calls(document) if call["id"] not in surplus_ids][
+        :MOST_SIGNATURES
+    ]
+    calls_by_experiment: dict[str, list[Document]] = defaultdict(list)
+    for call in kept_calls:
+        calls_by_experiment[_experiment_name(call)].append(call)
+    return calls_by_experiment
 
 
 def ranked_calls(document: Document) -> list[Document]:
-    """Calls that can be compared, those that take most of a step first."""
+    """Calls that can be compared, by their share of a step, largest first."""
     calls = [
         call
         for call in document["calls"]
-        if not (call["random"] or call.get("for_host") or _state(call))
+        if not (call["random"] or call.get("for_host") or _state_argument(call))
     ]
     return sorted(calls, key=lambda call: (-call["time_ns"], call["id"]))
 
 
-def _state(call: Document) -> str:
-    """Argument that is what another call left in a library's own form, as of recurrent layers.
+def _state_argument(call: Document) -> str:
+    """Argument that another call left in a library's own form, as of recurrent layers; else empty.
 
-    It cannot be drawn, and is written although schemas do not say so; empty without any.
+    It cannot be drawn, and is written although schemas do not say so.
     """
-    found = (name for name in _STATE if isinstance(call["arguments"].get(name), Mapping))
-    return next(found, "")
+    names = (name for name in _STATE if isinstance(call["arguments"].get(name), Mapping))
+    return next(names, "")
 
 
 @dataclass(frozen=True)
 class Family:
-    """Signatures of one operator that differ in one size alone, as those of sequences do."""
+    """Signatures of one operator that differ in one size alone, as of sequences."""
 
     calls: tuple[Document, ...]
     """Those that take most time first."""
@@ -145,26 +156,28 @@ def families_of(ranked: Sequence[Document]) -> list[Family]:
     alike: dict[str, list[tuple[Document, list[int]]]] = defaultdict(list)
     for call in ranked:
         sizes: list[int] = []
-        rest = json.dumps([call["operator"], _without_sizes(call["arguments"], sizes)])
-        alike[rest].append((call, sizes))
+        pattern = json.dumps([call["operator"], _without_sizes(call["arguments"], sizes)])
+        alike[pattern].append((call, sizes))
     return [family for group in alike.values() for family in _families_among(group)]
 
 
 def _families_among(signatures: Sequence[tuple[Document, list[int]]]) -> Iterable[Family]:
-    """Families among calls that are alike but for their sizes."""
-    left = list(signatures)
-    while len(left) > MOST_OF_A_FAMILY:
-        first = left.pop(0)
+    """Families among calls that differ in sizes alone."""
+    unassigned = list(signatures)
+    while len(unassigned) > MOST_OF_A_FAMILY:
+        first = unassigned.pop(0)
         members: dict[tuple[int, ...], list[tuple[Document, list[int]]]] = defaultdict(list)
-        for other in left:
-            if places := _changed(first[1], other[1]):
-                members[places].append(other)
+        for signature in unassigned:
+            if places := _changed_places(first[1], signature[1]):
+                members[places].append(signature)
         if not members:
             continue
         places, most = max(members.items(), key=lambda item: len(item[1]))
         if len(most) >= MOST_OF_A_FAMILY:
-            taken = {call["id"] for call, _ in most}
-            left = [other for other in left if other[0]["id"] not in taken]
+            member_ids = {call["id"] for call, _ in most}
+            unassigned = [
+                signature for signature in unassigned if signature[0]["id"] not in member_ids
+            ]
             calls, sizes = zip(first, *most, strict=True)
             yield Family(calls, tuple(of_call[places[0]] for of_call in sizes))
 
@@ -184,49 +197,55 @@ def _without_sizes(value: Any, sizes: list[int]) -> Any:
     return value
 
 
-def _changed(sizes: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
+def _changed_places(sizes: Sequence[int], other_sizes: Sequence[int]) -> tuple[int, ...]:
     """Places where sizes differ, if all do by the same factor: they are of one dimension."""
-    places = tuple(n for n, pair in enumerate(zip(sizes, others, strict=True)) if len({*pair}) > 1)
+    places = tuple(
+        n for n, pair in enumerate(zip(sizes, other_sizes, strict=True)) if len({*pair}) > 1
+    )
     first = places[:1]
-    same = all(sizes[n] * others[m] == others[n] * sizes[m] for n in places for m in first)
-    return places if same else ()
+    has_one_factor = all(
+        sizes[n] * other_sizes[m] == other_sizes[n] * sizes[m] for n in places for m in first
+    )
+    return places if has_one_factor else ()
 
 
-def _head(document: Document, kept: Sequence[Document], families: Iterable[Family]) -> str:
-    around = document.get("launches", ())
-    total = sum(call["time_ns"] for call in (*document["calls"], *around)) or 1
-    share = 100 * sum(call["time_ns"] for call in kept) / total
+def _head(
+    document: Document, compared_calls: Sequence[Document], families: Iterable[Family]
+) -> str:
+    launches = document.get("launches", ())
+    total = sum(call["time_ns"] for call in (*document["calls"], *launches)) or 1
+    share = 100 * sum(call["time_ns"] for call in compared_calls) / total
     random = sum(call["count"] for call in document["calls"] if call["random"])
-    words = [
-        f"These {len(kept)} of {len(document['calls'])} signatures take "
+    sentences = [
+        f"These {len(compared_calls)} of {len(document['calls'])} signatures take "
         f"{share:.0f} % of the time of all operators of a step.",
         *(family.sentence() for family in families),
         *filter(None, [gaps_sentence(document)]),
     ]
     if random:
-        words.append(
+        sentences.append(
             f"{random} calls of random operators were captured and are not compared: they need a "
             "check of their own."
         )
     of_state = Counter[str]()
-    for call in filter(_state, document["calls"]):
-        of_state[f"{call['operator']} ({_state(call)})"] += call["count"]
+    for call in filter(_state_argument, document["calls"]):
+        of_state[f"{call['operator']} ({_state_argument(call)})"] += call["count"]
     if of_state:
-        words.append(
+        sentences.append(
             f"In no experiment, as they take what another call left in a form of its library: "
-            f"{_counts(of_state)}."
+            f"{_counts_text(of_state)}."
         )
-    words += [
+    sentences += [
         f"{launch['kind']} {launch['name']}: {launch['count']} launches, "
         f"{100 * launch['time_ns'] / total:.0f} % of the time, in no experiment "
         f"({launch['left_out']})."
-        for launch in around
+        for launch in launches
     ]
-    words += [
-        f"Left out ({reason}): {_counts(counts)}."
+    sentences += [
+        f"Left out ({reason}): {_counts_text(counts)}."
         for reason, counts in document["left_out"].items()
     ]
-    operators = {call["operator"] for call in kept if "kind" not in call}
+    operators = {call["operator"] for call in compared_calls if "kind" not in call}
     libraries = {operator.partition(".")[0] for operator in operators} - {_OF_TORCH}
     of_torch = [
         f"import {REGISTERED_BY[name]}" for name in sorted(libraries & REGISTERED_BY.keys())
@@ -235,7 +254,7 @@ def _head(document: Document, kept: Sequence[Document], families: Iterable[Famil
         f"# import ...  # the module that registers the operators of {name}"
         for name in sorted(libraries - REGISTERED_BY.keys())
     ]
-    text = "\n".join(f"- {word}" for word in words)
+    text = "\n".join(f"- {sentence}" for sentence in sentences)
     lines = "\n".join(["import torch", *of_torch, "", "import profiler", *imports])
     return (
         f'"""Operators of a captured program, each on the signatures that it was called with.\n\n'
@@ -243,10 +262,10 @@ def _head(document: Document, kept: Sequence[Document], families: Iterable[Famil
     )
 
 
-def _counts(counts: Mapping[str, int]) -> str:
-    shown = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    named = ", ".join(f"{count} {name}" for name, count in shown[:_MOST_SHAPES])
-    return named + (", …" if len(shown) > _MOST_SHAPES else "")
+def _counts_text(counts: Mapping[str, int]) -> str:
+    ranked_counts = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    text = ", ".join(f"{count} {name}" for name, count in ranked_counts[:_MOST_SHAPES])
+    return text + (", …" if len(ranked_counts) > _MOST_SHAPES else "")
 
 
 def _experiment(document: Document, name: str, calls: Sequence[Document]) -> str:
@@ -264,9 +283,9 @@ def _experiment(document: Document, name: str, calls: Sequence[Document]) -> str
     if note := gaps_sentence(document):
         page["step_note"] = note
     function = name.replace("-", "_")
-    forms = {"graph": _of_graph, "launch": _of_kernel}
-    form = next((make for key, make in forms.items() if key in calls[0]), _of_operator)
-    variants, taken, in_place, check = form(function, calls[0])
+    forms = {"graph": _graph_variants, "launch": _kernel_variants}
+    form = next((make for key, make in forms.items() if key in calls[0]), _operator_variants)
+    variants, parameters, in_place, check = form(function, calls[0])
     stub = "(in_place=True)" if in_place else ""
     return f"""\
 {function} = profiler.Experiment(
@@ -285,7 +304,7 @@ def {function}_inputs(call, device, seed{indices}):
 
 {"".join(variants)}
 # @{function}.variant{stub}
-# def mine({taken}):
+# def mine({parameters}):
 #     \"\"\"Your own kernel: fill in, and take away the marks of a comment.\"\"\"
 #     return ...
 
@@ -295,7 +314,7 @@ def {function}_inputs(call, device, seed{indices}):
 
 
 def _is_skewed(call: Document) -> bool:
-    """Whether a call has indices of which some are far more frequent than others."""
+    """Whether a call has indices of which a few are far more frequent than the rest."""
     tensors = tensors_of(list(call["arguments"].values()))
     return any(map(is_skewed, tensors))
 
@@ -304,78 +323,85 @@ Form = tuple[list[str], str, bool, str]
 """Source of variants, their arguments, whether they write their inputs, and what checks them."""
 
 
-def _variant(name: str, options: str, function: str, taken: str, *body: str) -> str:
+def _variant(name: str, options: str, function: str, parameters: str, *body: str) -> str:
     text = "\n    ".join(body)
     decorator = f"@{function}.variant(name={json.dumps(name)}{options})"
-    return f"\n{decorator}\ndef {function}_{name}({taken}):\n    {text}\n\n"
+    return f"\n{decorator}\ndef {function}_{name}({parameters}):\n    {text}\n\n"
 
 
-def _of_operator(function: str, call: Document) -> Form:
-    taken = ", ".join(map(_identifier, call["arguments"]))
+def _operator_variants(function: str, call: Document) -> Form:
+    parameters = ", ".join(map(_identifier, call["arguments"]))
     wrote = call["written"]
-    given = ", ".join(
+    arguments = ", ".join(
         f"{argument}={_identifier(argument)}"
         if argument in call["by_name"]
         else _identifier(argument)
         for argument in call["arguments"]
     )
     returned = ", ".join(map(_identifier, wrote))
-    made = f"torch.ops.{call['operator']}({given})"
+    call_text = f"torch.ops.{call['operator']}({arguments})"
     if wrote and call["has_results"]:
-        body = [f"return {made}, {returned}"]
+        body = [f"return {call_text}, {returned}"]
     else:
-        body = [made, f"return {returned}"] if wrote else [f"return {made}"]
+        body = [call_text, f"return {returned}"] if wrote else [f"return {call_text}"]
     in_place = ", in_place=True" if wrote else ""
-    eager, words = f"{function}_eager", '"""What PyTorch runs."""'
-    made = f"return calls.compiled({eager}, {taken})"
-    alone = '"""Compiled for each signature alone."""'
+    eager, docstring = f"{function}_eager", '"""What PyTorch runs."""'
+    call_text = f"return calls.compiled({eager}, {parameters})"
+    compiled_docstring = '"""Compiled for each signature alone."""'
     variants = [
-        _variant("eager", f", baseline=True{in_place}", function, taken, words, *body),
-        _variant("compiled", f", setup=True{in_place}", function, taken, alone, made),
+        _variant("eager", f", baseline=True{in_place}", function, parameters, docstring, *body),
+        _variant(
+            "compiled",
+            f", setup=True{in_place}",
+            function,
+            parameters,
+            compiled_docstring,
+            call_text,
+        ),
     ]
-    return variants, taken, bool(wrote), "calls.check"
+    return variants, parameters, bool(wrote), "calls.check"
 
 
-def _of_graph(function: str, call: Document) -> Form:
+def _graph_variants(function: str, call: Document) -> Form:
     wrote = bool(call["graph"]["written"])
     in_place = ", in_place=True" if wrote else ""
     count = len(call["graph"]["nodes"])
     compiled = "return calls.compiled(calls.graph(call), inputs)"
-    words = f'"""As the program runs it: {count} calls compiled into one."""'
+    docstring = f'"""As the program runs it: {count} calls compiled into one."""'
     options = f", baseline=True, setup=True{in_place}"
     one_by_one = ('"""Operator by operator."""', "return calls.graph(call)(inputs)")
     variants = [
-        _variant("compiled", options, function, "call, inputs", words, compiled),
+        _variant("compiled", options, function, "call, inputs", docstring, compiled),
         _variant("eager", in_place, function, "call, inputs", *one_by_one),
     ]
     return variants, "call, inputs", wrote, "calls.check"
 
 
-def _of_kernel(function: str, call: Document) -> Form:
-    taken = ", ".join(["call", *call["arguments"]])
+def _kernel_variants(function: str, call: Document) -> Form:
+    parameters = ", ".join(["call", *call["arguments"]])
     module, name = call["launch"]["module"], call["launch"]["function"]
-    given = ", ".join(f'"{argument}": {argument}' for argument in call["arguments"])
+    arguments = ", ".join(f'"{argument}": {argument}' for argument in call["arguments"])
     body = (
         '"""What the program launches."""',
         f"from {module} import {name.partition('.')[0]}",
-        f"return calls.relaunch({name}, call, {{{given}}})",
+        f"return calls.relaunch({name}, call, {{{arguments}}})",
     )
     options = ", baseline=True, in_place=True"
-    variant = _variant("triton", options, function, taken, *body)
-    return [variant], taken, True, f"calls.same_as({function}_triton)"
+    variant = _variant("triton", options, function, parameters, *body)
+    return [variant], parameters, True, f"calls.same_as({function}_triton)"
 
 
 def _experiment_name(call: Document) -> str:
     """`addmm`, `triton-layers-add_kernel`, `compiled-graph_0-forward`."""
     if "kind" not in call:
-        return _name(call["operator"])
+        return _operator_name(call["operator"])
     parts = call["operator"].split(".")
     parts = ["triton", *parts[-2:]] if "launch" in call else parts
     return re.sub(r"[^A-Za-z0-9_-]", "-", "-".join(parts))
 
 
-def _name(operator: str) -> str:
-    """`addmm` of `aten.addmm.default`: what a person calls it, and other operators do not."""
+def _operator_name(operator: str) -> str:
+    """`addmm` of `aten.addmm.default`: the usual name, where no other operator has it."""
     namespace, packet, overload = operator.split(".")
     parts = [] if namespace == _OF_TORCH else [namespace]
     parts += [packet] if overload == "default" else [packet, overload]
@@ -399,17 +425,17 @@ def _problem(call: Document, steps: int) -> dict[str, Any]:
 
 def shapes_of(call: Document) -> str:
     """Types and shapes of the first tensors of a call: `f32[64x512] f32[512]`."""
-    named: list[str] = []
+    call_shapes: list[str] = []
     for value in call["arguments"].values():
         tensors = list(tensors_of(value))
-        shapes = [f"{_short(t['dtype'])}[{'x'.join(map(str, t['shape']))}]" for t in tensors]
+        shapes = [f"{_short_dtype(t['dtype'])}[{'x'.join(map(str, t['shape']))}]" for t in tensors]
         if len(tensors) > _MOST_SHAPES:
             elements = sum(math.prod(tensor["shape"]) for tensor in tensors)
-            shapes = [f"{len(tensors)}x{_short(tensors[0]['dtype'])}[{elements} in all]"]
-        named += shapes
-    more = len(named) - _MOST_SHAPES
-    shown = " ".join(named[:_MOST_SHAPES])
-    return f"{shown} and {more} more" if more > 0 else shown or "no tensor"
+            shapes = [f"{len(tensors)}x{_short_dtype(tensors[0]['dtype'])}[{elements} in all]"]
+        call_shapes += shapes
+    further_count = len(call_shapes) - _MOST_SHAPES
+    text = " ".join(call_shapes[:_MOST_SHAPES])
+    return f"{text} and {further_count} more" if further_count > 0 else text or "no tensor"
 
 
 def tensors_of(value: Any) -> Iterable[Document]:
@@ -421,7 +447,7 @@ def tensors_of(value: Any) -> Iterable[Document]:
         yield value["tensor"]
 
 
-def _short(dtype: str) -> str:
+def _short_dtype(dtype: str) -> str:
     letters = re.match(r"[a-z]+", dtype)
     name = letters[0] if letters else dtype
     return dtype.replace(name, _SHORT.get(name, name), 1)

@@ -57,7 +57,7 @@ def _is_input(value: Any) -> bool:
 
 
 def draws_random_numbers(graph: torch.fx.Graph) -> bool:
-    """Whether a call of a graph does."""
+    """Whether a call of a graph draws random numbers."""
     return any(
         torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
         or str(node.target).startswith(_RANDOM)
@@ -79,8 +79,10 @@ def _written_inputs(node: torch.fx.Node, inputs: list[str]) -> list[int]:
     if schema is None or not schema.is_mutable:
         return []
     pairs = zip(schema.arguments, node.args, strict=False)
-    written = [value for argument, value in pairs if argument.is_write]
-    return [inputs.index(value.name) for value in written if getattr(value, "name", "") in inputs]
+    written_values = [value for argument, value in pairs if argument.is_write]
+    return [
+        inputs.index(value.name) for value in written_values if getattr(value, "name", "") in inputs
+    ]
 
 
 def _as_json(value: Any) -> Any:
@@ -96,7 +98,7 @@ def graph_function(
     operator_named: Callable[[str], Any],
     plain: Callable[[Any], Any],
 ) -> torch.fx.GraphModule:
-    """Function of the inputs of a graph; `plain` makes arguments that are no results of calls."""
+    """Function of the inputs of a graph; `plain` makes the arguments that are no results."""
     graph = torch.fx.Graph()
     nodes = {name: graph.placeholder(name) for name in document["inputs"]}
 
@@ -109,7 +111,7 @@ def graph_function(
 
     for call in document["nodes"]:
         target = _ARITHMETIC.get(call["operator"]) or operator_named(call["operator"])
-        named = {name: value(item) for name, item in call["named"].items()}
-        nodes[call["name"]] = graph.call_function(target, tuple(value(call["arguments"])), named)
+        keywords = {name: value(item) for name, item in call["named"].items()}
+        nodes[call["name"]] = graph.call_function(target, tuple(value(call["arguments"])), keywords)
     graph.output(value(document["outputs"]))
     return torch.fx.GraphModule(torch.nn.Module(), graph)

@@ -20,9 +20,9 @@ _MARKED = (ProfilerActivity.CPU, *_ON_GPU)
 
 
 class Mark:
-    """The only kind of range that is recorded: those of operators and of the program are not.
+    """The only kind of range that is recorded: ranges of operators and of the program are not.
 
-    They would take some microseconds of each call; and a profile must not end inside a range that
+    Those would take some microseconds of each call; and a profile must not end inside a range that
     it recorded the begin of, as an optimizer has one around its hooks: torch would write into freed
     memory when that range ends.
     """
@@ -39,14 +39,14 @@ class Mark:
         _enable_record_function(False)
 
     def end(self) -> None:
-        """End it."""
+        """End the range."""
         self._end(None, None, None)
 
 
 class KernelTimes:
-    """Times of the kernels of the calls that are marked.
+    """Times of the kernels of marked calls.
 
-    Without a GPU, and where the program has a profile of its own under way, none is timed.
+    Without a GPU, and where the program runs a profile of its own, none is timed.
     """
 
     def __init__(self) -> None:
@@ -54,53 +54,53 @@ class KernelTimes:
         self.ns: Counter[int] = Counter()
         """Nanoseconds of the kernels of all calls, by number."""
         self.launches: Counter[int] = Counter()
-        """How many they are, copies and fills too."""
+        """Number of kernels of all calls by number, with copies and fills."""
         self.order: dict[str, list[int]] = defaultdict(list)
         """Numbers of the calls that launched the kernels of a name, in order."""
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Time the kernels of the calls that are marked in the body."""
-        begun = _begun(_MARKED)
-        self._are_timed = begun is not None
+        """Time the kernels of marked calls in the body."""
+        profiler = _started_profile(_MARKED)
+        self._are_timed = profiler is not None
         try:
             yield
         finally:
             self._are_timed = False
-            if begun is not None:
-                events = _events_of(begun)
+            if profiler is not None:
+                events = _events_of(profiler)
                 ns, launches = sums(events, _MARK)
                 self.ns += ns
                 self.launches += launches
-                for number, kernel in launched(events, _MARK):
+                for number, kernel in launched_kernels(events, _MARK):
                     self.order[kernel].append(number)
 
     def mark(self, number: int) -> Mark | None:
-        """Mark of the calls of a number; None where none is timed."""
+        """Mark of the calls of a number; None where kernels are not timed."""
         return Mark(f"{_MARK}{number}") if self._are_timed else None
 
 
 @dataclass(frozen=True)
 class Waits:
-    """When a GPU had nothing to do in a step, from the first kernel, copy or fill to the last."""
+    """Waits of a GPU in a step, from the first kernel, copy or fill to the last."""
 
     span_ns: int
     before: Sequence[tuple[str, int]]
-    """Name of each in order of its start, and nanoseconds of the wait before it."""
+    """Name of each kernel, copy or fill, by start, and nanoseconds of the wait before it."""
 
     def by_call(self, order: Mapping[str, Sequence[int]], calls: Mapping[int, str]) -> Counter[str]:
-        """Nanoseconds of waits by what launched what ended them; `calls`: names by number.
+        """Nanoseconds of waits by name of the call that ended them; `calls`: names by number.
 
         The kernels of a name are launched in the order in which captured calls did (`order`).
         """
         numbers = {
-            kernel: [number for number in launched if number in calls]
-            for kernel, launched in order.items()
+            kernel: [number for number in call_numbers if number in calls]
+            for kernel, call_numbers in order.items()
         }
-        ns, passed = Counter[str](), Counter[str]()
+        ns, kernel_counts = Counter[str](), Counter[str]()
         for kernel, wait in self.before:
             of_kernel = numbers.get(kernel)
-            place, passed[kernel] = passed[kernel], passed[kernel] + 1
+            place, kernel_counts[kernel] = kernel_counts[kernel], kernel_counts[kernel] + 1
             name = calls[of_kernel[min(place, len(of_kernel) - 1)]] if of_kernel else _OTHER
             ns[name] += wait
         return ns
@@ -108,40 +108,40 @@ class Waits:
 
 @contextmanager
 def waits_of_body(take: Callable[[Waits | None], None]) -> Iterator[None]:
-    """Record what runs on the GPU in the body, and nothing else; `take` gets its waits.
+    """Record only the work of the GPU in the body; `take` gets its waits.
 
-    Not where there is no GPU.
+    Without a GPU nothing is recorded.
     """
-    begun = _begun(_ON_GPU)
+    profiler = _started_profile(_ON_GPU)
     try:
         yield
     finally:
-        if begun is not None:
-            take(waits_between(_events_of(begun)))
+        if profiler is not None:
+            take(waits_between(_events_of(profiler)))
 
 
-def _begun(activities: Sequence[ProfilerActivity]) -> Any:
-    """A profile that records marks alone; None without a GPU, or where the program has its own."""
+def _started_profile(activities: Sequence[ProfilerActivity]) -> Any:
+    """A started profile of marks alone; None without a GPU, or under the program's own profile."""
     if not torch.cuda.is_available() or _profiler_enabled():
         return None
-    # What was launched before would be of the profile, with the wait for its start after it.
+    # Earlier launches would be part of the profile, with the wait for its start after them.
     if can_wait():
         torch.cuda.synchronize()
-    begun: Any = profile(activities=activities, acc_events=True)
-    begun.__enter__()
+    profiler: Any = profile(activities=activities, acc_events=True)
+    profiler.__enter__()
     _enable_record_function(False)
     # The first kernel of a profile waits for its buffers.
     if can_wait():
         torch.zeros(1, device="cuda")
         torch.cuda.synchronize()
-    return begun
+    return profiler
 
 
-def _events_of(begun: Any) -> Sequence[Any]:
-    """End a profile; returns its events."""
+def _events_of(profiler: Any) -> Sequence[Any]:
+    """Events of a profile, which is ended."""
     _enable_record_function(True)
-    begun.__exit__(None, None, None)
-    events: Sequence[Any] = begun.events()
+    profiler.__exit__(None, None, None)
+    events: Sequence[Any] = profiler.events()
     return events
 
 
@@ -162,7 +162,7 @@ def sums(events: Iterable[Any], mark: str) -> tuple[Counter[int], Counter[int]]:
     return ns, launches
 
 
-def launched(events: Iterable[Any], mark: str) -> list[tuple[int, str]]:
+def launched_kernels(events: Iterable[Any], mark: str) -> list[tuple[int, str]]:
     """Number of the call and name of each kernel in the marks of a profile, in order."""
     marks = [
         event
@@ -178,7 +178,7 @@ def launched(events: Iterable[Any], mark: str) -> list[tuple[int, str]]:
 
 
 def waits_between(events: Iterable[Any]) -> Waits | None:
-    """Waits among the events of a profile, without the first, which warmed it; None without any."""
+    """Waits in a profile, without its first event, which warmed it up; None without events."""
     on_gpu = sorted(
         (round(1e3 * event.time_range.start), round(1e3 * event.time_range.end), event.name)
         for event in events

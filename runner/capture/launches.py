@@ -25,27 +25,27 @@ TRITON_KERNEL, COMPILED_GRAPH, CUDA_GRAPH = "Triton kernel", "compiled graph", "
 
 @dataclass(frozen=True)
 class Launch:
-    """What is launched around the dispatcher, and what it takes to do so again."""
+    """A launch around the dispatcher, with the facts for its replay."""
 
     kind: str
     name: str
     key: Key
-    """What launches of one signature have in common."""
+    """Key that launches of one signature share."""
     left_out: str = ""
-    """Why it is in no experiment; empty where it can be."""
+    """Why the launch is in no experiment; empty where it can be."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     document: Mapping[str, Any] = field(default_factory=dict)
-    """What `calls.json` has of it beside the arguments."""
+    """Fields of `calls.json` beside the arguments."""
 
 
 Runner = Callable[[Callable[[], Launch], Callable[[], Any]], Any]
-"""Counts and times a launch: what tells which it is, and what makes it."""
+"""Function that counts and times a launch; takes functions that describe it and make it."""
 _INDUCTOR = "torch._inductor.compile_fx"
 
 
 @contextmanager
 def replaced(owner: Any, name: str, wrap: Callable[..., Any]) -> Iterator[None]:
-    """While inside, `wrap(original, *args, **kwargs)` is called in place of a method."""
+    """Call `wrap(original, *args, **kwargs)` in place of a method, in the body."""
     original = getattr(owner, name)
 
     def replacement(*args: Any, **kwargs: Any) -> Any:
@@ -59,7 +59,7 @@ def replaced(owner: Any, name: str, wrap: Callable[..., Any]) -> Iterator[None]:
 
 
 class CompiledGraphs:
-    """Graphs that torch.compile hands to inductor, by what they become."""
+    """Graphs that torch.compile passes to inductor, by their compiled functions."""
 
     def __init__(self) -> None:
         self._compiled: dict[int, tuple[Any, str, GraphDocument | None, str]] = {}
@@ -68,11 +68,11 @@ class CompiledGraphs:
         self.run: Runner | None = None
         """Makes the launches of graphs, while they are recorded."""
         self.compiling = 0
-        """How many compilations are under way: their calls are none of the program."""
+        """Number of compilations under way: their calls are not the program's."""
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """While inside, graphs are kept as they are compiled."""
+        """Keep graphs in the body as they are compiled."""
         if _INDUCTOR in sys.modules:
             self._patch_inductor()
         callbacks = importlib.import_module("torch._dynamo.callback").callback_handler
@@ -82,7 +82,7 @@ class CompiledGraphs:
             callbacks.register_end_callback(self._ended)
 
         def clear(original: Callable[[], None]) -> None:
-            """Clear all callbacks but these, as `torch._dynamo.reset()` of a program does."""
+            """Clear all callbacks but our own, for `torch._dynamo.reset()` of a program."""
             original()
             register()
 
@@ -106,7 +106,7 @@ class CompiledGraphs:
         self.compiling -= 1
 
     def _patch_inductor(self) -> None:
-        """Once: to import it takes seconds, which a program that compiles nothing need not wait."""
+        """Patch inductor once, when it is needed: its import takes seconds."""
         if self._is_patched:
             return
         self._is_patched = True
@@ -124,36 +124,38 @@ class CompiledGraphs:
 
     def _compile(self, original: Any, graph_module: Any, *args: Any, **kwargs: Any) -> Any:
         graph = graph_module.graph
-        document, why = None, "random numbers in a compiled graph"
+        document, left_out = None, "random numbers in a compiled graph"
         if not draws_random_numbers(graph):
             try:
-                document, why = graph_document(graph), ""
+                document, left_out = graph_document(graph), ""
             except NotReplayableError as reason:
-                why = str(reason)
+                left_out = str(reason)
         part = "backward" if kwargs.get("is_backward") else "forward"
         name = f"compiled.graph_{len(self._compiled)}.{part}"
         compiled = original(graph_module, *args, **kwargs)
-        self._compiled[id(compiled)] = (compiled, name, document, why)
+        self._compiled[id(compiled)] = (compiled, name, document, left_out)
         return compiled
 
     def _launch(self, compiled: Any, inputs: list[Any]) -> Launch:
         """The launch of a graph with these inputs."""
-        unseen = (compiled, "compiled.graph", None, "compiled before it was captured")
-        _, name, document, why = self._compiled.get(id(compiled), unseen)
+        unknown_graph = (compiled, "compiled.graph", None, "compiled before it was captured")
+        _, name, document, left_out = self._compiled.get(id(compiled), unknown_graph)
         try:
             key = key_of((COMPILED_GRAPH, id(compiled)), (inputs,), {})
         except NotReplayableError as reason:
-            key, why = (COMPILED_GRAPH, id(compiled)), str(reason)
-        if document is None or why:
-            return Launch(COMPILED_GRAPH, name, key, why)
+            key, left_out = (COMPILED_GRAPH, id(compiled)), str(reason)
+        if document is None or left_out:
+            return Launch(COMPILED_GRAPH, name, key, left_out)
         return Launch(COMPILED_GRAPH, name, key, "", {"inputs": list(inputs)}, {"graph": document})
 
 
 @contextmanager
-def seen_by(run: Runner, graphs: CompiledGraphs, pause: Callable[[], Any]) -> Iterator[None]:
-    """While inside, launches around the dispatcher are made by `run`.
+def recorded_launches(
+    run: Runner, graphs: CompiledGraphs, pause: Callable[[], Any]
+) -> Iterator[None]:
+    """Make launches around the dispatcher by `run`, in the body.
 
-    `pause`: a context in which nothing counts, for what is launched to tune.
+    `pause`: a context in which launches do not count, for autotuning.
     """
 
     def replay(original: Any, graph: Any) -> Any:
@@ -183,10 +185,10 @@ def _watch_triton(stack: ExitStack, run: Runner, pause: Callable[[], Any]) -> No
         return
 
     def launch(original: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
-        again = partial(original, kernel, *args, **kwargs)
+        relaunch = partial(original, kernel, *args, **kwargs)
         if kwargs.get("warmup"):
-            return again()
-        return run(partial(_triton_launch, kernel, args, kwargs), again)
+            return relaunch()
+        return run(partial(_triton_launch, kernel, args, kwargs), relaunch)
 
     def tune(original: Any, *args: Any, **kwargs: Any) -> Any:
         with pause():
@@ -207,7 +209,7 @@ def _watch_triton(stack: ExitStack, run: Runner, pause: Callable[[], Any]) -> No
 
 
 def triton_kernel_classes() -> tuple[Any, ...]:
-    """Classes of what a decorated function is, compiled and interpreted; raises ImportError."""
+    """Classes of decorated functions, compiled and interpreted; raises ImportError."""
     return (
         importlib.import_module("triton.runtime.jit").JITFunction,
         importlib.import_module("triton.runtime.interpreter").InterpretedFunction,
@@ -223,8 +225,8 @@ def _defaults(function: Callable[..., Any]) -> Mapping[str, Any]:
 def _triton_launch(kernel: Any, args: Any, kwargs: Mapping[str, Any]) -> Launch:
     """The launch of a Triton kernel, with all its arguments by name."""
     function, names = kernel.fn, kernel.arg_names
-    given = {**_defaults(function), **dict(zip(names, args, strict=False)), **kwargs}
-    arguments = {name: getattr(given[name], "value", given[name]) for name in names}
+    values = {**_defaults(function), **dict(zip(names, args, strict=False)), **kwargs}
+    arguments = {name: getattr(values[name], "value", values[name]) for name in names}
     grid = kwargs["grid"](arguments) if callable(kwargs["grid"]) else kwargs["grid"]
     grid = [int(size) for size in (grid if isinstance(grid, tuple | list) else (grid,))]
     options = {
@@ -239,12 +241,14 @@ def _triton_launch(kernel: Any, args: Any, kwargs: Mapping[str, Any]) -> Launch:
         "grid": grid,
         "options": options,
     }
-    why = ""
+    left_out = ""
     if "<locals>" in name or function.__module__ == "__main__":
-        why = "kernels of the program itself: a module that can be imported is needed"
+        left_out = "kernels of the program itself: a module that can be imported is needed"
     try:
         key = key_of(name, (tuple(arguments.values()), tuple(grid), *options.items()), {})
         hash(key)
     except (NotReplayableError, TypeError) as reason:
         return Launch(TRITON_KERNEL, name, (TRITON_KERNEL, name), str(reason))
-    return Launch(TRITON_KERNEL, name, (TRITON_KERNEL, *key), why, arguments, {"launch": launch})
+    return Launch(
+        TRITON_KERNEL, name, (TRITON_KERNEL, *key), left_out, arguments, {"launch": launch}
+    )

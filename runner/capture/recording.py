@@ -27,21 +27,21 @@ from profiler.runner.capture.experiment_file import (
 )
 from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, VALUES_FOLDER, write_json
 from profiler.runner.capture.kernel_times import Waits, can_wait, waits_of_body
-from profiler.runner.capture.launches import seen_by
+from profiler.runner.capture.launches import recorded_launches
 
 _TIMED = 8
 """Steps without a capture that are timed: one alone waits for its own first launches."""
 _SHOWN = 5
-"""Operators of most time that are told of."""
+"""Number of operators with most time that are printed."""
 
 
 @dataclass(eq=False)
 class Steps:
-    """Which steps are recorded: all, or those from `first` on that come before `end`.
+    """Steps that are recorded: all steps, or the steps from `first` on that come before `end`.
 
-    Of those before, 0 is recorded for a program that has no more. In the last, signatures are
-    described, so that the recorded steps need only count; in the one before it, the waits of the
-    GPU are found; those before that are timed.
+    Of the steps before `first`, step 0 is recorded for a program that has no more. In the last of
+    them, signatures are described, so that the recorded steps need only count; in the step before
+    it, the waits of the GPU are found; the steps before that are timed.
     """
 
     first: int = 0
@@ -49,32 +49,32 @@ class Steps:
     ended: int = 0
     """Steps that have ended."""
     recorded: int = 0
-    """Of the steps that count, those that were recorded."""
+    """Number of recorded steps from `first` on."""
     recorded_from: int = 0
-    """The first step that what is recorded is of."""
+    """The first step of the current record."""
     uncaptured_ns: int | None = None
     """Mean of the last steps before recording began, `_TIMED` at most."""
     leader: Any = None
-    """The optimizer that stepped first: with its step ends a step of the program."""
+    """The optimizer that stepped first: its step ends a step of the program."""
     began_ns: int = 0
-    """When the steps began that are timed."""
+    """Begin of the timed steps, in nanoseconds."""
 
     @property
     def described_in(self) -> int | None:
-        """The step in which signatures are described; None where there is none to spare.
+        """The step in which signatures are described; None where there is no step to spare.
 
-        Not in the step 0: what an optimizer keeps is zeros there.
+        Not step 0, in which the state of an optimizer is zeros.
         """
         return self.first - 1 if self.first > 2 else None
 
     @property
     def profiled(self) -> int | None:
-        """The step that is profiled and not captured; None where there is none to spare."""
+        """The step that is profiled and not captured; None where there is no step to spare."""
         return self.first - 2 if self.first > 3 else None
 
     @property
     def timed(self) -> range:
-        """Steps that are timed; the step 0 is recorded, and takes longer."""
+        """Steps that are timed, without step 0, which is recorded, and takes longer."""
         end = next(filter(None, (self.profiled, self.described_in)), self.first)
         return range(max(1, end - _TIMED), end)
 
@@ -104,15 +104,15 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             raise ValueError(f"steps {steps[0]}:{steps[1]} are none")
         self._steps = Steps(*(steps or (0, None)))
         self._before: tuple[int, Recorded] | None = None
-        """The step that was recorded before these, and what it called."""
+        """First step of the earlier record, and its calls."""
         self._complete = False
         self._uncaptured: Waits | None = None
         """Waits of a step that was not captured; None where there is no GPU."""
         self._recording = ExitStack()
         self._dispatching = ExitStack()
-        """Has the mode, while it is on."""
+        """Holds the mode, while it is on."""
         self._stays_on = False
-        """Whether it is on between steps that are recorded, too."""
+        """Whether the mode is on between recorded steps, too."""
         self._watching = ExitStack()
         values_folder = self.folder / VALUES_FOLDER if values else None
         (values_folder or self.folder).mkdir(parents=True, exist_ok=True)
@@ -164,10 +164,10 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             self._finish()
 
     def _record_from(self, step: int) -> None:
-        """Record a step and those that follow."""
+        """Record a step and the following steps."""
         before = self._steps.recorded_from
         is_described = before == self._steps.described_in
-        self._before = before, self._mode.begin_anew(known=is_described)
+        self._before = before, self._mode.restart(is_described=is_described)
         self._steps.recorded_from = step
         if not is_described:
             self._pause()
@@ -189,7 +189,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         del args, kwargs
         if self._steps.leader is None:
             self._steps.leader = optimizer
-            # When what torch.compile runs returns, torch sets back whether there is a mode.
+            # When code under torch.compile returns, torch restores whether there is a mode.
             self._stays_on = _runs_compiled()
         if self._steps.leader is optimizer:
             self.step()
@@ -199,7 +199,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         self._recording.enter_context(torch.autograd.set_multithreading_enabled(False))
         mode = self._mode
         self._recording.enter_context(mode.kernels.timed())
-        self._recording.enter_context(seen_by(mode.launched, mode.graphs, mode.paused))
+        self._recording.enter_context(recorded_launches(mode.make_launch, mode.graphs, mode.paused))
         if not self._stays_on:
             self._dispatching.enter_context(mode)
         mode.is_off = False
@@ -234,8 +234,8 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         lines += filter(None, [gaps_sentence(document)])
         shares = shares_of_time(document)
         for name, (share, is_experiment) in list(shares.items())[:_SHOWN]:
-            why = "" if is_experiment else ", in no experiment"
-            lines.append(f"  {100 * share:3.0f} % of the time: {name}{why}")
+            remark = "" if is_experiment else ", in no experiment"
+            lines.append(f"  {100 * share:3.0f} % of the time: {name}{remark}")
         first = next((name for name, (_, is_experiment) in shares.items() if is_experiment), None)
         if first is not None:
             on_cpu = " --timer" if document["device"] == "cpu" else ""
@@ -243,52 +243,54 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         sys.stderr.write("profiler: " + "\n".join(lines) + "\n")
 
     def _documents(self) -> list[dict[str, Any]]:
-        """Every call with how often and how long: of kernels, where they were timed."""
+        """Documents of all calls, with counts and times: of kernels, where they were timed."""
         return [
-            {**call.document, **self._taken(call)}
-            for call in self._mode.recorded.made()
+            {**call.document, **self._cost_of(call)}
+            for call in self._mode.recorded.made_calls()
             if call.document is not None
         ]
 
-    def _taken(self, call: Call) -> dict[str, int]:
+    def _cost_of(self, call: Call) -> dict[str, int]:
         kernels, number = self._mode.kernels, call.number
         if not kernels.ns:
             return {"count": call.count, "time_ns": call.time_ns}
-        taken = {"time_ns": kernels.ns[number], "kernels": kernels.launches[number]}
-        return {"count": call.count, **taken}
+        cost = {"time_ns": kernels.ns[number], "kernels": kernels.launches[number]}
+        return {"count": call.count, **cost}
 
     def _launches(self) -> list[dict[str, Any]]:
-        """Launches around the dispatcher that are in no experiment, those of most time first."""
-        found: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-        for call in self._mode.recorded.made():
+        """Launches around the dispatcher that are in no experiment, longest total time first."""
+        cost_by_launch: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+        for call in self._mode.recorded.made_calls():
             if call.launch is not None and call.left_out:
-                found[call.launch.kind, call.launch.name, call.left_out] += self._taken(call)
+                cost_by_launch[call.launch.kind, call.launch.name, call.left_out] += self._cost_of(
+                    call
+                )
         rows = [
-            {"kind": kind, "name": name, "left_out": why, **taken}
-            for (kind, name, why), taken in found.items()
+            {"kind": kind, "name": name, "left_out": left_out, **cost}
+            for (kind, name, left_out), cost in cost_by_launch.items()
         ]
         return sorted(rows, key=lambda row: -row["time_ns"])
 
     def _waits(self) -> dict[str, Any] | None:
-        """Nanoseconds of the waits of a GPU in a step, by what ended them; None where not known."""
+        """Nanoseconds of a GPU's waits in a step, by the call that ended them; None: unknown."""
         waits = self._uncaptured
         if waits is None or self._steps.recorded_from == 0:
             return None
-        calls = {call.number: _shown_name(call) for call in self._mode.recorded.made()}
+        calls = {call.number: _call_name(call) for call in self._mode.recorded.made_calls()}
         by_call = waits.by_call(self._mode.kernels.order, calls)
         return {"span_ns": waits.span_ns, "before_ns": dict(by_call.most_common())}
 
     def _left_out(self) -> Mapping[str, Counter[str]]:
-        """Calls that are not recorded, by why and operator."""
-        found: dict[str, Counter[str]] = defaultdict(Counter)
+        """Counts of calls that are not recorded, by reason and operator."""
+        counts_by_reason: dict[str, Counter[str]] = defaultdict(Counter)
         for reason, counts in self._mode.recorded.left_out.items():
-            found[reason] += Counter(
+            counts_by_reason[reason] += Counter(
                 {str(self._mode.operators[func].func): count for func, count in counts.items()}
             )
-        for call in self._mode.recorded.made():
+        for call in self._mode.recorded.made_calls():
             if call.left_out and call.launch is None:
-                found[call.left_out][str(call.made)] += call.count
-        return found
+                counts_by_reason[call.left_out][str(call.target)] += call.count
+        return counts_by_reason
 
     def _write(self, *, complete: bool) -> dict[str, Any]:
         steps = self._steps
@@ -299,7 +301,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             "torch": str(torch.__version__),
             "device": self._mode.device,
             "threads": torch.get_num_threads(),
-            "tf32": _with_tf32(),
+            "tf32": _tf32_libraries(),
             "first_step": steps.recorded_from,
             "steps": max(1, steps.recorded),
             "has_steps": steps.ended > 0,
@@ -318,7 +320,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
 
 
 def _runs_compiled() -> bool:
-    """Whether this is called by what torch.compile runs, as by an optimizer that is compiled."""
+    """Whether the caller runs under torch.compile, as a compiled optimizer does."""
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_name == "compile_wrapper":
@@ -327,17 +329,17 @@ def _runs_compiled() -> bool:
     return False
 
 
-def _with_tf32() -> list[str]:
-    """What multiplies float32 on a GPU as TF32: it is no part of a call, but of its time."""
-    found: dict[str, bool] = {}
+def _tf32_libraries() -> list[str]:
+    """Libraries that multiply float32 on a GPU as TF32: no part of a call, but of its time."""
+    is_tf32: dict[str, bool] = {}
     with suppress(AttributeError, RuntimeError):  # a program may set it by names old and new
-        found["matmul"] = torch.backends.cuda.matmul.fp32_precision == "tf32"
-        found["cudnn"] = torch.backends.cudnn.allow_tf32
-    return [name for name, is_so in found.items() if is_so]
+        is_tf32["matmul"] = torch.backends.cuda.matmul.fp32_precision == "tf32"
+        is_tf32["cudnn"] = torch.backends.cudnn.allow_tf32
+    return [name for name, is_so in is_tf32.items() if is_so]
 
 
-def _shown_name(call: Call) -> str:
+def _call_name(call: Call) -> str:
     """Name of a call, whether it is in an experiment or not."""
     if call.document is not None:
         return row_name(call.document)
-    return str(call.made) if call.launch is None else f"{call.launch.kind} {call.launch.name}"
+    return str(call.target) if call.launch is None else f"{call.launch.kind} {call.launch.name}"

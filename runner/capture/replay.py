@@ -1,4 +1,4 @@
-"""Captured calls made again: inputs like those of a call, its operator, what is right.
+"""Replays of captured calls: inputs like the captured ones, operators, and right results.
 
 A captured folder names operators, and nothing else of it is run.
 """
@@ -45,7 +45,7 @@ class CapturedCalls:
     """The calls of a captured folder, by their numbers."""
 
     def __init__(self, folder: str | Path) -> None:
-        """`folder`: it, or a file in it. Raises CapturedFolderError."""
+        """`folder`: the captured folder, or a file in it. Raises CapturedFolderError."""
         path = Path(folder)
         self.folder = path.parent if path.is_file() else path
         self.document = read_calls(self.folder)
@@ -66,23 +66,23 @@ class CapturedCalls:
         seed: int = 0,
         indices: str = CAPTURED,
     ) -> dict[str, Any]:
-        """Arguments of a call by name: the recorded values, else such as were recorded of them.
+        """Arguments of a call by name: the recorded values, else drawn by the recorded statistics.
 
         `indices`: "uniform" for integers of the same ranges that are all as frequent.
 
-        `device`: in place of the one that most of it ran on; what lay in main memory beside a GPU
-        stays there.
+        `device`: in place of the captured device; arguments in main memory beside a GPU stay
+        there.
         """
         captured = self.calls[call]
-        made = _Made(self, captured, device, seed, indices)
-        return {name: made.value(value) for name, value in captured["arguments"].items()}
+        arguments = _CallArguments(self, captured, device, seed, indices)
+        return {name: arguments.value(value) for name, value in captured["arguments"].items()}
 
     def operator(self, call: int) -> Any:
         """The operator of a call; raises CapturedFolderError where no library has it."""
         return operator_named(self.calls[call]["operator"])
 
     def launch(self, call: int, arguments: Mapping[str, Any], *, wide: bool = False) -> list[Any]:
-        """Results of the operator that are new, and the arguments that it wrote."""
+        """New results of the operator of a call, and the arguments that it wrote."""
         if "graph" in self.calls[call]:
             return list(tensors_in(self.graph(call, wide=wide)(arguments["inputs"])))
         return launch(self.operator(call), arguments)
@@ -93,18 +93,18 @@ class CapturedCalls:
         `wide`: with float64 for every type that the graph converts to.
         """
         if (call, wide) not in self._graphs:
-            made = _Made(self, self.calls[call])
+            arguments = _CallArguments(self, self.calls[call])
 
             def plain(captured: Any) -> Any:
-                return _widened(made.value(captured)) if wide else made.value(captured)
+                return _widened(arguments.value(captured)) if wide else arguments.value(captured)
 
             graph = self.calls[call]["graph"]
             self._graphs[call, wide] = graph_function(graph, operator_named, plain)
         function = self._graphs[call, wide]
-        written: list[int] = self.calls[call]["graph"]["written"]
+        written_inputs: list[int] = self.calls[call]["graph"]["written"]
 
         def run(inputs: list[Any]) -> Any:
-            return [function(*inputs), *(inputs[index] for index in written)]
+            return [function(*inputs), *(inputs[index] for index in written_inputs)]
 
         return run
 
@@ -127,51 +127,54 @@ class CapturedCalls:
     ) -> str | None:
         """Why outputs are wrong; None where each is right.
 
-        Right is what is near to the operator in float64, or to the operator as it is: where it has
-        no such version, one with results of other shapes, or several results that are as right
+        An output is right that is near to the operator in float64, or in its own types: where the
+        operator has no float64 version, one with results of other shapes, or several right results
         (indices of equal elements, signs of eigenvectors).
         """
         call, results = problem["call"], list(tensors_in(outputs))
         faults = self._faults(call, results, inputs, wide=True)
         if any(faults):
             narrow = self._faults(call, results, inputs, wide=False)
-            faults = [fault and other for fault, other in zip(faults, narrow, strict=True)]
+            faults = [
+                fault and own_type_fault
+                for fault, own_type_fault in zip(faults, narrow, strict=True)
+            ]
         return next(filter(None, faults), None)
 
     def _faults(
         self, call: int, results: Sequence[torch.Tensor], inputs: Mapping[str, Any], *, wide: bool
     ) -> list[str | None]:
         """Why each result is wrong, against the operator in float64 or in its own types."""
-        given = _widened(inputs) if wide else _copied(inputs)
-        each = max(1, len(results))
+        copied_inputs = _widened(inputs) if wide else _copied(inputs)
+        result_count = max(1, len(results))
         try:
-            made = self.launch(call, given, wide=wide)
+            right_results = self.launch(call, copied_inputs, wide=wide)
         except (RuntimeError, NotImplementedError) as error:
             if not wide:
                 raise
-            return [str(error)] * each
-        right = list(tensors_in(made))
-        if len(results) != len(right):
-            return [f"{len(results)} results in place of {len(right)}"] * each
-        errors = [0.0] * len(right)
-        compared = {id(tensor) for tensor in right}
+            return [str(error)] * result_count
+        right_tensors = list(tensors_in(right_results))
+        if len(results) != len(right_tensors):
+            return [f"{len(results)} results in place of {len(right_tensors)}"] * result_count
+        errors = [0.0] * len(right_tensors)
+        compared = {id(tensor) for tensor in right_tensors}
         if "graph" not in self.calls[call]:
-            compared = {id(tensor) for tensor in self.comparable(call, made)}
+            compared = {id(tensor) for tensor in self.comparable(call, right_results)}
         elif wide:
-            errors = self._errors_of_graph(call, inputs, right)
+            errors = self._errors_of_graph(call, inputs, right_tensors)
         relative = self._relative(call)
         return [
-            _wrong(result, wanted, relative, error) if id(wanted) in compared else None
-            for result, wanted, error in zip(results, right, errors, strict=True)
+            _fault_of(result, expected, relative, error) if id(expected) in compared else None
+            for result, expected, error in zip(results, right_tensors, errors, strict=True)
         ]
 
-    def comparable(self, call: int, made: Sequence[Any]) -> list[torch.Tensor]:
-        """Tensors of what `launch` of an operator gave, but those in a form of its library."""
-        new = [] if made[0] is None else comparable(self.operator(call), made[0])
-        return [*new, *tensors_in(made[1:])]
+    def comparable(self, call: int, results: Sequence[Any]) -> list[torch.Tensor]:
+        """Tensors of the results of `launch`, without tensors in a form of its library."""
+        new_tensors = [] if results[0] is None else comparable(self.operator(call), results[0])
+        return [*new_tensors, *tensors_in(results[1:])]
 
     def same_as(self, function: Callable[..., Any]) -> Callable[..., str | None]:
-        """A check against what a variant gives for the same inputs, in their own types."""
+        """A check against the result of a variant for the same inputs, in their own types."""
 
         def check(
             outputs: Any, inputs: Mapping[str, Any], problem: Mapping[str, Any]
@@ -182,22 +185,28 @@ class CapturedCalls:
         return check
 
     def _relative(self, call: int) -> Mapping[torch.dtype, float]:
-        """How far results of a call may be off, by type: of TF32 as of float16, as many digits."""
+        """Relative errors allowed in results of a call, by type: TF32 has the digits of float16."""
         uses_cudnn = "cudnn" in self._tf32 and bool(_OF_CUDNN.search(self._operators(call)))
         if self.document["device"] == "cuda" and ("matmul" in self._tf32 or uses_cudnn):
             return {**_RELATIVE, torch.float32: _RELATIVE[torch.float16]}
         return _RELATIVE
 
     def _errors_of_graph(
-        self, call: int, inputs: Mapping[str, Any], right: Sequence[torch.Tensor]
+        self, call: int, inputs: Mapping[str, Any], right_results: Sequence[torch.Tensor]
     ) -> list[float]:
-        """How far off results are, at most, where the operators of a graph run one by one.
+        """Largest errors of results where the operators of a graph run one by one.
 
-        A type with few digits inside a graph is not seen in the type of its results.
+        The type of a result does not show a type with fewer digits inside a graph.
         """
-        made = tensors_in(self.graph(call)(_copied(inputs["inputs"])))
-        pairs = [(_of_parts(one), _of_parts(other)) for one, other in zip(made, right, strict=True)]
-        errors = [(one.double() - other.double()).abs().nan_to_num(0, 0, 0) for one, other in pairs]
+        eager_results = tensors_in(self.graph(call)(_copied(inputs["inputs"])))
+        pairs = [
+            (_of_parts(eager_result), _of_parts(right_result))
+            for eager_result, right_result in zip(eager_results, right_results, strict=True)
+        ]
+        errors = [
+            (eager_result.double() - right_result.double()).abs().nan_to_num(0, 0, 0)
+            for eager_result, right_result in pairs
+        ]
         return [error.max().item() if error.numel() else 0.0 for error in errors]
 
     def _operators(self, call: int) -> str:
@@ -217,43 +226,45 @@ def operator_named(name: str) -> Any:
     """An operator, as `aten.mm.default`; raises CapturedFolderError where no library has it."""
     if (parts := _OPERATOR.fullmatch(name)) is None:
         raise CapturedFolderError(f"{name!r} is no name of an operator")
-    found: Any = torch.ops
+    operator: Any = torch.ops
     if parts[1] in REGISTERED_BY:
         importlib.import_module(REGISTERED_BY[parts[1]])
     try:
         for part in parts.groups():
-            found = getattr(found, part)
+            operator = getattr(operator, part)
     except AttributeError:
         raise CapturedFolderError(
             f"torch has no operator {name}: import the library that registers it"
         ) from None
-    return found
+    return operator
 
 
 def launch(operator: Any, arguments: Mapping[str, Any]) -> list[Any]:
     """Results of an operator that are new, None without any, and the arguments that it wrote."""
     schema = operator._schema.arguments
     positional = [arguments[argument.name] for argument in schema if not argument.kwarg_only]
-    named = {argument.name: arguments[argument.name] for argument in schema if argument.kwarg_only}
-    result = operator(*positional, **named)
+    keywords = {
+        argument.name: arguments[argument.name] for argument in schema if argument.kwarg_only
+    }
+    result = operator(*positional, **keywords)
     has_results = any(value.alias_info is None for value in operator._schema.returns)
     return [result if has_results else None, *written(operator, arguments).values()]
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of a call that was made again."""
+    """Outcome of the replay of a call."""
 
     call: int
     operator: str
     count: int
     failure: str = ""
     same_bits: bool | None = None
-    """Whether it gave the very bits that were recorded; None where none were, or it is random."""
+    """Whether it gave the recorded bits; None where none were recorded, or the call is random."""
 
 
 def replay_all(folder: str | Path) -> list[Replayed]:
-    """Make every call of a captured folder once, but kernels of the program's modules."""
+    """Replay every call of a captured folder once, without kernels of the program's modules."""
     calls = CapturedCalls(folder)
     return [
         _replayed(calls, number, call)
@@ -275,8 +286,8 @@ def _replayed(calls: CapturedCalls, number: int, call: Mapping[str, Any]) -> Rep
     return Replayed(*of_call, same_bits=digest(compared) == call["digest"])
 
 
-class _Made:
-    """Arguments of one call, as they are made."""
+class _CallArguments:
+    """Makes the arguments of one call."""
 
     def __init__(
         self,
@@ -304,7 +315,7 @@ class _Made:
         return self._device if captured == self._captured_on else torch.device(captured)
 
     def value(self, captured: Any) -> Any:
-        """An argument as an operator takes it."""
+        """An argument in the form that an operator takes."""
         if isinstance(captured, list):
             return [self.value(item) for item in captured]
         if not isinstance(captured, Mapping):
@@ -324,9 +335,9 @@ class _Made:
     def _tensor(self, captured: Mapping[str, Any]) -> torch.Tensor:
         dtype = getattr(torch, captured["dtype"])
         storage = self._storages[captured["storage"]]
-        whole = torch.empty(0, dtype=dtype, device=storage.device)
+        view = torch.empty(0, dtype=dtype, device=storage.device)
         place = (storage.untyped_storage(), captured["offset"])
-        tensor = whole.set_(*place, captured["shape"], captured["stride"])
+        tensor = view.set_(*place, captured["shape"], captured["stride"])
         like = captured["values"]
         is_replaced = self._is_uniform and is_skewed(captured)
         if (self._drawn or is_replaced) and (count := extent(tensor.shape, tensor.stride())):
@@ -360,20 +371,20 @@ def _copied(value: Any) -> Any:
 
 
 def _difference(results: list[torch.Tensor], right: list[torch.Tensor]) -> str | None:
-    """First fault among results, against those of another launch; None without."""
+    """First fault of results, against the results of another launch; None without a fault."""
     if len(results) != len(right):
         return f"{len(results)} results in place of {len(right)}"
     pairs = zip(results, right, strict=True)
-    return next(filter(None, (_wrong(*pair, _RELATIVE) for pair in pairs)), None)
+    return next(filter(None, (_fault_of(*pair, _RELATIVE) for pair in pairs)), None)
 
 
-def _wrong(
+def _fault_of(
     result: torch.Tensor,
     right: torch.Tensor,
     by_type: Mapping[torch.dtype, float],
     error: float = 0.0,
 ) -> str | None:
-    """Why a result is wrong; `error`: how far another right one is off, at most."""
+    """Why a result is wrong, or None. `error`: largest error of another right result."""
     if result.shape != right.shape:
         return f"a result of {tuple(result.shape)} in place of {tuple(right.shape)}"
     result, right = _of_parts(result), _of_parts(right)
@@ -382,13 +393,17 @@ def _wrong(
         return f"{different} elements are wrong" if different else None
     narrow = result.element_size() == 1
     relative = _RELATIVE_NARROW if narrow else by_type.get(result.dtype, _RELATIVE_WIDE)
-    got, wanted = result.double(), right.double()
-    finite = wanted.isfinite() & got.isfinite()
-    same = (got == wanted) | (got.isnan() & wanted.isnan())
-    scale = wanted[finite].square().mean().sqrt() if bool(finite.any()) else wanted.new_zeros(())
-    allowed = (relative * (wanted.abs() + scale)).clamp(min=_TIMES_OFF * error)
-    near = (got - wanted).abs() <= allowed
-    different = int((~(same | (finite & near))).sum())
+    got, expected = result.double(), right.double()
+    is_finite = expected.isfinite() & got.isfinite()
+    is_equal = (got == expected) | (got.isnan() & expected.isnan())
+    scale = (
+        expected[is_finite].square().mean().sqrt()
+        if bool(is_finite.any())
+        else expected.new_zeros(())
+    )
+    allowed = (relative * (expected.abs() + scale)).clamp(min=_TIMES_OFF * error)
+    is_near = (got - expected).abs() <= allowed
+    different = int((~(is_equal | (is_finite & is_near))).sum())
     return f"{different} of {result.numel()} elements are wrong" if different else None
 
 

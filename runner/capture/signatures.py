@@ -59,7 +59,7 @@ class NotReplayableError(Exception):
 
 @cache
 def defaults_of(func: Any) -> Mapping[str, Any]:
-    """Arguments of an operator with their defaults; the schema makes new objects each time."""
+    """Defaults of the arguments of an operator; its schema makes new objects at each access."""
     return {argument.name: argument.default_value for argument in func._schema.arguments}
 
 
@@ -75,7 +75,7 @@ def _written_names(func: Any) -> tuple[str, ...]:
 
 
 def written(func: Any, arguments: Arguments) -> dict[str, Any]:
-    """Arguments that an operator writes, by name, as far as they are given."""
+    """Given arguments that an operator writes, by name."""
     names = _written_names(func)
     return {name: arguments[name] for name in names if arguments.get(name) is not None}
 
@@ -89,7 +89,7 @@ def overwritten(func: Any) -> tuple[str, ...]:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Tensors of a value, and of the lists and mappings in it."""
+    """Tensors in a value, and in its lists and mappings."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
@@ -100,27 +100,29 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def comparable(func: Any, result: Any) -> list[torch.Tensor]:
-    """Tensors of the result of an operator but those in a form of its library.
+    """Tensors of the result of an operator, without tensors in a form of its library.
 
-    These may hold what lay in memory before: states of random numbers, and bytes beside numbers,
-    as the workspace of a recurrent layer.
+    These may hold old memory: states of random numbers, and bytes beside numbers, as the workspace
+    of a recurrent layer.
     """
     returns = func._schema.returns
     values = result if len(returns) > 1 else [result]
-    named = zip(returns, values, strict=True)
-    tensors = list(tensors_in([value for r, value in named if r.name not in _LEFT_TO_LIBRARIES]))
+    named_values = zip(returns, values, strict=True)
+    tensors = list(
+        tensors_in([value for r, value in named_values if r.name not in _LEFT_TO_LIBRARIES])
+    )
     has_numbers = any(tensor.is_floating_point() for tensor in tensors)
     return [t for t in tensors if not (has_numbers and t.dtype is torch.uint8)]
 
 
 def is_lazy(tensor: torch.Tensor) -> bool:
-    """Whether its elements are not those of its memory: torch makes them when they are needed."""
+    """Whether a tensor's elements differ from its memory: torch makes them when they are needed."""
     return tensor.is_neg() or tensor.is_conj() or tensor._is_zerotensor()
 
 
 @cache
 def lazy_arguments(func: Any) -> IsLazy | None:
-    """What tells lazy tensors among the arguments of an operator; None where none is called so.
+    """Function that tells lazy tensors among an operator's arguments; None where none can be lazy.
 
     For most, torch makes plain ones of them, before a dispatch mode sees the call. Products and
     sums are called with zeros without memory, but with no other.
@@ -132,14 +134,14 @@ def lazy_arguments(func: Any) -> IsLazy | None:
 
 
 def key_of(
-    what: Any, args: Sequence[Any], kwargs: Arguments, *, lazy: IsLazy | None = is_lazy
+    target: Any, args: Sequence[Any], kwargs: Arguments, *, lazy: IsLazy | None = is_lazy
 ) -> Key:
-    """What two calls of one signature have in common; `what`: which operator, say.
+    """Key that all calls of one signature share; `target`: their operator, for example.
 
-    `lazy`: what tells lazy tensors among the arguments; None where there are none.
+    `lazy`: tells lazy tensors among the arguments; None where there are none.
     Raises NotReplayableError where a tensor is of a kind that cannot be kept.
     """
-    key: list[Any] = [what, tuple(kwargs)]
+    key: list[Any] = [target, tuple(kwargs)]
     places: list[int] = []
     begins: list[int] = []
     _add_to_key(args, key, places, begins, lazy)
@@ -157,7 +159,7 @@ def key_of(
 def _add_to_key(
     values: Iterable[Any], key: list[Any], places: list[int], begins: list[int], lazy: IsLazy | None
 ) -> None:
-    """Append what counts of arguments; of tensors, too, their storages and where they begin.
+    """Append the parts of arguments that count; for tensors, also their storages and begins.
 
     It runs for every tensor of every call, and to read an attribute takes 50 to 90 ns: so what is
     refused is found by the errors that it raises, and by what must be read anyway.
@@ -191,7 +193,7 @@ def _add_to_key(
 
 
 def family_of(key: Key) -> Key:
-    """What signatures have in common that differ in sizes and strides alone."""
+    """Part of a key that signatures share which differ in sizes and strides alone."""
     return key[1], *[len(part) if isinstance(part, tuple) else part for part in key]
 
 
@@ -201,7 +203,7 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 
 def _device_type(tensor: torch.Tensor) -> str:
-    """Type of its device, by what takes least; raises NotReplayableError for meta."""
+    """Type of a tensor's device, by the fastest query; raises NotReplayableError for meta."""
     if tensor.is_cuda:
         return "cuda"
     if tensor.is_cpu:
@@ -212,7 +214,7 @@ def _device_type(tensor: torch.Tensor) -> str:
 
 
 def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
-    """Byte from which on each storage is used, aligned."""
+    """First used byte of each storage, aligned."""
     first: dict[int, int] = {}
     for place, begin in zip(places, begins, strict=True):
         first[place] = min(begin, first.get(place, begin))
@@ -220,7 +222,7 @@ def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
 
 
 class _Tensor(NamedTuple):
-    """A tensor as a key describes it."""
+    """Description of a tensor in a key."""
 
     number: int
     """Among those of the call."""
@@ -233,15 +235,15 @@ class _Tensor(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Bytes from its first element to its last."""
+        """Bytes from the tensor's first element to its last."""
         return extent(self.shape, self.stride) * _BYTES[self.dtype]
 
 
 class _Arguments:
-    """Arguments of a call as its key has them."""
+    """Arguments of a call, read from its key."""
 
     def __init__(self, key: Key, names: Sequence[str], floats: Sequence[float]) -> None:
-        """`names`: of all of them, in order; `floats`: those among them, which no key has."""
+        """`names`: of all arguments, in order; `floats`: values of floats, which no key has."""
         self.tensors: list[_Tensor] = []
         self._parts, self._floats = iter(key[2:]), iter(floats)
         self.values = {name: self._next() for name in names}
@@ -323,7 +325,7 @@ class Described:
             self._floats.append(value)
 
     def _is_like_last(self, dtype: torch.dtype) -> bool:
-        """Whether the tensor that was looked at last has numbers of this type, not indices."""
+        """Whether the last visited tensor has numbers of this type, not indices."""
         last = self._read[-1]
         return last.dtype is dtype and dtype.is_floating_point and last.numel() > 0
 
@@ -339,33 +341,35 @@ class Described:
             begin = (
                 int(tensor.storage_offset()) * _BYTES[tensor.dtype] - of_key.begins[first[place]]
             )
-            whole = torch.empty(0, dtype=torch.uint8, device=tensor.device)
-            part = whole.set_(tensor.untyped_storage(), begin, (end,), (1,))
+            view = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+            part = view.set_(tensor.untyped_storage(), begin, (end,), (1,))
             copies.append(part.to("cpu", copy=True))
         return copies
 
     def settle(
         self, defaults: Arguments, *, text: bool
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Arguments and storages as JSON; raises NotReplayableError for what cannot be made again.
+        """JSON of arguments and storages; raises NotReplayableError for an argument without JSON.
 
-        `defaults`: arguments that need not be given; `text`: whether words among them may be kept.
-        What the tensors held is found here, of what was copied of them.
+        `defaults`: arguments that need not be given; `text`: whether text among them may be kept.
+        The statistics of tensors are made here, from their copies.
         """
         of_key = self._arguments()
         elements = self._describe()
-        others = iter(self._like() if self._like is not None else [{}] * len(of_key.tensors))
+        remaining_values = iter(
+            self._like() if self._like is not None else [{}] * len(of_key.tensors)
+        )
 
         def as_json(value: Any) -> Any:
             if isinstance(value, _Tensor):
-                other, sample = next(others), self._samples[value.number]
+                tensor_values, sample = next(remaining_values), self._samples[value.number]
                 document = {
                     "dtype": _dtype_name(value.dtype),
                     "shape": list(value.shape),
                     "stride": list(value.stride),
                     "storage": of_key.places[value.number],
                     "offset": of_key.begins[value.number] // _BYTES[value.dtype],
-                    "values": other if sample is None else elements[sample],
+                    "values": tensor_values if sample is None else elements[sample],
                 }
                 return {"tensor": document}
             if isinstance(value, list):
@@ -376,8 +380,8 @@ class Described:
                 )
             return plain_json(value)
 
-        given = {**defaults, **of_key.values}
-        arguments = {name: as_json(value) for name, value in given.items()}
+        arguments_by_name = {**defaults, **of_key.values}
+        arguments = {name: as_json(value) for name, value in arguments_by_name.items()}
         devices = dict(
             zip(of_key.places, (tensor.device for tensor in of_key.tensors), strict=True)
         )
@@ -405,7 +409,7 @@ def plain_json(value: Any) -> Any:
 
 
 def require_plain(tensor: torch.Tensor) -> None:
-    """Raise NotReplayableError for a tensor that is no plain piece of memory."""
+    """Raise NotReplayableError for a tensor that is no plain view of memory."""
     if tensor.is_nested:
         raise NotReplayableError("nested tensors")
     if tensor.layout is not torch.strided:
@@ -419,12 +423,12 @@ def require_plain(tensor: torch.Tensor) -> None:
 
 
 def digest(values: Any) -> str:
-    """SHA-256 of the bytes of all tensors, and of the numbers, in a result."""
-    found = hashlib.sha256()
+    """SHA-256 of the bytes of all tensors and of the numbers in a result."""
+    sha256 = hashlib.sha256()
     for tensor in tensors_in(values):
         # A copy: a storage that NumPy was given can be resized no more, as FSDP does.
         plain = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
-        found.update(plain.reshape(-1).view(torch.uint8).numpy().data)
+        sha256.update(plain.reshape(-1).view(torch.uint8).numpy().data)
     if isinstance(values, bool | int | float):
-        found.update(repr(values).encode())
-    return found.hexdigest()
+        sha256.update(repr(values).encode())
+    return sha256.hexdigest()

@@ -1,4 +1,4 @@
-"""An experiment from a trace of torch.profiler: of the calls whose shapes and numbers it has.
+"""An experiment from a trace of torch.profiler, of the calls whose shapes and numbers it has.
 
 With `record_shapes=True` a trace has shapes, strides and types of tensors, and plain numbers; not
 which tensors lie in one storage, what is in them, types of lists of tensors, or words.
@@ -22,7 +22,7 @@ from profiler.runner.capture.dispatched_calls import (
     MADE_OF_OTHERS,
     NOT_LAUNCHED,
     call_document,
-    kind_of,
+    reason_unrecorded,
 )
 from profiler.runner.capture.experiment_file import EXPERIMENT_FILE, experiment_text
 from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, write_json
@@ -63,7 +63,7 @@ which number it was is not in it."""
 
 @dataclass(eq=False)
 class TracedCall:
-    """An outermost operator that launches something, and the time of what it launched."""
+    """A call of an outermost operator, and the times of its kernels."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -84,11 +84,11 @@ class Rank:
 
 
 def experiment_of_trace(trace: Path, folder: Path) -> list[Rank]:
-    """Write an experiment, and return what takes most time first."""
+    """Ranks by total time, longest first; the experiment is written into the folder."""
     opened = gzip.open if trace.suffix == ".gz" else open
     with opened(trace, "rt", encoding="utf-8") as stream:
         events = json.load(stream)["traceEvents"]
-    calls = list(_outermost(events))
+    calls = list(_outermost_calls(events))
     on_gpu = any(call.kernels for call in calls)
     documents: dict[str, dict[str, Any]] = {}
     left_out: dict[str, Counter[str]] = defaultdict(Counter)
@@ -97,21 +97,21 @@ def experiment_of_trace(trace: Path, folder: Path) -> list[Rank]:
         ns = sum(call.kernels.values()) if on_gpu else call.ns
         reason = ""
         try:
-            document = _document(call, "cuda" if on_gpu else "cpu")
-            known = documents.setdefault(
+            document = _call_document(call, "cuda" if on_gpu else "cpu")
+            entry = documents.setdefault(
                 json.dumps(document), {**document, "count": 0, "time_ns": 0}
             )
-            known["count"] += 1
-            known["time_ns"] += round(ns)
+            entry["count"] += 1
+            entry["time_ns"] += round(ns)
         except NotReplayableError as error:
             reason = str(error)
             left_out[reason][call.name] += 1
             if reason == NOT_LAUNCHED:
                 continue
-        for name, taken in (call.kernels if on_gpu else {call.name: call.ns}).items():
+        for name, name_ns in (call.kernels if on_gpu else {call.name: call.ns}).items():
             rank = ranks.setdefault(name, Rank(name))
             rank.ns, rank.calls, rank.reason = (
-                rank.ns + taken,
+                rank.ns + name_ns,
                 rank.calls + 1,
                 rank.reason or reason,
             )
@@ -138,56 +138,58 @@ def experiment_of_trace(trace: Path, folder: Path) -> list[Rank]:
     return sorted(ranks.values(), key=lambda rank: -rank.ns)
 
 
-def _outermost(events: Iterable[Mapping[str, Any]]) -> Iterator[TracedCall]:
+def _outermost_calls(events: Iterable[Mapping[str, Any]]) -> Iterator[TracedCall]:
     """Calls of operators that a dispatch mode would see, with the kernels below them."""
     operators = [event for event in events if event.get("cat") == "cpu_op" and "dur" in event]
     operators.sort(key=lambda event: (str(event["tid"]), event["ts"], -event["dur"]))
     of_id: dict[Any, TracedCall] = {}
-    found: list[TracedCall] = []
+    outermost_calls: list[TracedCall] = []
     thread, end = None, 0.0
     for event in operators:
         if event["tid"] != thread:
             thread, end = event["tid"], 0.0
         if event["ts"] >= end:
-            if not _is_one(event["name"], event.get("args", {})):
+            if not _is_dispatched_call(event["name"], event.get("args", {})):
                 continue
             end = event["ts"] + event["dur"]
-            found.append(TracedCall(event["name"], event.get("args", {}), 1e3 * event["dur"]))
-        of_id[event.get("args", {}).get("External id")] = found[-1]
+            outermost_calls.append(
+                TracedCall(event["name"], event.get("args", {}), 1e3 * event["dur"])
+            )
+        of_id[event.get("args", {}).get("External id")] = outermost_calls[-1]
     for event in events:
         call = of_id.get(event.get("args", {}).get("External id"))
         if event.get("cat") in _ON_GPU and call is not None:
             call.kernels[event["name"]] += round(1e3 * event["dur"])
-    return iter(found)
+    return iter(outermost_calls)
 
 
 def _overloads(name: str) -> list[Any]:
-    """Overloads of an operator by its name in a trace; none where no library has it."""
+    """Overloads of an operator by its name in a trace; empty where no library has it."""
     namespace, _, packet = name.partition("::")
     try:
-        found = getattr(getattr(torch.ops, namespace), packet)
+        operator_packet = getattr(getattr(torch.ops, namespace), packet)
     except (AttributeError, RuntimeError):
         return []
-    if not isinstance(found, torch._ops.OpOverloadPacket):
+    if not isinstance(operator_packet, torch._ops.OpOverloadPacket):
         return []
-    names: list[str] = found.overloads()  # type: ignore[no-untyped-call]
-    overloads = [getattr(found, name) for name in names]
+    names: list[str] = operator_packet.overloads()  # type: ignore[no-untyped-call]
+    overloads = [getattr(operator_packet, name) for name in names]
     return [func for func in overloads if torch._C._dispatch_has_kernel(func.name())]
 
 
-def _is_one(name: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether an event is a call that a dispatch mode would see, not the parts of it alone."""
+def _is_dispatched_call(name: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether an event is a call that a dispatch mode would see, not only its parts."""
     if name.count("::") != 1:
         return False
     overloads = [func for func in _overloads(name) if not func.name().endswith(("_out", ".out"))]
-    matching = [func for func in overloads if _is_of(func, arguments)]
-    kinds = {kind_of(func) for func in matching or overloads}
+    matching = [func for func in overloads if _is_of_overload(func, arguments)]
+    kinds = {reason_unrecorded(func) for func in matching or overloads}
     return kinds != {MADE_OF_OTHERS}
 
 
-def _is_of(overload: Any, arguments: Mapping[str, Any]) -> bool:
+def _is_of_overload(overload: Any, arguments: Mapping[str, Any]) -> bool:
     try:
-        _bound(overload, arguments, [], "cpu")
+        _bound_arguments(overload, arguments, [], "cpu")
     except NotReplayableError:
         return True
     except ValueError:
@@ -195,8 +197,8 @@ def _is_of(overload: Any, arguments: Mapping[str, Any]) -> bool:
     return True
 
 
-def _document(call: TracedCall, device: str) -> dict[str, Any]:
-    """What `calls.json` has of a call; raises NotReplayableError."""
+def _call_document(call: TracedCall, device: str) -> dict[str, Any]:
+    """Entry of `calls.json` for a call; raises NotReplayableError."""
     overloads = _overloads(call.name)
     if not overloads:
         raise NotReplayableError(f"{NEEDS_CAPTURE}: its library is not imported")
@@ -206,13 +208,13 @@ def _document(call: TracedCall, device: str) -> dict[str, Any]:
     for overload in overloads:
         storages: list[dict[str, Any]] = []
         try:
-            arguments = _bound(overload, call.arguments, storages, device)
+            arguments = _bound_arguments(overload, call.arguments, storages, device)
         except NotReplayableError as error:
-            reason = kind_of(overload) or str(error)
+            reason = reason_unrecorded(overload) or str(error)
             continue
         except ValueError:  # of another overload
             continue
-        if kind := kind_of(overload):
+        if kind := reason_unrecorded(overload):
             raise NotReplayableError(kind)
         if not storages:
             raise NotReplayableError(f"{NEEDS_CAPTURE}: the device of what has no tensors")
@@ -220,10 +222,10 @@ def _document(call: TracedCall, device: str) -> dict[str, Any]:
     raise NotReplayableError(reason)
 
 
-def _bound(
+def _bound_arguments(
     func: Any, traced: Mapping[str, Any], storages: list[dict[str, Any]], device: str
 ) -> dict[str, Any]:
-    """Arguments by name; raises ValueError where they are of another overload."""
+    """Arguments by name; raises ValueError where they belong to another overload."""
     schema = func._schema.arguments
     columns = ("Input type", "Input Dims", "Input Strides", "Concrete Inputs")
     rows = list(zip(*(traced.get(column, ()) for column in columns), strict=True))

@@ -31,22 +31,22 @@ class CellChecks:
         """Absolute error that rounding explains in outputs of this problem."""
 
     def begin_problem(self) -> None:
-        """Forget what is known of the problem before."""
+        """Forget the rounding of the problem before."""
         self._rounding = None
 
-    def let_tensors_go(self) -> None:
-        """Keep of what rounding explains numbers alone: memory is needed."""
+    def release_tensors(self) -> None:
+        """Keep numbers of the rounding in place of tensors, to free their memory."""
         if isinstance(self._rounding, Rounding):
             self._rounding = self._rounding.largest()
 
     def copies(self, cells: Sequence[JobCell], inputs: Any) -> KeptInputs:
-        """Copies of the inputs that a check of these cells may find written."""
-        named = self._workload.named_inputs
-        watched = named is not None and any(cell.check for cell in cells)
-        return KeptInputs(named(inputs) if named is not None and watched else {})
+        """Copies of the inputs, to find out whether a checked launch writes them."""
+        named_inputs = self._workload.named_inputs
+        are_watched = named_inputs is not None and any(cell.check for cell in cells)
+        return KeptInputs(named_inputs(inputs) if named_inputs is not None and are_watched else {})
 
     def reference(self, cells: Sequence[JobCell], inputs: Any) -> Tensors | None:
-        """Right result of a problem; None where each of its cells tells, or none is checked.
+        """Right result of a problem; None where each cell has its own check, or no cell is checked.
 
         Raises PhaseFailedError.
         """
@@ -56,14 +56,14 @@ class CellChecks:
         if make_reference is None or not compared:
             return None
         with self._phases.of(protocol.REFERENCE, cells) as findings:
-            kept = self.copies(cells, inputs)
+            kept_inputs = self.copies(cells, inputs)
             reference = make_reference(dict(cells[0].problem_params), inputs)
             if isinstance(reference, Reference):
                 self._rounding = rounding_in(reference)
                 if reference.doubt:
                     findings[protocol.OWN_TYPES] = reference.doubt
-            expected = kept.apart(_as_expected(reference))
-            kept.restore()
+            expected = kept_inputs.copied_if_shared(_expected_tensors(reference))
+            kept_inputs.restore()
         return expected
 
     def check_result(  # noqa: PLR0913 - of what, and against what
@@ -72,17 +72,19 @@ class CellChecks:
         launch: Launch,
         inputs: Any,
         reference: Tensors | None,
-        kept: KeptInputs,
+        kept_inputs: KeptInputs,
         *,
         first_launch: Callable[[Launch], Any],
     ) -> None:
         """Check the result of a launch; raises PhaseFailedError.
 
-        `first_launch` makes a launch that may stand for a warm-up.
+        `first_launch` makes a launch that may count as a warm-up.
         """
         with self._phases.of(protocol.CHECK, [cell]) as findings:
             outputs = getattr(launch, "outputs", None)
-            kept.forget(check.as_tensors(outputs, "`outputs`") if outputs is not None else ())
+            kept_inputs.forget(
+                check.as_tensors(outputs, "`outputs`") if outputs is not None else ()
+            )
             is_ready = cell.library and outputs is not None and not hasattr(launch, "restore")
             try:
                 result = check.poisoned_result(launch, first_launch if is_ready else None)
@@ -90,14 +92,14 @@ class CellChecks:
                 self._device.settle()  # a launch may have used a stream of its own
                 errors = self._compare(cell, result, got, inputs, reference)
             except Exception:
-                # What it wrote explains a wrong result, and must not be blamed on others. After an
-                # error of the device nothing can be asked: RuntimeError.
+                # Written inputs explain a wrong result, and must not be blamed on other cells.
+                # After an error of the device nothing can be compared: RuntimeError.
                 with suppress(RuntimeError):
                     restore(launch)
-                    kept.refuse_written()
+                    kept_inputs.refuse_written()
                 raise
             restore(launch)
-            kept.refuse_written()
+            kept_inputs.refuse_written()
             findings.update(error_fields(errors))
             findings["result_bytes"] = float(sum(tensor.nbytes for tensor in got))
             findings["result_dtypes"] = [str(t.dtype).removeprefix("torch.") for t in got]
@@ -105,49 +107,50 @@ class CellChecks:
     def _compare(
         self, cell: JobCell, result: Any, got: Tensors, inputs: Any, reference: Tensors | None
     ) -> check.Errors | None:
-        """Errors of a right result, None where a check of its own gives none; else raises."""
+        """Errors of a right result, None by a check without errors; raises for a wrong one."""
         own_check = self._workload.own_check_of(cell, inputs)
         if own_check is not None:
             return own_check(result)
         expected, tolerances = self._workload.expected_of(cell, inputs, reference)
-        asked = self._workload.is_own_reference
+        is_own_reference = self._workload.is_own_reference
         return check.compare(
             got,
             expected,
             *(cell.tolerances, self._job.tolerances, tolerances),
-            own_reference=asked is not None and asked(dict(cell.variant_params)),
+            own_reference=is_own_reference is not None
+            and is_own_reference(dict(cell.variant_params)),
             rounding=self._rounding,
         )
 
     # ---- once more, on new inputs ----
 
-    def check_again(
+    def recheck_cells(
         self, cells: Sequence[JobCell], launches: Mapping[str, Launch], inputs: Any
     ) -> None:
-        """Check those that were checked here again, on inputs that were overwritten in place.
+        """Check the cells that were checked before once more, on inputs overwritten in place.
 
-        The right result is made after all have launched, so that none can copy it.
+        The right result is made after all launches, so that none can copy it.
         """
         checked = [cell for cell in cells if cell.check and cell.recheck]
         if not checked:
             return
-        with self._phases.passed_over(checked):
+        with self._phases.not_rechecked(checked):
             renewal = self._renewal(checked[0], inputs)
-            samples = self._relaunched(checked, launches, renewal)
-            rest = [cell for cell in checked if cell.id in samples]
-            reference = self._right_again(rest, renewal)
-            for cell in rest:
-                with self._phases.passed_over([cell]), suppress(PhaseFailedError):
-                    self._check_again(cell, samples[cell.id], renewal, reference)
+            samples = self._relaunch_cells(checked, launches, renewal)
+            relaunched_cells = [cell for cell in checked if cell.id in samples]
+            reference = self._new_reference(relaunched_cells, renewal)
+            for cell in relaunched_cells:
+                with self._phases.not_rechecked([cell]), suppress(PhaseFailedError):
+                    self._recheck_cell(cell, samples[cell.id], renewal, reference)
 
     def _renewal(self, cell: JobCell, inputs: Any) -> Renewal:
         seed = other_seed(self._job.seed)
         torch.manual_seed(seed)
         device = self._device.torch_device
-        others = self._workload.other_inputs_of(cell, inputs, device, seed)
-        return Renewal(inputs, others, (self._job.seed, seed))
+        other_inputs = self._workload.other_inputs_of(cell, inputs, device, seed)
+        return Renewal(inputs, other_inputs, (self._job.seed, seed))
 
-    def _relaunched(
+    def _relaunch_cells(
         self, cells: Sequence[JobCell], launches: Mapping[str, Launch], renewal: Renewal
     ) -> dict[str, tuple[Sample, ...]]:
         """Results of the cells on the new inputs, by cell id."""
@@ -156,7 +159,7 @@ class CellChecks:
             with (
                 suppress(PhaseFailedError),
                 self._phases.of(protocol.RELAUNCH, [cell]),
-                self._phases.passed_over([cell], memory_only=True),
+                self._phases.not_rechecked([cell], memory_only=True),
             ):
                 launch = launches[cell.id]
                 own_check = self._workload.own_check_of(cell, renewal.others)
@@ -166,14 +169,14 @@ class CellChecks:
                     require_right(own_check, renewal.results(launch, self._device))
         return samples
 
-    def _right_again(self, cells: Sequence[JobCell], renewal: Renewal) -> Tensors | None:
+    def _new_reference(self, cells: Sequence[JobCell], renewal: Renewal) -> Tensors | None:
         if self._workload.reference is None or not cells:
             return None
         with self._phases.settings.of(None):
             result = self._workload.reference(dict(cells[0].problem_params), renewal.others)
-        return _as_expected(result)
+        return _expected_tensors(result)
 
-    def _check_again(
+    def _recheck_cell(
         self,
         cell: JobCell,
         samples: tuple[Sample, ...],
@@ -186,6 +189,6 @@ class CellChecks:
             require_same(samples, renewal.take(expected), *layers, rounding=self._rounding)
 
 
-def _as_expected(reference: Any) -> Tensors:
+def _expected_tensors(reference: Any) -> Tensors:
     result = reference.result if isinstance(reference, Reference) else reference
     return check.as_tensors(result, "the reference")

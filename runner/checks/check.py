@@ -63,7 +63,7 @@ and type (`runner/checks/rounding.py`)."""
 
 @dataclass(frozen=True)
 class Errors:
-    """Largest errors over the elements that are finite on both sides; None where none are.
+    """Largest errors over the elements that are finite on both sides; None without any.
 
     The relative error leaves out elements whose expected value is 0.
     """
@@ -71,7 +71,7 @@ class Errors:
     max_abs: float | None
     max_rel: float | None
     rounding: float | None = None
-    """Largest absolute error that was allowed beyond the default tolerance, which some missed."""
+    """Largest absolute error that was allowed beyond the default tolerance; None: it sufficed."""
 
 
 class WrongResultError(Exception):
@@ -82,30 +82,30 @@ class WrongResultError(Exception):
         self.errors = errors
 
 
-def as_tensors(value: Any, what: str) -> Tensors:
-    """All arrays and numbers of a value as tensors (see `leaves`); TypeError for what is none."""
+def as_tensors(value: Any, subject: str) -> Tensors:
+    """All arrays and numbers of a value as tensors (see `leaves`); TypeError for any other item."""
     arrays = (None,) if value is None else tuple(leaves(value))
     for array in arrays:
         if not (is_array(array) or isinstance(array, Number)):
             raise TypeError(
-                f"{what} must be a tensor or a tuple of tensors, not {type(array)}{_hint(array)}"
+                f"{subject} must be a tensor or a tuple of tensors, not {type(array)}{_hint(array)}"
             )
-    return tuple(map(_dense, map(as_tensor, arrays)))
+    return tuple(map(_dense_tensor, map(as_tensor, arrays)))
 
 
 def _hint(value: Any) -> str:
-    """Advice, behind a colon, on a result that is yet to be computed; empty for any other."""
+    """Advice, behind a colon, on a result that is yet to be computed; empty for other results."""
     if isinstance(value, CoroutineType):
         return ": `async def` is not awaited; call asyncio.run in a plain function"
     return ": return its items as a tuple" if isinstance(value, GeneratorType) else ""
 
 
-def _dense(tensor: torch.Tensor) -> torch.Tensor:
+def _dense_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.layout == torch.strided else tensor.to_dense()
 
 
 def poisoned_result(launch: Launch, first_launch: Callable[[Launch], Any] | None = None) -> Any:
-    """Result of a launch on poisoned outputs: what it returned, or the outputs that it declares.
+    """Result of a launch on poisoned outputs: its return value, or the outputs that it declares.
 
     `first_launch` makes the launch whose result this is, in place of a call.
 
@@ -115,10 +115,12 @@ def poisoned_result(launch: Launch, first_launch: Callable[[Launch], Any] | None
     restore(launch)
     declared = getattr(launch, "outputs", None)
     if declared is None:
-        made = [
+        allocations = [
             (t.shape, t.dtype, t.device) for t in as_tensors(launch(), "the result of the launch")
         ]
-        poison([torch.empty(shape, dtype=dtype, device=where) for shape, dtype, where in made])
+        poison(
+            [torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in allocations]
+        )
     else:
         poison(as_tensors(declared, "`outputs`"))
     restore(launch)
@@ -139,11 +141,11 @@ def poison(tensors: Sequence[torch.Tensor]) -> None:
 
 def tolerance_for(dtype: torch.dtype, *layers: Mapping[str, Tolerance]) -> Tolerance:
     """The bound for a dtype: the first layer that names it or has a `default` decides."""
-    asked = _asked_tolerance(dtype, layers)
-    return _default_tolerance(dtype) if asked is None else asked
+    tolerance = _named_tolerance(dtype, layers)
+    return _default_tolerance(dtype) if tolerance is None else tolerance
 
 
-def _asked_tolerance(
+def _named_tolerance(
     dtype: torch.dtype, layers: Sequence[Mapping[str, Tolerance]]
 ) -> Tolerance | None:
     name = str(dtype).removeprefix("torch.")
@@ -174,12 +176,12 @@ def _half_rounding(dtype: torch.dtype, expected: torch.Tensor) -> float:
 
 def largest_magnitude(tensor: torch.Tensor) -> float:
     """Largest magnitude among finite elements; 0 without any."""
-    largest = 0.0
+    magnitude = 0.0
     for region in regions(tuple(tensor.shape), region_elements(tensor.device)):
         magnitudes = _widen(tensor[region]).abs()
         if magnitudes.numel():
-            largest = max(largest, float(magnitudes.where(magnitudes.isfinite(), 0.0).max()))
-    return largest
+            magnitude = max(magnitude, float(magnitudes.where(magnitudes.isfinite(), 0.0).max()))
+    return magnitude
 
 
 def compare(
@@ -191,10 +193,10 @@ def compare(
 ) -> Errors:
     """Largest errors of outputs that match their references; WrongResultError where one does not.
 
-    `rounding`: absolute error that an output may have where no layer names its type. It is asked
-    only where some elements miss the default tolerance.
-    `own_reference`: the reference is the same function in higher precision, so that the tolerance
-    is what is wrong.
+    `rounding`: absolute error that an output may have where no layer names its type. It is called
+    only where elements miss the default tolerance.
+    `own_reference`: the reference is the same function in higher precision, so that only the
+    tolerance can be wrong.
 
     An element matches where |got - expected| <= absolute + relative * |expected|, in float64. NaN
     matches only NaN, and an infinity only itself.
@@ -204,7 +206,7 @@ def compare(
     for number, (output, reference) in enumerate(zip(got, expected, strict=True)):
         _require_comparable(number, output, reference)
     tallies = [
-        _counted(output, reference, layers, partial(rounding, number) if rounding else None)
+        _counted_tally(output, reference, layers, partial(rounding, number) if rounding else None)
         for number, (output, reference) in enumerate(zip(got, expected, strict=True))
     ]
     errors = Errors(
@@ -235,39 +237,39 @@ def count_wrong(
 
     `rounding`: as `compare` has it, of this output.
     """
-    return _counted(got, expected, layers, rounding, slack).wrong
+    return _counted_tally(got, expected, layers, rounding, slack).wrong
 
 
-def _counted(
+def _counted_tally(
     got: torch.Tensor,
     expected: torch.Tensor,
     layers: Sequence[Mapping[str, Tolerance]],
     rounding: Callable[[torch.dtype], float | torch.Tensor] | None,
     slack: float = 1.0,
 ) -> _Tally:
-    """Wrong elements of an output, by `slack` times its tolerance.
+    """Tally of the wrong elements of an output, by `slack` times its tolerance.
 
-    Where no layer names its type and some miss the default, by what rounding explains.
+    Where no layer names its type and elements miss the default, by the error of rounding.
     """
     bound = tolerance_for(got.dtype, *layers)
-    tally = _Tally(_times(slack, bound)).count(got, expected)
-    if not tally.wrong or _asked_tolerance(got.dtype, layers) is not None:
+    tally = _Tally(_scaled_tolerance(slack, bound)).count(got, expected)
+    if not tally.wrong or _named_tolerance(got.dtype, layers) is not None:
         return tally
     explained = rounding(got.dtype) if rounding is not None else 0.0
     if isinstance(explained, torch.Tensor):
         of_elements = explained.clamp(min=bound.absolute).mul_(slack)
-        widened = _Tally(_times(slack, bound), of_elements)
+        widened = _Tally(_scaled_tolerance(slack, bound), of_elements)
         widened.rounding = float(of_elements.max())
         return widened.count(got, expected)
     least = max(explained, _half_rounding(got.dtype, expected))
     if least <= bound.absolute:
         return tally
-    widened = _Tally(_times(slack, replace(bound, absolute=least)))
+    widened = _Tally(_scaled_tolerance(slack, replace(bound, absolute=least)))
     widened.rounding = explained or None
     return widened.count(got, expected)
 
 
-def _times(slack: float, bound: Tolerance) -> Tolerance:
+def _scaled_tolerance(slack: float, bound: Tolerance) -> Tolerance:
     return Tolerance(slack * bound.absolute, slack * bound.relative)
 
 
@@ -295,7 +297,7 @@ class _Tally:
     """Counts the wrong elements of one output, region by region, and keeps the worst."""
 
     def __init__(self, tolerance: Tolerance, of_elements: torch.Tensor | None = None) -> None:
-        """`of_elements`: absolute bound of each element, in place of one for all."""
+        """`of_elements`: absolute bound by element, in place of one bound for all elements."""
         self.tolerance, self._of_elements = tolerance, of_elements
         self.rounding: float | None = None
         """Largest absolute bound where it is what rounding explains."""
@@ -336,9 +338,9 @@ class _Tally:
     ) -> bool:
         """Whether all elements of a region are finite and match; then its errors are counted.
 
-        By a `share` of the tolerance. A third of the launches that telling the wrong ones takes,
-        for what is right nearly always: what is not finite makes a maximum that is no number, or
-        too large.
+        By a `share` of the tolerance. It takes a third of the launches of counting wrong elements,
+        for results that are right nearly always: an element that is not finite makes a maximum
+        that is no number, or too large.
         """
         if not got.is_floating_point():
             return False
@@ -362,27 +364,29 @@ class _Tally:
     ) -> None:
         difference = (got - expected).abs().to(torch.float64)
         magnitude = expected.abs().to(torch.float64)
-        finite = torch.isfinite(got) & torch.isfinite(expected)
+        is_finite = torch.isfinite(got) & torch.isfinite(expected)
         bound = absolute_bound + self.tolerance.relative * magnitude
-        same = (got == expected) | (torch.isnan(got) & torch.isnan(expected))
-        wrong = ~(same | (finite & (difference <= bound)))
-        absolute = difference.where(finite, _NOTHING).max()
-        relative = (difference / magnitude).where(finite & (magnitude > 0), _NOTHING).max()
+        is_equal = (got == expected) | (torch.isnan(got) & torch.isnan(expected))
+        is_wrong = ~(is_equal | (is_finite & (difference <= bound)))
+        absolute = difference.where(is_finite, _NOTHING).max()
+        relative = (difference / magnitude).where(is_finite & (magnitude > 0), _NOTHING).max()
         # Stacked, because each value fetched from the device by itself would be one more wait.
-        wrong_count = wrong.sum().to(torch.float64)
+        wrong_count = is_wrong.sum().to(torch.float64)
         max_abs, max_rel, count = torch.stack((absolute, relative, wrong_count)).tolist()
         self._widen_errors(max_abs, max_rel)
         if count:
             self.wrong += int(count)
-            self._keep_worst(region, difference.nan_to_num(nan=math.inf).where(wrong, -math.inf))
-            self._need(difference.where(finite, math.inf)[wrong], magnitude[wrong])
+            self._keep_worst(region, difference.nan_to_num(nan=math.inf).where(is_wrong, -math.inf))
+            self._widen_needed_tolerance(
+                difference.where(is_finite, math.inf)[is_wrong], magnitude[is_wrong]
+            )
 
     def _widen_errors(self, max_abs: float, max_rel: float) -> None:
-        self.max_abs = _largest((self.max_abs, _present(max_abs)))
-        self.max_rel = _largest((self.max_rel, _present(max_rel)))
+        self.max_abs = _largest((self.max_abs, _known_maximum(max_abs)))
+        self.max_rel = _largest((self.max_rel, _known_maximum(max_rel)))
 
-    def _need(self, difference: torch.Tensor, magnitude: torch.Tensor) -> None:
-        """Widen what would do by the wrong elements of a region."""
+    def _widen_needed_tolerance(self, difference: torch.Tensor, magnitude: torch.Tensor) -> None:
+        """Widen the tolerance that would pass by the wrong elements of a region."""
         absolute = (difference - self.tolerance.relative * magnitude).max()
         relative = ((difference - self.tolerance.absolute) / magnitude).max()
         self.needed = Tolerance(
@@ -403,9 +407,9 @@ class _Tally:
         self, number: int, got: torch.Tensor, expected: torch.Tensor, *, own_reference: bool
     ) -> str:
         """Sentence on what is wrong with an output."""
-        value, wanted = got[self.worst_at].item(), expected[self.worst_at].item()
-        unwritten = value != value and wanted == wanted  # noqa: PLR0124 - NaN is not itself
-        shown, wished = _show_both(value, wanted)
+        value, expected_value = got[self.worst_at].item(), expected[self.worst_at].item()
+        is_unwritten = value != value and expected_value == expected_value  # noqa: PLR0124 - NaN
+        value_text, expected_text = _distinct_texts(value, expected_value)
         absolute = (
             self.tolerance.absolute
             if self._of_elements is None
@@ -414,15 +418,16 @@ class _Tally:
         bound = f"{absolute:g} + {self.tolerance.relative:g} * |expected|"
         return (
             f"output {number}: {self.wrong} of {got.numel()} elements are wrong; worst at "
-            f"{list(self.worst_at)}: got {shown}, expected {wished}{self._off_by()} (allowed: "
-            f"{bound}{self._passing(got, always=own_reference)})"
-            + ("; nan is also what an element that was never written holds" if unwritten else "")
+            f"{list(self.worst_at)}: got {value_text}, expected {expected_text}"
+            f"{self._worst_error_text()} (allowed: {bound}"
+            f"{self._passing_tolerance_text(got, always=own_reference)})"
+            + ("; nan is also what an element that was never written holds" if is_unwritten else "")
         )
 
-    def _off_by(self) -> str:
+    def _worst_error_text(self) -> str:
         return f", off by {self.worst:.3g}" if math.isfinite(self.worst) else ""
 
-    def _passing(self, got: torch.Tensor, *, always: bool) -> str:
+    def _passing_tolerance_text(self, got: torch.Tensor, *, always: bool) -> str:
         """`; tolerance that would pass: …`, as the experiment file writes it; empty for none.
 
         None of a result that is not nearly right, unless `always`: its kernel is wrong, not the
@@ -464,8 +469,8 @@ def regions(shape: tuple[int, ...], limit: int = REGION_ELEMENTS) -> Iterator[tu
     inner = math.prod(shape[1:])
     if inner > limit:
         for row in range(shape[0]):
-            for rest in regions(shape[1:], limit):
-                yield (slice(row, row + 1), *rest)
+            for inner_region in regions(shape[1:], limit):
+                yield (slice(row, row + 1), *inner_region)
         return
     rows = max(1, limit // max(1, inner))
     for start in range(0, shape[0] if inner else 0, rows):
@@ -480,7 +485,7 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
 
 
-def _present(maximum: float) -> float | None:
+def _known_maximum(maximum: float) -> float | None:
     return None if maximum == _NOTHING else maximum
 
 
@@ -500,11 +505,16 @@ def rounded_up(bound: float) -> float:
     return float(f"{math.ceil(bound / unit - 1e-9) * unit:.2g}")
 
 
-def _show_both(value: complex | bool, wanted: complex | bool) -> tuple[str, str]:
+def _distinct_texts(value: complex | bool, expected_value: complex | bool) -> tuple[str, str]:
     """Two numbers, with as many digits as it takes to tell them apart."""
-    pairs = ((_show(value, digits), _show(wanted, digits)) for digits in (6, 9, 17))
-    return next((pair for pair in pairs if pair[0] != pair[1]), (_show(value), _show(wanted)))
+    pairs = (
+        (_number_text(value, digits), _number_text(expected_value, digits)) for digits in (6, 9, 17)
+    )
+    return next(
+        (pair for pair in pairs if pair[0] != pair[1]),
+        (_number_text(value), _number_text(expected_value)),
+    )
 
 
-def _show(value: complex | bool, digits: int = 6) -> str:
+def _number_text(value: complex | bool, digits: int = 6) -> str:
     return str(value) if isinstance(value, int) else f"{value:.{digits}g}"

@@ -1,8 +1,8 @@
 """The check after the last visit: inputs overwritten in place, results sampled, then compared.
 
 The first check finds a wrong result; this one finds a right result that the measured launches did
-not make: one that was kept from the inputs of the first check, or left where an earlier launch
-wrote it. So nothing here tells a kernel that it is being checked: outputs are not poisoned but hold
+not make: a result kept from the inputs of the first check, or left where an earlier launch wrote
+it. So nothing here shows a kernel that it is being checked: outputs are not poisoned but hold
 shuffled results, and the right result is made only when every variant has launched.
 """
 
@@ -36,33 +36,33 @@ SLACK = 4.0
 seed."""
 
 _DELAY = 10.0
-"""How many times as long as it takes to queue a fill for each input the stream of launches is busy:
-longer than the host takes to queue the copies and a launch."""
+"""Time for which the stream of launches is busy, by the time to queue a fill for each input: longer
+than the host takes to queue the copies and a launch."""
 _LEAST_DELAY_S, _MOST_DELAY_S = 0.001, 0.005
-"""Under ncu each takes almost a millisecond to be queued."""
+"""Under ncu each copy takes almost a millisecond to be queued."""
 
 _MOST_PARTS = 10_000
 """Objects that inputs are searched for tensors in."""
 
 MOST_WRONG = 0.01
-"""Share of the sampled elements that may be off by more than that, for the same reason."""
+"""Share of the sampled elements that may be off by more than SLACK tolerances, for its reason."""
 
 
 class NotRenewableError(Exception):
-    """Inputs cannot be overwritten in place with those of another seed; the message says why."""
+    """Inputs cannot be overwritten in place with inputs of another seed; the message says why."""
 
 
 def other_seed(seed: int) -> int:
-    """The seed of the inputs that overwrite those of `seed`."""
+    """Seed of the inputs that overwrite the inputs of `seed`."""
     return (seed + 0x9E3779B9) % 2**32
 
 
 @contextmanager
 def on_one_thread() -> Iterator[None]:
-    """Work of torch on the CPU uses one thread: for 65,536 elements, others are not worth waking.
+    """Run torch on one thread of the CPU in the body: 65,536 elements are not worth waking more.
 
     Where a container may use fewer CPUs than torch counts, they wait in turns until its share of
-    time is used up: 96 ms a comparison on an H200's host, whatever was compared.
+    time is used up: 96 ms a comparison on an H200's host, of any size.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -73,49 +73,49 @@ def on_one_thread() -> Iterator[None]:
 
 
 class Renewal:
-    """Inputs of a problem, and others of another seed that overwrite them in place.
+    """Inputs of a problem, and inputs of another seed that overwrite them in place.
 
-    Raises NotRenewableError where the two do not have the same structure, or do not differ.
+    Raises NotRenewableError where both do not have the same structure, or do not differ.
     """
 
-    def __init__(self, inputs: Any, others: Any, seeds: tuple[int, int]) -> None:
-        self.others = others
-        self._pairs = list(_pairs(inputs, others, "the inputs", seeds, set()))
+    def __init__(self, inputs: Any, other_inputs: Any, seeds: tuple[int, int]) -> None:
+        self.others = other_inputs
+        self._pairs = list(_pairs(inputs, other_inputs, "the inputs", seeds, set()))
         if all(torch.equal(old, new) for old, new in self._pairs):
             raise NotRenewableError("inputs of another seed are the same")
         self._storages = {_storage(old) for old, _ in self._pairs}
         self._positions: dict[tuple[Any, ...], tuple[torch.Tensor, ...] | None] = {}
 
     def sample(self, launch: Launch, device: Device) -> tuple[Sample, ...]:
-        """Elements of what a launch gives on the new inputs (see `results`)."""
+        """Sampled elements of a launch's result on the new inputs (see `results`)."""
         return self.take(check.as_tensors(self.results(launch, device), "`outputs`"))
 
     def results(self, launch: Launch, device: Device) -> Any:
         """Result of a launch on the new inputs: what it returned, or its `outputs`.
 
         The stream that the runner launches on is kept busy before the inputs are complete: work
-        that does not wait for it reads what is not there yet, and its result is looked at when
-        that stream says that the launch is over. A launch may carry `restart`, which sets what its
-        calls change back to the start.
+        that does not wait for it reads incomplete inputs, and its result is sampled when that
+        stream says that the launch is over. A launch may have `restart`, which resets the state
+        that its calls change.
         """
         outputs = getattr(launch, "outputs", None)
         if outputs is None:  # only a launch shows where its results lie
-            self._write()
+            self._write_new_inputs()
             outputs = self._launch(launch)
         if outputs is not None:
-            self._shuffle(check.as_tensors(outputs, "the result of the launch"))
+            self._shuffle_outputs(check.as_tensors(outputs, "the result of the launch"))
         began = time.monotonic()
-        self._spoil()
+        self._zero_inputs()
         queued_s = time.monotonic() - began
         device.wait()
         device.delay(min(max(_LEAST_DELAY_S, _DELAY * queued_s), _MOST_DELAY_S))
-        self._write()
+        self._write_new_inputs()
         result = self._launch(launch)
         return getattr(launch, "outputs", None) if result is None else result
 
     def take(self, tensors: Tensors) -> tuple[Sample, ...]:
-        """Elements of a result, or of the right one: the same ones of all that have a shape."""
-        return tuple(self._take(tensor) for tensor in tensors)
+        """Sampled elements of tensors: the same places for all tensors of a shape."""
+        return tuple(self._sample_of(tensor) for tensor in tensors)
 
     def _launch(self, launch: Launch) -> Any:
         restart = getattr(launch, "restart", None)
@@ -123,31 +123,31 @@ class Renewal:
             restart()
         return launch()
 
-    def _write(self) -> None:
+    def _write_new_inputs(self) -> None:
         # Through `data`, so that no count of versions tells that they were overwritten.
         for old, new in self._pairs:
             old.data.copy_(new)
 
-    def _spoil(self) -> None:
+    def _zero_inputs(self) -> None:
         for old, _ in self._pairs:
             old.data.zero_()
 
-    def _shuffle(self, outputs: Tensors) -> None:
-        """Values that look like results in every output, but in the wrong places."""
+    def _shuffle_outputs(self, outputs: Tensors) -> None:
+        """Write values that look like results into every output, in the wrong places."""
         for tensor in outputs:
-            self._place(tensor)  # now, because copying positions to a device waits for it
+            self._sampled_index(tensor)  # now, because copying positions to a device waits for it
             if _storage(tensor) not in self._storages:
                 tensor.data.copy_(shuffled(tensor.data))
 
-    def _place(self, tensor: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
-        """Index of the elements to compare, for tensors of one shape; None: all of them."""
+    def _sampled_index(self, tensor: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
+        """Index of the elements to compare, for tensors of one shape; None: all elements."""
         key = (tuple(tensor.shape), tensor.device)
         if key not in self._positions:
             self._positions[key] = _positions(tensor)
         return self._positions[key]
 
-    def _take(self, tensor: torch.Tensor) -> Sample:
-        place = self._place(tensor)
+    def _sample_of(self, tensor: torch.Tensor) -> Sample:
+        place = self._sampled_index(tensor)
         values = tensor.detach().reshape(-1).clone() if place is None else tensor.detach()[place]
         return Sample(tuple(tensor.shape), values)
 
@@ -167,7 +167,7 @@ def require_same(
     *layers: Mapping[str, Tolerance],
     rounding: Allowed | None = None,
 ) -> None:
-    """Raise ImplausibleError where the elements are not those of the right result.
+    """Raise ImplausibleError where sampled elements differ from the right result.
 
     `rounding`: of each output, as `check.compare` has it.
     """
@@ -197,7 +197,7 @@ def require_same(
 
 
 def require_right(own_check: Callable[[Any], object], results: Any) -> None:
-    """Raise ImplausibleError where a check of its own refuses what a launch gave."""
+    """Raise ImplausibleError where a variant's own check refuses a result."""
     try:
         own_check(results)
     except check.WrongResultError as error:
@@ -232,10 +232,10 @@ def _positions(tensor: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
     generator = torch.Generator().manual_seed(tensor.numel())
     indices = []
     with on_one_thread():
-        rest = torch.randint(tensor.numel(), (SAMPLED,), generator=generator)
+        flat_index = torch.randint(tensor.numel(), (SAMPLED,), generator=generator)
         for size in reversed(tensor.shape):  # torch's unravel_index imports sympy: 2 s under ncu
-            indices.append((rest % size).to(tensor.device))
-            rest = rest // size
+            indices.append((flat_index % size).to(tensor.device))
+            flat_index = flat_index // size
     return tuple(reversed(indices))
 
 
@@ -244,15 +244,15 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def _pairs(
-    old: Any, new: Any, place: str, seeds: tuple[int, int], seen: set[int]
+    old: Any, new: Any, place: str, seeds: tuple[int, int], seen_ids: set[int]
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Tensors that two inputs of the same make have in the same places; `seen`: ids of the old."""
-    if id(old) in seen or old is new:
+    """Pairs of tensors at the same places of two inputs; `seen_ids`: ids of visited old parts."""
+    if id(old) in seen_ids or old is new:
         return
     if type(old) is not type(new):
         raise NotRenewableError(f"{place} is of another type with another seed")
     if is_array(old):
-        seen.add(id(old))
+        seen_ids.add(id(old))
         pair = as_tensor(old), as_tensor(new)
         _require_alike(*pair, place)
         yield pair
@@ -261,13 +261,13 @@ def _pairs(
     if parts is None:
         _require_equal(old, new, place, seeds)
         return
-    seen.add(id(old))
+    seen_ids.add(id(old))
     for name, first, second in parts:
-        yield from _pairs(first, second, name, seeds, seen)
+        yield from _pairs(first, second, name, seeds, seen_ids)
 
 
 def _require_equal(old: Any, new: Any, place: str, seeds: tuple[int, int]) -> None:
-    """Raise for a value that depends on the seed and is no tensor; the seed itself may."""
+    """Raise for a value that depends on the seed and is no tensor, unless it is the seed itself."""
     plain = isinstance(old, int | float | complex | str | bytes | torch.dtype | torch.device)
     if not plain:
         raise NotRenewableError(f"{place} is {type(old).__name__}, which cannot be overwritten")
@@ -276,26 +276,26 @@ def _require_equal(old: Any, new: Any, place: str, seeds: tuple[int, int]) -> No
 
 
 def tensors_in(value: Any, place: str = "inputs") -> dict[str, torch.Tensor]:
-    """Tensors of torch in inputs, each once, by where in them they lie: `inputs.values`.
+    """Tensors of torch in inputs, each once, by their path: `inputs.values`.
 
-    Of objects that lead to very many others only the first are looked at.
+    Of objects that lead to very many parts only the first parts are visited.
     """
-    found: dict[int, tuple[str, Any]] = {}
-    seen: dict[int, Any] = {}
-    left = deque([(place, value)])
-    while left and len(seen) < _MOST_PARTS:
-        place, value = left.popleft()
-        if id(value) not in seen:
-            seen[id(value)] = value
+    tensors_by_id: dict[int, tuple[str, Any]] = {}
+    seen_values: dict[int, Any] = {}
+    unvisited = deque([(place, value)])
+    while unvisited and len(seen_values) < _MOST_PARTS:
+        place, value = unvisited.popleft()
+        if id(value) not in seen_values:
+            seen_values[id(value)] = value
             if type(value) in (torch.Tensor, torch.nn.Parameter):
-                found[id(value)] = (place, value)
+                tensors_by_id[id(value)] = (place, value)
             elif not is_array(value):
-                left += [(name, part) for name, part, _ in _parts(value, value, place) or ()]
-    return dict(found.values())
+                unvisited += [(name, part) for name, part, _ in _parts(value, value, place) or ()]
+    return dict(tensors_by_id.values())
 
 
 def zeroed(inputs: Any) -> Any:
-    """These inputs with 0 in all tensors of floating point; whole numbers and flags stay."""
+    """Inputs with 0 in all floating-point tensors; whole numbers and flags stay."""
     with torch.no_grad():
         for tensor in tensors_in(inputs).values():
             if tensor.is_floating_point() or tensor.is_complex():
@@ -304,7 +304,7 @@ def zeroed(inputs: Any) -> Any:
 
 
 def _parts(old: Any, new: Any, place: str) -> list[tuple[str, Any, Any]] | None:
-    """Parts of a container that both sides have; None for what is none.
+    """Name and value of both containers' parts; None where they are no containers.
 
     What only one side has was made later (a result that is kept, say).
     """

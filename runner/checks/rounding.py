@@ -18,8 +18,8 @@ from profiler.runner.checks.check import (
 
 _SLACK, _HALF_SLACK = 16.0, 2.0
 """How many times as wrong as the baseline a right result may be: other orders of adding differ by
-as much in float32. A result in half precision was rounded once, at its end; twice as much is what
-rounding the other way makes."""
+as much in float32. A result in half precision was rounded once, at its end: rounding it the other
+way doubles the error."""
 _MOST_ROUNDINGS = 8.0
 """Of the largest element, that the worst error of a baseline may be taken for."""
 _HALF_STEP = torch.finfo(torch.float16).eps
@@ -28,49 +28,57 @@ _NUDGES = 16
 half that size, one of 16 million quantized numbers did not that was rounded to another one."""
 _NUDGE_SLACK = 32.0
 """How many times as far as the right result moves an element may be off. Sums of 16384 float32 of
-both signs, added one by one, are off by up to 14 times that, by a tree by less than once; in TF32
-by hundreds."""
+both signs, added one by one, are off by up to 14 times as much, added by a tree by less than once;
+in TF32 by hundreds."""
 _FEW = 256
 """Elements of a result in which a baseline that rounds on its way may be right by chance, as a loss
 in float32 is that was computed from scores in bfloat16."""
 _DRAWS = 8
-"""Other inputs by which it is then told how wrong the baseline is."""
+"""Number of other inputs on which the error of the baseline is then found."""
 _MOST_MOVED = 1e-3
 """Share of the sum of a result that moves at most where single elements may be off by as much as
-they move: those that are rounded, compared or counted. Of whole numbers all would be."""
+they move: elements that are rounded, compared or counted. Of whole numbers all would be."""
 
 
 Nearby = Callable[[int], Tensors]
 """Right results on inputs that are nudged by a seed."""
 
 
-def rounding_of(own: torch.Tensor, expected: torch.Tensor, largest_step: float = 0.0) -> float:
-    """Absolute error that rounding explains in a result of the type of `own`; 0 for none.
+def rounding_of(
+    own_result: torch.Tensor, expected: torch.Tensor, largest_step: float = 0.0
+) -> float:
+    """Absolute error that rounding explains in a result of the type of `own_result`; 0 for none.
 
-    `own` is the baseline's result and `expected` that in float64. Another right result may be off
-    by some times as much, and never by more than its type explains, or the type on its way whose
-    numbers are furthest apart (`largest_step`).
+    `own_result` is the baseline's result and `expected` its result in float64. Another right result
+    may be off by some times as much, and never by more than its type explains, or the coarsest
+    type in between (`largest_step`).
     """
-    if own.shape != expected.shape or not (own.is_floating_point() or own.is_complex()):
+    if own_result.shape != expected.shape or not (
+        own_result.is_floating_point() or own_result.is_complex()
+    ):
         return 0.0
-    step = max(torch.finfo(own.dtype).eps, largest_step)
-    error = min(worst_error(own, expected), _most_explained(step, expected))
+    step = max(torch.finfo(own_result.dtype).eps, largest_step)
+    error = min(worst_error(own_result, expected), _most_explained(step, expected))
     return (_HALF_SLACK if step >= _HALF_STEP else _SLACK) * error
 
 
 def rounding_in(reference: Reference) -> Rounding:
-    """What rounding explains in results of the variants whose reference this is."""
+    """Rounding that is allowed in results of the variants with this reference."""
     expected = as_tensors(reference.result, "the reference")
-    own = () if reference.in_own_types is None else as_tensors(reference.in_own_types, "the result")
-    amounts = _missed(own, expected, reference.largest_step) if own else []
+    own_results = (
+        () if reference.in_own_types is None else as_tensors(reference.in_own_types, "the result")
+    )
+    amounts = (
+        _amounts_by_output(own_results, expected, reference.largest_step) if own_results else []
+    )
     return Rounding(reference, expected, amounts)
 
 
-def _missed(own: Tensors, expected: Tensors, largest_step: float) -> list[float]:
-    """`rounding_of` by output; 0 for those in which the baseline is right anyway."""
+def _amounts_by_output(own_results: Tensors, expected: Tensors, largest_step: float) -> list[float]:
+    """`rounding_of` by output; 0 for an output in which the baseline is right anyway."""
     return [
         rounding_of(*pair, largest_step) if count_wrong(*pair, 1.0) else 0.0
-        for pair in zip(own, expected, strict=True)
+        for pair in zip(own_results, expected, strict=True)
     ]
 
 
@@ -86,87 +94,93 @@ class Rounding:
     default tolerance: by how far the right result moves where its inputs are nudged.
     """
 
-    def __init__(self, reference: Reference, expected: Tensors, own: Sequence[float]) -> None:
-        self._reference, self._expected, self._own = reference, expected, own
+    def __init__(self, reference: Reference, expected: Tensors, amounts: Sequence[float]) -> None:
+        self._reference, self._expected, self._amounts = reference, expected, amounts
         self._is_drawn = False
-        """Whether `_own` is that of other inputs, too."""
-        self._explained: Tensors | None = None
+        """Whether `_amounts` includes other inputs."""
+        self._explained_errors: Tensors | None = None
 
     def __call__(self, number: int, dtype: torch.dtype) -> float | torch.Tensor:
-        """Absolute error of an output of a type: one for all elements, or one for each."""
+        """Absolute error of an output of a type: one for all elements, or a tensor by element."""
         if not self._is_drawn and self._expected[number].numel() <= _FEW:
-            self._own, self._is_drawn = _drawn(self._reference, self._own), True
-        own = fixed(self._own)(number, dtype)
+            self._amounts, self._is_drawn = _largest_drawn(self._reference, self._amounts), True
+        amount = fixed(self._amounts)(number, dtype)
         real = dtype.to_real()
         if real.is_floating_point and real != torch.float32:
-            return own
-        if self._explained is None:
-            self._explained = _explained(
+            return amount
+        if self._explained_errors is None:
+            self._explained_errors = _explained_errors(
                 self._expected,
                 lambda seed: as_tensors(self._reference.nearby(seed), "the reference"),
             )
-        return self._explained[number].clamp(min=own) if self._explained else own
+        return (
+            self._explained_errors[number].clamp(min=amount) if self._explained_errors else amount
+        )
 
     def largest(self) -> Allowed:
-        """Function that allows each output what its most allowed element was allowed so far."""
-        explained = self._explained or ()
+        """Function that allows each output the largest error that an element was allowed so far."""
+        explained = self._explained_errors or ()
         of_elements = [float(errors.max()) if errors.numel() else 0.0 for errors in explained]
-        own = [self._own[n] if n < len(self._own) else 0.0 for n in range(len(self._expected))]
-        return fixed(list(map(max, own, of_elements)) if of_elements else own)
+        amounts = [
+            self._amounts[n] if n < len(self._amounts) else 0.0 for n in range(len(self._expected))
+        ]
+        return fixed(list(map(max, amounts, of_elements)) if of_elements else amounts)
 
 
-def _drawn(reference: Reference, own: Sequence[float]) -> Sequence[float]:
-    """Largest of what rounding explains by output (`own`) and of that on other inputs.
+def _largest_drawn(reference: Reference, amounts: Sequence[float]) -> Sequence[float]:
+    """Largest error that rounding explains by output, on the inputs (`amounts`) and on others.
 
-    Of outputs of few elements alone: of many, some tell how wrong the baseline is. `own` where
-    memory is short of them, or the user's code takes no inputs but the given ones.
+    Only for outputs of few elements: of many, some show how wrong the baseline is. `amounts` where
+    memory does not suffice, or the user's code takes no inputs but the given ones.
     """
     if reference.both_nearby is None:
-        return own
-    most = list(own)
+        return amounts
+    largest_amounts = list(amounts)
     try:
         for seed in range(_DRAWS):
             results, right = (
                 as_tensors(result, "the reference") for result in reference.both_nearby(seed)
             )
-            amounts = _missed(results, right, reference.largest_step)
-            for number, (amount, output) in enumerate(zip(amounts, right, strict=True)):
+            drawn_amounts = _amounts_by_output(results, right, reference.largest_step)
+            for number, (amount, output) in enumerate(zip(drawn_amounts, right, strict=True)):
                 if output.numel() <= _FEW:
-                    most[number] = max(most[number], amount)
+                    largest_amounts[number] = max(largest_amounts[number], amount)
     except Exception:  # whatever it is, it is not the fault of whose result is compared
-        return own
-    return most
+        return amounts
+    return largest_amounts
 
 
-def _explained(expected: Tensors, nearby: Nearby) -> Tensors:
+def _explained_errors(expected: Tensors, nearby: Nearby) -> Tensors:
     """Errors by element that rounding of inputs explains.
 
-    None where memory is short of them, or the user's code takes no inputs but the given ones.
+    Empty where memory does not suffice, or the user's code takes no inputs but the given ones.
     """
-    wide = tuple(map(_wide, expected))
-    moved = [torch.zeros_like(right, dtype=torch.float64) for right in wide]
+    wide = tuple(map(_wide_tensor, expected))
+    distances = [torch.zeros_like(right, dtype=torch.float64) for right in wide]
     try:
         for seed in range(_NUDGES):
-            for most, right, other in zip(moved, wide, nearby(seed), strict=True):
-                torch.maximum(most, (_wide(other) - right).abs(), out=most)
+            for most, right, nearby_result in zip(distances, wide, nearby(seed), strict=True):
+                torch.maximum(most, (_wide_tensor(nearby_result) - right).abs(), out=most)
     except Exception:  # whatever it is, it is not the fault of whose result is compared
         return ()
-    return tuple(map(_allowed, moved, wide, expected))
+    return tuple(map(_allowed_errors, distances, wide, expected))
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
+def _wide_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
-def _allowed(moved: torch.Tensor, wide: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """Errors allowed for how far elements moved; infinite and missing ones are allowed none."""
-    moved = moved.nan_to_num(0.0, 0.0)
-    allowed = torch.zeros_like(moved)
+def _allowed_errors(
+    distances: torch.Tensor, wide: torch.Tensor, expected: torch.Tensor
+) -> torch.Tensor:
+    """Errors allowed for the distances of elements; 0 for infinite and missing elements."""
+    distances = distances.nan_to_num(0.0, 0.0)
+    allowed = torch.zeros_like(distances)
     if expected.is_floating_point() or expected.is_complex():
         most = _SLACK * _most_explained(torch.finfo(torch.float32).eps, expected)
-        allowed = (_NUDGE_SLACK * moved).clamp_(max=most)
-    if moved.sum() <= _MOST_MOVED * wide.abs().nan_to_num(0.0, 0.0).sum():
-        allowed = torch.maximum(allowed, moved)
+        allowed = (_NUDGE_SLACK * distances).clamp_(max=most)
+    if distances.sum() <= _MOST_MOVED * wide.abs().nan_to_num(0.0, 0.0).sum():
+        allowed = torch.maximum(allowed, distances)
     return allowed
 
 

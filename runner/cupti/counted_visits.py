@@ -28,19 +28,18 @@ MOST_KERNELS = 8192
 """Kernels of one visit, with what empties the caches and what restores inputs."""
 
 WARM_S = 0.002
-"""What a launch that takes longer finds cold, in memory that is new, it hardly notices."""
+"""Seconds of a launch from which on cold caches in new memory hardly slow it down."""
 
 
-class _Foreseen(NamedTuple):
-    """What a visit will be like, as a launch without counting told."""
+class _VisitForecast(NamedTuple):
+    """Forecast of a visit, from a launch without counting."""
 
     kernels: int
     facts: Mapping[str, float]
     """VISIT_FACTS."""
     seconds: float
     is_lasting: bool
-    """Whether it is so in later sessions too, and without a warm-up: a long one of a built library.
-    """
+    """Whether it holds in later sessions, without a warm-up: a long launch of a built library."""
 
 
 class CountedVisits(Visits):
@@ -61,43 +60,43 @@ class CountedVisits(Visits):
             library, job.counters, device, gpu, flush=job.flush, most_kernels=KERNELS
         )
         self._is_last = not job.orders
-        """Whether no other session of this process counts, perhaps the same."""
+        """Whether no later session of this process counts."""
         self._built = {cell.id for cell in job.cells if cell.library is not None}
         """Cells whose launches compile nothing: each is like the first."""
-        self._foreseen: dict[str, _Foreseen] = {}
-        """By cell."""
+        self._forecasts: dict[str, _VisitForecast] = {}
+        """Forecasts by cell."""
         self._warm: set[str] = set()
-        """Cells that need one warm-up less, the next time that they are warmed up."""
+        """Cells that need one warm-up less at their next warm-up."""
         self._kernels: dict[str, int] = {}
-        """Kernels that a visit makes, by cell that is warm."""
+        """Number of kernels of a visit, by warm cell."""
 
     def first_launch(self, cell: str, launch: Launch) -> Any:
-        """Result of a launch, which is noted as a warm-up where its kernels can be counted."""
-        given: list[Any] = []
+        """Result of a launch, which counts as a warm-up where its kernels can be counted."""
+        results: list[Any] = []
         with suppress(CountersError):  # which the warm-up meets again, in a phase of its own
-            self._foreseen[cell] = self._foresee(cell, lambda: given.append(launch()))
+            self._forecasts[cell] = self._forecast(cell, lambda: results.append(launch()))
             self._warm.add(cell)
-        return given[0]
+        return results[0]
 
     def remember(self, earlier: Visits) -> None:
-        """Take over what lasts of how visits will be."""
+        """Take over the lasting forecasts of earlier visits."""
         if isinstance(earlier, CountedVisits):
-            foreseen = earlier._foreseen.items()
-            self._foreseen = {cell: visit for cell, visit in foreseen if visit.is_lasting}
-            self._warm = {*self._foreseen}
+            forecasts = earlier._forecasts.items()
+            self._forecasts = {cell: visit for cell, visit in forecasts if visit.is_lasting}
+            self._warm = {*self._forecasts}
 
     def warm_up(self, cell: str, launch: Launch, times: int) -> Mapping[str, float]:
         """Launch a cell so many times, and note the kernels of the last.
 
-        One is left out, the only one perhaps, where an earlier launch told what a visit will be
-        like. Gives its VISIT_FACTS. Raises CountersError where kernels cannot be counted.
+        One launch is left out, perhaps the only one, where an earlier launch gave the forecast.
+        Returns VISIT_FACTS. Raises CountersError where kernels cannot be counted.
         """
         super().warm_up(cell, launch, times - 1)
         is_warm = cell in self._warm
         self._warm.discard(cell)
         if not is_warm:
-            self._foreseen[cell] = self._foresee(cell, launch)
-        visit = self._foreseen[cell]
+            self._forecasts[cell] = self._forecast(cell, launch)
+        visit = self._forecasts[cell]
         self.spared_s += visit.seconds if is_warm else 0.0
         if visit.kernels > MOST_KERNELS:
             raise CountersError(
@@ -107,95 +106,99 @@ class CountedVisits(Visits):
         self._kernels[cell] = visit.kernels
         return visit.facts
 
-    def _foresee(self, cell: str, launch: Launch) -> _Foreseen:
+    def _forecast(self, cell: str, launch: Launch) -> _VisitForecast:
         began = time.monotonic()
-        kernels, facts = self._profiler.foreseen(launch)
+        kernels, facts = self._profiler.forecast(launch)
         seconds = time.monotonic() - began
-        return _Foreseen(kernels, facts, seconds, cell in self._built and seconds > WARM_S)
+        return _VisitForecast(kernels, facts, seconds, cell in self._built and seconds > WARM_S)
 
     def make_all(
         self, visits: Sequence[JobVisit], attempt: VisitAttempt
     ) -> Iterator[tuple[JobVisit, list[dict[str, Any]]]]:
-        """Give each visit with its kernels (see `RangeProfiler.kernels`), in their order.
+        """Make visits in their order; yields each with its kernels (see `RangeProfiler.kernels`).
 
-        Without those whose cell fails, or was not warmed up. `attempt` is called for each launch.
+        Without visits whose cell fails, or was not warmed up. `attempt` is called for each launch.
         """
-        left = tuple(visit for visit in visits if visit.cell in self._kernels)
-        self._make_room(left)
-        while left:
-            tried, counted = self._counted(left[:MOST_TOGETHER], attempt)
-            left = left[len(tried) :]
+        remaining_visits = tuple(visit for visit in visits if visit.cell in self._kernels)
+        self._make_room(remaining_visits)
+        while remaining_visits:
+            tried_visits, counted = self._counted_visits(remaining_visits[:MOST_TOGETHER], attempt)
+            remaining_visits = remaining_visits[len(tried_visits) :]
             yield from counted
 
     def close(self) -> None:
-        """Give the counters back, unless others may follow; raises nothing."""
+        """Release the counters, unless another session may follow; raises nothing."""
         if self._is_last:
             self._profiler.close()
 
     def _make_room(self, visits: Sequence[JobVisit]) -> None:
-        """See to it that many of these visits can be counted together, and any of them alone."""
+        """Make room to count many of these visits together, and any of them alone."""
         kernels = [self._kernels[visit.cell] for visit in visits]
         together = min(sum(kernels[:MOST_TOGETHER]), MOST_KERNELS_TOGETHER)
         room = max(together, *kernels, 0)
         if room > self._profiler.most_kernels:
             self._profiler.make_room(room)
 
-    def _counted(
+    def _counted_visits(
         self, visits: Sequence[JobVisit], attempt: VisitAttempt
     ) -> tuple[Sequence[JobVisit], list[tuple[JobVisit, list[dict[str, Any]]]]]:
-        """The first of these visits, as many as fit, and the kernels of those that went well."""
-        tried, made = self._first_pass(visits, attempt)
+        """The first visits, as many as fit, and the kernels of the successful ones."""
+        tried_visits, made_visits = self._first_pass(visits, attempt)
         try:
-            kernels = self._kernels_of(made, attempt)
+            kernels = self._kernels_of(made_visits, attempt)
         except CountersError as error:
             self._profiler.reset()
-            return tried, self._counted_alone(made, attempt, error)
-        return tried, [(visit, kernels[number]) for number, visit in made.items()]
+            return tried_visits, self._kernels_counted_singly(made_visits, attempt, error)
+        return tried_visits, [(visit, kernels[number]) for number, visit in made_visits.items()]
 
-    def _counted_alone(
-        self, made: Mapping[int, JobVisit], attempt: VisitAttempt, error: CountersError
+    def _kernels_counted_singly(
+        self, made_visits: Mapping[int, JobVisit], attempt: VisitAttempt, error: CountersError
     ) -> list[tuple[JobVisit, list[dict[str, Any]]]]:
-        """Kernels of visits made one by one; the one that cannot be counted fails with why."""
-        if len(made) > 1:
-            alone = (self._counted([visit], attempt) for visit in made.values())
-            return [visit_and_kernels for _, counted in alone for visit_and_kernels in counted]
+        """Kernels of visits made one by one; the visit that cannot be counted fails."""
+        if len(made_visits) > 1:
+            counted_singly = (
+                self._counted_visits([visit], attempt) for visit in made_visits.values()
+            )
+            return [
+                visit_and_kernels for _, counted in counted_singly for visit_and_kernels in counted
+            ]
 
         def fail(_: Launch) -> NoReturn:
             raise error
 
-        for visit in made.values():
+        for visit in made_visits.values():
             attempt(visit, protocol.COUNT, fail)
         return []
 
     def _first_pass(
         self, visits: Sequence[JobVisit], attempt: VisitAttempt
     ) -> tuple[Sequence[JobVisit], dict[int, JobVisit]]:
-        """The visits that were tried, and by number those that went well."""
+        """The tried visits, and the successful ones by number."""
         self._profiler.begin()
-        made: dict[int, JobVisit] = {}
+        made_visits: dict[int, JobVisit] = {}
         for number, visit in enumerate(visits):
-            launched = self._profiler.launched + self._kernels[visit.cell]
+            launched = self._profiler.launched_kernels + self._kernels[visit.cell]
             if number and launched > self._profiler.most_kernels:
                 visits = visits[:number]
                 break
-            if attempt(visit, protocol.MEASURE, self._launching(visit, number)):
-                made[number] = visit
-        return visits, made
+            if attempt(visit, protocol.MEASURE, self._range_launch(visit, number)):
+                made_visits[number] = visit
+        return visits, made_visits
 
     def _kernels_of(
-        self, made: Mapping[int, JobVisit], attempt: VisitAttempt
+        self, made_visits: Mapping[int, JobVisit], attempt: VisitAttempt
     ) -> Mapping[int, list[dict[str, Any]]]:
         """Kernels by number of the visit, after as many passes as they take.
 
-        Raises CountersError where they are not the same in each pass, and where CUPTI fails.
+        Raises CountersError where kernels differ between passes, and where CUPTI fails.
         """
         while not self._profiler.end():
             self._profiler.begin()
-            for number, visit in made.items():
-                attempt(visit, protocol.COUNT, self._launching(visit, number))
-        return self._profiler.kernels(made)
+            for number, visit in made_visits.items():
+                attempt(visit, protocol.COUNT, self._range_launch(visit, number))
+        return self._profiler.kernels(made_visits)
 
-    def _launching(self, visit: JobVisit, number: int) -> MakeVisit:
+    def _range_launch(self, visit: JobVisit, number: int) -> MakeVisit:
         def launch_in_range(launch: Launch) -> Mapping[str, Any]:
             with ranges.visit_range(visit.cell, visit.block, visit.arm):
                 self._profiler.launch(number, launch)

@@ -32,11 +32,11 @@ class RangeProfiler:
     """Counts raw metrics, named as ncu names them, of each kernel that visits launch.
 
     `begin`, launches, and `end` are one pass; once `end` says that no pass is left, `kernels` has
-    what was counted, and the next `begin` starts anew.
+    the counters, and the next `begin` starts over.
     """
 
     most_kernels: int
-    """Kernels that there is room for between a begin and an end."""
+    """Most kernels between a begin and an end."""
 
     def __init__(  # noqa: PLR0913 - the last two by keyword
         self,
@@ -54,8 +54,8 @@ class RangeProfiler:
         caches are emptied before each launch; `most_kernels`: between a begin and an end. Raises
         DeviceMissingError where CUPTI or the driver refuses, with CUPTI's words.
         """
-        self._counted = tuple(name for name in metrics if name not in _OF_LAUNCHES)
-        self._asked = tuple(metrics)
+        self._counted_metrics = tuple(name for name in metrics if name not in _LAUNCH_METRICS)
+        self._metrics = tuple(metrics)
         self._device = device
         self._flush = flush
         self._library = library
@@ -66,18 +66,18 @@ class RangeProfiler:
             raise DeviceMissingError(str(error)) from error
 
     def make_room(self, most_kernels: int) -> None:
-        """Keep values of so many kernels; what was counted before is dropped.
+        """Make room for the values of so many kernels; earlier values are dropped.
 
         Raises CountersError where CUPTI refuses.
         """
-        names = ",".join(self._counted).encode()
-        self._checked(self._library.cupti_configure(names, most_kernels))
+        names = ",".join(self._counted_metrics).encode()
+        self._require_success(self._library.cupti_configure(names, most_kernels))
         self.most_kernels = most_kernels
 
-    def foreseen(self, launch: Callable[[], Any]) -> tuple[int, dict[str, float]]:
+    def forecast(self, launch: Callable[[], Any]) -> tuple[int, dict[str, float]]:
         """Kernels of a visit, by launching once without counting, and VISIT_FACTS of it.
 
-        What empties caches and what restores inputs, before and after, is counted too. Raises
+        Kernels that empty caches or restore inputs, before and after, count too. Raises
         CountersError where the launch replays a CUDA graph.
         """
         self._library.cupti_listen()
@@ -89,14 +89,14 @@ class RangeProfiler:
         copied_bytes = ctypes.c_double()
         copies = self._library.cupti_copies(ctypes.byref(copied_bytes))
         facts = (copies, copied_bytes.value, self._library.cupti_streams())
-        return self._checked(kernels), dict(zip(protocol.VISIT_FACTS, facts, strict=True))
+        return self._require_success(kernels), dict(zip(protocol.VISIT_FACTS, facts, strict=True))
 
     def begin(self) -> None:
-        """Count what is launched from now on; raises CountersError where CUPTI refuses."""
-        self._checked(self._library.cupti_begin())
+        """Begin a pass: count kernels from now on; raises CountersError where CUPTI refuses."""
+        self._require_success(self._library.cupti_begin())
 
     def launch(self, visit: int, launch: Callable[[], Any]) -> None:
-        """Launch once and wait; the kernels are those of the visit of this number (0 or more)."""
+        """Launch once and wait; the kernels belong to the visit of this number (0 or more)."""
         restore(launch)
         if self._flush:
             self._device.empty_caches()
@@ -109,12 +109,12 @@ class RangeProfiler:
             self._library.cupti_visit(-1)
 
     def end(self) -> bool:
-        """End a pass; whether it was the last. Raises CountersError where CUPTI refuses."""
-        return bool(self._checked(self._library.cupti_end()))
+        """Whether the pass that ends was the last. Raises CountersError where CUPTI refuses."""
+        return bool(self._require_success(self._library.cupti_end()))
 
     @property
-    def launched(self) -> int:
-        """Kernels since `begin`, those outside of visits included."""
+    def launched_kernels(self) -> int:
+        """Number of kernels since `begin`, with kernels outside of visits."""
         return int(self._library.cupti_launch_count())
 
     def kernels(self, visits: Iterable[int]) -> dict[int, list[dict[str, Any]]]:
@@ -123,19 +123,19 @@ class RangeProfiler:
         Raises CountersError where launches differ from pass to pass, or replay a CUDA graph, and
         where CUPTI fails.
         """
-        counted = self._checked(self._library.cupti_decode())
+        counted = self._require_success(self._library.cupti_decode())
         kernels: dict[int, list[dict[str, Any]]] = {visit: [] for visit in visits}
         for number in range(counted):
             visit = self._library.cupti_launch_visit(number)
             if visit in kernels:
                 kernels[visit].append(self._kernel(number))
-        self._checked(self._library.cupti_forget())
+        self._require_success(self._library.cupti_forget())
         return kernels
 
     def kernels_of(self, launch: Callable[[], Any], times: int) -> list[dict[str, Any]]:
-        """Kernels of so many launches in their order, as `kernels` has them, each with `launch`.
+        """Kernels of so many launches in order, as in `kernels`, each with its number as `launch`.
 
-        Nothing else is being counted. Raises CountersError as `kernels`.
+        For use between passes. Raises CountersError as `kernels`.
         """
         try:
             while True:
@@ -149,30 +149,32 @@ class RangeProfiler:
             self.reset()
             raise
         return [
-            {**kernel, "launch": number} for number, of_one in counted.items() for kernel in of_one
+            {**kernel, "launch": number}
+            for number, launch_kernels in counted.items()
+            for kernel in launch_kernels
         ]
 
     def reset(self) -> None:
-        """Drop what was counted, in whichever pass; raises CountersError where CUPTI refuses."""
-        self._checked(self._library.cupti_reset())
+        """Drop all counted values, in any pass; raises CountersError where CUPTI refuses."""
+        self._require_success(self._library.cupti_reset())
 
     def close(self) -> None:
-        """Give the counters back; raises nothing."""
+        """Release the counters; raises nothing."""
         self._library.cupti_close()
 
     def _kernel(self, number: int) -> dict[str, Any]:
-        values = (ctypes.c_double * len(self._counted))()
-        self._checked(self._library.cupti_values(number, values))
+        values = (ctypes.c_double * len(self._counted_metrics))()
+        self._require_success(self._library.cupti_values(number, values))
         facts = (ctypes.c_int * _FACTS)()
         self._library.cupti_launch_facts(number, facts)
         of_launch = launch_facts([*facts], self._gpu)
-        counted = zip(self._counted, values, strict=True)
+        counted = zip(self._counted_metrics, values, strict=True)
         measured = {metric: value for metric, value in counted if math.isfinite(value)}
         kernel = self._library.cupti_launch_kernel(number).decode(errors="replace")
-        metrics = {name: measured.get(name, of_launch.get(name)) for name in self._asked}
+        metrics = {name: measured.get(name, of_launch.get(name)) for name in self._metrics}
         return {"kernel": kernel, **metrics}
 
-    def _checked(self, result: int) -> int:
+    def _require_success(self, result: int) -> int:
         if result < 0:
             raise CountersError(f"CUPTI: {self._error()}")
         return result
@@ -182,7 +184,7 @@ class RangeProfiler:
 
 
 def launch_facts(facts: Sequence[int], gpu: Any) -> Mapping[str, float]:
-    """What ncu calls `launch__*` of one launch, from the driver's facts of it.
+    """Values of ncu's `launch__*` metrics of a launch, from the driver's facts of it.
 
     `facts`: grid, block, dynamic shared bytes, registers, static shared bytes, blocks that fit
     on a multiprocessor. `gpu`: torch's properties of the device.
@@ -202,7 +204,7 @@ def launch_facts(facts: Sequence[int], gpu: Any) -> Mapping[str, float]:
     }
 
 
-_OF_LAUNCHES = frozenset(
+_LAUNCH_METRICS = frozenset(
     {
         "launch__registers_per_thread",
         "launch__shared_mem_per_block_static",
@@ -213,13 +215,13 @@ _OF_LAUNCHES = frozenset(
         "sm__maximum_warps_per_active_cycle_pct",
     }
 )
-"""Metrics that no counter gives: those of `launch_facts`."""
+"""Metrics that no counter gives: the keys of `launch_facts`."""
 
 
 def load_library(library: Path) -> ctypes.CDLL:
-    """The built library; the driver and CUPTI, whose functions it calls, are loaded before.
+    """The built library, loaded after the driver and CUPTI, whose functions it calls.
 
-    Raises DeviceMissingError where one of them cannot be loaded.
+    Raises DeviceMissingError where one of these cannot be loaded.
     """
     major = (torch.version.cuda or "").partition(".")[0]
     try:

@@ -1,7 +1,7 @@
-"""What judge and guest, who do not trust each other, exchange: arguments and results of launches.
+"""Messages and memory between judge and guest, who do not trust each other.
 
 Both sides import it. Arguments are JSON, with tensors by number: nothing is ever unpickled, which
-would run what the other side likes. Tensors lie in shared memory: on a CPU a file in memory; on a
+would run code of the other side. Tensors lie in shared memory: on a CPU a file in memory; on a
 GPU an allocation of its own, because a guest can read all of what is shared with it.
 """
 
@@ -39,7 +39,7 @@ class Place:
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        """Type of its elements."""
+        """Type of the tensor's elements."""
         dtype = getattr(torch, self.dtype)
         if not isinstance(dtype, torch.dtype):
             raise TypeError(f"{self.dtype} is no dtype")
@@ -47,12 +47,12 @@ class Place:
 
     @property
     def nbytes(self) -> int:
-        """Bytes from its first element to its last."""
+        """Bytes from the tensor's first element to its last."""
         return extent(self.shape, self.stride) * self.torch_dtype.itemsize
 
 
 def place_of(message: Mapping[str, Any]) -> Place:
-    """A place as `asdict` has written it."""
+    """A place from its `asdict` form."""
     return Place(
         message["dtype"], tuple(message["shape"]), tuple(message["stride"]), message["offset"]
     )
@@ -73,7 +73,7 @@ def places_for(tensors: Iterable[torch.Tensor]) -> tuple[Place, ...]:
 
 
 class SharedMemory:
-    """Bytes that two processes see."""
+    """Memory that two processes share."""
 
     def __init__(self, content: torch.Tensor, handle: Mapping[str, Any], file: int | None) -> None:
         self._content = content
@@ -86,13 +86,13 @@ class SharedMemory:
 
     @classmethod
     def made(cls, places: Sequence[Place], device: torch.device) -> SharedMemory:
-        """New memory that has room for all of these."""
+        """New memory with room for all places."""
         size = max((place.offset + place.nbytes for place in places), default=0) + _ALIGNMENT
         return _on_gpu(size, device) if device.type == "cuda" else _in_file(size)
 
     @classmethod
     def opened(cls, handle: Mapping[str, Any], files: Sequence[int]) -> SharedMemory:
-        """The memory that another process has made."""
+        """Memory that another process has made."""
         if "size" in handle:
             (file,) = files
             return _mapped(file, handle["size"])
@@ -108,7 +108,7 @@ class SharedMemory:
         return flat.as_strided(place.shape, place.stride, flat.storage_offset())
 
     def close(self) -> None:
-        """Give the descriptor back; tensors keep the memory for as long as they live."""
+        """Close the descriptor; tensors keep the memory for as long as they live."""
         if self.file is not None:
             os.close(self.file)
             self.file = None
@@ -143,7 +143,7 @@ def _on_gpu(size: int, device: torch.device) -> SharedMemory:
 
 
 def message_of(places: Iterable[Place]) -> list[dict[str, Any]]:
-    """Places as JSON has them."""
+    """JSON of places."""
     return [asdict(place) for place in places]
 
 
@@ -151,7 +151,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def as_message(value: Any, number_of: Callable[[torch.Tensor], int]) -> Any:
-    """A value as JSON has it, each tensor by its number.
+    """JSON of a value, each tensor by its number.
 
     Raises TypeError for what is no tensor, number or text, in tuples, lists and mappings.
     """

@@ -1,8 +1,8 @@
 """`python -P runner/referee/guest.py SOCKET`: the process in which functions of one file run.
 
-It knows nothing of the other party, of the right results, or of inputs that are to come: they lie
-in the shared memory when a launch is asked for. Whatever the file does to this process, the judge
-believes the shared memory and its own clock alone.
+It knows nothing of the other party, of the right results, or of later inputs: these lie in the
+shared memory when a launch is requested. The file can do anything to this process: the judge trusts
+the shared memory and its own clock alone.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ if not __package__:  # started by its path; last, so that nothing beside the pro
 import torch
 
 from profiler.runner.arrays import as_tensor, leaves
-from profiler.runner.experiment import accepted, experiment_of
+from profiler.runner.experiment import accepted_arguments, experiment_of
 from profiler.runner.import_path import import_file
 from profiler.runner.referee.confine import confine
 from profiler.runner.referee.exchange import SharedMemory, of_message, place_of
 
 MOST_BYTES = 1 << 17
-"""Of a message."""
+"""Largest size of a message."""
 _MOST_FILES = 1
 _PARENT_ENDS = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
 _SYNCHRONIZE = torch.cuda.synchronize
-"""As it is before any code of the file runs."""
+"""The function of torch, before any code of the file runs."""
 
 Message = Mapping[str, Any]
 
 
 class Refused(Exception):  # noqa: N818 - it is no error of this process
-    """What a function returns is not what is asked for."""
+    """A request cannot be carried out: the message says why."""
 
 
 class Guest:
-    """Answers what the judge asks, one message after another."""
+    """Answers the requests of the judge, one message after another."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -69,12 +69,12 @@ class Guest:
             message = json.loads(content)
             try:
                 answer = getattr(self, f"do_{message['do']}")(message, files)
-            except BaseException as error:  # whatever a user's function raises
-                answer = {"error": self._words(error), "line": self._line(error)}
+            except BaseException as error:  # of any kind, by a user's function
+                answer = {"error": self._error_text(error), "line": self._line(error)}
             self._channel.send(json.dumps({"number": message["number"], **(answer or {})}).encode())
 
     def do_load(self, message: Message, _files: Sequence[int]) -> Message:
-        """Import the file, with the rights that it is left."""
+        """Import the file, with the rights that the judge leaves it."""
         self._file = Path(message["file"])
         readable = message["readable"]
         is_confined = bool(readable) and confine(readable, message["writable"])
@@ -82,43 +82,45 @@ class Guest:
         return {"confined": is_confined}
 
     def do_lay(self, message: Message, files: Sequence[int]) -> None:
-        """Take the memory of another problem."""
+        """Open the memory of another problem."""
         self._calls.clear()
         memory = SharedMemory.opened(message["memory"], files)
         places = [place_of(place) for place in message["places"]]
         tensors = [memory.tensor(place) for place in places]
-        positional, named, problem = (
+        positional, keywords, problem = (
             of_message(message[name], tensors.__getitem__)
             for name in ("positional", "named", "problem")
         )
-        self._memory, self._arguments = memory, (positional, named, problem)
+        self._memory, self._arguments = memory, (positional, keywords, problem)
         self._results = tuple(tensors[number] for number in message["results"])
         if tensors and tensors[0].is_cuda:
             self._wait = _SYNCHRONIZE
 
     def do_launch(self, message: Message, _files: Sequence[int]) -> None:
-        """Launch once; the result lies in the shared memory when this is answered."""
+        """Launch once; the result lies in the shared memory when the answer is sent."""
         key = json.dumps([message["function"], message["parameters"], message["setup"]])
         if key not in self._calls:
             self._calls[key] = self._call(message)
         result = self._calls[key]()
-        given = [as_tensor(value) for value in leaves(result)]
-        if given or not message["writes"]:
-            _require_alike(given, self._results)
-            for value, place in zip(given, self._results, strict=True):
+        results = [as_tensor(value) for value in leaves(result)]
+        if results or not message["writes"]:
+            _require_alike(results, self._results)
+            for value, place in zip(results, self._results, strict=True):
                 place.copy_(value)
         self._wait()
 
     def _call(self, message: Message) -> Callable[[], Any]:
         function = self._function(message["function"])
-        positional, named, problem = self._arguments
+        positional, keywords, problem = self._arguments
         parameters = of_message(message["parameters"], self._no_tensor)
-        taken = accepted(function, {**problem, **named}, positional=len(positional))
-        call = partial(function, *positional, **{**taken, **parameters})
+        arguments = accepted_arguments(
+            function, {**problem, **keywords}, positional=len(positional)
+        )
+        call = partial(function, *positional, **{**arguments, **parameters})
         return call() if message["setup"] else call
 
     def _function(self, name: str) -> Callable[..., Any]:
-        """A function of the file, by its own name or that of a variant."""
+        """A function of the file, by its own name or the name of a variant."""
         function = getattr(self._module, name, None)
         if not callable(function) and self._module is not None:
             experiment = experiment_of(self._module)
@@ -131,28 +133,31 @@ class Guest:
     def _no_tensor(self, number: int) -> torch.Tensor:
         raise Refused(f"tensor {number} is no parameter")
 
-    def _words(self, error: BaseException) -> str:
+    def _error_text(self, error: BaseException) -> str:
         text = next(iter(str(error).strip().splitlines()), "without a message")
         return text if isinstance(error, Refused) else f"{type(error).__name__}: {text}"
 
     def _line(self, error: BaseException) -> int | None:
-        """Innermost line of the file that led to an error; None where none did."""
+        """Innermost line of the file that led to an error; None where no line of it did."""
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if Path(frame.filename) == self._file]
         return lines[-1] if lines else None
 
 
-def _require_alike(given: Sequence[torch.Tensor], asked: Sequence[torch.Tensor]) -> None:
-    """Raise Refused where results have other shapes or types than those of the incumbent."""
+def _require_alike(results: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> None:
+    """Raise Refused where results have other shapes or types than the incumbent's results."""
     for side in ("shape", "dtype"):
-        had, wanted = ([_shown(getattr(t, side)) for t in tensors] for tensors in (given, asked))
-        if had != wanted:
+        result_texts, expected_texts = (
+            [_text_of(getattr(t, side)) for t in tensors] for tensors in (results, expected)
+        )
+        if result_texts != expected_texts:
             raise Refused(
-                f"returns the {side} {', '.join(had) or 'of nothing'}, not {', '.join(wanted)}"
+                f"returns the {side} {', '.join(result_texts) or 'of nothing'}, "
+                f"not {', '.join(expected_texts)}"
             )
 
 
-def _shown(value: object) -> str:
+def _text_of(value: object) -> str:
     return str(tuple(value) if isinstance(value, torch.Size) else value).removeprefix("torch.")
 
 
@@ -161,7 +166,7 @@ def _waits_for_nothing() -> None:
 
 
 def main(descriptor: int) -> None:
-    """Serve the judge behind this descriptor; it is the only one who can end this process."""
+    """Serve the judge behind this descriptor; only the judge can end this process."""
     ctypes.CDLL(None).prctl(_PARENT_ENDS, int(signal.SIGKILL), 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the judge's to answer
     os.set_inheritable(descriptor, False)

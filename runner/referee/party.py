@@ -1,4 +1,4 @@
-"""One side of a match, as the judge sees it: a process that is stopped whenever it is not asked."""
+"""A side of a match, as the judge sees it: a process that is stopped outside its turns."""
 
 from __future__ import annotations
 
@@ -32,123 +32,123 @@ _CACHES = {
 }
 """Variables of compilers that name their caches, and folders for these."""
 _ENDING_S = 1.0
-"""Between the end of its channel and that of a process."""
+"""Seconds from the end of a channel to the end of its process."""
 _MOST_WORDS = 300
-"""Letters of an error that are passed on."""
+"""Most characters of an error that are passed on."""
 _PLACES = ("HOME", "TMPDIR", "XDG_CACHE_HOME")
 
 Scheduling = tuple[int, frozenset[int]] | None
-"""Priority and cores of a process; None of one that has gone."""
+"""Priority and cores of a process; None for a process that has ended."""
 
 
 class Party:
-    """The process of one file. It runs only while it is asked something."""
+    """The process of one file. It runs only while it answers a request."""
 
     def __init__(self, file: Path, *, is_trusted: bool, hidden: Path) -> None:
-        """`is_trusted`: of the judge's own side, which may read what it likes.
+        """`is_trusted`: of the judge's own side, which may read any file.
 
-        `hidden`: a file whose folder the other may not read.
+        `hidden`: a file whose folder the other side may not read.
         """
         self.name = file.name
         self.last_round = -1
-        """Number of the newest round that it has seen: it sees none twice."""
+        """Number of the newest round that the party has seen: it sees no round twice."""
         self._numbers = 0
         self._folder = tempfile.TemporaryDirectory(prefix="referee-")
         self._before: dict[int, Scheduling] = {}
-        """Judge and all that it has started, with how they were scheduled before its turn."""
+        """Scheduling of the judge and its child processes before a turn, by process id."""
         self.stopped: tuple[int, ...] = ()
-        """Its processes, while they are stopped."""
+        """Ids of the party's processes, while they are stopped."""
         ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
-        # Not that of the judge, whose stderr tells what is wrong with this machine.
+        # Not the judge's stderr, which reports faults of this machine.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
-        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            os.set_inheritable(theirs.fileno(), True)
+        self._channel, guest_channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with guest_channel:
+            os.set_inheritable(guest_channel.fileno(), True)
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(_GUEST), str(theirs.fileno())],
+                [sys.executable, "-P", str(_GUEST), str(guest_channel.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=self._output,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[guest_channel.fileno()],
                 cwd=self._folder.name,
                 env=self._variables(),
                 process_group=0,
             )
         self.is_confined = False
-        """Whether the system keeps it from files, processes and the network."""
+        """Whether the system keeps the party from files, processes and the network."""
         try:
-            self._load(file, readable=[] if is_trusted else _readable(file, hidden))
+            self._load(file, readable=[] if is_trusted else _readable_paths(file, hidden))
         except BaseException:
             self.close()
             raise
 
     def _load(self, file: Path, readable: Sequence[str]) -> None:
-        """Have it import its file; where a list is given, it may read nothing else."""
+        """Make the process import its file; with a list of paths, it may read nothing else."""
         writable = [self._folder.name]
         answer = self.ask("load", file=str(file), readable=readable, writable=writable)
         self.is_confined = answer["confined"] is True
 
     def _variables(self) -> dict[str, str]:
-        """Environment: nothing in it tells where the run is kept."""
+        """Environment of the process, without the place of the run."""
         folder = self._folder.name
-        kept = {
+        kept_variables = {
             name: value
             for name, value in os.environ.items()
             if name in _KEPT_VARIABLES
             or (name.startswith(_KEPT_BEGINNINGS) and not name.endswith("_DIR"))
         }
-        caches = {name: str(Path(folder, below)) for name, below in _CACHES.items()}
+        caches = {name: str(Path(folder, subfolder)) for name, subfolder in _CACHES.items()}
         places = dict.fromkeys(_PLACES, folder)
-        return {**kept, **caches, **places, RUNNER_VARIABLE: str(os.getpid())}
+        return {**kept_variables, **caches, **places, RUNNER_VARIABLE: str(os.getpid())}
 
-    def ask(self, what: str, files: tuple[int, ...] = (), **message: Any) -> Mapping[str, Any]:
-        """Give it a turn to do something; raises ForeignError where that fails."""
+    def ask(self, request: str, files: tuple[int, ...] = (), **message: Any) -> Mapping[str, Any]:
+        """Answer to a request, in a turn of its own; raises ForeignError where it fails."""
         self.make_ready()
-        answer = self._exchange(what, files, message)
+        answer = self._exchange(request, files, message)
         self.stop()
         return answer
 
     def launch(self, message: Mapping[str, Any]) -> None:
-        """Have it launch, and nothing more: this is timed.
+        """Make the process launch, and nothing more: this is timed.
 
         `make_ready` comes before, and `stop` after.
         """
         self._exchange("launch", (), message)
 
     def _exchange(
-        self, what: str, files: tuple[int, ...], message: Mapping[str, Any]
+        self, request: str, files: tuple[int, ...], message: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         self._numbers += 1
-        content = json.dumps({"do": what, "number": self._numbers, **message}).encode()
-        self._go_on()
+        content = json.dumps({"do": request, "number": self._numbers, **message}).encode()
+        self._resume_processes()
         try:
             socket.send_fds(self._channel, [content], files)
             answer = self._channel.recv(MOST_BYTES)
         except OSError as error:
-            raise self._ended() from error
-        return self._read(answer)
+            raise self._end_error() from error
+        return self._parse_answer(answer)
 
-    def _read(self, answer: bytes) -> Mapping[str, Any]:
+    def _parse_answer(self, answer: bytes) -> Mapping[str, Any]:
         if not answer:
-            raise self._ended()
+            raise self._end_error()
         try:
             message = json.loads(answer)
             number, error, line = message["number"], message.get("error"), message.get("line")
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise self._forged() from None
+            raise self._forgery_error() from None
         if number != self._numbers:
-            raise self._forged()
+            raise self._forgery_error()
         if error is not None:
             self.stop()
-            where = f"{self.name}:{line}" if isinstance(line, int) else self.name
-            raise ForeignError(f"{where}: {str(error)[:_MOST_WORDS]}")
+            place = f"{self.name}:{line}" if isinstance(line, int) else self.name
+            raise ForeignError(f"{place}: {str(error)[:_MOST_WORDS]}")
         return message  # type: ignore[no-any-return]  # a mapping: it has a number
 
-    def _forged(self) -> ImplausibleError:
+    def _forgery_error(self) -> ImplausibleError:
         self.close()
         return ImplausibleError(f"{self.name} answered what nobody had asked")
 
-    def _ended(self) -> ForeignError:
+    def _end_error(self) -> ForeignError:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING_S)
         end = os.fstat(self._output.fileno()).st_size
@@ -161,57 +161,57 @@ class Party:
         return ForeignError(f"the process of {self.name} ended {how}{last}")
 
     @property
-    def lives(self) -> bool:
-        """Whether it can be asked anything."""
+    def is_alive(self) -> bool:
+        """Whether the process can answer requests."""
         return self._channel.fileno() >= 0
 
     # ---- its turn ----
 
     def make_ready(self) -> None:
-        """Take down what must be as it was when its turn is over."""
+        """Note the scheduling of processes, which must be the same after the turn."""
         processes = (os.getpid(), *_children(os.getpid()))
         self._before = {pid: _scheduling(pid) for pid in processes}
 
-    def _go_on(self) -> None:
+    def _resume_processes(self) -> None:
         stopped, self.stopped = self.stopped, ()
         for pid in stopped:
             with suppress(OSError):
                 os.kill(pid, signal.SIGCONT)
 
     def stop(self) -> None:
-        """End its turn: from here on nothing of it runs, and so nothing writes its memory.
+        """End the turn: from here on no process of the party runs, and so none writes its memory.
 
-        Raises ImplausibleError where processes of its own have left it.
+        Raises ImplausibleError where processes have left the party.
         """
-        if self.stopped or not self.lives:
+        if self.stopped or not self.is_alive:
             return
         leader = self._process.pid
         os.kill(leader, signal.SIGSTOP)
         _, status = os.waitpid(leader, os.WUNTRACED)
         if not os.WIFSTOPPED(status):
             self._process.returncode = os.waitstatus_to_exitcode(status)
-            raise self._ended()
-        below: set[int] = set()
-        # Not by the group, which they may leave; again, for those that were started meanwhile.
-        while more := set(_descendants(leader)) - below:
-            for pid in more:
+            raise self._end_error()
+        descendants: set[int] = set()
+        # Not by the group, which processes may leave; repeated for processes started meanwhile.
+        while new_pids := set(_descendants(leader)) - descendants:
+            for pid in new_pids:
                 with suppress(OSError):
                     os.kill(pid, signal.SIGSTOP)
-            below |= more
-        self.stopped = (leader, *below)
+            descendants |= new_pids
+        self.stopped = (leader, *descendants)
         self._refuse_orphans()
-        self._refuse_scheduling()
+        self._restore_scheduling()
 
     def _refuse_orphans(self) -> None:
-        """End processes that this one has given away: they come to the judge, as their parent."""
-        left = set(_children(os.getpid())) - self._before.keys()
-        _kill(left)
-        _reap(left)
-        if left:
+        """Kill orphans of the party, which the judge adopted; raises ImplausibleError for any."""
+        orphans = set(_children(os.getpid())) - self._before.keys()
+        _kill(orphans)
+        _reap(orphans)
+        if orphans:
             raise ImplausibleError(f"{self.name} left processes behind that it does not own up to")
 
-    def _refuse_scheduling(self) -> None:
-        """Put back what it changed of when processes run, its own among them."""
+    def _restore_scheduling(self) -> None:
+        """Restore priorities and cores of processes; raises ImplausibleError where any changed."""
         changed = [
             (pid, before)
             for pid, before in self._before.items()
@@ -225,30 +225,30 @@ class Party:
             raise ImplausibleError(f"{self.name} changed priorities or cores of processes")
 
     def close(self) -> None:
-        """End it, and all that it has started."""
-        below: tuple[int, ...] = ()
+        """End the process, and its descendants."""
+        descendants: tuple[int, ...] = ()
         if self._process.poll() is None:
-            below = tuple(_descendants(self._process.pid))
-            _kill((*below, self._process.pid))
+            descendants = tuple(_descendants(self._process.pid))
+            _kill((*descendants, self._process.pid))
         self._channel.close()
         self._output.close()
         self._process.wait()
-        _reap(below)  # the judge is their parent now
+        _reap(descendants)  # the judge is their parent now
         with suppress(OSError):
             self._folder.cleanup()
 
 
-def _readable(file: Path, hidden: Path) -> list[str]:
-    """What the process of a file may read: Python, this package, and the file with its folder.
+def _readable_paths(file: Path, hidden: Path) -> list[str]:
+    """Paths that the process of a file may read: Python, this package, the file and its folder.
 
-    Not the folder where the hidden file lies in it: it would tell of problems and right results.
+    Not a folder with the hidden file: that has the problems and the right results.
     """
     folders = [folder for folder in search_folders(file) if not hidden.is_relative_to(folder)]
     package = Path(__file__).parents[2]
-    own = [package, (package / "runner").resolve()]
+    package_folders = [package, (package / "runner").resolve()]
     installed = [entry for entry in sys.path if Path(entry).name.endswith("-packages")]
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, *installed]
-    return [str(file), *map(str, (*folders, *own)), *python]
+    return [str(file), *map(str, (*folders, *package_folders)), *python]
 
 
 def _scheduling(pid: int) -> Scheduling:

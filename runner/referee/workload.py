@@ -1,7 +1,7 @@
 """Functions of an experiment, and those of a candidate, each side in a process of its own.
 
-The launch that is timed is the launch that is checked: each has inputs that nobody has seen, of a
-seed that only this process knows, and its result is compared when the clock has stopped.
+The launch that is timed is the launch that is checked: each has new inputs, of a seed that only
+this process knows, and its result is compared when the clock has stopped.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Tolerances = Mapping[str, Tolerance]
 _SAME = 1e-6
 """Of the largest element: less is no difference between right results."""
 _KEPT_ROUNDS = 4
-"""Rounds that are kept for the other side: both shall see the same ones where they can."""
+"""Number of rounds that are kept, so that both sides see the same rounds where possible."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,22 +49,22 @@ class Round:
     tensors: Tensors
     """All tensors of the inputs, and then of `outputs`."""
     expected: Tensors | None = None
-    """None where a check of the experiment's own tells."""
+    """None where the experiment has its own check."""
     rounding: tuple[float, ...] = ()
     """Absolute error of each result that rounding explains (`rounding_of`)."""
 
 
 class Rounds:
-    """Rounds of one problem, as they are needed."""
+    """Rounds of one problem, made as they are needed."""
 
     def __init__(
         self, functions: FunctionWorkload, problem: Parameters, device: torch.device
     ) -> None:
         self._functions, self._problem, self.device = functions, problem, device
-        self._kept: deque[Round] = deque(maxlen=_KEPT_ROUNDS)
-        first, second = self._new(0), self._new(1)
-        _require_others(first, second)
-        self._kept += first, second
+        self._rounds: deque[Round] = deque(maxlen=_KEPT_ROUNDS)
+        first, second = self._make_round(0), self._make_round(1)
+        _require_different(first, second)
+        self._rounds += first, second
         self.like = first
         self.results = tuple(
             torch.empty_like(tensor, device="meta") for tensor in self.own_result(first.inputs)
@@ -72,12 +72,12 @@ class Rounds:
         """Results of the baseline without their values: shapes and types."""
 
     def after(self, number: int) -> Round:
-        """The oldest round that is kept and has a larger number; a new one where none has."""
-        for kept in self._kept:
-            if kept.number > number:
-                return kept
-        self._kept.append(self._new(self._kept[-1].number + 1))
-        return self._kept[-1]
+        """The oldest kept round with a larger number, else a new round."""
+        for kept_round in self._rounds:
+            if kept_round.number > number:
+                return kept_round
+        self._rounds.append(self._make_round(self._rounds[-1].number + 1))
+        return self._rounds[-1]
 
     def check(self, played: Round, result: Any) -> None:
         """Raise WrongResultError where the experiment's own check refuses a result."""
@@ -85,7 +85,7 @@ class Rounds:
         if own_check is not None:
             own_check(result)
 
-    def _new(self, number: int) -> Round:
+    def _make_round(self, number: int) -> Round:
         seed = secrets.randbits(32)
         torch.manual_seed(seed)
         inputs = self._functions.make_inputs(dict(self._problem), self.device, seed)
@@ -96,16 +96,20 @@ class Rounds:
         result = reference.result if isinstance(reference, Reference) else reference
         expected = tuple(t.clone() for t in as_tensors(result, "the reference"))
         if isinstance(reference, Reference) and reference.in_own_types is not None:
-            own = as_tensors(
+            own_results = as_tensors(
                 reference.in_own_types, "the result"
             )  # the baseline need not run once more
         else:
-            own = self.own_result(inputs)
-        rounding = tuple(map(rounding_of, own, expected)) if len(own) == len(expected) else ()
+            own_results = self.own_result(inputs)
+        rounding = (
+            tuple(map(rounding_of, own_results, expected))
+            if len(own_results) == len(expected)
+            else ()
+        )
         return Round(number, inputs, tensors, expected, rounding)
 
     def own_result(self, inputs: Arguments) -> Tensors:
-        """Results of the baseline on copies of inputs, in the types that it gives."""
+        """Results of the baseline on copies of inputs, in its own types."""
         return as_tensors(self._functions.own_result(self._problem, inputs), "the result")
 
 
@@ -118,15 +122,15 @@ def all_tensors(arguments: Arguments) -> Tensors:
         return len(tensors) - 1
 
     as_message(arguments.positional, number_of)
-    as_message(dict(arguments.named), number_of)
+    as_message(dict(arguments.by_name), number_of)
     as_message(arguments.outputs, number_of)
     return tuple(tensors)
 
 
-def _require_others(first: Round, second: Round) -> None:
-    """Raise NotRenewableError where two rounds do not tell a result from one that was kept."""
-    both = first.inputs.inputs(), second.inputs.inputs()
-    if all(map(torch.equal, *both)):
+def _require_different(first: Round, second: Round) -> None:
+    """Raise NotRenewableError where two rounds cannot show that a result was kept."""
+    input_pair = first.inputs.inputs(), second.inputs.inputs()
+    if all(map(torch.equal, *input_pair)):
         raise NotRenewableError(
             "inputs of another seed are the same: nothing would tell a result that was kept"
         )
@@ -137,7 +141,7 @@ def _require_others(first: Round, second: Round) -> None:
 
 
 def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two results are one; whole numbers and truth values may be alike by chance."""
+    """Whether two floating-point results are equal; other types may be equal by chance."""
     if first.shape != second.shape or not first.is_floating_point():
         return False
     if not first.numel() or not bool(first.isfinite().all() & second.isfinite().all()):
@@ -157,7 +161,7 @@ class Table:
         self._memory = SharedMemory.made(places, rounds.device)
         tensors = tuple(self._memory.tensor(place) for place in places)
         self._inputs, self.results = tensors[:inputs], tensors[inputs:]
-        self._taken = tuple(map(torch.empty_like, self.results))
+        self._copied_results = tuple(map(torch.empty_like, self.results))
         """Results as they were when the clock stopped."""
         self._played: Round | None = None
         self._is_dealt = False
@@ -169,13 +173,13 @@ class Table:
             memory=self._memory.handle,
             places=message_of(places),
             results=[*range(inputs, len(places))],
-            **_numbered(like.inputs),
+            **_argument_messages(like.inputs),
             problem=as_message(problem, _no_tensor),
         )
         self._memory.close()
 
     def deal(self) -> None:
-        """Write the inputs of the next round, while nothing of the party runs."""
+        """Write the inputs of the next round, while no process of the party runs."""
         if self._is_dealt:
             return
         self._played = self.rounds.after(self.party.last_round)
@@ -187,48 +191,51 @@ class Table:
         self._is_dealt = True
 
     def launch(self, message: Mapping[str, Any]) -> None:
-        """Have the party launch on what was dealt, and take its results while the clock runs.
+        """Make the party launch on the dealt inputs, and copy its results while the clock runs.
 
-        Work that goes on after the answer, on a GPU that cannot be stopped, is in none of them, or
-        in the time.
+        Work that goes on after the answer, on a GPU that cannot be stopped, is either missing in
+        the results or part of the time.
         """
         self._is_dealt = False
         self.party.launch(message)
-        for taken, result in zip(self._taken, self.results, strict=True):
-            taken.copy_(result)
+        for copied_result, result in zip(self._copied_results, self.results, strict=True):
+            copied_result.copy_(result)
         _settle(self.rounds.device)
 
     def errors(self, layers: Sequence[Tolerances]) -> Errors | None:
-        """Errors of the results that were taken; raises WrongResultError where they are wrong.
+        """Errors of the copied results; raises WrongResultError where they are wrong.
 
-        None where a check of the experiment's own tells.
+        None where the experiment has its own check.
         """
         played = self._played
         if played is None:
             return None
         if played.expected is None:
-            self.rounds.check(played, self._taken if len(self._taken) > 1 else self._taken[0])
+            self.rounds.check(
+                played,
+                self._copied_results if len(self._copied_results) > 1 else self._copied_results[0],
+            )
             return None
         rounding = fixed(played.rounding)
-        return check.compare(self._taken, played.expected, *layers, rounding=rounding)
+        return check.compare(self._copied_results, played.expected, *layers, rounding=rounding)
 
     def is_written(self) -> bool:
-        """Whether any input is no longer what it was."""
+        """Whether any input changed since it was dealt."""
         pairs = zip(self._inputs, self._played.tensors if self._played else (), strict=False)
         return not all(torch.equal(_bits(place), _bits(tensor)) for place, tensor in pairs)
 
 
-def _numbered(arguments: Arguments) -> dict[str, Any]:
-    """Messages of arguments; their tensors are numbered as `all_tensors` has them."""
+def _argument_messages(arguments: Arguments) -> dict[str, Any]:
+    """Messages of arguments, with tensors numbered as in `all_tensors`."""
     numbers = count()
 
     def number_of(_tensor: torch.Tensor) -> int:
         return next(numbers)
 
     positional = as_message(arguments.positional, number_of)["tuple"]
-    named = as_message(dict(arguments.named), number_of)
+    keywords = as_message(dict(arguments.by_name), number_of)
     outputs = as_message(arguments.outputs, number_of)["tuple"]
-    return {"positional": {"tuple": [*positional, *outputs]}, "named": named}
+    return {"positional": {"tuple": [*positional, *outputs]}, "named": keywords}
 
 
 def _no_tensor(tensor: torch.Tensor) -> int:
@@ -246,7 +253,7 @@ def _settle(device: torch.device) -> None:
 
 
 class GuestLaunch:
-    """Asks a party for one launch. `restore` judges the launch before, and deals new inputs."""
+    """Requests a launch of a party. `restore` judges the launch before, and deals new inputs."""
 
     def __init__(
         self,
@@ -258,19 +265,19 @@ class GuestLaunch:
         unconfined: bool,
     ) -> None:
         self._table_of = table_of
-        """Gives a table with another process where another function of the file ended it."""
+        """Function that returns a table, with a new process where the file ended the old one."""
         self._table, self._message, self._tolerances = table_of(), message, tolerances
         self._may_write = may_write
         self.unconfined = unconfined
         """Whether nothing but the rights of its user limits the process of a candidate."""
         self._is_open = False
-        """Whether a launch was made that nobody has judged."""
+        """Whether a launch was made that is not judged yet."""
         self._was_right = False
 
     def restore(self) -> None:
-        """Judge the launch before, and deal other inputs."""
+        """Judge the launch before, and deal new inputs."""
         self.judge()
-        if not self._table.party.lives:
+        if not self._table.party.is_alive:
             self._table = self._table_of()
         self._table.deal()
         self._table.party.make_ready()
@@ -282,7 +289,7 @@ class GuestLaunch:
         return self._table.results
 
     def judge(self) -> Errors | None:
-        """Errors of the last launch; raises where it was wrong, or did what it must not."""
+        """Errors of the last launch; raises where its result was wrong, or it broke a rule."""
         was_open, self._is_open = self._is_open, False
         self._table.party.stop()
         if not was_open:
@@ -313,10 +320,10 @@ class RefereedWorkload:
         self._task, self._candidate = self.files = task, candidate
         self._tolerances = tolerances
         self._parties: dict[Path, Party] = {}
-        """By file."""
+        """Parties by file."""
         self._tables: dict[Path, Table] = {}
         self._launches: dict[str, GuestLaunch] = {}
-        """By variant, at the problem of now."""
+        """Launches by variant, at the current problem."""
         self.flops, self.bytes = self._functions.flops, self._functions.bytes
 
     def make_inputs(self, problem: Parameters, device: torch.device, seed: int) -> Rounds:
@@ -327,10 +334,10 @@ class RefereedWorkload:
         return Rounds(self._functions, problem, device)
 
     def reference(self, problem: Parameters, inputs: Rounds) -> None:
-        """Nothing: each launch is judged by itself (`own_check`)."""
+        """Return no result: each launch is judged by itself (`own_check`)."""
 
     def named_inputs(self, inputs: Rounds) -> dict[str, torch.Tensor]:
-        """None: no party sees any memory but its own."""
+        """Return no inputs: no party sees any memory but its own."""
         del inputs
         return {}
 
@@ -353,7 +360,7 @@ class RefereedWorkload:
         table = self._table(file, problem, inputs)
         message = {
             "function": variant[FUNCTION],
-            "parameters": as_message(self._experiment.own_values(parameters), _no_tensor),
+            "parameters": as_message(self._experiment.file_values(parameters), _no_tensor),
             "setup": options.setup,
             "writes": table.writes,
         }
@@ -369,22 +376,22 @@ class RefereedWorkload:
     def _table(self, file: Path, problem: Parameters, rounds: Rounds) -> Table:
         party, table = self.party_of(file), self._tables.get(file)
         if table is None or table.party is not party:
-            values = self._experiment.own_values(problem)
+            values = self._experiment.file_values(problem)
             table = self._tables[file] = Table(party, rounds, values)
         return table
 
     def party_of(self, file: Path) -> Party:
-        """The process of a file; another one where that has ended."""
+        """The process of a file; a new one where the earlier has ended."""
         before = self._parties.get(file)
-        if before is not None and before.lives:
+        if before is not None and before.is_alive:
             return before
         party = self._parties[file] = Party(file, is_trusted=file == self._task, hidden=self._task)
-        if before is not None:  # what it has seen may be remembered outside of its process
+        if before is not None:  # the file may have stored rounds outside of its process
             party.last_round = before.last_round
         return party
 
     def close(self, *files: Path) -> None:
-        """End the processes of these files, or of all."""
+        """End the processes of these files, or of all files."""
         for file, party in self._parties.items():
             if not files or file in files:
                 party.close()

@@ -1,4 +1,4 @@
-"""One workload of several revisions of a file: each variant names whose it is.
+"""One workload of several revisions of a file: each variant names its revision.
 
 Every revision makes inputs of its own; where they hold the same values, they share memory, so that
 nothing but the code differs. The right result is that of the newest revision.
@@ -30,8 +30,8 @@ Parameters = dict[str, Any]
 class RevisionFile:
     """The workload of one revision, with modules of its own.
 
-    What its file imports from its folders has the names that the files of other revisions import
-    theirs by: it stands in sys.modules only while functions of this revision run.
+    Modules that its file imports from its folders have the same names as those of other revisions:
+    they are in sys.modules only while functions of this revision run.
     """
 
     def __init__(self, revision: str, file: Path, experiment: str | None) -> None:
@@ -59,12 +59,12 @@ class RevisionFile:
 
     @contextmanager
     def imported(self) -> Iterator[None]:
-        """Let the modules of this revision stand for their names while the body runs."""
+        """Put the modules of this revision into sys.modules while the body runs."""
         with importing_from(self._folders, self._modules):
             yield
 
     def calling(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of this revision that finds its own modules when it is called."""
+        """A function of this revision that has its modules in sys.modules at each call."""
 
         def call(*arguments: Any) -> Any:
             with self.imported():
@@ -83,7 +83,7 @@ def merged_workload(files: Mapping[str, tuple[Path, str | None]]) -> dict[str, A
         for revision, (file, experiment) in files.items()
     }
     newest = revisions[next(reversed(revisions))]
-    merged = _Merged(revisions, newest)
+    merged = _MergedRevisions(revisions, newest)
     functions: dict[str, Any] = {
         "make_inputs": merged.make_inputs,
         "prepare": merged.prepare,
@@ -109,14 +109,14 @@ def merged_workload(files: Mapping[str, tuple[Path, str | None]]) -> dict[str, A
     return functions
 
 
-class _Merged:
+class _MergedRevisions:
     def __init__(self, revisions: Mapping[str, RevisionFile], newest: RevisionFile) -> None:
         self._revisions = revisions
         self._newest = newest
 
     def make_inputs(self, problem: Parameters, device: torch.device, seed: int) -> dict[str, Any]:
-        """Inputs by revision, each made as that one makes them."""
-        return self._made(
+        """Inputs by revision, each made by that revision."""
+        return self._inputs_by_revision(
             lambda _, workload: partial(workload.make_inputs, dict(problem), device, seed), seed
         )
 
@@ -129,27 +129,27 @@ class _Merged:
             device = next(iter(tensors_in(inputs[revision]).values())).device
             return partial(workload.make_inputs, dict(problem), device, seed)
 
-        return self._made(making, seed)
+        return self._inputs_by_revision(making, seed)
 
-    def _made(
+    def _inputs_by_revision(
         self, making: Callable[[str, Workload], Callable[[], Any]], seed: int
     ) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        inputs_by_revision: dict[str, Any] = {}
         for revision, file in self._revisions.items():
             torch.manual_seed(seed)
             inputs = file.calling(making(revision, file.workload))()
-            # At once, so that there is never memory for more than two of them.
-            share_memory(next(iter(made.values()), inputs), inputs)
-            made[revision] = inputs
-        return made
+            # At once, so that never more than two inputs take memory.
+            share_memory(next(iter(inputs_by_revision.values()), inputs), inputs)
+            inputs_by_revision[revision] = inputs
+        return inputs_by_revision
 
     def prepare(
         self, variant: Parameters, problem: Parameters, inputs: Any, library: Path | None
     ) -> Launch:
         """Launch of a variant of one revision, on that revision's inputs."""
-        file, own, mine = self._of(variant, inputs)
+        file, parameters, own_inputs = self._revision_of(variant, inputs)
         prepare: Callable[..., Launch] = file.calling(file.workload.prepare)
-        return prepare(own, problem, mine, library)
+        return prepare(parameters, problem, own_inputs, library)
 
     def reference(self, problem: Parameters, inputs: Any) -> Any:
         """Right result, by the newest revision."""
@@ -159,26 +159,30 @@ class _Merged:
 
     def expected(self, variant: Parameters, problem: Parameters, inputs: Any) -> Any:
         """Right result of a variant and its bounds, by its own revision."""
-        file, own, mine = self._of(variant, inputs)
+        file, parameters, own_inputs = self._revision_of(variant, inputs)
         if file.workload.expected is None:
             raise TypeError(f"revision {variant[REVISION]} has no function expected")
-        return file.calling(file.workload.expected)(own, problem, mine)
+        return file.calling(file.workload.expected)(parameters, problem, own_inputs)
 
     def own_check(
         self, variant: Parameters, problem: Parameters, inputs: Any
     ) -> Callable[[Any], Any] | None:
-        """Check of a variant's own revision; None where the reference tells."""
-        file, own, mine = self._of(variant, inputs)
+        """Check of a variant's own revision; None for a comparison with the reference."""
+        file, parameters, own_inputs = self._revision_of(variant, inputs)
         if file.workload.own_check is None:
             return None
-        check = file.calling(file.workload.own_check)(own, problem, mine)
+        check = file.calling(file.workload.own_check)(parameters, problem, own_inputs)
         return None if check is None else file.calling(check)
 
     def is_own_reference(self, variant: Parameters) -> bool:
         """Whether a variant is the newest revision's baseline, which is the reference."""
-        file, own, _ = self._of(variant, {})
-        asked = file.workload.is_own_reference
-        return file is self._newest and asked is not None and file.calling(asked)(own)
+        file, parameters, _ = self._revision_of(variant, {})
+        is_reference = file.workload.is_own_reference
+        return (
+            file is self._newest
+            and is_reference is not None
+            and file.calling(is_reference)(parameters)
+        )
 
     def named_inputs(self, inputs: Any) -> dict[str, torch.Tensor]:
         """Inputs of all revisions that no launch may write, by revision and name."""
@@ -189,24 +193,32 @@ class _Merged:
             for name, tensor in file.calling(file.workload.named_inputs)(inputs[revision]).items()
         }
 
-    def _of(self, variant: Parameters, inputs: Any) -> tuple[RevisionFile, Parameters, Any]:
-        """File of a variant's revision, the parameters that it knows, and its inputs."""
+    def _revision_of(
+        self, variant: Parameters, inputs: Any
+    ) -> tuple[RevisionFile, Parameters, Any]:
+        """File of a variant's revision, the parameters of its functions, and its inputs."""
         revision = variant[REVISION]
-        own = {key: value for key, value in variant.items() if key not in (REVISION, LAUNCHER)}
-        return self._revisions[revision], own, inputs.get(revision)
+        parameters = {
+            key: value for key, value in variant.items() if key not in (REVISION, LAUNCHER)
+        }
+        return self._revisions[revision], parameters, inputs.get(revision)
 
 
-def share_memory(first: Any, other: Any) -> None:
-    """Let the tensors of other inputs lie where those of the first do that hold the same."""
-    theirs = tensors_in(first)
-    for place, tensor in tensors_in(other).items():
-        same = theirs.get(place)
-        if same is not None and same is not tensor and _are_same(same, tensor):
-            tensor.data = same.data
+def share_memory(first_inputs: Any, other_inputs: Any) -> None:
+    """Move tensors of other inputs into the memory of equal tensors of the first inputs."""
+    first_tensors = tensors_in(first_inputs)
+    for place, tensor in tensors_in(other_inputs).items():
+        first_tensor = first_tensors.get(place)
+        if (
+            first_tensor is not None
+            and first_tensor is not tensor
+            and _are_same(first_tensor, tensor)
+        ):
+            tensor.data = first_tensor.data
 
 
-def _are_same(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+def _are_same(tensor: torch.Tensor, other_tensor: torch.Tensor) -> bool:
     same_layout = (tensor.dtype, tensor.device, tensor.shape, tensor.stride()) == (
-        *(other.dtype, other.device, other.shape, other.stride()),
+        *(other_tensor.dtype, other_tensor.device, other_tensor.shape, other_tensor.stride()),
     )
-    return same_layout and bool(torch.equal(tensor, other))
+    return same_layout and bool(torch.equal(tensor, other_tensor))

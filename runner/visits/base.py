@@ -1,4 +1,4 @@
-"""What makes the visits of a session: each by itself, or some that are counted together."""
+"""Visits of a session: made one by one, or counted several together."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from profiler.runner.cupti.range_profiler import RangeProfiler
 
 MakeVisit = Callable[[Launch], Mapping[str, Any]]
-"""Launches, and gives the fields of its record in the journal."""
+"""Function that makes a launch, and returns the fields of the visit's journal record."""
 
 
 VisitAttempt = Callable[[JobVisit, str, MakeVisit], bool]
-"""Does something with the launch of a visit, in a phase of the journal: whether it went well.
+"""Function that makes a visit in a phase of the journal, and returns whether it succeeded.
 
-Where not, the cell has failed and is not visited any more.
+Where it did not, the cell has failed and is not visited any more.
 """
 
 
@@ -29,20 +29,20 @@ class Visits(ABC):
     """Makes the visits of a session under one collector."""
 
     counters: RangeProfiler | None = None
-    """Counts in this process, where no tool outside of it does."""
+    """Counters of kernels in this process; None where a tool counts from outside, or none does."""
     spared_s: float = 0.0
-    """Seconds that warm-ups would have taken that were left out so far."""
+    """Seconds that the skipped warm-ups would have taken, so far."""
 
     def first_launch(self, cell: str, launch: Launch) -> Any:
-        """Result of a launch that compiles and restores nothing: it may stand for a warm-up."""
+        """Result of a launch that compiles and restores nothing: it may count as a warm-up."""
         del cell
         return launch()
 
-    def remember(self, earlier: Visits) -> None:  # noqa: B027 - most find out nothing
-        """Take over what those of an earlier session of this process found out of their cells."""
+    def remember(self, earlier: Visits) -> None:  # noqa: B027 - most kinds of visits learn nothing
+        """Take over the facts of cells from the visits of an earlier session of this process."""
 
     def warm_up(self, cell: str, launch: Launch, times: int) -> Mapping[str, float]:
-        """Launch a cell so many times before its first visit; gives what was found out by that."""
+        """Launch a cell so many times before its first visit; returns facts of its launches."""
         del cell
         for _ in range(times):
             restore(launch)
@@ -58,17 +58,17 @@ class Visits(ABC):
     def make_all(
         self, visits: Sequence[JobVisit], attempt: VisitAttempt
     ) -> Iterable[tuple[JobVisit, list[dict[str, Any]]]]:
-        """Make visits in their order, each by `attempt`; gives those that were counted later.
+        """Make visits in their order, each by `attempt`; returns the visits that are counted later.
 
-        With each go its kernels, by the names that the job has for their counters.
+        Each comes with its kernels, by the names that the job has for their counters.
         """
 
     def close(self) -> None:  # noqa: B027 - nothing to close, mostly
-        """No visit will follow; raises nothing, also where the device is lost."""
+        """End the visits; raises nothing, also where the device is lost."""
 
 
 class SingleVisits(Visits):
-    """Makes each visit by itself: its record in the journal has all that it gives."""
+    """Makes visits one by one: the journal record of each has all of its facts."""
 
     def make_all(
         self, visits: Sequence[JobVisit], attempt: VisitAttempt
@@ -80,4 +80,4 @@ class SingleVisits(Visits):
 
     @abstractmethod
     def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
-        """Launch inside the range of the visit; gives the fields of its journal record."""
+        """Journal fields of a visit, after a launch inside the range of the visit."""

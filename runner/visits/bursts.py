@@ -18,18 +18,18 @@ from profiler.runner.timing import NS_PER_MS, Launch, on_cuda, restore
 BURST_S = 0.025
 """Seconds of a burst. Two are queued at any time, so the host may be away for as long."""
 _GRAPH_S = 0.01
-"""Seconds of a graph: between two of them lie some microseconds."""
+"""Seconds of a graph: between two graphs lie some microseconds."""
 _MOST_IN_GRAPH = 4000
 _HOST_KEEPS_UP = 0.5
-"""Share of the time of a launch on the device that the host may take to make it, for plain ones."""
+"""Largest share of a launch's time on the device that the host may take, for plain launches."""
 _FEWEST_TRIED, _MOST_TRIED = 5, 200
 MS_PER_S = 1e3
 
 
 class LaunchInTurn:
-    """A launch on several sets of inputs, each call on the next of them.
+    """A launch on several sets of inputs, each call on the next set.
 
-    `burst`: how it is made back to back, once that was found out.
+    `burst`: how the launch is made back to back; None until that is known.
     """
 
     def __init__(self, launches: Sequence[Launch]) -> None:
@@ -42,31 +42,31 @@ class LaunchInTurn:
         return next(self._next)()
 
     def restore(self) -> None:
-        """Undo what launches changed, on every set."""
+        """Undo the changes of launches on every set."""
         for launch in self.launches:
             restore(launch)
 
 
 class HostMark:
-    """A point in time, as CUDA events are: on a CPU a launch is over when it returns."""
+    """A point in time on a CPU, with the methods of a CUDA event."""
 
     def __init__(self) -> None:
         self.at_ns = 0
 
     def record(self) -> None:
-        """Now."""
+        """Set the mark to the current time."""
         self.at_ns = time.perf_counter_ns()
 
     def synchronize(self) -> None:
-        """Nothing is ever pending."""
+        """Return at once: on a CPU a launch is over when it returns."""
 
     def elapsed_time(self, end: HostMark) -> float:
-        """Milliseconds from here to a later one."""
+        """Milliseconds from this mark to a later one."""
         return (end.at_ns - self.at_ns) / NS_PER_MS
 
 
 def new_mark(device: Device) -> Any:
-    """An event of CUDA, or a `HostMark`, put behind what was launched so far."""
+    """A CUDA event or a `HostMark`, recorded behind the launches so far."""
     event: Any = torch.cuda.Event
     mark = event(enable_timing=True) if on_cuda(device) else HostMark()
     mark.record()
@@ -75,7 +75,7 @@ def new_mark(device: Device) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Burst:
-    """Some launches in a row that take about BURST_S."""
+    """Consecutive launches that take about BURST_S together."""
 
     make: Callable[[], Any]
     """Queues the launches."""
@@ -86,13 +86,13 @@ class Burst:
 
 
 def burst_of(launch: LaunchInTurn, device: Device, burst_s: float = BURST_S) -> Burst:
-    """Find out how a launch is made back to back: in a graph where the host is too slow for it."""
-    host_s, launch_s = _tried(launch, device)
+    """Burst of a launch made back to back: in a graph where the host is too slow for it."""
+    host_s, launch_s = _launch_seconds(launch, device)
     host_share = host_s / launch_s
     sets = len(launch.launches)
     if on_cuda(device) and host_share > _HOST_KEEPS_UP:
         in_graph = _rounded_up(min(_GRAPH_S / launch_s, _MOST_IN_GRAPH), sets)
-        graph = captured(launch.launches, in_graph)
+        graph = captured_graph(launch.launches, in_graph)
         if graph is not None:
             replays = max(1, round(burst_s / _replay_seconds(graph, device)))
 
@@ -101,7 +101,7 @@ def burst_of(launch: LaunchInTurn, device: Device, burst_s: float = BURST_S) -> 
                     graph.replay()
 
             return Burst(make=replay, launches=replays * in_graph, in_graph=True, host_share=0.0)
-        device.trouble()  # the error of the capture, which would be the next launch's
+        device.pending_error()  # the error of the capture, which would be the next launch's
     launches = _rounded_up(burst_s / launch_s, 1)
 
     def make() -> None:
@@ -112,12 +112,12 @@ def burst_of(launch: LaunchInTurn, device: Device, burst_s: float = BURST_S) -> 
 
 
 def _rounded_up(count: float, multiple: int) -> int:
-    """The least multiple that is at least a count, and at least 1."""
+    """The least positive multiple that is at least a count."""
     return multiple * max(1, -int(-count // multiple))
 
 
-def _tried(launch: Launch, device: Device) -> tuple[float, float]:
-    """Seconds of the host, and of all, for a launch in a row of some, after one more."""
+def _launch_seconds(launch: Launch, device: Device) -> tuple[float, float]:
+    """Seconds of the host, and in all, per launch of a short sequence, after one more launch."""
     count = _FEWEST_TRIED
     launch()  # the first one may build or load kernels
     while True:
@@ -136,7 +136,7 @@ def _tried(launch: Launch, device: Device) -> tuple[float, float]:
 
 
 def _replay_seconds(graph: torch.cuda.CUDAGraph, device: Device) -> float:
-    """Seconds of the second of two replays: the first one loads the graph."""
+    """Seconds of the second of two replays: the first replay loads the graph."""
     graph.replay()
     begin = new_mark(device)
     graph.replay()
@@ -145,11 +145,11 @@ def _replay_seconds(graph: torch.cuda.CUDAGraph, device: Device) -> float:
     return max(float(begin.elapsed_time(end)) / MS_PER_S, 1e-6)
 
 
-def captured(launches: Sequence[Launch], count: int) -> torch.cuda.CUDAGraph | None:
-    """Graph of so many launches, each of these in turn; None where they cannot be captured.
+def captured_graph(launches: Sequence[Launch], count: int) -> torch.cuda.CUDAGraph | None:
+    """Graph of so many launches, taken in turn; None where they cannot be captured.
 
-    What waits for the device cannot, and what launches on the legacy default stream is not seen:
-    it leaves a graph without a node for every launch.
+    A launch that waits for the device cannot; one on the legacy default stream is not seen, and
+    leaves a graph without a node for every launch.
     """
     generator = torch.cuda.default_generators[torch.cuda.current_device()]
     state, stream = generator.clone_state(), torch.cuda.current_stream()
@@ -161,7 +161,7 @@ def captured(launches: Sequence[Launch], count: int) -> torch.cuda.CUDAGraph | N
         if _node_count(graph) < count:
             return None
         graph.instantiate()
-    except Exception:  # whatever a launch does when it is captured
+    except Exception:  # of any kind, by a launch that is captured
         # torch does not undo the beginning of a capture that fails: launches would go on into its
         # stream and memory, and the next random numbers raise.
         torch.cuda.set_stream(stream)

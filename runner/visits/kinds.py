@@ -1,4 +1,4 @@
-"""How a visit is made: its ranges, its launches, and what the journal learns of it.
+"""Kinds of visits by collector: their ranges, their launches, and their journal records.
 
 Visits of the timers leave durations; those of a timeline leave ranges for a tool to see, one around
 the visit and one around each of its launches; those of stamps a file
@@ -37,7 +37,7 @@ class TimedVisits(SingleVisits):
         self._before = before
 
     def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
-        """One visit; `durations_ns` where the stopwatch gives any."""
+        """Journal fields of a visit: `durations_ns` where the stopwatch measures."""
         restore(launch)
         self._before()
         with ranges.visit_range(visit.cell, visit.block, visit.arm):
@@ -60,7 +60,7 @@ class RecordedVisits(SingleVisits):
         self._records = False
 
     def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
-        """One visit; the journal learns nothing, all of it stands in the report of nsys."""
+        """Make a visit; its journal record has no fields, the report of nsys has them."""
         if self._switches and not self._records:
             torch.cuda.check_error(_cuda_runtime().cudaProfilerStart())
             self._records = True
@@ -91,7 +91,7 @@ _VISITS: Mapping[str, Callable[[Job, Device], Visits]] = {
 
 
 def make_visits(job: Job, device: Device) -> Visits:
-    """What makes the visits of a job; ValueError for a collector that is not known."""
+    """Visits under the collector of a job; ValueError for an unknown collector."""
     if job.collector in _VISITS:
         return _VISITS[job.collector](job, device)
     stopwatch = make_stopwatch(job.collector, device, job.repeats)

@@ -1,7 +1,7 @@
-"""What NVML reads of the GPU while launches follow each other, on a thread of the runner.
+"""Readings of the GPU by NVML while launches follow each other, on a thread of the runner.
 
-Nothing else of the runner asks NVML: that a visit has settled has to be seen where it is made. What
-a GPU or driver does not know is missing, never 0.
+Only this module of the runner calls NVML: whether a visit has settled must be seen in its process.
+A value that a GPU or driver does not have is missing, never 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _POWER_LIMIT = 0x4
 
 @dataclass(frozen=True)
 class Reading:
-    """What NVML says at one time; None is not known."""
+    """Values of NVML at one time; None where unknown."""
 
     time_s: float
     """By the system's monotonic clock."""
@@ -52,7 +52,7 @@ class PowerMeter:
         """Power that the GPU is held to: the least of its limits."""
 
     def read(self) -> Reading:
-        """One reading."""
+        """A reading at the current time."""
         nvml, handle = self._nvml, self._handle
         millijoules = self._ask("nvmlDeviceGetTotalEnergyConsumption", handle)
         return Reading(
@@ -73,7 +73,7 @@ class PowerMeter:
         return None if milliwatts is None else milliwatts / _MILLI
 
     def _ask(self, question: str, *arguments: Any) -> Any:
-        """Answer of NVML, or None where this GPU, driver or package does not know."""
+        """Answer of NVML, or None where this GPU, driver or package has none."""
         try:
             return getattr(self._nvml, question)(*arguments)
         except (AttributeError, self._nvml.NVMLError):
@@ -100,7 +100,7 @@ class PowerMeter:
 
 
 def open_meter(device: torch.device) -> PowerMeter | None:
-    """The meter of the current CUDA device; none of a CPU, or where NVML does not know the GPU."""
+    """Power meter of the current CUDA device; None for a CPU or a GPU that NVML does not know."""
     if device.type != "cuda":
         return None
     try:
@@ -116,12 +116,14 @@ def open_meter(device: torch.device) -> PowerMeter | None:
 
 
 def mean_power(readings: Sequence[Reading]) -> float | None:
-    """Mean power in watts by the energy counter, from its first step here to its last.
+    """Mean power in watts by the energy counter, from its first step in the readings to its last.
 
     None with fewer than two steps.
     """
-    known = [(read.time_s, read.energy_j) for read in readings if read.energy_j is not None]
-    steps = [now for before, now in pairwise(known) if now[1] != before[1]]
+    energies = [
+        (reading.time_s, reading.energy_j) for reading in readings if reading.energy_j is not None
+    ]
+    steps = [later for earlier, later in pairwise(energies) if later[1] != earlier[1]]
     if len(steps) < 2:
         return None
     (begin_s, begin_j), (end_s, end_j) = steps[0], steps[-1]
@@ -129,13 +131,13 @@ def mean_power(readings: Sequence[Reading]) -> float | None:
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:
-    """Mean of the values that are known; None without any."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    """Mean of the known values; None without any."""
+    known_values = [value for value in values if value is not None]
+    return sum(known_values) / len(known_values) if known_values else None
 
 
 def power_limited_pct(readings: Sequence[Reading]) -> float | None:
-    """Percent of the readings in which NVML names the power limit as what holds the clock."""
+    """Percent of the readings in which NVML names the power limit as a throttle reason."""
     limited = [
         None if reading.reasons is None else 100.0 * bool(reading.reasons & _POWER_LIMIT)
         for reading in readings

@@ -1,4 +1,4 @@
-"""What plain kernels reach under the roofs of the hardware, launched in ranges for a tool to see.
+"""Plain kernels that approach the roofs of the hardware, launched in ranges for a tool to see.
 
 The traffic of a kernel that copies a large array, and the arithmetic of torch's matrix product of
 each type. `copy_` between two tensors of a type is no kernel but a memcpy, which ncu does not see;
@@ -41,24 +41,24 @@ _PRODUCTS: Mapping[str, tuple[torch.dtype, str]] = {
     "tensor_fp64": (torch.float64, "ieee"),
     "fp32": (torch.float32, "ieee"),
 }
-"""By roof: type of the matrices, and what torch may make of those of 32 bits."""
+"""By roof: type of the matrices, and torch's precision for 32-bit ones."""
 
 
 def launch_for_roof(
-    roof: str, device: Device, *, flush: bool, counted: RangeProfiler | None = None
+    roof: str, device: Device, *, flush: bool, range_profiler: RangeProfiler | None = None
 ) -> dict[str, Any]:
-    """Launch what approaches a roof (of `protocol.PRACTICAL_ROOFS`); gives fields of its record.
+    """Journal fields of a kernel that approaches a roof (of `protocol.PRACTICAL_ROOFS`), launched.
 
-    `flush`: whether the caches are emptied before each range. `counted`: has the kernels counted in
-    this process, where no tool outside does.
+    `flush`: whether the caches are emptied before each range. `range_profiler`: counts the
+    kernels in this process, where no tool does from outside.
 
     Raises what torch raises, where memory does not suffice for example, and CountersError.
     """
     with _prepared(roof, device) as launch:
         launch()
         device.wait()
-        if counted is not None:
-            return {"launches": LAUNCHES, "kernels": counted.kernels_of(launch, LAUNCHES)}
+        if range_profiler is not None:
+            return {"launches": LAUNCHES, "kernels": range_profiler.kernels_of(launch, LAUNCHES)}
         for number in range(LAUNCHES):
             if flush:
                 device.empty_caches()
@@ -70,7 +70,7 @@ def launch_for_roof(
 
 @contextmanager
 def _prepared(roof: str, device: Device) -> Iterator[Launch]:
-    """The launch; torch's precision of products is as it was before when the body ends."""
+    """The launch; torch's precision of products is restored when the body ends."""
     if roof == "dram":
         yield _copy(device)
         return
@@ -99,9 +99,9 @@ def _product(roof: str, device: Device) -> Callable[[], object]:
     torch.backends.cuda.matmul.fp32_precision = precision
     # Not zeros, which take less power, and so let the clock rise above that of real work.
     generator = torch.Generator(device.torch_device).manual_seed(0)
-    left, right = (
+    left_matrix, right_matrix = (
         torch.randn(rows, rows, device=device.torch_device, generator=generator).to(dtype)
         for _ in range(2)
     )
-    target = torch.empty_like(left)
-    return lambda: torch.mm(left, right, out=target)
+    target = torch.empty_like(left_matrix)
+    return lambda: torch.mm(left_matrix, right_matrix, out=target)

@@ -40,7 +40,7 @@ class StampBuffer:
         sizes = (ctypes.c_uint * _SIZES)()
         functions[f"{_PREFIX}_sizes"](sizes)
         self._blocks, self._groups, self._words, self._head, self._code_bits = map(int, sizes)
-        self._names = {name: _text(functions, name) for name in _TEXTS}
+        self._names = {name: _exported_text(functions, name) for name in _TEXTS}
 
     def clear(self) -> None:
         """Set all words to 0; raises RuntimeError where CUDA refuses."""
@@ -48,23 +48,23 @@ class StampBuffer:
 
     def content(self) -> dict[str, Any]:
         """Names, sizes, and the words of each group that wrote any, as a document for JSON."""
-        words = (ctypes.c_uint32 * (self._blocks * self._groups * self._words))()
-        self._read(ctypes.addressof(words))
+        buffer_words = (ctypes.c_uint32 * (self._blocks * self._groups * self._words))()
+        self._read(ctypes.addressof(buffer_words))
         return {
             **self._names,
             "head": self._head,
             "words": self._words,
             "code_bits": self._code_bits,
             "written": [
-                [written[0] - 1, place % self._groups, written]
+                [group_words[0] - 1, place % self._groups, group_words]
                 for place in range(self._blocks * self._groups)
-                if (written := self._written(words, place))
+                if (group_words := self._written_words(buffer_words, place))
             ],
         }
 
-    def _written(self, words: ctypes.Array[ctypes.c_uint32], place: int) -> list[int]:
+    def _written_words(self, buffer_words: ctypes.Array[ctypes.c_uint32], place: int) -> list[int]:
         """Words of a group up to the last that is not 0."""
-        group_words = list(words[place * self._words : (place + 1) * self._words])
+        group_words = list(buffer_words[place * self._words : (place + 1) * self._words])
         while group_words and group_words[-1] == 0:
             group_words.pop()
         return group_words
@@ -80,7 +80,7 @@ class StampedVisits(SingleVisits):
         self._buffers: dict[str, StampBuffer] = {}
 
     def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
-        """One visit; the journal learns nothing.
+        """Make a visit and write its stamps; its journal record has no fields.
 
         Raises RuntimeError for a kernel without stamps, and for one that wrote none.
         """
@@ -95,8 +95,8 @@ class StampedVisits(SingleVisits):
             self._device.wait()
         content = buffer.content()
         if not any(
-            any(words[protocol.STAMPS_END : protocol.STAMPS_END + 2])
-            for *_, words in content["written"]
+            any(group_words[protocol.STAMPS_END : protocol.STAMPS_END + 2])
+            for *_, group_words in content["written"]
         ):
             raise RuntimeError("none of its warpgroups wrote a beginning and an end")
         line = {"cell": visit.cell, "block": visit.block, "arm": visit.arm, **content}
@@ -117,8 +117,8 @@ class StampedVisits(SingleVisits):
         return self._buffers[library]
 
 
-def _text(functions: ctypes.CDLL, name: str) -> str:
-    """A text that a library exports; empty where it does not."""
+def _exported_text(functions: ctypes.CDLL, name: str) -> str:
+    """Text that a library exports; empty where it exports none."""
     try:
         function = functions[f"{_PREFIX}_{name}"]
     except AttributeError:

@@ -1,8 +1,8 @@
 """Visits of one cell back to back, as it is used: until its clock and its power have settled.
 
 A visit launches without a gap until clock, power and time of a launch stay as they are
-(`Settling`); what is measured is its end. What the visit before left of heat and clock lies in the
-part before.
+(`Settling`); its end is measured. Heat and clock that the visit before left affect only its
+beginning.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ NEAR_LIMIT, ABOVE_LIMIT = 0.95, 1.015
 
 @dataclass(frozen=True)
 class TimedBurst:
-    """A burst that is over."""
+    """A finished burst."""
 
     seconds: float
-    """Of the device, from the end of the one before."""
+    """Seconds of the device, from the end of the burst before."""
     ended_s: float
     """When the host saw its end, by the monotonic clock."""
 
@@ -70,7 +70,7 @@ class Span:
 
     @classmethod
     def of(cls, bursts: Sequence[TimedBurst], readings: Sequence[Reading]) -> Span:
-        """The bursts, with those of the readings that were taken during them."""
+        """Span of the bursts, with the readings that were taken during them."""
         begun_s, ended_s = bursts[0].ended_s - bursts[0].seconds, bursts[-1].ended_s
         return cls(bursts, [r for r in readings if begun_s <= r.time_s <= ended_s])
 
@@ -81,22 +81,22 @@ class Span:
 
     @property
     def sampled_power_w(self) -> float | None:
-        """Mean of the power that was read."""
+        """Mean power in watts of the readings; None where unknown."""
         return mean_of([reading.power_w for reading in self.readings])
 
     @property
     def clock_mhz(self) -> float | None:
-        """Mean SM clock that was read."""
+        """Mean SM clock in MHz of the readings; None where unknown."""
         return mean_of([reading.clock_mhz for reading in self.readings])
 
     def halves(self) -> tuple[Span, Span]:
-        """Both halves of its bursts."""
+        """Spans of the first and the second half of the bursts."""
         middle = len(self.bursts) // 2
         first, second = self.bursts[:middle], self.bursts[middle:]
         return Span.of(first, self.readings), Span.of(second, self.readings)
 
     def is_steady(self) -> bool:
-        """Whether both halves agree in all that is known of them."""
+        """Whether both halves agree in all known values."""
         if len(self.bursts) < 2:
             return False
         first, second = self.halves()
@@ -134,20 +134,20 @@ class Settling:
         return min(SPAN_S, self.longest_s / 2)
 
     def span(self, bursts: Sequence[TimedBurst], readings: Sequence[Reading]) -> Span:
-        """Last bursts, measured if the visit ends now; takes one finished burst at least."""
-        span = _last(bursts, readings, self.shortest_span_s)
+        """Span of the last bursts, measured if the visit ends now; needs one finished burst."""
+        span = _last_bursts(bursts, readings, self.shortest_span_s)
         if self._reaches(span, NEAR_LIMIT):
-            return _last(bursts, readings, min(SPAN_AT_LIMIT_S, self.longest_s / 2))
+            return _last_bursts(bursts, readings, min(SPAN_AT_LIMIT_S, self.longest_s / 2))
         return span
 
     def has_settled(self, span: Span) -> bool:
-        """Whether it is steady, and not above the power limit."""
+        """Whether a span is steady, and not above the power limit."""
         return span.is_steady() and not self._reaches(span, ABOVE_LIMIT)
 
     def is_over(
         self, took_s: float, bursts: Sequence[TimedBurst], readings: Sequence[Reading]
     ) -> bool:
-        """Whether a visit ends that took so long: settled, or as long as it may be."""
+        """Whether a visit of so many seconds ends: it has settled, or reached the longest time."""
         if took_s >= self.longest_s:
             return True
         if took_s < min(LEAST_S, self.longest_s) or not bursts:
@@ -164,8 +164,8 @@ class Settling:
         return power_w >= share * self.limit_w
 
 
-def _last(bursts: Sequence[TimedBurst], readings: Sequence[Reading], seconds: float) -> Span:
-    """The last bursts, of so many seconds together, and two at least."""
+def _last_bursts(bursts: Sequence[TimedBurst], readings: Sequence[Reading], seconds: float) -> Span:
+    """Span of the last bursts that take so many seconds together, of two bursts at least."""
     took_s, count = 0.0, 0
     while count < len(bursts) and (took_s < seconds or count < 2):
         count += 1
@@ -205,7 +205,7 @@ class SustainedVisits(SingleVisits):
         return max(1, min(MOST_SETS, -(-_L2_SIZES * l2_bytes // set_bytes)))
 
     def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
-        """One visit: `durations_ns`, the mean, and `sustained`, see `profiler.runner.protocol`."""
+        """Journal fields of a visit: `durations_ns`, the mean, and `sustained` (see `protocol`)."""
         in_turn = launch if isinstance(launch, LaunchInTurn) else LaunchInTurn([launch])
         restore(in_turn)
         if in_turn.burst is None:
@@ -214,11 +214,11 @@ class SustainedVisits(SingleVisits):
             )
         burst = in_turn.burst
         with (
-            self._reading() as readings,
+            self._readings() as readings,
             ranges.visit_range(visit.cell, visit.block, visit.arm),
             no_garbage_collection(),
         ):
-            bursts = self._run(burst, readings)
+            bursts = self._run_bursts(burst, readings)
         span = self._settling.span(bursts, readings)
         launch_s = span.burst_s / burst.launches
         power_w, clock_mhz = mean_power(span.readings), span.clock_mhz
@@ -233,23 +233,23 @@ class SustainedVisits(SingleVisits):
                 "power_limited_pct": power_limited_pct(span.readings),
                 "power_limit_w": self._settling.limit_w,
                 "settled": float(self._settling.has_settled(span)),
-                "seconds": sum(done.seconds for done in bursts),
+                "seconds": sum(finished.seconds for finished in bursts),
                 "sets": len(in_turn.launches),
                 "in_graph": float(burst.in_graph),
                 "host_share": burst.host_share,
             },
         }
 
-    def _reading(self) -> AbstractContextManager[list[Reading]]:
-        """Readings while the body lasts; none where there is no meter."""
+    def _readings(self) -> AbstractContextManager[list[Reading]]:
+        """Readings while the body lasts; empty without a meter."""
         return nullcontext([]) if self._meter is None else self._meter.reading()
 
-    def _run(self, burst: Burst, readings: Sequence[Reading]) -> list[TimedBurst]:
-        """Make bursts until they have settled, or for as long as they may take."""
-        done: list[TimedBurst] = []
+    def _run_bursts(self, burst: Burst, readings: Sequence[Reading]) -> list[TimedBurst]:
+        """Finished bursts, made until they have settled, or for as long as they may take."""
+        finished_bursts: list[TimedBurst] = []
         pending: deque[Any] = deque([new_mark(self._device)])
         took_s = 0.0
-        while not self._settling.is_over(took_s, done, readings):
+        while not self._settling.is_over(took_s, finished_bursts, readings):
             burst.make()
             pending.append(new_mark(self._device))
             if len(pending) < _QUEUED + 2:
@@ -258,6 +258,6 @@ class SustainedVisits(SingleVisits):
             end.synchronize()
             seconds = begin.elapsed_time(end) / MS_PER_S
             took_s += seconds
-            done.append(TimedBurst(seconds, time.monotonic()))
+            finished_bursts.append(TimedBurst(seconds, time.monotonic()))
         self._device.wait()
-        return done
+        return finished_bursts

@@ -37,7 +37,7 @@ _OURS = "runner/visits/traces.py"
 
 
 def launch_in_ranges(launch: Launch, launches: int, device: Device) -> None:
-    """Launch some times in a row, each in its range, and wait only for the last."""
+    """Launch so many times in a row, each in its range, and wait only for the last launch."""
     with no_garbage_collection():
         for number in range(launches):
             restore(launch)
@@ -69,13 +69,13 @@ class TracedVisits(SingleVisits):
             device.wait()
 
     def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
-        """One visit; `trace` (file name) and `operators`, see `profiler.runner.protocol`."""
+        """Journal fields of a visit: `trace` (file name) and `operators` (see `protocol`)."""
         # The range begins inside the profile: what began before is in no trace.
-        with self._profile() as seen, ranges.visit_range(visit.cell, visit.block, visit.arm):
+        with self._profile() as profiler, ranges.visit_range(visit.cell, visit.block, visit.arm):
             launch_in_ranges(launch, self._launches, self._device)
         name = f"trace.{next(self._numbers)}.json.gz"
-        seen.export_chrome_trace(str(self._folder / name))
-        return {"trace": name, "operators": self._operators(seen)}
+        profiler.export_chrome_trace(str(self._folder / name))
+        return {"trace": name, "operators": self._operators(profiler)}
 
     def _profile(self) -> profile:
         activities = [ProfilerActivity.CPU]
@@ -87,10 +87,10 @@ class TracedVisits(SingleVisits):
             experimental_config=_ExperimentalConfig(verbose=True),
         )
 
-    def _operators(self, seen: profile) -> list[dict[str, Any]]:
-        """Operators with most time of their own, on the device where there is one."""
+    def _operators(self, profiler: profile) -> list[dict[str, Any]]:
+        """Operators with the longest self time, on the device where there is one."""
         try:
-            averages = seen.key_averages(group_by_stack_n=STACK_DEPTH)
+            averages = profiler.key_averages(group_by_stack_n=STACK_DEPTH)
         except UnicodeDecodeError:
             # The stack of a module that a launch imported can be random bytes; the trace is whole.
             return []
@@ -109,7 +109,7 @@ def is_operator(row: FunctionEventAvg) -> bool:
 
 
 def operator(row: FunctionEventAvg) -> dict[str, Any]:
-    """One operator as the journal has it: OPERATOR_FIELDS, times in microseconds."""
+    """Journal entry of an operator: OPERATOR_FIELDS, times in microseconds."""
     return {
         "name": row.key,
         "calls": row.count,

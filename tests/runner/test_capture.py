@@ -857,7 +857,7 @@ def test_waits_of_a_gpu_are_told_by_what_ends_them():
         event("call 9", host, 0, 1, ["gemm"]),  # of a step before
     ]
     order = {}
-    for number, kernel in kernel_times.launched(captured, "call "):
+    for number, kernel in kernel_times.launched_kernels(captured, "call "):
         order.setdefault(kernel, []).append(number)
     assert order == {"gemm": [9, 1, 2], "add": [2]}
     uncaptured = [

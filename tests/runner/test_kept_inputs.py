@@ -53,7 +53,7 @@ def test_arrays_that_begin_anywhere_and_values_that_only_move_are_seen():
 def test_results_in_the_memory_of_an_input_are_copied_and_outputs_are_not_kept():
     x, out = torch.ones(3), torch.zeros(3)
     kept = KeptInputs({"x": x, "out": out})
-    aside, fresh = kept.apart((x[:2], torch.full((2,), 5.0)))
+    aside, fresh = kept.copied_if_shared((x[:2], torch.full((2,), 5.0)))
     x.zero_()
     assert aside.tolist() == [1, 1]
     assert fresh.tolist() == [5, 5]

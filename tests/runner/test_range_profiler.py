@@ -119,7 +119,7 @@ def test_each_kernel_has_what_was_asked_for_counted_or_of_its_launch(device):
     library.launch()  # of no visit
     profiler.launch(3, library.launch)
     assert profiler.end()
-    assert profiler.launched == 4
+    assert profiler.launched_kernels == 4
     kernels = profiler.kernels([3])[3]
 
     assert library.asked == "gpu__time_duration.sum,dram__bytes_read.sum", (

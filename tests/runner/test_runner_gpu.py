@@ -66,7 +66,7 @@ def test_what_cannot_be_captured_leaves_the_device_as_it_was():
     import torch
 
     from profiler.runner.device import CudaDevice
-    from profiler.runner.visits.bursts import captured
+    from profiler.runner.visits.bursts import captured_graph
 
     device, before = CudaDevice(), torch.cuda.current_stream()
     x = torch.ones(1000, device="cuda")
@@ -79,12 +79,12 @@ def test_what_cannot_be_captured_leaves_the_device_as_it_was():
             return x + 1
 
     for launch in (waits, elsewhere):
-        assert captured([launch], 10) is None
-        device.trouble()
+        assert captured_graph([launch], 10) is None
+        device.pending_error()
         assert torch.cuda.current_stream() == before
         assert torch.rand(10, device="cuda").sum() > 0
-        assert device.trouble() is None
-    graph = captured([lambda: x.add_(1)], 10)
+        assert device.pending_error() is None
+    graph = captured_graph([lambda: x.add_(1)], 10)
     graph.replay()
     assert x.max() == 11
     torch.cuda.empty_cache()

@@ -335,12 +335,12 @@ def test_a_host_that_is_too_slow_gets_a_graph_or_says_what_share_it_takes(monkey
         graphs.append(count)
         return SimpleNamespace(replay=lambda: [chip.launch() for _ in range(count)])
 
-    monkeypatch.setattr(bursts, "captured", capture)
+    monkeypatch.setattr(bursts, "captured_graph", capture)
     launch = LaunchInTurn([chip.launch] * 3)
     burst = burst_of(launch, CpuDevice())
     assert (graphs, burst.in_graph, burst.host_share) == ([1002], True, 0)
     assert burst.launches == 2004
-    monkeypatch.setattr(bursts, "captured", lambda launches, count: None)
+    monkeypatch.setattr(bursts, "captured_graph", lambda launches, count: None)
     burst = burst_of(launch, CpuDevice())
     assert not burst.in_graph
     assert burst.host_share == pytest.approx(0.8)

@@ -109,8 +109,8 @@ def test_trouble_is_the_error_that_a_device_still_reports():
         def wait(self):
             raise RuntimeError("CUDA error: unspecified launch failure")
 
-    assert CpuDevice().trouble() is None
-    assert "launch failure" in str(Device().trouble())
+    assert CpuDevice().pending_error() is None
+    assert "launch failure" in str(Device().pending_error())
 
 
 def test_a_device_makes_one_flush_for_all_that_empty_its_caches(monkeypatch):
