@@ -144,7 +144,7 @@ def _choose_cell(sessions: CommitSessions) -> str | None:
     ]
     if len(common) == 1:
         return common[0].id
-    measured = sessions.measured(end_versions, explained=False)
+    measured = sessions.measured_versions(end_versions, explained=False)
     if measured.run is None:
         return None
     findings = measured.run.findings
@@ -272,7 +272,7 @@ class CommitSessions:
         return Survey(
             steps=tuple(_change(step) for step in record["steps"]),
             total_change=_change(record["whole"]),
-            failed=tuple(places[number] for number in record["failed"]),
+            failed_places=tuple(places[number] for number in record["failed"]),
         )
 
     def _survey(self, places: Sequence[int], attempt: int) -> dict[str, Any]:
@@ -281,7 +281,7 @@ class CommitSessions:
         self.reporter.say(f"Session of {len(places)} commits: {names}")
         versions = [self.version(place) for place in places]
         pair = len(places) == 2
-        measured = self.measured(versions, explained=pair, attempt=attempt)
+        measured = self.measured_versions(versions, explained=pair, attempt=attempt)
         if measured.run is None:
             raise EnvironmentUnusable("The commits of a session have the same sources.")
         findings = measured.run.findings
@@ -323,7 +323,7 @@ class CommitSessions:
         self.journal.answer(("failed", self.history[place].hash), lambda: reason)
         self.reporter.say(skipped_line(self.history[place], reason))
 
-    def measured(
+    def measured_versions(
         self, versions: Sequence[Version], *, explained: bool, attempt: int = 0
     ) -> MeasuredRevisions:
         """Measured versions; twice the blocks where `attempt` is not the first."""

@@ -83,8 +83,8 @@ def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> Ga
     environment = None if run is None else run.findings.report.environment
     return GateAnswer(
         experiment=measured.experiment,
-        base=measured.commits[0].words,
-        head=measured.commits[-1].words,
+        base=measured.commits[0].line,
+        head=measured.commits[-1].line,
         machine=(environment and (environment.gpu or environment.cpu)) or "no machine",
         gate=gate,
         rows=rows,

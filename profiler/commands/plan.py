@@ -164,7 +164,7 @@ def _search_line(plan: SearchPlan, search: EarlierSearch | None) -> str:
     budget = f"{plan.evaluations} evaluations" if plan.evaluations else f"{plan.seconds:g} s"
     if search is None:
         return f"search: {budget} to go"
-    if search.begins_anew:
+    if search.restarts:
         return f"search: {budget} to go (what it depends on was changed since the newest run)"
     if search.finalists is None:
         return f"search: {search.evaluations} evaluations made, of {budget}"

@@ -350,13 +350,13 @@ _MACHINE_MARGIN = 0.02
 class Control:
     """The newest run against the runs before it."""
 
-    past: int
+    past_runs: int
     """Number of earlier runs that define usual values."""
     baseline: float | None
     """Its baseline's time by the usual one, geometric mean over the problems; None without one."""
     baseline_moved: bool
     """Whether that is further than sessions differ by."""
-    moved: tuple[tuple[Trend, float], ...]
+    moved_cells: tuple[tuple[Trend, float], ...]
     """Cells whose ratio (time, without a baseline) is off, by how much, the slowest first."""
     cells: int
     noise_floor: float | None
@@ -366,13 +366,16 @@ class Control:
     @property
     def cause(self) -> Cause | None:
         """Machine, baseline or kernel, whichever moved; None without a change."""
-        most = len(self.moved) > MOST_TOGETHER * self.cells and len(self.moved) >= FEWEST_TOGETHER
+        most = (
+            len(self.moved_cells) > MOST_TOGETHER * self.cells
+            and len(self.moved_cells) >= FEWEST_TOGETHER
+        )
         if self.baseline is None:
-            return None if not self.moved else Cause.MACHINE if most else Cause.KERNEL
+            return None if not self.moved_cells else Cause.MACHINE if most else Cause.KERNEL
         if self.baseline_moved:
-            against = most and all((r < 1) == (self.baseline > 1) for _, r in self.moved)
+            against = most and all((r < 1) == (self.baseline > 1) for _, r in self.moved_cells)
             return Cause.BASELINE if against else Cause.MACHINE
-        return Cause.KERNEL if self.moved else None
+        return Cause.KERNEL if self.moved_cells else None
 
 
 def find_control(history: History) -> Control | None:
@@ -406,10 +409,10 @@ def find_control(history: History) -> Control | None:
     floors = [_noise_floor(history, run) for run in range(newest + 1)]
     earlier_floors = [floor for floor in floors[:-1] if floor is not None]
     return Control(
-        past=newest,
+        past_runs=newest,
         baseline=math.exp(np.mean([log_off for log_off, _ in baselines])) if baselines else None,
         baseline_moved=2 * sum(is_beyond for _, is_beyond in baselines) > len(baselines),
-        moved=tuple(
+        moved_cells=tuple(
             sorted(
                 ((trend, ratio) for trend, ratio, is_beyond in cells if is_beyond),
                 key=lambda pair: -pair[1],

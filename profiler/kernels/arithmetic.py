@@ -119,7 +119,7 @@ class Arithmetic:
             )
         return int(value) if isinstance(value, bool) else value
 
-    def whole(self, values: Mapping[str, Value]) -> int:
+    def whole_number(self, values: Mapping[str, Value]) -> int:
         """Value as a whole number; raises ExpressionError for any other value."""
         value = self.number(values)
         if value != int(value):

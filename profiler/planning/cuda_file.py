@@ -111,7 +111,7 @@ def _kernel_faults(
             yield field, f"'{kernel_text}' (variant '{variant.name}') {message}"
             continue
         name = _OVERLOAD.sub(r"\1", kernel_text).partition("<")[0].rpartition("::")[2].strip()
-        if source.complete and name not in source.words and name not in macros:
+        if source.complete and name not in source.identifiers and name not in macros:
             hint = did_you_mean(name, source.kernels) or "; it has no __global__ function"
             yield field, f"{path.name} has no kernel '{name}' (variant '{variant.name}'){hint}"
         elif (function := source.plain_function(name)) is not None:
@@ -147,7 +147,7 @@ def _body_faults(
             f"kernel '{kernel.name}' waits for its whole grid (in {syncing.name}, "
             f"{syncing.place}), which only a cooperative launch allows: say `cooperative: true`"
         )
-    identifiers = frozenset().union(*(function.words for function in called_functions))
+    identifiers = frozenset().union(*(function.identifiers for function in called_functions))
     if identifiers & _OF_CLUSTERS and "__cluster_dims__" not in kernel.specifiers:
         yield (
             f"kernel '{kernel.name}' ({kernel.place}) works in clusters of blocks, and is launched "
@@ -229,13 +229,13 @@ def _unread_names(
         return
     macros = description.macros(params)
     kernels = " ".join(description.kernel_of(step) for step in description.steps(params))
-    used_words = source.words | set(_WORD.findall(kernels))
+    used_words = source.identifiers | set(_WORD.findall(kernels))
     used_words |= {word for value in macros.values() for word in _WORD.findall(str(value))}
     for name in sorted(macros.keys() - used_words - description.at_launch(params).keys()):
         close = _close_word(name, source)
         yield name, f"The macro '{name}' changes nothing: {path.name} has no such word{close}."
-    for name in sorted(params.keys() - description.used(params)):
-        hint = f"; as a macro it needs `define: [{name}]`." if name in source.words else ""
+    for name in sorted(params.keys() - description.used_parameters(params)):
+        hint = f"; as a macro it needs `define: [{name}]`." if name in source.identifiers else ""
         hint = hint or close_hint(name, OVERRIDES)
         yield (
             name,
@@ -244,7 +244,7 @@ def _unread_names(
 
 
 def _close_word(name: str, source: SourceFile) -> str:
-    close = difflib.get_close_matches(name, source.words, n=1)
+    close = difflib.get_close_matches(name, source.identifiers, n=1)
     return f"; it has '{close[0]}'" if close else ""
 
 
@@ -463,7 +463,7 @@ def _amount(amount: Arithmetic, values: Params) -> int | float:
 
 def _sizes(description: CudaFile, values: Params, name: str) -> list[int]:
     numbers = _without_overrides(values)
-    return [size.whole(numbers) for size in description.expressions(values, name)]
+    return [size.whole_number(numbers) for size in description.expressions(values, name)]
 
 
 def _without_overrides(values: Params) -> Params:

@@ -62,7 +62,7 @@ class Function:
         return tuple(" ".join(text.split()) for text in _LAUNCH.findall(self.body))
 
     @cached_property
-    def words(self) -> frozenset[str]:
+    def identifiers(self) -> frozenset[str]:
         """Words of its body."""
         return frozenset(_WORD.findall(self.body))
 
@@ -84,7 +84,7 @@ class Function:
 class SourceFile:
     """A file and its included files, as far as they lie beside it or in given folders."""
 
-    words: frozenset[str]
+    identifiers: frozenset[str]
     functions: tuple[Function, ...]
     kernel_words: frozenset[str]
     """`__global__`, and macros that contain it."""
@@ -113,7 +113,7 @@ class SourceFile:
             f for f in self.functions if f.name == name and f.specifiers & self.kernel_words
         ]
         with_body = [f for f in candidates if f.body] or candidates
-        is_known = len(with_body) == 1 and "__global__" not in with_body[0].words
+        is_known = len(with_body) == 1 and "__global__" not in with_body[0].identifiers
         return with_body[0] if is_known else None
 
     def plain_function(self, name: str) -> Function | None:
@@ -130,7 +130,9 @@ class SourceFile:
             function = waiting.pop()
             yield function
             called = [
-                f for f in self.functions if f.name in function.words - reached_names and f.body
+                f
+                for f in self.functions
+                if f.name in function.identifiers - reached_names and f.body
             ]
             reached_names |= {f.name for f in called}
             waiting += called
@@ -173,7 +175,7 @@ def read_source(path: Path, folders: tuple[Path, ...] = ()) -> SourceFile:
     # That the file itself can be read is looked at with all sources.
     headers = (file for file in dict.fromkeys(unreadable) if file != path)
     return SourceFile(
-        words=frozenset(_WORD.findall(source)),
+        identifiers=frozenset(_WORD.findall(source)),
         functions=tuple(function for scan in scans for function in scan.functions),
         kernel_words=frozenset({"__global__", *_GLOBAL_MACRO.findall(source)}),
         structs=structs,

@@ -55,7 +55,7 @@ class Survey:
     """Change of each commit from the commit before it."""
     total_change: Change
     """Change from the first to the last commit."""
-    failed: tuple[int, ...] = ()
+    failed_places: tuple[int, ...] = ()
     """Places of commits without a right result: the session is repeated without them."""
 
 
@@ -104,7 +104,7 @@ class Bisection:
         )
 
     @property
-    def opposite(self) -> tuple[Step, ...]:
+    def opposite_steps(self) -> tuple[Step, ...]:
         """Confirmed steps in the other direction, or undone by later steps."""
         return tuple(
             step
@@ -222,8 +222,8 @@ class _Search:
         places = sorted(measured)
         if len(places) > 1:
             survey = self._measured_survey(places)
-            if survey.failed:
-                self.skipped.update(survey.failed)
+            if survey.failed_places:
+                self.skipped.update(survey.failed_places)
                 return None
             survey = self._settled_survey(places, survey, steps)
             self.total_change = self.total_change or survey.total_change
@@ -258,7 +258,7 @@ class _Search:
         self.sessions += 1
         survey = self.measure(measured_points, self.attempts[tuple(measured_points)])
         self.attempts[tuple(measured_points)] += 1
-        if survey.failed:
+        if survey.failed_places:
             return survey
         changes = dict(zip(measured_points[1:], survey.steps, strict=True))
         steps = tuple(changes.get(after, UNCHANGED) for _, after in pairwise(points))
@@ -285,7 +285,7 @@ class _Search:
                 break
             repeated = sorted(end_points)
             repetition = self._measured_survey(repeated)
-            if repetition.failed:
+            if repetition.failed_places:
                 break
             measured = dict(zip(pairwise(repeated), repetition.steps, strict=True))
             is_whole = (repeated[0], repeated[-1]) == (points[0], points[-1])

@@ -87,7 +87,7 @@ def _data(versions: Sequence[Version], variants: Sequence[str], name: str) -> di
     return {
         "name": name,
         "title": f"{experiment.title or experiment.name}: {old.short} and {new.short}",
-        "description": f"Old: {old.words}. New: {new.words}.",
+        "description": f"Old: {old.line}. New: {new.line}.",
         "problems": {
             "list": [{"name": p.name, "params": dict(p.params)} for p in problems.values()]
         },
@@ -139,7 +139,7 @@ def _items(
                 "launches": None if launches is None else json.loads(launches),
                 "trust": bool(variant.trust),
                 "reason": variant.trust,
-                "note": version.commit.words,
+                "note": version.commit.line,
                 "env": dict(variant.env),
                 "tags": list(variant.tags),
                 "tolerance": {

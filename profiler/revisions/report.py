@@ -58,7 +58,7 @@ def bisection_lines(
     for number, step in enumerate(culprits):
         title = "Culprit" if not number else "A further culprit"
         yield from _step_lines(title, step, history, metric, accounts[step.after])
-    for step in bisection.opposite:
+    for step in bisection.opposite_steps:
         yield from _step_lines("The other way", step, history, metric, accounts[step.after])
     for step in bisection.steps:
         if step.state is State.UNCLEAR:
@@ -76,14 +76,14 @@ def skipped_line(commit: Commit, reason: str) -> str:
     """Line on a skipped commit, with the line of its reason that names the error."""
     lines = reason.strip().splitlines() or [""]
     error = next((line for line in lines if "error" in line.lower()), lines[0])
-    return f"Skipped: {commit.words}: {error.strip()}"
+    return f"Skipped: {commit.line}: {error.strip()}"
 
 
 def _step_lines(
     title: str, step: Step, history: Sequence[Commit], metric: str, account: Account
 ) -> Iterator[str]:
     yield f"{title}: {_commit_text(step, history)}"
-    yield f"  {change_words(step.change, metric)} than {history[step.before].words}."
+    yield f"  {change_words(step.change, metric)} than {history[step.before].line}."
     yield f"  It is {account.cause}."
     if account.files:
         further_count = len(account.files) - _MOST_FILES
@@ -99,8 +99,8 @@ def _commit_text(step: Step, history: Sequence[Commit]) -> str:
     """Text naming the commit of a step; all of them where commits between cannot be measured."""
     commits = history[step.before + 1 : step.after + 1]
     if len(commits) == 1:
-        return commits[0].words
-    return f"one of {len(commits)} commits, {commits[0].short} to {commits[-1].words}"
+        return commits[0].line
+    return f"one of {len(commits)} commits, {commits[0].short} to {commits[-1].line}"
 
 
 def _rest_lines(bisection: Bisection) -> Iterator[str]:

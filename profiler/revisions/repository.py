@@ -37,7 +37,7 @@ class Commit:
         return self.hash[:_SHORT]
 
     @property
-    def words(self) -> str:
+    def line(self) -> str:
         """Short hash, date and subject on a line."""
         return f"{self.short} ({self.date}) {self.subject}"
 

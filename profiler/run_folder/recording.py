@@ -134,7 +134,7 @@ def _recorded_files(
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file of a recording."""
     marked_record = json_text(asdict(replace(record, recording=True)))
-    yield RUN_FILE, redaction.file(RUN_FILE, marked_record).encode()
+    yield RUN_FILE, redaction.redacted_file(RUN_FILE, marked_record).encode()
     names = [*_RUN_FILES]
     for attempt in run.attempts():
         file_names = (name for name in _ATTEMPT_FILES if name not in attempt.damaged)
@@ -154,7 +154,9 @@ def _recorded_files(
             )
         if content is None:
             continue
-        text = redaction.file(Path(name).name, content.decode("utf-8", errors="replace")).encode()
+        text = redaction.redacted_file(
+            Path(name).name, content.decode("utf-8", errors="replace")
+        ).encode()
         if Path(name).name in _TABLES:  # it is made once and kept in a repository
             yield f"{name}.gz", gzip.compress(text, 9, mtime=0)
         else:

@@ -124,11 +124,11 @@ class Redaction:
         """Redaction of the texts private to a run's machine and to this one."""
         return cls(private_texts(folder), private_names(folder))
 
-    def words(self, text: str) -> str:
+    def redacted(self, text: str) -> str:
         """Redacted text of an error or a tool."""
         return without_names(without_private(text, self.folders), self.names)
 
-    def file(self, name: str, text: str) -> str:
+    def redacted_file(self, name: str, text: str) -> str:
         """Redacted content of a file with this name."""
         without_names_text = without_names_in_errors(name, text, self.names)
         return without_private(without_names_text, self.folders)

@@ -188,7 +188,7 @@ def _list(node: ast.expr) -> tuple[Value, ...]:
 
 
 def _range(arguments: list[ast.expr]) -> tuple[Value, ...]:
-    bounds = [parse(ast.unparse(argument)).whole({}) for argument in arguments]
+    bounds = [parse(ast.unparse(argument)).whole_number({}) for argument in arguments]
     if not 1 <= len(bounds) <= 3 or (len(bounds) == 3 and bounds[2] == 0):
         raise ExpressionError("range takes start, end and a step that is not 0")
     numbers = range(*bounds)

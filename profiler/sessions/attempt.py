@@ -51,11 +51,11 @@ class SessionTemplate:
     limits: Limits
     lock_file: Path | None = None
     """Lock file that is held while anything of a session lives (`gpu_lock`)."""
-    compiled: Path | None = None
+    compiler_caches: Path | None = None
     """Folder for compiler caches of torch and Triton; None: their default ones, maybe filled."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables (`Machine.variables`)."""
-    announced: Set[str] = frozenset()
+    announced_cells: Set[str] = frozenset()
     """One cell of each problem that any process visits: its declared work is journaled first,
     for the forecast of the remaining time."""
 
@@ -63,8 +63,10 @@ class SessionTemplate:
         """Command of an attempt whose files go to `folder`."""
         command = self.collector.session_command(folder / JOB, folder, self.metrics)
         variables = dict(self.variables)
-        if self.compiled is not None:
-            variables |= {n: str(self.compiled / tool) for n, tool in _COMPILER_CACHES.items()}
+        if self.compiler_caches is not None:
+            variables |= {
+                n: str(self.compiler_caches / tool) for n, tool in _COMPILER_CACHES.items()
+            }
         return replace(command, env={**command.env, **variables})
 
 
@@ -108,7 +110,7 @@ def run_attempt(  # noqa: PLR0913 - the last four by keyword
         )
         return result
     finally:
-        if waiting is not None and (result is None or result.standing is None):
+        if waiting is not None and (result is None or result.standing_process is None):
             waiting.orders.clear()
         recover(session.collector, folder)
 
@@ -245,7 +247,7 @@ def _job(session: SessionTemplate, visits: Sequence[Visit], folder: Path) -> pro
             cell
             for cell in session.job.cells
             if cell.id in visited_cells
-            or (cell.id in session.announced and cell.problem not in problems)
+            or (cell.id in session.announced_cells and cell.problem not in problems)
         ),
         visits=tuple(protocol.JobVisit(visit.cell, visit.block, visit.arm) for visit in visits),
     )

@@ -47,7 +47,7 @@ class EarlyStart:
     """The waiting process; None once it was taken."""
     lock: int
     """Descriptor, shared with the process, of the session lock, which is not locked yet."""
-    held: ExitStack
+    lock_stack: ExitStack
     """Closes the descriptor in this process."""
 
     def take(self) -> Waiting | None:
@@ -59,14 +59,14 @@ class EarlyStart:
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
             fcntl.flock(self.lock, fcntl.LOCK_SH)
-            self.held.close()
+            self.lock_stack.close()
         return waiting
 
     def leave(self) -> None:
         """End the process if nobody took it, and remove the folder of a run that did not begin."""
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
-            self.held.close()
+            self.lock_stack.close()
             waiting.end()
             if self.begins:
                 _remove_run(self.run.path)
@@ -115,7 +115,7 @@ def _started(
     name = execution.loaded.experiment.name
     _clear_abandoned_runs(execution.out / name)
     with suppress(OSError, UsageError), ExitStack() as cleanup:
-        lock_stack = ExitStack() if preloaded is None else preloaded.held
+        lock_stack = ExitStack() if preloaded is None else preloaded.lock_stack
         cleanup.callback(lock_stack.close if preloaded is None else preloaded.end)
         run = earlier or create_run(execution.out, name, execution.created)
         if earlier is None:

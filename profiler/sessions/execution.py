@@ -120,13 +120,13 @@ class Meanwhile:
     module in C++ that is being loaded on it then aborts the process.
     """
 
-    do: Callable[[], None] | None
+    work: Callable[[], None] | None
 
     def start(self) -> None:
         """Begin the work; later calls do nothing."""
-        if self.do is not None:
-            threading.Thread(target=self.do, name="meanwhile").start()
-            self.do = None
+        if self.work is not None:
+            threading.Thread(target=self.work, name="meanwhile").start()
+            self.work = None
 
 
 def build_root(out: Path) -> Path:

@@ -63,7 +63,7 @@ class Explaining:
         plan = self.execution.plan
         seen_cells = self.measurement.book.cells()
         if self.requested_cells is None:
-            explained = self.measurement.book.explained()
+            explained = self.measurement.book.explained_cells()
             tunes = PAGE_KINDS[self.execution.loaded.experiment.page.kind].tunes
             timed = replace(plan, cells=seen_cells)
             cells_to_explain = explain_cells(timed, samples, explained, tunes=tunes)
@@ -100,7 +100,9 @@ class Explaining:
             return
         book = self.measurement.book
         session = self.session(book.samples())
-        if not session.visits or (is_repeated and not book.missing(session, book.attempts())):
+        if not session.visits or (
+            is_repeated and not book.missing_visits(session, book.attempts())
+        ):
             return
         try:
             with book.execution.seconds.stage(session.name):

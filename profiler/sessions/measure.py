@@ -218,7 +218,7 @@ def _recording_progress(measurement: Measurement, record: RunRecord) -> Iterator
         if book.run.exists():  # a run that was deleted meanwhile is not half recreated
             opened, seconds = {**record.opened, **book.opened_meanwhile()}, book.execution.seconds
             book.run.write_record(replace(with_stages(record, seconds), opened=opened))
-            book.run.write_seconds(measurement.took, seconds.spans)
+            book.run.write_seconds(measurement.earlier_executions, seconds.spans)
 
 
 def _report_edited_files(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -> None:

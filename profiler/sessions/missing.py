@@ -70,7 +70,7 @@ def cells_to_explain(
         if not explaining.is_wanted:
             return ()
         book = measurement.book
-        missing = book.missing(explaining.session(book.samples()), book.attempts())
+        missing = book.missing_visits(explaining.session(book.samples()), book.attempts())
         return tuple(dict.fromkeys(visit.cell for visit in missing))
 
 

@@ -37,7 +37,7 @@ class Preloaded:
     gpu_uuid: str | None
     lock: int
     """Descriptor of this GPU's session lock, not locked; the process keeps it open as well."""
-    held: contextlib.ExitStack
+    lock_stack: contextlib.ExitStack
     """Closes the descriptor in this process."""
     orders: Orders
     process: subprocess.Popen[bytes]
@@ -53,7 +53,7 @@ class Preloaded:
     def end(self) -> None:
         """End the process."""
         with stopped_on_leaving(self.process, _GRACE_S):
-            self.held.close()
+            self.lock_stack.close()
 
     def hand(self, job: Path) -> subprocess.Popen[bytes]:
         """Give the process a job; returns the process. Its output goes to files beside the job."""

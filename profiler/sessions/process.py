@@ -66,7 +66,7 @@ class SessionResult:
     cause: EndCause
     failing_cell: FailingCell | None
     seconds: float
-    standing: subprocess.Popen[bytes] | None = None
+    standing_process: subprocess.Popen[bytes] | None = None
     """The process, if it still runs and belongs to the caller of `run_session`."""
 
 

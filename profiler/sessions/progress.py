@@ -280,7 +280,7 @@ class VisitProgress:
         """Seconds to the last visit: by the forecast, else by the rate; None without both."""
         if self.rest_forecast is None:
             return sum(self.remaining.values()) / rate if rate else None
-        if not self._costs.costs.made:
+        if not self._costs.costs.visit_count:
             return None
         return self.rest_forecast.seconds(self.remaining, self._costs.costs)
 

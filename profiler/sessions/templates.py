@@ -122,7 +122,7 @@ class Templates:
             metrics=self.metrics(session),
             limits=self.limits(),
             lock_file=self.lock_file,
-            compiled=self.folder.resolve() / COMPILED_FOLDER,
+            compiler_caches=self.folder.resolve() / COMPILED_FOLDER,
             variables=self.execution.machine.variables,
         )
 

@@ -91,18 +91,18 @@ def test_what_has_no_value_says_why(text, message):
 
 
 def test_a_size_is_whole():
-    assert parse("rows / 2").whole(VALUES) == 2048
+    assert parse("rows / 2").whole_number(VALUES) == 2048
     with pytest.raises(ExpressionError, match=r"0\.5, which is no whole number; // and ceil_div"):
-        parse("half").whole(VALUES)
+        parse("half").whole_number(VALUES)
     with pytest.raises(ExpressionError, match="'float16', which is no number"):
-        parse("dtype").whole(VALUES)
+        parse("dtype").whole_number(VALUES)
 
 
 @pytest.mark.parametrize("size", ["2**12", "4 * 1024", "4096"])
 def test_a_size_that_was_written_as_arithmetic_is_worked_out(size):
     for text in ("rows", "rows * 4"):
         with pytest.raises(ExpressionError, match=r"are not calculated, write 4096$"):
-            parse(text).whole({"rows": size})
+            parse(text).whole_number({"rows": size})
 
 
 @given(st.text(max_size=40))

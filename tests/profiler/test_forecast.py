@@ -83,9 +83,9 @@ def test_visits_that_are_measured_or_left_out_take_no_time(softmax, tmp_path):
     three, four = frozenset(session.visits[:3]), frozenset(session.visits[3:7])
     held = {session.name: SessionVisits(three, four, "settings changed since")}
     timing, *_ = forecast(plan, experiment, tmp_path, held=held)
-    assert (timing.measured, timing.left_out, timing.left) == (3, 4, timing.visits - 7)
+    assert (timing.measured, timing.left_out, timing.remaining) == (3, 4, timing.visits - 7)
     assert timing.why_again == "settings changed since"
-    assert timing.seconds == pytest.approx(START_S + timing.left * visit_seconds(session))
+    assert timing.seconds == pytest.approx(START_S + timing.remaining * visit_seconds(session))
     nothing_left = {session.name: SessionVisits(frozenset(session.visits))}
     assert forecast(plan, experiment, tmp_path, held=nothing_left)[0].seconds == 0.0
 

@@ -118,7 +118,7 @@ class TensorArgument:
 
     def shape_of(self, values: Params) -> tuple[int, ...]:
         """Sizes; raises ExpressionError for a size below 1 or without a value."""
-        sizes = tuple(size.whole(values) for size in self.shape)
+        sizes = tuple(size.whole_number(values) for size in self.shape)
         if any(size < 1 for size in sizes):
             raise ExpressionError(f"{self.name}: the shape {list(sizes)} has no elements")
         return sizes
@@ -221,7 +221,7 @@ class CudaFile:
         return LaunchShape(
             grid=_three_values(self.expressions(variant, "grid"), values),
             block=_three_values(self.expressions(variant, "block"), values),
-            shared=self.expressions(variant, "shared")[0].whole(values),
+            shared=self.expressions(variant, "shared")[0].whole_number(values),
             cooperative=self.is_cooperative(variant),
         )
 
@@ -291,7 +291,7 @@ class CudaFile:
         launch = f"<<<{shape}>>>({', '.join(self.leaves(step))})"
         return launch, texts[3], used_names
 
-    def used(self, variant: Params) -> set[str]:
+    def used_parameters(self, variant: Params) -> set[str]:
         """Parameters of a variant that its program or launch depends on."""
         in_kernels = self._kernel_parameters(variant)
         templates = (str(value) for value in (self.define or {}).values())
@@ -467,7 +467,7 @@ def _parsed_as(name: str, source: Any) -> Arithmetic:
 
 
 def _three_values(expressions: Sequence[Arithmetic], values: Params) -> tuple[int, int, int]:
-    sizes = [expression.whole(values) for expression in expressions]
+    sizes = [expression.whole_number(values) for expression in expressions]
     x, y, z = (*sizes, *[1] * (3 - len(sizes)))
     return x, y, z
 

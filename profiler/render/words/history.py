@@ -79,9 +79,9 @@ def control_words(history: History, control: Control | None) -> str:
 
 def _control_sentences(history: History, control: Control) -> Iterator[str]:
     newest = len(history.runs) - 1
-    past = f"in the {control.past} run{'s' * (control.past != 1)} before it"
+    past = f"in the {control.past_runs} run{'s' * (control.past_runs != 1)} before it"
     cause, baseline = control.cause, control.baseline
-    count = f"{len(control.moved)} of {control.cells} cells"
+    count = f"{len(control.moved_cells)} of {control.cells} cells"
     took = "" if baseline is None else f"takes {numbers.ratio(baseline)} its usual time"
     if cause is None:
         beside = "" if baseline is None else f" (the baseline {took})"
@@ -100,7 +100,7 @@ def _control_sentences(history: History, control: Control) -> Iterator[str]:
         beside = "" if baseline is None else f" The baseline {took}: not the machine."
         named = ", ".join(
             f"{trend.variant}, {trend.problem}: {numbers.ratio(ratio)}"
-            for trend, ratio in control.moved[:MOST_NAMED]
+            for trend, ratio in control.moved_cells[:MOST_NAMED]
         )
         yield f"{count} are off what they were {past}: their kernels changed ({named}).{beside}"
     floor, usual = control.noise_floor, control.usual_noise_floor

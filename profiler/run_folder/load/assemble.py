@@ -183,7 +183,7 @@ def _measurements(
         ),
         practical_roofs=measured_roofs(attempts),
         practical_roof_faults={
-            roof: redaction.words(cause) for roof, cause in roof_faults(attempts).items()
+            roof: redaction.redacted(cause) for roof, cause in roof_faults(attempts).items()
         },
     )
 
@@ -344,10 +344,10 @@ def _public_record(record: SearchRecord, redaction: Redaction) -> SearchRecord:
     return replace(
         record,
         evaluations=tuple(
-            replace(evaluated, cause=redaction.words(evaluated.cause))
+            replace(evaluated, cause=redaction.redacted(evaluated.cause))
             for evaluated in record.evaluations
         ),
-        runner_ends=tuple(map(redaction.words, record.runner_ends)),
+        runner_ends=tuple(map(redaction.redacted, record.runner_ends)),
     )
 
 
@@ -358,7 +358,7 @@ def public_build(build: BuildResult, redaction: Redaction) -> BuildResult:
         build,
         library=None if build.library is None else without_private(build.library, folders),
         command=without_private(build.command, folders),
-        error=redaction.words(build.error),
+        error=redaction.redacted(build.error),
     )
 
 
@@ -367,7 +367,7 @@ def public_statuses(
 ) -> dict[str, CellStatus]:
     """Statuses by cell id, for sharing."""
     return {
-        cell: replace(status, cause=redaction.words(status.cause))
+        cell: replace(status, cause=redaction.redacted(status.cause))
         for cell, status in statuses.items()
     }
 
@@ -375,7 +375,7 @@ def public_statuses(
 def public_notice(notice: Notice, redaction: Redaction) -> Notice:
     """A notice for sharing."""
     values = {
-        key: redaction.words(value) if isinstance(value, str) else value
+        key: redaction.redacted(value) if isinstance(value, str) else value
         for key, value in notice.values.items()
     }
     return replace(notice, values=values)

@@ -74,8 +74,8 @@ def _load(
             for record in journal.records
             if "cell" not in record or record["cell"] in current
         ),
-        current=frozenset(current),
-        of_reading=(*clock_notices, *_journal_notices(attempt, journal)),
+        current_cells=frozenset(current),
+        reading_notices=(*clock_notices, *_journal_notices(attempt, journal)),
         clocks=clocks,
     )
     if attempt.record.kind == SessionKind.TIMELINE:
@@ -92,7 +92,7 @@ def _load(
         )
     table, unreadable = _read_csv(attempt, journal.records, ahead)
     if table is not None:
-        loaded = replace(loaded, of_reading=(*table.notices, *loaded.of_reading))
+        loaded = replace(loaded, reading_notices=(*table.notices, *loaded.reading_notices))
     loaded = replace(loaded, unreadable=unreadable)
     if attempt.record.kind == SessionKind.EXPLAIN:
         return _with_profiles(loaded, table)
@@ -104,7 +104,7 @@ def _with_profiles(loaded: Loaded, table: NcuTable | None) -> Loaded:
     profiles, of_pages = cell_profiles(
         loaded.attempt.folder, table, partial(_explained_cells, loaded, table)
     )
-    return replace(loaded, profiles=profiles, of_reading=(*loaded.of_reading, *of_pages))
+    return replace(loaded, profiles=profiles, reading_notices=(*loaded.reading_notices, *of_pages))
 
 
 def _with_samples(loaded: Loaded, table: NcuTable | None, compute_capability: str | None) -> Loaded:
@@ -115,7 +115,7 @@ def _with_samples(loaded: Loaded, table: NcuTable | None, compute_capability: st
     )
     parts = _part_samples(attempt, table)
     samples = _with_values(_samples(loaded, table, origin, parts))
-    if record.visit is not None and record.visit["cell"] not in loaded.current:
+    if record.visit is not None and record.visit["cell"] not in loaded.current_cells:
         samples = samples.iloc[:0]
     impossible = impossible_durations(samples)
     left_out, unflushed = (
@@ -127,8 +127,8 @@ def _with_samples(loaded: Loaded, table: NcuTable | None, compute_capability: st
     loaded = replace(
         loaded,
         samples=possible,
-        of_reading=(*loaded.of_reading, *left_out, *unflushed, *not_sustained),
-        without_duration=visits_of(samples[impossible]) if impossible.any() else frozenset(),
+        reading_notices=(*loaded.reading_notices, *left_out, *unflushed, *not_sustained),
+        visits_without_duration=visits_of(samples[impossible]) if impossible.any() else frozenset(),
         parts=_params_by_cell(attempt, parts),
         part_fault=parts.fault if parts is not None else "",
         practical_roofs=_practical_roofs(loaded, table, compute_capability),
@@ -219,7 +219,7 @@ class AttemptReader:
             loaded = _load(attempt, journal, current, compute_capability, ahead)
         else:
             current = _counted_cells(attempt, keys, settings, opened, loaded.opened_files)
-            if loaded.current != current:
+            if loaded.current_cells != current:
                 journal = runner_journal.read_whole_journal(attempt.journal)
                 loaded = _load(attempt, journal, current, compute_capability, ahead)
             elif loaded.attempt != attempt:
@@ -233,8 +233,8 @@ def _explained_cells(loaded: Loaded, table: NcuTable | None, launches: pd.DataFr
     visit = loaded.attempt.record.visit
     if visit is None:
         finished = {cell for cell, _, _ in runner_journal.finished_visits(loaded.records)}
-        return finished_cells(launches, finished & loaded.current)
-    if visit["cell"] not in loaded.current:
+        return finished_cells(launches, finished & loaded.current_cells)
+    if visit["cell"] not in loaded.current_cells:
         return [""] * len(launches)
     return first_sample_cells(launches, visit["cell"], _part_samples(loaded.attempt, table))
 
@@ -243,7 +243,7 @@ def _practical_roofs(
     loaded: Loaded, table: NcuTable | None, compute_capability: str | None
 ) -> dict[str, float]:
     """Shares of the hardware's roofs by roof; empty where no cell counts."""
-    if not loaded.current:
+    if not loaded.current_cells:
         return {}
     records = loaded.records
     finished = [str(r["roof"]) for r in records if r.get("event") == protocol.ROOF_FINISHED]
@@ -355,10 +355,14 @@ def _journal_notices(attempt: Attempt, journal: runner_journal.JournalContent) -
 def _with_timelines(loaded: Loaded) -> Loaded:
     """Results of an attempt with timelines, from its cleaned files alone."""
     try:
-        visits, samples, timelines = visit_timelines(loaded.attempt, loaded.records, loaded.current)
+        visits, samples, timelines = visit_timelines(
+            loaded.attempt, loaded.records, loaded.current_cells
+        )
     except ParseError:
-        return replace(loaded, unreadable=FACTS_FILE, recorded=frozenset())
-    return replace(loaded, samples=_with_values(samples), recorded=visits, timelines=timelines)
+        return replace(loaded, unreadable=FACTS_FILE, recorded_visits=frozenset())
+    return replace(
+        loaded, samples=_with_values(samples), recorded_visits=visits, timelines=timelines
+    )
 
 
 def _with_stamps(loaded: Loaded) -> Loaded:
@@ -370,7 +374,7 @@ def _with_stamps(loaded: Loaded) -> Loaded:
     counted = {
         visit: visit_stamps
         for visit, visit_stamps in stamps.items()
-        if visit.cell in loaded.current
+        if visit.cell in loaded.current_cells
     }
     return replace(loaded, stamps=counted)
 
@@ -412,7 +416,7 @@ def _ranges(loaded: Loaded, table: NcuTable, origin: SampleOrigin) -> pd.DataFra
     visits = range_visits(
         table.launches, origin, set(runner_journal.finished_visits(loaded.records))
     )
-    return visits if visits.empty else visits[visits["cell"].isin(loaded.current)]
+    return visits if visits.empty else visits[visits["cell"].isin(loaded.current_cells)]
 
 
 def _read_csv(

@@ -37,10 +37,10 @@ class Loaded:
 
     attempt: Attempt
     records: tuple[dict[str, Any], ...]
-    current: frozenset[str]
+    current_cells: frozenset[str]
     """Cells of the attempt whose key is still the same."""
     samples: pd.DataFrame = field(default_factory=empty_samples)
-    of_reading: tuple[Notice, ...] = ()
+    reading_notices: tuple[Notice, ...] = ()
     """Notices of reading the attempt's files."""
     unreadable: str = ""
     """File of the tool that could not be read; empty where there is none."""
@@ -50,9 +50,9 @@ class Loaded:
     """Samples of the clock, in the columns of `read_clocks`; no rows where none were taken."""
     ranges: pd.DataFrame = field(default_factory=empty_range_visits)
     """Counters of ranges inside visits; without rows where the workload pushed none."""
-    without_duration: frozenset[Visit] = frozenset()
+    visits_without_duration: frozenset[Visit] = frozenset()
     """Visits that were made and whose duration is none (`impossible_durations`)."""
-    recorded: frozenset[Visit] | None = None
+    recorded_visits: frozenset[Visit] | None = None
     """Visits of a session of timelines; None for other sessions."""
     timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
     """Recorded timelines by cell id."""
@@ -77,18 +77,18 @@ class Loaded:
 
         A visit with a timeline needs no sample: the timeline may show that no kernel ran.
         """
-        if self.recorded is not None:
-            return self.recorded
+        if self.recorded_visits is not None:
+            return self.recorded_visits
         if self.stamps is not None:
             return frozenset(self.stamps)
         single_visit = self.attempt.record.visit
         if single_visit is not None:
-            durations = len(self.samples) > 0 or len(self.without_duration) > 0
+            durations = len(self.samples) > 0 or len(self.visits_without_duration) > 0
             is_measured = durations if self.profiles is None else bool(self.profiles)
             return frozenset([Visit(**single_visit)] if is_measured else ())
         if self.profiles is not None:
             return frozenset(Visit(cell, 0) for cell in self.profiles)
-        return visits_of(self.samples) | self.without_duration
+        return visits_of(self.samples) | self.visits_without_duration
 
     @cached_property
     def visit_keys(self) -> frozenset[tuple[str, int, int]]:
@@ -96,7 +96,7 @@ class Loaded:
         return frozenset(visit.key for visit in self.visits)
 
     @cached_property
-    def throttled(self) -> frozenset[Visit]:
+    def throttled_visits(self) -> frozenset[Visit]:
         """Visits during which the GPU was slowed down, by heat for example."""
         if self.clocks.empty:
             return frozenset()
@@ -125,11 +125,13 @@ class Loaded:
         """Ids of cells that the attempt started to check or measure."""
         single_visit = self.attempt.record.visit
         if single_visit is not None:
-            return self.current & {single_visit["cell"]}
+            return self.current_cells & {single_visit["cell"]}
         if self.attempt.record.kind == SessionKind.CHECK:
-            return self.current
+            return self.current_cells
         result = self.attempt.result
-        blamed = self.current & result.failed.keys() if result is not None else frozenset[str]()
+        blamed = (
+            self.current_cells & result.failed.keys() if result is not None else frozenset[str]()
+        )
         return blamed.union(record["cell"] for record in self.records if _tries(record))
 
     @cached_property
@@ -168,7 +170,7 @@ class Loaded:
         result = self.attempt.result
         if self.attempt.record.kind == SessionKind.CHECK:
             has_passed = result is not None and result.cause == FINISHED and not result.failed
-            return self.current if has_passed else frozenset()
+            return self.current_cells if has_passed else frozenset()
         return frozenset(
             record["cell"]
             for record in self.records
@@ -189,11 +191,11 @@ class Loaded:
                 lists.setdefault(str(cell), {})[tuple(str(names).split(KERNEL_SEPARATOR))] = None
         return {cell: tuple(distinct) for cell, distinct in lists.items()}
 
-    def fell_back(self) -> dict[str, str]:
+    def fallback_reasons(self) -> dict[str, str]:
         """Reason by cell id why its kernels are not those of its variant."""
         check = self.attempt.kernel_check
         fell_back = check.fell_back if check is not None else {}
-        return {cell: reason for cell, reason in fell_back.items() if cell in self.current}
+        return {cell: reason for cell, reason in fell_back.items() if cell in self.current_cells}
 
     def unchecked_cells(self) -> frozenset[str]:
         """Ids of cells whose kernels were recorded but not checked by the workload's space."""
@@ -206,7 +208,7 @@ class Loaded:
     def cells_without_kernel(self) -> set[str]:
         """Ids of cells with a finished visit but no seen kernel, as decided after the attempt."""
         check = self.attempt.kernel_check
-        return set() if check is None else set(check.no_kernel) & self.current
+        return set() if check is None else set(check.no_kernel) & self.current_cells
 
     def roof_faults(self) -> dict[str, str]:
         """Why a practical roof could not be measured, by roof."""

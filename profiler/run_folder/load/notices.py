@@ -47,7 +47,7 @@ def run_notices(
 def notices_of(loaded: Loaded) -> Iterator[Notice]:
     """Notices on an attempt's files and on its end, which is written after they are read."""
     yield from _unreadable_notice(loaded.attempt, loaded.unreadable)
-    yield from loaded.of_reading
+    yield from loaded.reading_notices
     yield from _gpu_sharing_notices(loaded.attempt)
     for name in loaded.attempt.damaged:
         yield Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": name})
@@ -258,7 +258,9 @@ def _worker_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
     problems: dict[Worker, dict[str, None]] = {}
     for loaded in attempts:
         worker = loaded.attempt.worker
-        names = [problem_of[cell].name for cell in sorted(loaded.current) if cell in problem_of]
+        names = [
+            problem_of[cell].name for cell in sorted(loaded.current_cells) if cell in problem_of
+        ]
         if worker is not None and names:
             problems.setdefault(worker, {}).update(dict.fromkeys(names))
     if len(problems) > 1:

@@ -76,7 +76,7 @@ class Failure:
     of_host: bool = False
     """Whether the host kept the session from writing, opening files or allocating."""
 
-    def stands(self, time_limit_s: float) -> bool:
+    def is_lasting(self, time_limit_s: float) -> bool:
         """Whether another try would fail too; uncertain after a shorter time limit."""
         had_shorter_limit = self.time_limit_s is not None and self.time_limit_s < time_limit_s
         return not (self.of_host or (self.outcome is Outcome.TIMED_OUT and had_shorter_limit))
@@ -249,12 +249,12 @@ def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str
             yield record["cell"], Failure(Outcome(record["outcome"]), cause, limit, of_host)
     result = loaded.attempt.result
     for cell, (outcome, cause) in (result.failed if result else {}).items():
-        if cell in loaded.current:
+        if cell in loaded.current_cells:
             yield cell, Failure(Outcome(outcome), cause, limit)
     for cell in loaded.cells_without_kernel():
         cause = "its range launched no kernel that the tool saw"
         yield cell, Failure(Outcome.NO_KERNEL, cause, limit)
-    for cell, reason in loaded.fell_back().items():
+    for cell, reason in loaded.fallback_reasons().items():
         yield cell, Failure(Outcome.FELL_BACK, reason, limit)
 
 

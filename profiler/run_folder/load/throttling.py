@@ -29,7 +29,7 @@ SessionRepeats = Mapping[str, tuple[Sequence[Loaded], Repeats]]
 def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set[Visit]:
     """Visits of a session to repeat: throttled in every attempt so far."""
     of_session = [loaded for loaded in attempts if loaded.attempt.record.session == session]
-    if not any(loaded.throttled for loaded in of_session):
+    if not any(loaded.throttled_visits for loaded in of_session):
         return set()
     return {Visit(*key) for key in _repeats(of_session, plan.problem_of).to_repeat}
 
@@ -117,5 +117,5 @@ def _measured_and_throttled(
     loaded: Loaded, problem_of: Mapping[str, str]
 ) -> tuple[set[VisitKey], set[VisitKey]]:
     measured = {key for key in loaded.visit_keys if key[0] in problem_of}
-    throttled = {visit.key for visit in loaded.throttled} & measured
+    throttled = {visit.key for visit in loaded.throttled_visits} & measured
     return measured, with_whole_blocks(throttled, measured, problem_of)

@@ -449,7 +449,7 @@ def _error(library: Library, folder: Path, ninja_result: NinjaResult) -> str:
     errors = (p for p, line in enumerate(lines) if "error" in line and "collect2:" not in line)
     first = next(errors, max(0, len(lines) - ERROR_LINES))
     lines = lines[first : first + ERROR_LINES]
-    if not lines or ninja_result.ended(outputs):
+    if not lines or ninja_result.is_overdue(outputs):
         lines.append(ninja_result.ending(outputs))
     text = "\n".join(lines)
     folders = {*map(str, library.folders), str(folder)}

@@ -47,13 +47,13 @@ class NinjaResult:
     overdue: list[str] = field(default_factory=list)
     """Command lines that were ended after the time limit."""
 
-    def ended(self, outputs: Sequence[str]) -> bool:
+    def is_overdue(self, outputs: Sequence[str]) -> bool:
         """Whether a command for one of the outputs was ended at the time limit."""
         return any(output in command for output in outputs for command in self.overdue)
 
     def ending(self, outputs: Sequence[str]) -> str:
         """How the commands of some outputs ended, as error text where they printed nothing."""
-        if self.ended(outputs):
+        if self.is_overdue(outputs):
             return (
                 f"nvcc did not end within {self.time_limit_s:g} s and was ended "
                 "(build.time_limit_s)"

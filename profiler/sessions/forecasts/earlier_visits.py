@@ -123,7 +123,7 @@ def earlier_visits(execution: Execution) -> EarlierVisits:
     try:
         builds = _builds(execution, run)
         search = _search(execution, run, builds)
-        if search is not None and search.begins_anew:
+        if search is not None and search.restarts:
             return replace(foreseen, search=search)
         if search is not None and search.finalists is not None:
             plan = judged_plan(experiment, plan, search.finalists)
@@ -156,7 +156,7 @@ def _search(
         return None
     record = read_search(run.path / SEARCH_JOURNAL_FILE)
     if record is None or record.terms != terms_of(execution, plan, keys_of(execution, builds)):
-        return EarlierSearch(begins_anew=True)
+        return EarlierSearch(restarts=True)
     finished = record.finished if _is_spent(record, plan) else None
     return EarlierSearch(len(record.evaluations), None if finished is None else finished.finalists)
 
@@ -274,7 +274,7 @@ def _outdated_visits(loaded: Loaded) -> frozenset[Visit]:
         visits = frozenset({Visit(**attempt.record.visit)})
     else:
         visits = frozenset()
-    return frozenset(visit for visit in visits if visit.cell not in loaded.current)
+    return frozenset(visit for visit in visits if visit.cell not in loaded.current_cells)
 
 
 def _other_parts(today: Mapping[str, str | None], earlier: Mapping[str, str | None]) -> list[str]:

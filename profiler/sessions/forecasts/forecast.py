@@ -95,7 +95,7 @@ class Forecast:
     """Words for what was changed since visits that are to be made again."""
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Visits that are to be made."""
         return self.visits - self.measured - self.left_out
 
@@ -138,7 +138,7 @@ class EarlierSearch:
     evaluations: int = 0
     finalists: tuple[str, ...] | None = None
     """Ids of the search's finalists; None where it has not ended."""
-    begins_anew: bool = False
+    restarts: bool = False
     """Whether an input of the search was changed since."""
 
 
@@ -182,7 +182,7 @@ def run_forecast(
     """Forecast of a whole run on a GPU; sessions as in `forecast`."""
     plan, experiment = held.plan, loaded.experiment
     sessions = list(forecast(plan, experiment, out, gpu, held.sessions))
-    first = next((place for place, session in enumerate(sessions) if session.left), None)
+    first = next((place for place, session in enumerate(sessions) if session.remaining), None)
     if first is None:
         return RunForecast(tuple(sessions))
     if not sessions[first].by_earlier_run:
@@ -222,9 +222,9 @@ def further_seconds(
 
     0 where the first look has nothing left to go by.
     """
-    if not first_look.left:
+    if not first_look.remaining:
         return 0.0
-    visit_s = first_look.visits_s / first_look.left
+    visit_s = first_look.visits_s / first_look.remaining
     return sum(until_visits_s + part.expected * visit_s for part in parts if part.expected)
 
 

@@ -59,7 +59,7 @@ class _Field:
     baseline: bool
 
     @property
-    def alone(self) -> bool:
+    def is_alone(self) -> bool:
         """Whether the problem has a single cell: nothing to compare, so no later looks."""
         return self.rivals + self.references < 2
 
@@ -164,7 +164,7 @@ def _fields(plan: Plan) -> list[_Field]:
         )
         for ids in variants.values()
     ]
-    return [field for field in fields if not field.alone]
+    return [field for field in fields if not field.is_alone]
 
 
 COMPILED_S, COMPILED_AGAIN_S = 5.0, 0.8

@@ -49,7 +49,7 @@ class LaunchTimes:
         """Declared FLOPs and bytes of a launch at a problem; 0 where none are declared."""
         return self._work.get(problem, DeclaredWork(0.0, 0.0))
 
-    def of(self, cell: str) -> float:
+    def seconds_of(self, cell: str) -> float:
         """Seconds of a launch of a cell; 0 where neither a warm-up nor declared work is known."""
         if cell in self._seconds:
             return self._seconds[cell]
@@ -150,7 +150,7 @@ class RestForecast:
     ) -> dict[str, float]:
         """Overheads by cell, as multiples of the session's typical overhead."""
         return {
-            cell: _overhead(statistics.median(seconds), visit, launches.of(cell))
+            cell: _overhead(statistics.median(seconds), visit, launches.seconds_of(cell))
             for cell, seconds in costs.typical_visits.items()
             if cell in self._problem_of
         }
@@ -165,7 +165,7 @@ class RestForecast:
         overheads = self._expected_overheads(unvisited, current_costs, launches)
         visit_s = {
             cell: overheads[cell] * self._visit.overhead_s
-            + self._visit.launches * launches.of(cell)
+            + self._visit.launches * launches.seconds_of(cell)
             for cell in unvisited
         } | {cell: statistics.median(seconds) for cell, seconds in seconds_by_cell.items()}
         return sum(visits * visit_s[cell] for cell, visits in remaining.items() if visits)
@@ -214,7 +214,7 @@ class RestForecast:
             for problem, cells in to_come.items()
             for unchecked in [sum(cell not in self._checked for cell in cells)]
         }
-        if seconds and not current_costs.made and self._first_set_ups:
+        if seconds and not current_costs.visit_count and self._first_set_ups:
             first = next(iter(seconds))
             seconds[first] = max(seconds[first], statistics.median(self._first_set_ups))
         return sum(seconds.values())

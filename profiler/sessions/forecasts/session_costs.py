@@ -82,7 +82,7 @@ class SessionCosts:
         }
 
     @property
-    def made(self) -> int:
+    def visit_count(self) -> int:
         """Number of visits."""
         return sum(map(len, self.visits.values())) + sum(map(len, self.first_visits.values()))
 
@@ -93,7 +93,7 @@ class SessionCosts:
         return sum(map(sum, visits)) + sum(set_up.seconds for set_up in self.set_ups.values())
 
     @property
-    def checked(self) -> set[str]:
+    def checked_cells(self) -> set[str]:
         """Cells that were compared with their reference."""
         return {cell for set_up in self.set_ups.values() for cell in set_up.checked}
 
@@ -278,7 +278,7 @@ def past_of_run(
         likeness = (record.metrics == session.metrics) + (record.session == session.name)
         past_sessions.append(PastSession(costs, visit, same_tool, likeness))
         if record.kind != SessionKind.IN_KERNEL:  # of another build
-            checked |= costs.checked
+            checked |= costs.checked_cells
     return past_sessions, checked
 
 

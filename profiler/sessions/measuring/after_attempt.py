@@ -135,7 +135,9 @@ def check_kernels(loaded: Loaded, plan: Plan, space: Space) -> KernelCheck:
     """
     earlier = loaded.attempt.kernel_check
     open_cells = set(loaded.attempt.record.keys) if earlier is None else set(earlier.undecided)
-    planned_cells = {cell.id: cell for cell in plan.cells if cell.id in loaded.current & open_cells}
+    planned_cells = {
+        cell.id: cell for cell in plan.cells if cell.id in loaded.current_cells & open_cells
+    }
     kernels = {cell: lists for cell, lists in loaded.kernels().items() if cell in planned_cells}
     fell_back = _fallback_reasons(planned_cells, kernels, space)
     # The check right after the attempt is lost, so its CSV may have been damaged since, too.

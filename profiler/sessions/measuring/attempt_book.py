@@ -122,11 +122,11 @@ class AttemptBook:
         opened = self.opened if attempt.folder in self.earlier else {}
         return self.reader.load(attempt, self.keys, capability, settings, opened)
 
-    def measured(self, folder: Path) -> Set[Visit]:
+    def measured_visits(self, folder: Path) -> Set[Visit]:
         """Visits with results in an attempt."""
         return self.load(self.run.attempt(folder)).visits
 
-    def missing(
+    def missing_visits(
         self,
         session: SessionPlan,
         earlier: Sequence[Loaded],
@@ -164,7 +164,7 @@ class AttemptBook:
             return self.plan.cells
         return self._results().cells
 
-    def explained(self) -> frozenset[str]:
+    def explained_cells(self) -> frozenset[str]:
         """Ids of the explained cells; of an external command the ids of its parts."""
         return frozenset(cell for loaded in self.attempts() for cell in loaded.profiles or ())
 
@@ -253,7 +253,7 @@ class AttemptBook:
         finish_attempt(folder, replace(result, gpu_processes=self._gpu_processes[folder]))
         self._packing.submit(compress_reports, folder)
 
-    def written(self, folder: Path) -> None:
+    def announce(self, folder: Path) -> None:
         """Call `on_attempt` with the folder of a complete attempt."""
         self._ended.pop(folder, None)
         if self.on_attempt is not None:
@@ -330,7 +330,7 @@ def missing_visits(  # noqa: PLR0913 - all but the first three by keyword
     if session.kind is SessionKind.IN_KERNEL:
         skipped |= {v.id for v in plan.variants if v.id not in stamped}
     failed = failures(plan, earlier, kind=session.kind)
-    left_out = {cell for cell, failure in failed.items() if failure.stands(time_limit_s)}
+    left_out = {cell for cell, failure in failed.items() if failure.is_lasting(time_limit_s)}
     left_out |= set(find_aliases(plan.cells, builds))
     variant_of = {cell.id: cell.variant.id for cell in plan.cells}
     return tuple(

@@ -43,7 +43,7 @@ class Measurement:
 
     book: AttemptBook
     reporter: ProgressReporter
-    took: Executions = ()
+    earlier_executions: Executions = ()
     """Where the seconds of earlier executions went."""
     meanwhile: Callable[[], None] | None = None
     """Work that a thread does once, beside the start of the first session."""
@@ -88,7 +88,7 @@ class Measurement:
         for round_ in range(1 + MAX_REPEATS):
             earlier = self.book.attempts()
             throttled = throttled_again(self.book.plan, session.name, earlier)
-            missing = self.book.missing(session, earlier, throttled)
+            missing = self.book.missing_visits(session, earlier, throttled)
             repeats = not throttled.isdisjoint(missing)
             if round_ and not repeats:
                 return
@@ -166,7 +166,7 @@ class Measurement:
             later
             for later in following
             if not shares_process(later)
-            if not later.visits or self.book.missing(later, earlier)
+            if not later.visits or self.book.missing_visits(later, earlier)
         ]
 
 

@@ -134,7 +134,9 @@ class ProgramSessions:
     def run(self, work: Work, progress: VisitProgress) -> None:
         """Make the missing visits of a session, each in a process of its own."""
         has_samples = work.has_samples
-        later = ((session, self.book.missing(session, work.earlier)) for session in work.expected)
+        later = (
+            (session, self.book.missing_visits(session, work.earlier)) for session in work.expected
+        )
         turns = turns_of([(work.session, work.missing), *later])
         if self._room.begun is None:  # its tool starts while the checks run
             self._room.expect(turns.ahead())
@@ -191,7 +193,7 @@ class ProgramSessions:
         if tool_was_killed(end):  # which is no fault of the program: once more
             self.reporter.say(f"{turn.name}: {turn.session.collector} {ending(end.returncode)}")
             self.book.finish(folder, _command_result([], end, None))
-            self.book.written(folder)
+            self.book.announce(folder)
             self._room.end_begun()  # one program at a time
             folder, end = self._run_turn(program, turn, turns)
         self.book.keep_files(session, folder, end)
@@ -202,7 +204,7 @@ class ProgramSessions:
         ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
         result = _command_result([turn.visit.cell], end, failure)
         self.book.finish(folder, result)
-        self.book.written(folder)
+        self.book.announce(folder)
         return end, failure, loaded
 
     def _run_turn(
@@ -327,7 +329,7 @@ class ProgramSessions:
             self.book.run.write_command(folder, line)
             end, failure = run_check(program, command, folder)
             finish_attempt(folder, _command_result(checked, end, failure))
-            self.book.written(folder)
+            self.book.announce(folder)
             failed |= dict.fromkeys(checked, failure) if failure is not None else {}
         return failed
 

@@ -148,7 +148,7 @@ class RunnerSessions:
             session = work.session
         else:
             session = next(later for later in upcoming if later.name == waiting.session)
-            remaining = self.book.missing(session, work.earlier)
+            remaining = self.book.missing_visits(session, work.earlier)
         problem_of = self.book.plan.problem_of
         visits = chunk(work.without_failed(remaining), problem_of, _most_visits(session))
         if not visits:
@@ -160,7 +160,9 @@ class RunnerSessions:
         template = replace(
             template,
             job=replace(template.job, practical_roofs=roofs),
-            announced=one_of_each_problem(remaining, problem_of) if is_another else frozenset(),
+            announced_cells=one_of_each_problem(remaining, problem_of)
+            if is_another
+            else frozenset(),
         )
         with ExitStack() as sampling:
             sampling.enter_context(self.book.clocks(waiting.folder, waiting))
@@ -217,7 +219,9 @@ class _RunnerSession:
             while recovery.missing:
                 part = chunk(recovery.missing, recovery.problem_of, _most_visits(session))
                 folder, result = self._attempt(part)
-                blamed, failed_cells = recovery.learn(folder, result, self.book.measured(folder))
+                blamed, failed_cells = recovery.learn(
+                    folder, result, self.book.measured_visits(folder)
+                )
                 self._finish(folder, result, blamed, failed_cells)
             has_samples = has_samples or bool(recovery.measured)
 
@@ -252,8 +256,8 @@ class _RunnerSession:
         template = replace(
             self._template,
             job=replace(self._template.job, practical_roofs=roofs),
-            announced=frozenset() if self._handed_visits else self._problems(),
-            compiled=self._compiled(visits),
+            announced_cells=frozenset() if self._handed_visits else self._problems(),
+            compiler_caches=self._compiled(visits),
             variables={**self._template.variables, **self._env(visits)},
         )
         goes_on = shares_process(session)
@@ -286,7 +290,7 @@ class _RunnerSession:
                 on_start=lambda: self.row.started(following),
                 on_look=self.progress.look,
             )
-        if process is not None and result.standing is not None:
+        if process is not None and result.standing_process is not None:
             self.row.standing = session.collector, process
         book.execution.seconds.session(
             folder.name, began, runner_journal.read_journal(folder / JOURNAL_FILE)
@@ -304,7 +308,7 @@ class _RunnerSession:
         Of a block its own where each compiles anew; of an environment its own, because compilers
         read variables, too.
         """
-        folder, session, env = self._template.compiled, self.work.session, self._env(visits)
+        folder, session, env = self._template.compiler_caches, self.work.session, self._env(visits)
         if folder is not None and session.recompiles:
             folder /= f"{session.name}.{visits[0].block}"
         if folder is not None and env:
@@ -337,7 +341,7 @@ class _RunnerSession:
         self.work.failed.update(failed)
         self.book.finish(folder, AttemptResult(result.cause.value, result.seconds, failed))
         self.book.check_kernels(self.book.run.attempt(folder))
-        self.book.written(folder)
+        self.book.announce(folder)
         if blamed is not None:
             self.progress.failed(blamed.cell, f"{blamed.outcome}: {blamed.cause}")
 

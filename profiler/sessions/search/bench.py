@@ -345,7 +345,7 @@ def standing_bench(
         metrics=(),
         limits=Limits(step_s=collect.time_limit_s),
         lock_file=lock_file,
-        compiled=folder / "compiled",
+        compiler_caches=folder / "compiled",
         variables=execution.machine.variables,
     )
     return Bench(

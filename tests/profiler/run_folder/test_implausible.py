@@ -78,7 +78,7 @@ def test_a_trusted_variant_is_ranked_and_the_page_says_why(tmp_path, happen, wor
 def test_it_is_not_visited_again(tmp_path):
     place = Workplace(tmp_path / "place")
     stale(place)
-    assert failures(place.plan, place.load())[TREE].stands(1e9)
+    assert failures(place.plan, place.load())[TREE].is_lasting(1e9)
 
 
 def test_what_was_not_checked_again_is_said_once_for_each_reason(tmp_path):

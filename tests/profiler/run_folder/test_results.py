@@ -117,9 +117,9 @@ def test_a_reader_reads_an_attempt_again_only_where_other_cells_of_it_count(plac
     assert ended.samples is before.samples
     assert [notice.kind for notice in notices_of(before)] == []
     assert [notice.kind for notice in notices_of(ended)] == [NoticeKind.GPU_SHARED]
-    assert reader.load(place.run.attempt(folder), {PLAIN: place.keys[PLAIN]}, "9.0").current == {
-        PLAIN
-    }
+    assert reader.load(
+        place.run.attempt(folder), {PLAIN: place.keys[PLAIN]}, "9.0"
+    ).current_cells == {PLAIN}
 
 
 @pytest.mark.parametrize(("flush", "passes", "count"), [(True, 2, 6), (True, 1, 0), (False, 2, 0)])
@@ -349,11 +349,11 @@ def test_failures_of_the_journal_become_statuses(place):
 
 def test_a_failure_under_a_shorter_time_limit_does_not_stand():
     hung = Failure(Outcome.TIMED_OUT, "no answer", time_limit_s=10.0)
-    assert hung.stands(10.0)
-    assert hung.stands(5.0)
-    assert not hung.stands(20.0)
-    assert Failure(Outcome.TIMED_OUT, "no answer").stands(20.0)
-    assert Failure(Outcome.RAISED, "x", time_limit_s=10.0).stands(20.0)
+    assert hung.is_lasting(10.0)
+    assert hung.is_lasting(5.0)
+    assert not hung.is_lasting(20.0)
+    assert Failure(Outcome.TIMED_OUT, "no answer").is_lasting(20.0)
+    assert Failure(Outcome.RAISED, "x", time_limit_s=10.0).is_lasting(20.0)
 
 
 def test_the_last_attempt_that_worked_on_a_cell_decides(place):
@@ -581,7 +581,7 @@ def test_a_cell_whose_kernels_are_not_its_own_fell_back(place):
     assert outcomes(results)[LOOP] is Outcome.NOT_MEASURED
     assert sorted(map(len, asked)) == [1, 2], "nothing was seen of the others"
     assert blocks(results)[TREE] == [0], "what was measured is kept"
-    assert failures(place.plan, place.load())[TREE].stands(1e9), "it is not visited again"
+    assert failures(place.plan, place.load())[TREE].is_lasting(1e9), "it is not visited again"
 
 
 def test_the_space_is_given_parameters_and_names_of_kernels(tmp_path):

@@ -108,7 +108,7 @@ def test_the_row_of_a_replayed_range_is_no_kernel(row, reasons):
         attempt=SimpleNamespace(
             kernel_check=None, record=SimpleNamespace(keys={CELL.id: "key"}), damaged=()
         ),
-        current={CELL.id},
+        current_cells={CELL.id},
         kernels=lambda: {CELL.id: ((row,),)},
         finished_without_kernel=set,
     )

@@ -237,5 +237,5 @@ def test_a_search_goes_on_where_its_budget_grew_and_anew_where_its_terms_changed
     more = earlier_visits(execution_of(searched, overrides=("search.budget=4",)))
     assert (more.search.evaluations, more.search.finalists) == (3, None)
     other = earlier_visits(execution_of(searched, overrides=("collect.warmups=9",)))
-    assert other.search.begins_anew
+    assert other.search.restarts
     assert other.sessions == {}

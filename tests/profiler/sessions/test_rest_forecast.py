@@ -297,4 +297,4 @@ def test_what_every_launch_takes_beyond_its_declared_work_is_expected_of_the_nex
         problem: DeclaredWork(3e9 * size, 0.0) for size, problem in enumerate(problems, start=1)
     }
     costs = SessionCosts(warm_ups={seen: 0.15}, work=work)
-    assert LaunchTimes([costs], PROBLEM_OF, 1).of(unseen) == pytest.approx(0.15, rel=0.01)
+    assert LaunchTimes([costs], PROBLEM_OF, 1).seconds_of(unseen) == pytest.approx(0.15, rel=0.01)

@@ -55,7 +55,7 @@ def test_what_is_compiled_is_kept_in_a_folder_of_the_run(make_session, ncu, time
         session = make_session(collector, CELLS)
         plain = session.command(tmp_path)
         assert not {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"} & plain.env.keys()
-        command = replace(session, compiled=tmp_path / "compiled").command(tmp_path)
+        command = replace(session, compiler_caches=tmp_path / "compiled").command(tmp_path)
         assert command.env == {
             **plain.env,
             "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled" / "inductor"),

@@ -26,7 +26,7 @@ def test_the_first_visit_of_a_process_is_told_from_the_others():
     costs = read_costs([*records, *visit("unknown", 104, 120)], PROBLEM_OF)
     assert costs.first_visits == {"a": [3.5]}
     assert costs.visits == {"a": [pytest.approx(0.1)], "b": [pytest.approx(0.4)]}
-    assert (costs.made, costs.typical_visits) == (3, costs.visits)
+    assert (costs.visit_count, costs.typical_visits) == (3, costs.visits)
     again = read_costs([*records, START | {"time": 200.0}, *visit("c", 201, 202)], PROBLEM_OF)
     assert again.first_visits == {"a": [3.5], "c": [2.0]}
     assert again.began == 200.0
@@ -66,7 +66,7 @@ def test_what_problems_take_beside_their_visits_is_told_apart_by_problem():
     assert (large.seconds, large.cells, large.checked) == (2.0, {"c"}, set())
     assert (small.is_first, large.is_first) == (True, False)
     assert costs.warm_ups == {"a": 0.5}
-    assert costs.checked == {"a"}
+    assert costs.checked_cells == {"a"}
 
 
 def test_work_is_declared_before_the_first_problem_or_when_a_cell_is_described():
