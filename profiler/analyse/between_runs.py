@@ -7,7 +7,7 @@ two independent samples. They are compared by Yuen's test, Welch's t test on 20 
 shift is the difference of the trimmed means, its interval and its tests come from the same
 statistic. The verdict has the form of the paired ones of `verdicts`: FASTER or SLOWER where the
 shift is beyond a margin, SAME where it and its interval are within (two one-sided tests) and the
-margin is not too wide (`verdicts.too_wide`), else UNCLEAR.
+margin is not too wide (`verdicts.is_too_wide`), else UNCLEAR.
 
 A rank-sum test would need no trimming, but of eight blocks a side it gets no p value small enough
 to stand beside twenty other comparisons once a single visit took longer.
@@ -49,7 +49,7 @@ from profiler.analyse.intervals import (
     widened_ends,
 )
 from profiler.analyse.paired_tests import adjust_families, family_levels
-from profiler.analyse.verdicts import DELTA, reasons_of, too_wide, verdicts_of
+from profiler.analyse.verdicts import DELTA, is_too_wide, reasons_of, verdicts_of
 from profiler.model import ALPHA, FEWEST_BLOCKS, Verdict
 
 Floats = npt.NDArray[np.float64]
@@ -189,7 +189,7 @@ def shifts(newer: Floats, older: Floats) -> Shifts:
     if min(newer.shape[1], older.shape[1]) < FEWEST:
         nothing = np.full(len(newer), np.nan)
         return Shifts(*counts, middle, nothing, nothing, nothing)
-    test = _yuen(newer, older, "two-sided")
+    test = _yuen_test(newer, older, "two-sided")
     interval = test.confidence_interval(CONFIDENCE)
     half = np.nan_to_num((interval.high - interval.low) / 2)
     freedom = np.nan_to_num(test.df, nan=1.0)
@@ -206,12 +206,12 @@ def shift_tails(newer: Floats, older: Floats) -> tuple[Floats, Floats]:
     less, greater = np.ones(len(newer)), np.ones(len(newer))
     spread = _core_spread(newer) + _core_spread(older)
     medians_differ = np.median(newer, axis=1) != np.median(older, axis=1)
-    _fill(less, greater, newer, older, spread > 0, _yuen)
-    _fill(less, greater, newer, older, (spread == 0) & medians_differ, _rank_sum)
+    _fill_p_values(less, greater, newer, older, spread > 0, _yuen_test)
+    _fill_p_values(less, greater, newer, older, (spread == 0) & medians_differ, _rank_sum)
     return less, greater
 
 
-def _fill(  # noqa: PLR0913, PLR0917 - two results and two samples
+def _fill_p_values(  # noqa: PLR0913, PLR0917 - two results and two samples
     less: Floats,
     greater: Floats,
     newer: Floats,
@@ -231,7 +231,7 @@ def _core_spread(rows: Floats) -> Floats:
     return core
 
 
-def _yuen(newer: Floats, older: Floats, alternative: _Alternative) -> Any:
+def _yuen_test(newer: Floats, older: Floats, alternative: _Alternative) -> Any:
     with warnings.catch_warnings():
         # Rows of nearly equal values lose digits; their difference is known well enough.
         warnings.simplefilter("ignore", category=RuntimeWarning)
@@ -273,9 +273,9 @@ def control_floors(cells: pd.DataFrame) -> pd.DataFrame:
     controls = cells[cells["control"] & cells["shift"].notna()]
     sizes = controls.assign(
         size=controls["shift"].abs(),
-        duration_class=duration_classes(_numbers(controls, "shorter_ns")),
+        duration_class=duration_classes(_number_column(controls, "shorter_ns")),
     )
-    classes = duration_classes(_numbers(cells, "shorter_ns"))
+    classes = duration_classes(_number_column(cells, "shorter_ns"))
     cell_keys = zip(cells["variant"], cells["problem"], classes, strict=True)
     rows = [_control_floor(_neighbours(sizes, *cell)) for cell in cell_keys]
     columns = ["control_floor", "session_sd"]
@@ -314,7 +314,7 @@ def with_prior(controls: pd.DataFrame, shorter_ns: Floats) -> pd.DataFrame:
     )
 
 
-def _numbers(cells: pd.DataFrame, name: str) -> Floats:
+def _number_column(cells: pd.DataFrame, name: str) -> Floats:
     numbers: Floats = cells[name].to_numpy(dtype=np.float64)
     return numbers
 
@@ -388,7 +388,7 @@ def compare_runs(older: pd.DataFrame, newer: pd.DataFrame, pairs: pd.DataFrame) 
     with_offsets = estimates.with_session_offsets(session_sd)
     within_margin = (with_offsets.low >= -margins["all"]) & (with_offsets.high <= margins["all"])
     within_margin &= p_same < ALPHA
-    margin_too_wide = too_wide(margins["all"], DELTA)
+    margin_too_wide = is_too_wide(margins["all"], DELTA)
     p_same_if_narrow = np.where(within_margin & ~margin_too_wide, p_same, np.nan)
     families = pd.factorize(_text_column(pairs, "family"))[0].astype(np.int64)
     adjusted = adjust_families(p_faster, p_slower, families)
@@ -401,7 +401,7 @@ def compare_runs(older: pd.DataFrame, newer: pd.DataFrame, pairs: pd.DataFrame) 
         within_margin & margin_too_wide & (reasons == BetweenRunsReason.MORE_BLOCKS_NEEDED)
     )
     reasons[kept_open_by_width] = BetweenRunsReason.WIDE_MARGIN
-    _withhold(verdicts, reasons, _text_column(pairs, "withheld"))
+    _withhold_verdicts(verdicts, reasons, _text_column(pairs, "withheld"))
     columns = {
         **with_offsets.columns,
         "verdict": pd.Series(verdicts, index=pairs.index, dtype=object),
@@ -495,13 +495,13 @@ def _with_floors(
 
     `unadjusted`: verdicts without an adjustment for other cells, by the margin that was tried.
     """
-    differs_by_margin = {name: _differs(rows) for name, rows in unadjusted.items()}
+    differs_by_margin = {name: _is_difference(rows) for name, rows in unadjusted.items()}
     verdicts = verdicts.copy()
     # A wide margin makes nothing SAME that a clock or the controls only keep from being decided.
     verdicts[
         (verdicts == Verdict.SAME) & (differs_by_margin["clock"] | differs_by_margin["controls"])
     ] = Verdict.UNCLEAR
-    differs, unclear = _differs(verdicts), verdicts == Verdict.UNCLEAR
+    differs, unclear = _is_difference(verdicts), verdicts == Verdict.UNCLEAR
     blocks = np.minimum(estimates.older, estimates.newer)
     rules = (
         (unclear & differs_by_margin["controls"], BetweenRunsReason.CONTROLS_MOVED),
@@ -522,11 +522,11 @@ def _with_floors(
     return verdicts, reasons
 
 
-def _differs(verdicts: Objects) -> npt.NDArray[np.bool_]:
+def _is_difference(verdicts: Objects) -> npt.NDArray[np.bool_]:
     return np.isin(verdicts.astype(str), [Verdict.FASTER.value, Verdict.SLOWER.value])
 
 
-def _withhold(verdicts: Objects, reasons: Objects, withheld: Objects) -> None:
+def _withhold_verdicts(verdicts: Objects, reasons: Objects, withheld: Objects) -> None:
     """Take back verdicts that may not be given; a cell that was not measured stays NO DATA."""
     for place, reason in enumerate(withheld):
         if reason is None or verdicts[place] == Verdict.NO_DATA:

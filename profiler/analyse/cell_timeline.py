@@ -51,7 +51,7 @@ class CellTimeline:
     api: pd.DataFrame
     """CUDA calls: API_COLUMNS of `profiler.parse.nsys`."""
     launches: int
-    """How many launches of the workload lie inside; 0 for an external command."""
+    """Number of launches of the workload inside; 0 for an external command."""
     operators: pd.DataFrame
     """Operators by torch.profiler: `name calls self_cpu_us cpu_us self_device_us
     device_us stack`, `stack` a tuple of texts, innermost first; without rows where torch did not

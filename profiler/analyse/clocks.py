@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.collect.registry import counts
+from profiler.collect.registry import has_counters
 from profiler.model import SessionKind
 from profiler.notices import Notice, NoticeKind
 from profiler.parse import runner_journal
@@ -26,7 +26,7 @@ from profiler.runner import protocol
 VISIT_COLUMNS = ("cell", "block", "arm", "start_s", "end_s")
 
 MAX_REPEATS = 2
-"""How often a throttled block is measured again. A hot GPU stays hot while it is kept busy: what
+"""Most repeats of a throttled block. A hot GPU stays hot while it is kept busy: throttling that
 two more tries in later sessions do not cure is a property of the machine, and is reported."""
 
 SPREAD_LIMIT = 0.05
@@ -78,7 +78,9 @@ def cell_clocks(samples: pd.DataFrame) -> pd.Series[Any]:
     """
     if not {"cycles", "duration_ns"} <= set(samples.columns):
         return pd.Series(dtype="float64")
-    rows = samples[samples["collector"].isin(list(filter(counts, samples["collector"].unique())))]
+    rows = samples[
+        samples["collector"].isin(list(filter(has_counters, samples["collector"].unique())))
+    ]
     rows = rows.assign(clock=(rows["cycles"] / rows["duration_ns"]).astype("float64"))
     rows = rows[rows["clock"] > 0]
     of_timing, of_counters = (
@@ -226,12 +228,12 @@ def with_whole_blocks(
 
 @dataclass(frozen=True)
 class Repeats:
-    """Which measurement of each visit counts, and which visits are to be measured again."""
+    """Visits to be measured again, and the measurement of each visit that counts."""
 
     to_repeat: frozenset[VisitKey]
     """Visits to measure again: throttled each time, repeated less than MAX_REPEATS times."""
     unused: tuple[frozenset[VisitKey], ...]
-    """Visits of each attempt whose samples do not count: those of another attempt do."""
+    """Visits of each attempt whose samples do not count: samples of another attempt count."""
     cured: frozenset[VisitKey]
     """Visits that were throttled at first, then measured without throttling."""
     throttled: frozenset[VisitKey]

@@ -162,7 +162,7 @@ def _block_ratios(
 
 
 def _shared_blocks(rows: Sequence[Mapping[int, float]]) -> Floats:
-    """Mean log ratio over the pairs (blocks,), in each block that all of them have."""
+    """Mean log ratio over the pairs (blocks,), in each block that all pairs have."""
     common = [block for block in rows[0] if all(block in row for row in rows)] if rows else []
     return np.array([np.mean([row[block] for row in rows]) for block in common], dtype=np.float64)
 
@@ -191,8 +191,8 @@ def judge_steps(
 ) -> pd.DataFrame:
     """Verdict of each step at each problem (ids), in this order: durations after ÷ before.
 
-    `cells` are ids by (variant id, problem id), of the cells that may be compared. What is tested
-    is the mean log ratio over the pairs of a step, in the blocks that all of them share: as
+    `cells` are ids by (variant id, problem id), of the cells that may be compared. The tested value
+    is the mean log ratio over the pairs of a step, in the blocks that all of its pairs share: as
     `effects` has it. The steps of a problem are judged together. Columns: `problem`, then
     `verdicts.COLUMNS`.
     """

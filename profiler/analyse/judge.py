@@ -52,7 +52,7 @@ class Rules:
     """Settings of verdicts, fixed before a run began."""
 
     looks: int = 1
-    """How often the data may be judged before they are complete."""
+    """Number of looks at the data before they are complete."""
     delta: float = DELTA
     """Smaller relative differences are SAME."""
 
@@ -136,12 +136,12 @@ class Judge:
     """Durations of one kind of session, and the comparison of any two cells by them."""
 
     times: pd.DataFrame
-    """As `visit_times` gives them."""
+    """Times of visits by `visit_times`."""
     baseline: str | None
     """Id of the variant that every block visits twice."""
     rules: Rules = field(default_factory=Rules)
     session_sds: tuple[float, ...] = PRIOR_SDS
-    """As `intervals.estimated_sds` gives them."""
+    """Standard deviations between sessions by `intervals.estimated_sds`."""
     detectable: bool = True
     """Whether verdicts come with detectable effects, which take half of the time."""
 

@@ -19,7 +19,7 @@ from profiler.analyse.intervals import SEED, drawn_medians
 Floats = npt.NDArray[np.float64]
 
 FLOOR_PERCENTILE = 95.0
-"""How far the bootstrapped median of two equal arms strays, all but one time in twenty."""
+"""Percentile of the bootstrapped median of two equal arms that is a noise floor."""
 _POWER = 0.8
 """Detectable: found four times out of five."""
 _DRAWS = 400
@@ -236,7 +236,7 @@ class _SimulatedNoise:
     other_scatter: Floats
     """Estimated scatter of as many other rows, (draws,)."""
     tails: Floats | None
-    """How wide the tails of these are, ascending, (draws,); None where all are of one shape."""
+    """Widths of the tails of the rows, ascending, (draws,); None where all have one shape."""
     floor_ratios: Floats
     """Noise floor of one run ÷ that of another, (draws,)."""
     offsets: Floats

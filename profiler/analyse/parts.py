@@ -28,7 +28,7 @@ _NO_SAMPLE = -1
 
 @dataclass(frozen=True)
 class PartSamples:
-    """Which launches of one visit are samples of which part."""
+    """Part of each launch of one visit that is a sample of a part."""
 
     codes: Codes
     """Number of the sample of each launch, from 0 in the order of the launches; -1: none."""

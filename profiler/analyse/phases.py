@@ -1,7 +1,7 @@
-"""What repeats in a timeline, and its phases: launches, their steps, and the ranges right inside.
+"""Units and phases of a timeline: launches or their steps, and the ranges right inside a unit.
 
 Pure functions over the frames of a `CellTimeline` (columns: `profiler.analyse.timeline`). A unit is
-what repeats: the range of a launch, or the one kind of range right inside every launch (`step_0`,
+a repeated range: that of a launch, or the one kind of range right inside every launch (`step_0`,
 `step_1`, …). Its phases are the ranges right inside it (`forward`, `backward`).
 """
 
@@ -28,7 +28,7 @@ from profiler.analyse.trees import Integers, Tree
 from profiler.runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
 
 VISIT, LAUNCH = "visit", "launch"
-"""What ranges of the profiler itself are called."""
+"""Names of the profiler's own ranges."""
 CPU_OPERATOR = "cpu_op"
 """Kind of the operations of a timeline that was recorded on a CPU."""
 
@@ -77,7 +77,7 @@ _NUMBERED = re.compile(r"(.+)_\d+")
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What repeats in a timeline."""
+    """Repeated ranges of a timeline."""
 
     name: str
     """`launch`, or the name of the ranges with a star for their numbers; empty: nothing repeats."""
@@ -86,7 +86,7 @@ class Units:
 
 
 def plain_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Ranges in which those of the profiler itself are called VISIT and LAUNCH."""
+    """Ranges with the names VISIT and LAUNCH for the profiler's own ranges."""
     names = ranges["name"].astype(object)
     plain_names = {
         name: short
@@ -229,7 +229,7 @@ def _phases(
     return tuple(numbers), phase_of_range
 
 
-def _places(
+def _units_and_phases_of_stacks(
     stacks: pd.DataFrame, units: Units, phase_of_range: Integers
 ) -> tuple[Integers, Integers]:
     """Number of the unit and of the phase that each stack lies in; -1: none."""
@@ -246,7 +246,7 @@ def _places(
 
 
 def _unit_numbers(rows: Integers, units: Units) -> Integers:
-    """Which unit each range is, from 0; -1: none."""
+    """Number of the unit that each range is, from 0; -1: none."""
     if not len(units.rows):
         return np.full(len(rows), _NONE)
     position = np.minimum(np.searchsorted(units.rows, rows), len(units.rows) - 1)
@@ -255,7 +255,7 @@ def _unit_numbers(rows: Integers, units: Units) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class PhasedTimeline:
-    """A timeline with its units and phases, and those of each operation and range; -1: none."""
+    """A timeline with its units and phases, and their numbers by operation and range; -1: none."""
 
     timeline: CellTimeline
     units: Units
@@ -267,7 +267,7 @@ class PhasedTimeline:
     operation_unit: Integers
     range_phase: Integers
     phase_of_range: Integers
-    """Which phase each range is, one right inside a unit."""
+    """Phase of each range right inside a unit."""
 
     @cached_property
     def times(self) -> pd.DataFrame:
@@ -322,7 +322,7 @@ class PhasedTimeline:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether its operations are torch's operators on a CPU: calls and operations are one."""
+        """Whether operations are torch's operators on a CPU: calls and operations are the same."""
         kinds = self.timeline.operations["kind"]
         return bool(len(kinds)) and bool((kinds == CPU_OPERATOR).all())
 
@@ -359,7 +359,7 @@ def find_phases(timeline: CellTimeline) -> PhasedTimeline:
     units = find_units(ranges, stacks)
     named_ranges = tree_ranges(ranges, units)
     phases, phase_of_range = _phases(named_ranges, stacks, units)
-    unit, phase = _places(stacks, units, phase_of_range)
+    unit, phase = _units_and_phases_of_stacks(stacks, units, phase_of_range)
     stack = timeline.operations["stack"].to_numpy()
     return PhasedTimeline(
         timeline=timeline,

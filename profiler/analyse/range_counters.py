@@ -1,4 +1,4 @@
-"""Counters by NVTX range: which part of a workload's launch has which numbers.
+"""Counters by NVTX range: the metrics of each part of a workload's launch.
 
 Every row of ncu names the ranges that were open when its kernel was launched. Those that the
 workload pushed inside a visit make a path, such as `("mlp", "step_3")`; the node of a CUDA graph
@@ -325,7 +325,7 @@ def counters_of_paths(
 ) -> pd.DataFrame:
     """Counters of one cell by the paths of a tree, one row per path; NaN where there are none.
 
-    Under a name with a star (`step_*`) those of all that it stands for are added up, unless they
+    Under a name with a star (`step_*`) the counters of all its ranges are added up, unless they
     were collected under that name; a sum that lacks a part is NaN.
     """
     names = {name for path in paths for name in path or () if name.endswith("_*")}

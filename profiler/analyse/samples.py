@@ -50,7 +50,7 @@ SAMPLE_COLUMNS = (
 
 DURATION = "duration_ns"
 ALWAYS_IMPORTED = ("duration_ns", "cycles", "registers", "l2_hit_pct")
-"""Metrics that an imported file has a column for even where it has no value of them."""
+"""Metrics that have a column in an imported file even where all values are missing."""
 
 LaunchKey = tuple[str, str, str]
 """Kernel name, grid and block (`32x4x1`) of the launches of an external command."""
@@ -380,7 +380,7 @@ def launches_of_journal(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """
     return _launches_in_ranges(
         (kernel, protocol.range_name(*runner_journal.visit_of(record)))
-        for record in runner_journal.counted(records)
+        for record in runner_journal.counter_records(records)
         for kernel in record["kernels"]
     )
 
@@ -414,7 +414,11 @@ def samples_from_journal(
 
     Visits back to back have the readings of NVML beside them, where NVML gave them.
     """
-    measured = [record for record in runner_journal.measured(records) if record.get("durations_ns")]
+    measured = [
+        record
+        for record in runner_journal.measurement_records(records)
+        if record.get("durations_ns")
+    ]
     if not measured:
         empty = pd.DataFrame(columns=[*SAMPLE_COLUMNS, DURATION], dtype=object)
         return typed_samples(empty).astype({DURATION: "float64"})
@@ -471,8 +475,8 @@ def missing_metrics(
 ) -> dict[str, tuple[str, ...]]:
     """Requested metrics that no sample of a cell has, by cell; only cells that lack one.
 
-    What the build gives is not expected in samples. With a compute capability, what ncu cannot
-    measure there is not expected either.
+    Metrics of the build are not expected in samples. With a compute capability, metrics that ncu
+    cannot measure there are not expected either.
     """
     names = [name for name in dict.fromkeys(requested) if _is_measured(name)]
     if compute_capability is not None:

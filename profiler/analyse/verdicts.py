@@ -196,15 +196,19 @@ def compare(  # noqa: PLR0913 - all but the first two by keyword
     p_faster, p_slower = adjust_families(time.faster, time.slower, families)
     levels = family_levels(p_faster, p_slower, families, alpha)
     levels_needed = np.where(has_interval & detectable, levels, np.nan)
-    effects = _detectable(blocks, pairs.index, (floor, least_margin, session_sd), levels_needed)
-    margin_too_wide = too_wide(margin, delta)
+    effects = _detectable_effects(
+        blocks, pairs.index, (floor, least_margin, session_sd), levels_needed
+    )
+    margin_too_wide = is_too_wide(margin, delta)
     reaches_beyond = time.reach > margin
     p_same = np.where(margin_too_wide | reaches_beyond, np.nan, time.same)
     in_time = verdicts_of(p_faster, p_slower, p_same, alpha)
     # Not adjusted: a claim needs both, so that the adjustment in time bounds the wrong ones.
     in_cycles = verdicts_of(cycles.faster, cycles.slower, cycles.same, alpha)
     unadjusted = verdicts_of(time.faster, time.slower, p_same, alpha)
-    verdicts, reasons = _with_cycles(in_time, in_cycles, unadjusted, time.blocks, cycles.blocks)
+    verdicts, reasons = _verdicts_with_cycles(
+        in_time, in_cycles, unadjusted, time.blocks, cycles.blocks
+    )
     too_noisy = margin_too_wide & ~reaches_beyond & (time.same < alpha)
     reasons[too_noisy & (verdicts == Verdict.UNCLEAR)] = Reason.NOISE
     return pd.DataFrame(
@@ -229,7 +233,7 @@ def compare(  # noqa: PLR0913 - all but the first two by keyword
     )
 
 
-def too_wide(margins: Floats, delta: float) -> Flags:
+def is_too_wide(margins: Floats, delta: float) -> Flags:
     """Whether each margin (log ratio) is so wide that no difference within it is SAME.
 
     A margin as wide as the experiment asks for (`delta`) never is.
@@ -241,7 +245,7 @@ def too_wide(margins: Floats, delta: float) -> Flags:
 def noise_floors(differences: pd.Series[Any], of: pd.Series[Any]) -> pd.Series[Any]:
     """Noise floor of each value of `of` (e.g. the problem), by bootstrapped medians of no change.
 
-    `differences` are those of the two arms of the baseline, A and A', one per block: log ratios, or
+    `differences` are of the two arms of the baseline, A and A', one per block: log ratios, or
     percentage points. The floor has their unit: the 95th percentile of |bootstrapped median|. NaN
     below `FEWEST_BLOCKS`: a floor from fewer is no better founded than a verdict from fewer.
     """
@@ -384,7 +388,7 @@ def _pair_tests(
     return tests_of_pairs
 
 
-def _detectable(
+def _detectable_effects(
     blocks: pd.DataFrame,
     pairs: pd.Index[Any],
     limits: tuple[Floats, Floats, Floats],
@@ -409,14 +413,14 @@ def _detectable(
 
 def verdicts_of(p_faster: Floats, p_slower: Floats, p_same: Floats, alpha: float) -> Objects:
     """Verdict of each pair by its p values (pairs,); UNCLEAR where these are NaN: not tested."""
-    verdicts = _constant(Verdict.UNCLEAR, len(p_faster))
+    verdicts = _repeated_value(Verdict.UNCLEAR, len(p_faster))
     verdicts[p_same < alpha] = Verdict.SAME
     verdicts[p_slower < alpha / 2] = Verdict.SLOWER
     verdicts[p_faster < alpha / 2] = Verdict.FASTER
     return verdicts
 
 
-def _with_cycles(
+def _verdicts_with_cycles(
     in_time: Objects,
     in_cycles: Objects,
     unadjusted: Objects,
@@ -450,13 +454,13 @@ def _with_cycles(
 
 def reasons_of(rules: Sequence[tuple[Flags, StrEnum]], default: StrEnum) -> Objects:
     """Reason of each pair: that of the last rule whose flag (pairs,) is set for the pair."""
-    reasons = _constant(default, len(rules[0][0]))
+    reasons = _repeated_value(default, len(rules[0][0]))
     for flags, reason in rules:
         reasons[flags] = reason
     return reasons
 
 
-def _constant(value: StrEnum, count: int) -> Objects:
+def _repeated_value(value: StrEnum, count: int) -> Objects:
     """An array that repeats one enum member; np.full would make strings of it."""
     array = np.empty(count, dtype=object)
     array.fill(value)

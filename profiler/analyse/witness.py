@@ -16,7 +16,7 @@ import pandas as pd
 from profiler.analyse.samples import DURATION
 from profiler.analyse.why.kernel_profiles import Launches
 from profiler.collect.ncu import KIND
-from profiler.collect.registry import counts
+from profiler.collect.registry import has_counters
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.metrics.queries import ncu_name
 from profiler.model import FLUSHED_PER_LAUNCH, CellStatus, Environment, SessionKind
@@ -140,7 +140,7 @@ def _compulsory_bytes(
 def _in_cache(environment: Environment, medians: _CellMedians, collectors: Set[str]) -> float:
     """Bytes of the inputs that may lie in L2 when the first kernel that reads them begins."""
     each_kernel = collectors <= {NCU} and environment.cache_control == _EACH_KERNEL
-    no_copies = medians.copies == 0 and all(map(counts, collectors)) and _flushed(environment)
+    no_copies = medians.copies == 0 and all(map(has_counters, collectors)) and _flushed(environment)
     return 0.0 if each_kernel or no_copies else float(environment.l2_bytes or 0)
 
 
@@ -229,7 +229,7 @@ def _megabytes(value: float) -> str:
 
 def _medians_by_cell(samples: pd.DataFrame) -> Mapping[str, _CellMedians]:
     """Medians of each cell."""
-    counted = samples[samples["collector"].map(counts).astype(bool)]
+    counted = samples[samples["collector"].map(has_counters).astype(bool)]
     counters = counted.reindex(columns=["cell", *_COUNTERS]).groupby("cell").median()
     timed = samples[samples["kind"].isin(_TIMED)].reindex(columns=["cell", "collector", DURATION])
     durations: dict[str, dict[str, float]] = {}

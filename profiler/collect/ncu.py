@@ -34,7 +34,7 @@ APPLICATION_REPLAY = "application"
 """Starts the program once for each pass."""
 
 RANGE_ROW = "range"
-"""What ncu 2025.3.1 writes for the kernel in the row of a range that it replayed."""
+"""Kernel name that ncu 2025.3.1 writes in the row of a replayed range."""
 
 NVTX_INCLUDE = "regex:(cell|roof)=.*/"
 """Pattern of the ranges of a visit or of a practical roof (`profiler.runner.protocol.range_name`,

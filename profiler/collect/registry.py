@@ -31,7 +31,7 @@ def kinds_of(names: Iterable[str]) -> tuple[CollectorKind, ...]:
     return tuple(COLLECTORS[name] for name in names)
 
 
-def needed(names: Iterable[str], need: Need) -> bool:
+def is_needed(names: Iterable[str], need: Need) -> bool:
     """Whether one of these collectors needs a tool, a device or a package."""
     return any(need in kind.needs for kind in kinds_of(names))
 
@@ -41,15 +41,15 @@ def timeline_collectors() -> tuple[str, ...]:
     return tuple(name for name, kind in COLLECTORS.items() if kind.records is Records.TIMELINE)
 
 
-def counts(collector: str) -> bool:
+def has_counters(collector: str) -> bool:
     """Whether a collector (key) gives hardware counters, and durations of single kernels."""
     kind = COLLECTORS.get(collector)
     return kind is not None and kind.records is Records.COUNTERS
 
 
-def overlaps(session: SessionPlan) -> bool:
+def may_overlap(session: SessionPlan) -> bool:
     """Whether starts of sessions may overlap with this one, and its start with others."""
-    return counts(session.collector) and not session.starts_anew
+    return has_counters(session.collector) and not session.starts_anew
 
 
 def shares_process(session: SessionPlan) -> bool:

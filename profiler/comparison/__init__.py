@@ -1,1 +1,1 @@
-"""Runs against runs: which cells two or more run folders share, and what is true of them."""
+"""Comparison of runs: common cells of two or more run folders, with changes and verdicts."""

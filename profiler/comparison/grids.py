@@ -25,7 +25,7 @@ class MissingTime:
     """A run that has no correct time of a cell."""
 
     run: int
-    """Its number in the comparison, from 1."""
+    """Number of the run in the comparison, from 1."""
     outcome: Outcome | None
     """None: the cell is not in the run's plan."""
     cause: str

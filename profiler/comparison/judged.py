@@ -16,7 +16,7 @@ from profiler.analyse.between_runs import (
     joint_floor,
     with_prior,
 )
-from profiler.collect.registry import counts
+from profiler.collect.registry import has_counters
 from profiler.comparison.programs import Machines, Program, machines_of
 from profiler.comparison.runs import ComparedRun, Timings
 from profiler.model import Cell, Environment
@@ -32,7 +32,7 @@ def refusal_reason(
     if None not in sources and sources[0] != sources[1]:
         return BetweenRunsReason.DIFFERENT_COLLECTORS
     environments = older.report.environment, newer.report.environment
-    return _settings_differ(*environments, flushed=sources[0] is None or counts(sources[0]))
+    return _settings_differ(*environments, flushed=sources[0] is None or has_counters(sources[0]))
 
 
 def _settings_differ(

@@ -117,7 +117,7 @@ class Machines(StrEnum):
     SAME = "same_gpu"
     OTHER_CHIP = "another_gpu_of_the_same_model"
     SAME_MODEL = "same_model"
-    """Whether it is the same chip was not recorded."""
+    """The same model; the runs did not record which chip."""
     DIFFERENT = "different_machines"
 
 

@@ -81,7 +81,7 @@ class RunEntry:
     recording: bool = False
     """Whether the entry is a recording, whose answer is found when it is reported."""
     fault: str = ""
-    """Why its summary could not be read; empty where it could, or where there is none."""
+    """Why the summary could not be read; empty where it was read, or where there is none."""
     state: tuple[int, ...] = ()
     """Times and sizes of the files that the entry was read from."""
 

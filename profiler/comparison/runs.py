@@ -14,7 +14,7 @@ from profiler.analyse.clocks import cell_clocks
 from profiler.analyse.judge import Judge, visit_times
 from profiler.analyse.samples import SAMPLE_COLUMNS
 from profiler.analyse.summary import summarise
-from profiler.collect.registry import counts, duration_metrics
+from profiler.collect.registry import duration_metrics, has_counters
 from profiler.errors import UsageError
 from profiler.model import Cell, Outcome, SessionKind
 from profiler.outside_text import safe, safe_values
@@ -238,7 +238,7 @@ def timings(run: ComparedRun, source: str | None) -> Timings:
     samples = samples[(samples["collector"] == source) & samples["cell"].isin(correct)]
     clocks = (
         cell_clocks(run.report.measured.samples)
-        if source is not None and counts(source)
+        if source is not None and has_counters(source)
         else pd.Series(dtype="float64")
     )
     blocks = visit_times(samples, cells, SessionKind.TIMING, collector=source)

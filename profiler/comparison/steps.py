@@ -150,7 +150,7 @@ class RunStep:
 
     @cached_property
     def programs(self) -> Mapping[Program, int]:
-        """Number of variants by what is known about their program at the first problem."""
+        """Number of variants by the relation of their programs at the first problem."""
         by_variant: dict[str, Program] = {}
         for change in self.cells.values():
             by_variant.setdefault(change.cell.variant.id, change.program)

@@ -1,1 +1,1 @@
-"""What this machine is and can do, its clocks while a session runs, and signals that end it."""
+"""The machine: its devices and tools, its clocks while a session runs, its locks and signals."""

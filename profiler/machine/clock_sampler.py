@@ -26,7 +26,7 @@ _SILENT_POLLS = 50
 """Consecutive polls without an answer after which the GPU is taken for lost: about a second."""
 
 _PATIENCE_S = 5.0
-"""How long to wait for the last poll: NVML can hang with a GPU that is lost."""
+"""Longest wait for the last poll: NVML can hang with a GPU that is lost."""
 
 _LOOK_S = 1.0
 """Seconds between two queries of the processes on the GPU."""

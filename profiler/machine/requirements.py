@@ -10,7 +10,7 @@ from pathlib import Path
 from profiler.collect import Need, ncu, nsys
 from profiler.collect.ncu import WITHOUT_NCU
 from profiler.collect.nsys import Nsys, find_nsys
-from profiler.collect.registry import counts, needed
+from profiler.collect.registry import has_counters, is_needed
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import (
     VISIBLE_VARIABLE,
@@ -64,12 +64,12 @@ def find_machine(
     gpu = _requested_gpu(answers, collect.gpu_index)
     device = _device(experiment, gpu)
     _require_torch(experiment)
-    needs_ncu = needed(collect.collectors, Need.NCU)
+    needs_ncu = is_needed(collect.collectors, Need.NCU)
     ncu, version = (
         _usable_ncu(experiment, answers) if needs_ncu else _ncu_to_explain(experiment, answers)
     )
     nsys, nsys_text = None, None
-    if timeline or needed(collect.collectors, Need.NSYS):
+    if timeline or is_needed(collect.collectors, Need.NSYS):
         nsys = find_nsys()
         nsys_text = _usable_nsys(nsys)
     environment = probe_environment(
@@ -77,7 +77,9 @@ def find_machine(
         host=answers.host.result(),
         ncu_version=version,
         nsys_version=nsys_text,
-        cache_control=experiment.cache_control if any(map(counts, collect.collectors)) else None,
+        cache_control=experiment.cache_control
+        if any(map(has_counters, collect.collectors))
+        else None,
         clock_control=collect.clock_control if needs_ncu else None,
     )
     variables = {VISIBLE_VARIABLE: gpu.uuid} if gpu and gpu.uuid and ":" in collect.device else {}
@@ -115,7 +117,7 @@ def _ncu_to_explain(
     experiment: Experiment, answers: Inquiry
 ) -> tuple[Path, str] | tuple[None, None]:
     """Path and version of an ncu that explains cells of another collector; None without one."""
-    if not (experiment.collect.explain and any(map(counts, experiment.collect.collectors))):
+    if not (experiment.collect.explain and any(map(has_counters, experiment.collect.collectors))):
         return None, None
     try:
         return _usable_ncu(experiment, answers)
@@ -153,7 +155,7 @@ def _device(experiment: Experiment, gpu: Gpu | None) -> str:
     if (
         collect.device == "auto"
         and not is_cuda_workload
-        and not needed(collect.collectors, Need.GPU)
+        and not is_needed(collect.collectors, Need.GPU)
     ):
         return "cpu"
     remedy = (

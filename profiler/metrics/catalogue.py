@@ -47,8 +47,8 @@ class PassClass(StrEnum):
     TIMING = "timing"
     """Durations, of every visit, and cycles, where no other session can count them."""
     SINGLE = "single"
-    """One pass on most GPUs: `profiler.metrics.passes` has those of which it is not true, and
-    which do not share one."""
+    """One pass on most GPUs: `profiler.metrics.passes` has the metrics that need more, and those
+    that do not share a pass."""
     MULTI = "multi"
     """Needs several passes: the kernel is replayed."""
     DERIVED = "derived"
@@ -81,7 +81,7 @@ class Metric:
     definition: str
     """One or two sentences for the glossary."""
     source: str = "ncu"
-    """Where the value comes from: `ncu`, `timer`, `ptxas`, `runner`, `counted` (the launches of a
+    """Source of the value: `ncu`, `timer`, `ptxas`, `runner`, `counted` (the launches of a
     range) or `derived` (from its formula)."""
     better: Better | None = None
     """Direction that is better by itself; None without such a direction."""

@@ -53,7 +53,7 @@ _TABLE_METRICS: Mapping[str, tuple[str, ...]] = {
         "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed",
     )
 }
-"""By compute capability: counters of memory that causes and roofs read, whichever section has them.
+"""Counters of memory that causes and roofs read, of any section, by compute capability.
 Each stands in a raw page of an H200."""
 
 _ACCOUNT = (

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Origin(StrEnum):
-    """Where the value of a quantity comes from."""
+    """Source of the value of a quantity."""
 
     SAMPLE = "sample"
     """A metric of the same sample."""

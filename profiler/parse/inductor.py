@@ -47,8 +47,8 @@ from profiler.model import Scalar, TunedConfig
 _NS_PER_MS = 1e6
 
 _LOG_PREFIX = re.compile(r"^(?P<before>.*?)[VDIWEC]\d{4} .*?\.py:\d+\] (?:\[[^\]]*\] )*")
-"""What TORCH_LOGS puts before a message: level and date, time, process, source, compile id; and
-what stands before that."""
+"""Prefix of TORCH_LOGS before a message: level and date, time, process, source, compile id; and
+any text before that."""
 
 _WORD_START = r"(?<![\w.])"
 """Position before the first word of a message, after any prefix."""

@@ -92,7 +92,7 @@ def parse_ncu_csv(content: bytes | str, name: str = "ncu.csv") -> NcuTable:
 
 
 @dataclass(frozen=True, eq=False)
-class AlikeTables:
+class JoinedTables:
     """Tables of files that differ in their rows alone, read as one."""
 
     joined: NcuTable
@@ -107,7 +107,7 @@ class AlikeTables:
         return replace(self.joined, launches=launches)
 
 
-def read_alike(paths: Sequence[Path]) -> Iterator[AlikeTables]:
+def read_joined_tables(paths: Sequence[Path]) -> Iterator[JoinedTables]:
     """Tables of small raw pages that differ in their rows alone; other files are left out.
 
     A frame takes pandas the same time at any size: a thousand files of ten rows become one frame.
@@ -144,12 +144,12 @@ def _device_columns(head: bytes) -> list[int]:
     return [n for n, name in enumerate(names) if name.startswith(ATTRIBUTE_PREFIX.encode())]
 
 
-def _joined_tables(head: bytes, matches: Mapping[Path, re.Match[bytes]]) -> Iterator[AlikeTables]:
+def _joined_tables(head: bytes, matches: Mapping[Path, re.Match[bytes]]) -> Iterator[JoinedTables]:
     """Tables of files with this header as one; none where any row cannot be read."""
     table = parse_ncu_csv(head + b"".join(match["rows"] for match in matches.values()))
     ends = list(accumulate(match["rows"].count(b"\n") for match in matches.values()))
     if not table.notices and len(table.launches) == ends[-1]:
-        yield AlikeTables(table, dict(zip(matches, map(range, [0, *ends], ends), strict=True)))
+        yield JoinedTables(table, dict(zip(matches, map(range, [0, *ends], ends), strict=True)))
 
 
 def _parse(source: Path | bytes, name: str, limit: int | None = None) -> NcuTable:

@@ -74,7 +74,7 @@ def attribute(timeline: Timeline) -> Attribution:
     launches = _launches(timeline.operations, timeline.api)
     launched = launches != _NO_CALL
     calls = np.unique(launches[launched])
-    stacks, range_stacks, call_stacks, call_by_time = _sweep(
+    stacks, range_stacks, call_stacks, call_by_time = _stacks_of_open_ranges(
         timeline.ranges, timeline.api.iloc[calls]
     )
     call_of_operation = np.searchsorted(calls, launches[launched])
@@ -142,7 +142,7 @@ def _plain_integers(column: pd.Series) -> Integers:
 # ---- the sweep -----------------------------------------------------------------------------------
 
 
-def _sweep(
+def _stacks_of_open_ranges(
     ranges: pd.DataFrame, calls: pd.DataFrame
 ) -> tuple[pd.DataFrame, Integers, Integers, Integers]:
     """Stacks, stack of each range, stack of each call, and whether a call's is known by time."""
@@ -431,12 +431,14 @@ def part_of_each_window(timeline: Timeline, windows: pd.DataFrame) -> list[Attri
     """Part of a timeline in each of these windows, with times since the window's start."""
     places = _windows_by_frame(timeline, windows)
     return [
-        _cut(timeline, places, number, int(start))
+        _attribution_in_window(timeline, places, number, int(start))
         for number, start in enumerate(windows["start_ns"])
     ]
 
 
-def _cut(timeline: Timeline, places: _WindowsByFrame, number: int, start_ns: int) -> Attribution:
+def _attribution_in_window(
+    timeline: Timeline, places: _WindowsByFrame, number: int, start_ns: int
+) -> Attribution:
     frames: dict[str, Any] = {
         name: _with_times_since(_rows(timeline, name, window == number), start_ns)
         for name, window in places.items()

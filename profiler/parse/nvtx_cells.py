@@ -21,7 +21,7 @@ DEFAULT_DOMAIN = "<default domain>"
 
 
 class RangeKind(StrEnum):
-    """How a range was opened."""
+    """Kind of a range: pushed and popped, or started and ended."""
 
     PUSH_POP = "push_pop"
     START_END = "start_end"

@@ -49,13 +49,13 @@ def opened_files(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 def finished_visits(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
     """Cell, block and arm of every visit that was measured to its end."""
-    return map(visit_of, measured(records))
+    return map(visit_of, measurement_records(records))
 
 
 def passed_visits(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
     """Cell, block and arm of every visit that was finished, or from which the session went on.
 
-    Of one from which it went on without its end or failure, a line of the journal is lost.
+    Where the session went on without the end or the failure of a visit, a journal line is lost.
     """
     begun: tuple[str, int, int] | None = None
     for record in records:
@@ -71,15 +71,15 @@ def passed_visits(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, i
             begun = visit if event == STARTED else None
 
 
-def measured(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def measurement_records(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The records of visits that were measured to their end."""
     for record in records:
         if record.get("event") == FINISHED and record.get("phase") == MEASURE:
             yield record
 
 
-def counted(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The records of what visits counted."""
+def counter_records(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The records with counters of visits."""
     return (record for record in records if record.get("event") == COUNTED)
 
 
@@ -88,18 +88,18 @@ def visit_of(record: Mapping[str, Any]) -> tuple[str, int, int]:
     return str(record["cell"]), int(record["block"]), int(record.get("arm", 0))
 
 
-def _beginning(path: Path) -> bytes:
+def _first_bytes(path: Path) -> bytes:
     """Content of a file up to just beyond MAX_JOURNAL_BYTES."""
     with path.open("rb") as stream:
         return stream.read(MAX_JOURNAL_BYTES + 1)
 
 
-def _unpacked(packed: bytes) -> tuple[bytes, bool]:
-    """Content of a gzip file as far as it can be read, and whether that is all of it.
+def _unpacked_content(packed: bytes) -> tuple[bytes, bool]:
+    """Content of a gzip file as far as it can be read, and whether the content is complete.
 
-    Of one that holds more than MAX_JOURNAL_BYTES about that much is read.
+    Reading ends a little beyond MAX_JOURNAL_BYTES.
 
-    It is fed in small parts: an error costs what the part gave in which it lies.
+    The file is decompressed in small parts: an error costs the content of its part alone.
     """
     pieces: list[bytes] = []
     size = 0
@@ -160,9 +160,9 @@ def read_whole_journal(path: Path) -> JournalContent:
     """
     packed = path.with_name(f"{path.name}.gz")
     if path.is_file():
-        content = _beginning(path)
+        content = _first_bytes(path)
     elif packed.is_file():
-        unpacked, is_whole = _unpacked(_beginning(packed))
+        unpacked, is_whole = _unpacked_content(_first_bytes(packed))
         journal = _journal_content(unpacked)
         return journal if is_whole else replace(journal, skipped=journal.skipped + 1)
     else:  # a FIFO or a device of that name is no journal
@@ -184,10 +184,10 @@ def _journal_content(content: bytes) -> JournalContent:
     cut = record_of(last)
     complete = [record for record in (*records, cut) if record is not None]
     left_out = sum(record is None for record in records) + too_long
-    return JournalContent(tuple(complete), left_out, _breaks(records))
+    return JournalContent(tuple(complete), left_out, _break_count(records))
 
 
-def _breaks(records: Iterable[Mapping[str, Any] | None]) -> int:
+def _break_count(records: Iterable[Mapping[str, Any] | None]) -> int:
     """Number of places with lost lines; a line that is damaged is none, and counted elsewhere.
 
     A runner that was started before its session numbers the lines of this anew.

@@ -62,7 +62,7 @@ class KernelStamps:
     """SPAN_COLUMNS, in the order of block, group and time."""
     ends: pd.DataFrame
     """`block group sm start_ns end_ns full`: from the beginning of each group to its end; `full`
-    where its place was full before: what it did later was not recorded."""
+    where the group's buffer was full before: later stamps were not recorded."""
 
 
 def read_stamps(folder: Path) -> dict[Visit, KernelStamps]:

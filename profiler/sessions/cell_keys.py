@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from profiler.collect import Need
-from profiler.collect.registry import kinds_of, needed
+from profiler.collect.registry import is_needed, kinds_of
 from profiler.metrics.queries import expand
 from profiler.model import BuildResult, Cell, Environment
 from profiler.planning.spec import Experiment
@@ -63,7 +63,7 @@ def keys_of(execution: Execution, builds: Sequence[BuildResult]) -> dict[str, st
 def measuring_machine(environment: Environment, experiment: Experiment) -> dict[str, str | None]:
     """Fields of an environment that could change numbers; ncu's version only where ncu measures."""
     facts = {name: getattr(environment, name) for name in MACHINE_FIELDS}
-    return facts if needed(experiment.collect.collectors, Need.NCU) else facts | {"ncu": None}
+    return facts if is_needed(experiment.collect.collectors, Need.NCU) else facts | {"ncu": None}
 
 
 def settings_in_keys(experiment: Experiment) -> dict[str, object]:

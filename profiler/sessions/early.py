@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.collect.registry import overlaps, shares_process
+from profiler.collect.registry import may_overlap, shares_process
 from profiler.errors import ProfilerError, UsageError
 from profiler.machine.locks import open_lock_file, session_lock_file
 from profiler.model import SessionPlan
@@ -102,7 +102,7 @@ def _can_wait(execution: Execution) -> bool:
         return False
     if isinstance(execution.loaded.experiment.workload, CommandWorkload):
         return False
-    return overlaps(sessions[0]) or shares_process(sessions[0])
+    return may_overlap(sessions[0]) or shares_process(sessions[0])
 
 
 def _started(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.collect.ncu import KERNEL_REPLAY
-from profiler.collect.registry import counts
+from profiler.collect.registry import has_counters
 from profiler.errors import EnvironmentUnusable
 from profiler.metrics.explain import explain_metrics
 from profiler.model import SessionPlan
@@ -29,7 +29,7 @@ from profiler.sessions.progress import ProgressReporter
 
 def is_counted(collect: Collect) -> bool:
     """Whether some collector reads counters: ncu explains cells beside such a collector."""
-    return any(map(counts, collect.collectors))
+    return any(map(has_counters, collect.collectors))
 
 
 @dataclass

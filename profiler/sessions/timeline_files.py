@@ -146,7 +146,7 @@ def keep_traces(folder: Path, facts: TimelineFacts) -> None:
 
 
 def _finished_traces(records: tuple[Mapping[str, Any], ...]) -> Iterator[str]:
-    for record in runner_journal.measured(records):
+    for record in runner_journal.measurement_records(records):
         name = record.get("trace")
         if isinstance(name, str):
             yield Path(name).name

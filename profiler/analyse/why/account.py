@@ -57,7 +57,7 @@ per instruction would be shorter the more other instructions a warp executes."""
 _LEAST_CYCLES = 1e-9
 """Fewer cycles are rounding errors of a reason whose units are all known."""
 CLOSES_WITHIN = 0.03
-"""How far the factors may be off the duration for an account to count as closed."""
+"""Largest relative difference of the factors' product from the duration in a closed account."""
 
 
 @dataclass(frozen=True)

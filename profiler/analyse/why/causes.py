@@ -50,7 +50,7 @@ _LINE_BYTES = 16
 _BANK_BYTES = 4
 """Bytes of a thread from which on an access of a warp fills its wavefronts, of 128 bytes."""
 _COUNTED_BY_L2 = 2
-"""How often L2 counts a sector that the SMs ask for, at most: also on its way from or to DRAM (1.6
+"""Most counts by L2 of one sector that the SMs ask for: also on its way from or to DRAM (1.6
 times in kernels with nothing but such accesses, on an H200)."""
 _BUSY_PIPE = 0.6
 """From this part of its peak on a pipe limits, as a roof does."""
@@ -63,7 +63,7 @@ _MATRIX_SHARE = 0.5
 _MATRIX_LOADS = 1 / 64
 """Loads from shared memory per multiply-add from which on a kernel counts as a product of tiles."""
 _LIMIT_OF_WARPS = "occupancy_"
-"""How the names of causes begin that keep warps away from an SM."""
+"""Prefix of the names of causes that keep warps away from an SM."""
 _SYMPTOMS = frozenset({"tensor_core_waits", "dependent_chain"})
 """Waits that the warps of other blocks would hide, if the limits let them in. Waits for memory are
 none: `few_loads_in_flight` is only what more warps would not hide."""
@@ -94,10 +94,10 @@ def causes(profile: KernelProfile, least_bytes: float = math.nan) -> tuple[Cause
     ]
     reported = [cause for cause in bounded if cause.share >= LEAST_SHARE]
     by_share = sorted(reported, key=lambda cause: -cause.share)
-    return reasons_first(by_share, lambda cause: cause.name)
+    return limits_first(by_share, lambda cause: cause.name)
 
 
-def reasons_first(items: Sequence[_Item], name: Callable[[_Item], str]) -> tuple[_Item, ...]:
+def limits_first(items: Sequence[_Item], name: Callable[[_Item], str]) -> tuple[_Item, ...]:
     """Items in their order, but limits on warps before the waits that more warps would hide.
 
     Such a wait is a symptom of the limit, however much longer it is: where shared memory leaves one

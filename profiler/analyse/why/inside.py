@@ -66,7 +66,7 @@ class PmSamples:
     duration_ns: float
     """Duration of the launch that was sampled."""
     samples: Mapping[str, Floats]
-    """By name of SAMPLED; ACTIVE in cycles per ns."""
+    """Samples by name of SAMPLED; ACTIVE in cycles per ns."""
 
     @property
     def times_ns(self) -> Floats:
@@ -98,7 +98,7 @@ class PmSamples:
         return len(self.busy) >= LEAST_SAMPLES and float(np.isnan(self.busy).mean()) < 1 / _EDGE
 
     @cached_property
-    def _steady(self) -> tuple[int, int]:
+    def _steady_samples(self) -> tuple[int, int]:
         """First and last sample in which as many SMs are busy as usual."""
         steady = np.flatnonzero(self.busy >= _BUSY * np.nanmedian(self.busy))
         return int(steady[0]), int(steady[-1])
@@ -106,12 +106,12 @@ class PmSamples:
     @property
     def ramp_ns(self) -> float:
         """Time until as many SMs are busy as usual, to within a step."""
-        return max(0.0, self.begin_ns + self._steady[0] * self.step_ns)
+        return max(0.0, self.begin_ns + self._steady_samples[0] * self.step_ns)
 
     @property
     def tail_ns(self) -> float:
         """Time at the end in which fewer SMs are busy than usual: last wave, slowest blocks."""
-        ends_ns = self.begin_ns + (self._steady[1] + 1) * self.step_ns
+        ends_ns = self.begin_ns + (self._steady_samples[1] + 1) * self.step_ns
         return max(0.0, self.duration_ns - ends_ns)
 
     @property
@@ -134,7 +134,7 @@ class PmSamples:
     @property
     def ends_idle_share(self) -> float:
         """Share of the time of all SMs without a warp in ramp and tail."""
-        first, last = self._steady
+        first, last = self._steady_samples
         busy_ns = float(np.nansum(self.busy[first : last + 1])) * self.step_ns
         steady_ns = self.duration_ns - self.ramp_ns - self.tail_ns
         return self.idle_share - max(0.0, steady_ns - busy_ns) / self.duration_ns

@@ -10,7 +10,7 @@ from functools import cached_property
 import pandas as pd
 
 from profiler.analyse.why.account import KernelTime, kernel_time
-from profiler.analyse.why.causes import Cause, causes, reasons_first, unfused
+from profiler.analyse.why.causes import Cause, causes, limits_first, unfused
 from profiler.analyse.why.inside import PmSamples
 from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile, Launches
 from profiler.analyse.why.roofs import (
@@ -138,7 +138,7 @@ class CellWhy:
         if self.unfused is not None:
             costs.append((self.unfused, self.unfused.share * self.duration_ns))
         by_cost = sorted(costs, key=lambda cost: -cost[1])
-        return reasons_first(by_cost, lambda cost: cost[0].name)
+        return limits_first(by_cost, lambda cost: cost[0].name)
 
     @cached_property
     def roofs(self) -> tuple[Roof, ...]:

@@ -24,7 +24,7 @@ from profiler.analyse.why.account import (
     account,
     logarithmic_mean,
 )
-from profiler.analyse.why.causes import reasons_first
+from profiler.analyse.why.causes import limits_first
 from profiler.analyse.why.kernel_profiles import (
     ACTIVE_SUM,
     WARPS_ACTIVE,
@@ -192,7 +192,7 @@ class PairWhy:
         least_ns = _LEAST_CHANGE * abs(self.first.duration_ns - self.second.duration_ns)
         moved = [change for change in changes if towards * change.difference_ns > least_ns]
         by_difference = sorted(moved, key=lambda change: -abs(change.difference_ns))
-        return reasons_first(by_difference, lambda change: change.name)
+        return limits_first(by_difference, lambda change: change.name)
 
     @property
     def cause_under_roof(self) -> CauseChange | None:

@@ -23,7 +23,7 @@ from profiler.analyse.samples import (
 from profiler.collect import ncu
 from profiler.model import SessionKind
 from profiler.parse import runner_journal
-from profiler.parse.ncu_csv import AlikeTables, NcuTable, read_alike, read_ncu_csv
+from profiler.parse.ncu_csv import JoinedTables, NcuTable, read_joined_tables, read_ncu_csv
 from profiler.parse.runner_journal import JournalContent
 from profiler.run_folder.folder import Attempt
 from profiler.runner import protocol
@@ -39,7 +39,7 @@ class ReadAhead:
     """Data of an attempt that were read before it is loaded, mostly together with others."""
 
     journal: JournalContent
-    tables: AlikeTables
+    tables: JoinedTables
     file: Path
     samples: pd.DataFrame | None = None
     """Samples of all its finished visits, rows of the group's frame; None to read them alone."""
@@ -66,7 +66,7 @@ def read_together(
     """Data of similar attempts by folder; other attempts are not read."""
     by_file = {path: attempt for attempt in attempts if (path := attempt.csv()) is not None}
     ahead_by_folder: dict[Path, ReadAhead] = {}
-    for tables in read_alike(list(by_file)):
+    for tables in read_joined_tables(list(by_file)):
         members = [by_file[path] for path in tables.rows]
         journals = [runner_journal.read_whole_journal(attempt.journal) for attempt in members]
         samples: Sequence[pd.DataFrame | None] = [None] * len(members)
@@ -85,7 +85,7 @@ def read_together(
 def read_alone(attempt: Attempt, file: Path) -> ReadAhead:
     """Journal and table of one attempt; raises ParseError where its file has no table."""
     table = read_ncu_csv(file)
-    tables = AlikeTables(table, {file: range(len(table.launches))})
+    tables = JoinedTables(table, {file: range(len(table.launches))})
     return ReadAhead(runner_journal.read_whole_journal(attempt.journal), tables, file)
 
 
@@ -106,7 +106,7 @@ def _origin_of_all(
 
 
 def _is_plain(
-    tables: AlikeTables, journals: Sequence[runner_journal.JournalContent], origin: SampleOrigin
+    tables: JoinedTables, journals: Sequence[runner_journal.JournalContent], origin: SampleOrigin
 ) -> bool:
     """Whether all rows are launches of visits: no roofs, ranges, streams or passes."""
     launches = tables.joined.launches
@@ -122,7 +122,7 @@ def _is_plain(
 
 
 def _samples(
-    tables: AlikeTables, journals: Sequence[runner_journal.JournalContent], origin: SampleOrigin
+    tables: JoinedTables, journals: Sequence[runner_journal.JournalContent], origin: SampleOrigin
 ) -> list[pd.DataFrame] | None:
     """Samples of each file; None where values are missing or durations impossible."""
     finished = [set(runner_journal.finished_visits(journal.records)) for journal in journals]

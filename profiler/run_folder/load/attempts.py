@@ -290,7 +290,9 @@ def _first_cells(cells: Iterable[str]) -> str:
 def _unsettled_notices(loaded: Loaded) -> Iterator[Notice]:
     """Notices on back-to-back visits that had not settled, or whose launches have gaps."""
     visits = [
-        record for record in runner_journal.measured(loaded.records) if record.get("sustained")
+        record
+        for record in runner_journal.measurement_records(loaded.records)
+        if record.get("sustained")
     ]
     unsettled = [str(v["cell"]) for v in visits if v["sustained"].get("settled") == 0]
     gaps = [
@@ -434,7 +436,9 @@ def _read_csv(
         table = read_ncu_csv(path) if ahead is None else ahead.table
         return _each_launch_once(table, path.name), ""
     except NothingProfiledError:
-        measured = attempt.record.visit is not None or any(runner_journal.measured(records))
+        measured = attempt.record.visit is not None or any(
+            runner_journal.measurement_records(records)
+        )
         return None, path.name if measured else ""
     except ParseError:
         return None, path.name

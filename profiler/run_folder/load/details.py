@@ -170,7 +170,7 @@ def _traces(visit: Visit, records: Iterable[Record]) -> tuple[str, ...]:
 
 def _measured_records(visit: Visit, records: Iterable[Record]) -> Iterator[Record]:
     """Journal records of the end of a visit."""
-    for record in runner_journal.measured(records):
+    for record in runner_journal.measurement_records(records):
         if Visit(*runner_journal.visit_of(record)) == visit:
             yield record
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from profiler.collect import Need
 from profiler.collect.ncu import find_ncu
-from profiler.collect.registry import needed
+from profiler.collect.registry import is_needed
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.environment import Gpu, cpu_model, package_version, visible_gpus
 from profiler.machine.installs import ncu_version
@@ -59,12 +59,12 @@ def likely_machine(experiment: Experiment, run: RunFolder, first_gpu: Gpu | None
         collect.device == "auto"
         and gpu is None
         and not isinstance(experiment.workload, CudaWorkload)
-        and not needed(collect.collectors, Need.GPU)
+        and not is_needed(collect.collectors, Need.GPU)
     )
     if gpu is None and not on_cpu:
         return Machine(earlier, "cuda", None)
     described_gpu = Gpu() if gpu is None or on_cpu else gpu
-    by_ncu = needed(collect.collectors, Need.NCU)
+    by_ncu = is_needed(collect.collectors, Need.NCU)
     environment = replace(
         earlier,
         gpu=described_gpu.name,

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from profiler.collect import Tools
-from profiler.collect.registry import COLLECTORS, counts, overlaps, shares_process
+from profiler.collect.registry import COLLECTORS, has_counters, may_overlap, shares_process
 from profiler.collect.timer import SUSTAINED
 from profiler.errors import UsageError
 from profiler.metrics.passes import ncu_launch_seconds
@@ -198,7 +198,7 @@ def explain_seconds(
 ) -> tuple[int, float]:
     """Rough number of cells to explain in a new run, and seconds for them."""
     collect = experiment.collect
-    if not (collect.explain and any(map(counts, collect.collectors))):
+    if not (collect.explain and any(map(has_counters, collect.collectors))):
         return 0, 0.0
     problems = Counter(cell.problem.id for cell in plan.cells)
     if Question.STEPS in plan.questions:
@@ -284,7 +284,7 @@ def _until_visits(session: SessionPlan, before: SessionPlan | None) -> float:
         return START_S
     if shares_process(session):
         return SHARED_S
-    return NEXT_S if overlaps(session) and places() > 0 else START_S
+    return NEXT_S if may_overlap(session) and places() > 0 else START_S
 
 
 def _roofs_s(session: SessionPlan, costs: Iterable[tuple[AttemptRecord, SessionCosts]]) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from profiler.collect import Need
-from profiler.collect.registry import COLLECTORS, counts, needed
+from profiler.collect.registry import COLLECTORS, has_counters, is_needed
 from profiler.machine.clock_sampler import ClockSampler, GpuProcesses
 from profiler.model import BuildResult, Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.parse import runner_journal
@@ -148,7 +148,9 @@ class AttemptBook:
 
         None where nothing is explained: they are part of the why, and take some seconds.
         """
-        if not self.execution.loaded.experiment.collect.explain or not counts(session.collector):
+        if not self.execution.loaded.experiment.collect.explain or not has_counters(
+            session.collector
+        ):
             return ()
         return missing_roofs(session.metrics, earlier)
 
@@ -295,7 +297,7 @@ class AttemptBook:
     def _save_timeline(self, attempt: Attempt) -> None:
         """Write the cleaned timeline of an interrupted session, if this machine has its tool."""
         collector = attempt.record.collector
-        if needed([collector], Need.NSYS) and self.execution.machine.nsys is None:
+        if is_needed([collector], Need.NSYS) and self.execution.machine.nsys is None:
             return
         timelines = self.templates.timelines
         if attempt.record.settings == timelines.settings(collector):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from profiler.analyse.clocks import MAX_REPEATS
-from profiler.collect.registry import COLLECTORS, counts, overlaps, shares_process
+from profiler.collect.registry import COLLECTORS, has_counters, may_overlap, shares_process
 from profiler.model import SessionKind, SessionPlan
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import AttemptRecord
@@ -159,9 +159,9 @@ class Measurement:
         Only where ncu measures, and for ncu: it times a kernel alone on the GPU, while to a timer
         the start of another process is a disturbance.
         """
-        if not overlaps(session):
+        if not may_overlap(session):
             return []
-        following = takewhile(overlaps, upcoming())
+        following = takewhile(may_overlap, upcoming())
         return [
             later
             for later in following
@@ -172,7 +172,9 @@ class Measurement:
 
 def _visit_advice(session: SessionPlan) -> str:
     """Advice to shorten long visits under ncu, whose time grows with the kernels of a launch."""
-    is_timed_by_ncu = counts(session.collector) and not COLLECTORS[session.collector].in_journal
+    is_timed_by_ncu = (
+        has_counters(session.collector) and not COLLECTORS[session.collector].in_journal
+    )
     if session.kind is not SessionKind.TIMING or not is_timed_by_ncu:
         return ""
     return "; ncu takes milliseconds for each kernel of a launch, --fast a tenth of that"

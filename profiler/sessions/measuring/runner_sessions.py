@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from profiler.collect.registry import COLLECTORS, overlaps, shares_process
+from profiler.collect.registry import COLLECTORS, may_overlap, shares_process
 from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.parse import runner_journal
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult
@@ -268,7 +268,7 @@ class _RunnerSession:
         book.run.write_command(folder, shlex.join(argv))
         self._handed_visits.update(visits)
         same_session = (
-            (session,) if self._remaining_visits() and overlaps(session) and not goes_on else ()
+            (session,) if self._remaining_visits() and may_overlap(session) and not goes_on else ()
         )
         following = [*same_session, *self.work.expected]
 

@@ -284,7 +284,7 @@ def _times(records: Sequence[Record], subject: Subject) -> dict[str, float]:
     problems = {cell.id: cell.problem.id for cell in subject.cells}
     return {
         problems[record["cell"]]: statistics.median(record["durations_ns"])
-        for record in runner_journal.measured(records)
+        for record in runner_journal.measurement_records(records)
         if record["cell"] in problems
     }
 

@@ -23,7 +23,7 @@ from profiler.parse.ncu_csv import (
     RULE_COLUMNS,
     NothingProfiledError,
     parse_ncu_csv,
-    read_alike,
+    read_joined_tables,
     read_ncu_csv,
 )
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
@@ -335,7 +335,7 @@ def test_small_files_that_are_alike_are_read_as_one_and_say_the_same(tmp_path):
     paths = [tmp_path / f"{number}.csv" for number in range(20)]
     for number, path in enumerate(paths):
         path.write_bytes(b"".join([message, first, units, *rows[number : number + 5]]))
-    (alike,) = read_alike(paths)
+    (alike,) = read_joined_tables(paths)
     assert list(alike.rows) == paths
     for path in paths:
         table, alone = alike.table(path), read_ncu_csv(path)
@@ -359,7 +359,7 @@ def test_a_file_that_is_not_as_the_others_is_read_alone(tmp_path, change):
     for name, content in {"a": page, "b": page, "other": change(page)}.items():
         (tmp_path / name).write_bytes(content)
     paths = [tmp_path / name for name in ("a", "other", "b", "absent")]
-    (alike,) = read_alike(paths)
+    (alike,) = read_joined_tables(paths)
     assert list(alike.rows) == [tmp_path / "a", tmp_path / "b"]
 
 
@@ -367,7 +367,7 @@ def test_of_files_with_an_odd_row_none_is_read_with_the_others(tmp_path):
     page = b"".join(rows_of("ncu_raw_onepass_60")[:6])
     (tmp_path / "a").write_bytes(page)
     (tmp_path / "b").write_bytes(page + b'"7","8","9"\n')
-    assert not list(read_alike([tmp_path / "a", tmp_path / "b"]))
+    assert not list(read_joined_tables([tmp_path / "a", tmp_path / "b"]))
 
 
 def rows_of(name):
