@@ -21,6 +21,7 @@ from doc_tables import (
 from recorded import CAUSES, findings_of_recording
 
 from profiler.collect.registry import duration_metrics
+from profiler.findings.method import made_sessions
 from profiler.model import SessionKind
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
@@ -107,7 +108,9 @@ def runs():
         findings = findings_of(name)
         environment = findings.report.environment
         visits = {
-            s.collector: s.visits for s in findings.sessions if s.kind == SessionKind.TIMING.value
+            session.collector: session.visits
+            for session in made_sessions(findings.report)
+            if session.kind == SessionKind.TIMING.value
         }
         rows.append(
             (
