@@ -227,9 +227,9 @@ class SearchPlan:
     problems: tuple[str, ...]
     """Ids of the problems that each proposal is measured at."""
     evaluations: int | None = None
-    """Budget, where it is one of evaluations."""
+    """Budget in evaluations, where the budget is not a time."""
     seconds: float | None = None
-    """Budget, where it is one of time."""
+    """Budget in seconds, where the budget is a time."""
     left_out: int = 0
     """Variants with the same parameters that are excluded at one of these problems."""
 

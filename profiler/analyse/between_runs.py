@@ -138,7 +138,7 @@ class Shifts:
     """Difference of the trimmed means; NaN where a run has no block."""
     low: Floats
     high: Floats
-    """Ends of its 95 % interval; NaN where a side has fewer than `intervals.FEWEST` values."""
+    """Ends of the 95 % interval of `middle`; NaN with fewer than `intervals.FEWEST` values."""
     freedom: Floats
     """Degrees of freedom of that interval's t distribution."""
 

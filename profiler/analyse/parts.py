@@ -77,7 +77,7 @@ def _samples_by_order(launches: pd.DataFrame, parts: OrderedParts, *, counted: b
 
 
 def _launch_count_fault(launches: pd.DataFrame, parts: OrderedParts, *, counted: bool) -> str:
-    """Why the number of launches is not that of the parts; empty where it is."""
+    """Fault of a number of launches that is not that of the parts; empty where both agree."""
     processes = launches["process_id"].nunique()
     if processes > 1:
         return (

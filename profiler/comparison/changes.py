@@ -62,7 +62,7 @@ class CellChange:
     is_control: bool
     """Whether the cell is of the variant that the ratios are relative to."""
     controlled: bool
-    """Whether `ratio` is that of the ratios to the control; else it is that of the durations."""
+    """Whether `ratio` compares ratios to the control; otherwise it compares durations."""
     outcomes: tuple[Outcome, Outcome]
     """Outcome in the older and in the newer run."""
     ratio: float

@@ -144,7 +144,7 @@ class EditedFile:
     name: str
     """Path from the workload's folder."""
     older: str | None
-    """Digest of its content; None where the run has no such file."""
+    """Digest of the older content; None where the older run has no such file."""
     newer: str | None
     diff: tuple[str, ...] = ()
     """Lines of a unified diff, without its head; empty where a run has no text of the file."""

@@ -80,7 +80,7 @@ class TorchInstall:
 
     version: str = ""
     cuda: str | None = None
-    """CUDA version that it was built for."""
+    """CUDA version that torch was built for."""
     sees_gpu: bool = False
     error: str = ""
 

@@ -58,7 +58,7 @@ class TimelineFacts:
     tool: str | None = None
     """Version of the tool that recorded it."""
     schema: str | None = None
-    """Version of its file."""
+    """Version of the format of the tool's file."""
 
 
 def write_timeline(folder: Path, timeline: Timeline, facts: TimelineFacts) -> None:
