@@ -189,8 +189,8 @@ def _compiled_node(node: ast.expr, names: set[str]) -> Evaluate:  # noqa: PLR091
             function, arguments = _function(node), [_argument(part, names) for part in node.args]
             return lambda values: _function_value(function, [part(values) for part in arguments])
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            holds, then, other = (_compiled_node(part, names) for part in (test, body, orelse))
-            return lambda values: (then if holds(values) else other)(values)
+            holds, then, otherwise = (_compiled_node(part, names) for part in (test, body, orelse))
+            return lambda values: (then if holds(values) else otherwise)(values)
         case ast.BinOp(left=left, op=combination, right=right) if type(combination) in OPERATORS:
             first, second = _compiled_node(left, names), _compiled_node(right, names)
             return lambda values: _operation_value(combination, first(values), second(values))

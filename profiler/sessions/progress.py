@@ -202,11 +202,11 @@ class VisitProgress:
         if cell is None or seconds < self._silent_s:
             return
         self._silent_s *= 2
-        words = f"{_PHASE_WORDS.get(self._phase, self._phase)} {self._name(cell)}"
+        phase_text = f"{_PHASE_WORDS.get(self._phase, self._phase)} {self._name(cell)}"
         advice = self.visit_advice if self._phase == protocol.MEASURE else ""
         if self._phase in _MAY_COMPILE:
             advice = "; it may compile or tune"
-        state = f"{duration_words(seconds)} so far for {words}{advice}"
+        state = f"{duration_words(seconds)} so far for {phase_text}{advice}"
         if self._bar is not None:
             self._bar.update(self._bar.tasks[0].id, state=state)
         else:
