@@ -30,13 +30,13 @@ def fill_disk():
 
 
 def corrupt_what_is_sent():
-    real = on_worker.packed
+    real = on_worker.packed_run
 
-    def packed(*arguments):
+    def packed_run(*arguments):
         digest, archive = real(*arguments)
         return digest, archive + b" "
 
-    on_worker.packed = packed
+    on_worker.packed_run = packed_run
 
 
 FAULTS = {"full_disk": fill_disk, "corrupted": corrupt_what_is_sent}

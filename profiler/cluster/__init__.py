@@ -1,7 +1,7 @@
-"""Measuring on workers of Dask: one problem on one GPU; what travels, and what comes of it.
+"""Measurements on workers of Dask: their tasks, what is sent to them, and their results.
 
-Here is the task that workers are given. The scheduler imports its module to read it, so that it
-imports nothing that takes long.
+This module has the function of the tasks. The scheduler imports it to read a task, so that it
+imports nothing slow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One search that workers measure: batches with the incumbent, each on one GPU.
+"""A search on workers: batches with the incumbent, each on one GPU.
 
 The coordinator proposes and builds. As many batches are out as there are workers, and what is out
 is not proposed again.
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from distributed import Future
 
 from profiler.cluster.giving import Piece, Share
-from profiler.cluster.parcels import Batch, part_of
+from profiler.cluster.parcels import Batch, plan_part
 from profiler.errors import ProfilerError
 from profiler.model import Environment
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.run_folder.workers import worker_of
 from profiler.search.journal import (
     Evaluated,
-    LookedAgain,
+    RepeatedLook,
     RunnerEnded,
     WorkerJoined,
     read_records,
@@ -27,18 +27,18 @@ from profiler.search.journal import (
 from profiler.sessions.search.proposals import LOOK_EVERY, MOST_AHEAD, Proposals, failed_build
 
 BATCH = LOOK_EVERY
-"""Configurations of a batch: so the incumbent is measured as often as in a search on one GPU."""
+"""Configurations of a batch; the incumbent is measured as often as in a search on one GPU."""
 
 
 @dataclass(kw_only=True)
 class BatchShare(Share):
-    """Gives batches to workers, and what they send to the search."""
+    """Gives batches to workers, and their results to the search."""
 
     proposals: Proposals
     finalists: tuple[str, ...] = ()
-    """Variant ids, the best first; known when it is done."""
+    """Variant ids, the best first; known when the search ends."""
     _ready: list[str] = field(default_factory=list)
-    """Proposals that are built and in no batch, the oldest first."""
+    """Built proposals outside of batches, the oldest first."""
     _excluded: set[str] = field(default_factory=set)
     """Names of workers on which a batch failed."""
 
@@ -49,11 +49,11 @@ class BatchShare(Share):
         self.finalists = self.proposals.finish()
 
     def begin(self) -> None:
-        """Have built what an earlier execution left."""
+        """Submit the pending proposals and the best of an earlier execution to build."""
         live, best = self.proposals.live, self.proposals.live.best()
         if not self.proposals.is_spent or live.pending:
             self.proposals.build([*live.pending, *([] if best is None else [best.variant])])
-        self.team.kept = self.team.libraries(self.proposals.experiment.builds)
+        self.team.kept_libraries = self.team.libraries(self.proposals.experiment.builds)
 
     # ---- giving ----
 
@@ -62,27 +62,27 @@ class BatchShare(Share):
         return [worker for worker in self.workers if worker not in self._excluded]
 
     def prepare(self) -> bool:
-        """Take what is built, propose a batch for each worker, and have that built."""
+        """Take finished builds, propose a batch for each worker, and submit it to build."""
         proposals, experiment = self.proposals, self.proposals.experiment
-        pending = set(proposals.live.pending)  # what else is built is the incumbent
+        pending = set(proposals.live.pending)  # the other build is the incumbent
         for variant, built in proposals.take_built().items():
             if variant in pending and built.result.ok:
                 self._ready.append(variant)
             elif variant in pending:
                 proposals.take(failed_build(built.result))
-        # A batch for each worker, and what is built while these are measured.
-        ahead = min(experiment.jobs, MOST_AHEAD) if experiment.needs_builds else 0
-        most = max(1, len(self._usable)) * BATCH + ahead
+        # A batch for each worker, and the builds meanwhile.
+        ahead_count = min(experiment.jobs, MOST_AHEAD) if experiment.needs_builds else 0
+        most = max(1, len(self._usable)) * BATCH + ahead_count
         proposals.propose(most - len(proposals.live.pending))
         return bool(proposals.is_building or self._ready) or not proposals.is_spent
 
     def take_next(self, worker: str) -> Piece | None:
-        """A whole batch; what is left at the end is shared out among those that are free."""
+        """A whole batch; at the end the remaining proposals are divided among idle workers."""
         if worker in self._excluded or not self._ready:
             return None
         if len(self._ready) < BATCH and self.proposals.is_building:
             return None
-        idle = max(1, len(self._usable) - len(self.given))
+        idle = max(1, len(self._usable) - len(self.given_pieces))
         size = min(BATCH, math.ceil(len(self._ready) / idle))
         batch, self._ready = self._ready[:size], self._ready[size:]
         return Piece(batch)
@@ -95,7 +95,7 @@ class BatchShare(Share):
         searched = [*([incumbent] if incumbent else []), *piece.ids]
         return self.team.submit(
             piece.address,
-            part_of(experiment.request.plan, terms.problems, [terms.baseline, *searched]),
+            plan_part(experiment.request.plan, terms.problems, [terms.baseline, *searched]),
             [*experiment.builds, *(built[variant].result for variant in searched)],
             batch=Batch(
                 terms=terms,
@@ -108,7 +108,7 @@ class BatchShare(Share):
     # ---- taking ----
 
     def take(self, piece: Piece, arrived: RunFolder, environment: Environment) -> None:
-        """Take the journal of a batch; what it has no result of is measured by another worker."""
+        """Take the journal of a batch; proposals without a result go to another worker."""
         journal = arrived.path / SEARCH_JOURNAL_FILE
         records = read_records(journal) if journal.exists() else ()
         live, seed = self.proposals.live, self.team.request.plan.seed
@@ -118,20 +118,20 @@ class BatchShare(Share):
             match record:
                 case RunnerEnded(cause):
                     live.note_runner_end(cause)
-                case LookedAgain(variant, log_ratios):
+                case RepeatedLook(variant, log_ratios):
                     live.take_look(variant, log_ratios, worker.name)
                 case Evaluated(variant) if variant in piece.ids:
                     piece.ids.remove(variant)
                     self.proposals.take(replace(record, worker=worker.name))
 
     def put_back(self, piece: Piece) -> None:
-        """Have other workers measure what is open of a batch, before all else."""
+        """Give the open proposals of a batch to other workers, before other batches."""
         self._ready = [*piece.ids, *self._ready]
 
     def finish(self, piece: Piece, error: ProfilerError | None) -> None:
-        """Have others do what a worker has no result of; it gets no further batch if it failed.
+        """Put back proposals without a result; a worker that failed gets no further batch.
 
-        Raises the error where there is no other one.
+        Raises the error where there is no other worker.
         """
         self.put_back(piece)
         if error is None:

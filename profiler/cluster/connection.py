@@ -1,7 +1,7 @@
-"""Reaching workers, and being one: of a scheduler, or for each of several GPUs of this host.
+"""Connections to workers, and workers: of a scheduler, or for each of several GPUs of this host.
 
-A process listens on the address by which it reaches the others alone: Dask's own default is every
-address of the host, where whoever connects can run code.
+A process listens only on the address by which it reaches the others: Dask's own default is every
+address of the host, where anyone who connects can run code.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def connected(
             at = opened.enter_context(_local_cluster(environments, security, dashboard=dashboard))
         else:
             check_address(workers, secured=security is not None)
-            say_if_plain(workers, reporter)
+            warn_if_unencrypted(workers, reporter)
         try:
             client = opened.enter_context(Client(at, security=security, timeout=_CONNECT_S))
         except (OSError, TimeoutError, RuntimeError, TypeError) as error:
@@ -96,7 +96,7 @@ def connected(
 
 
 def _quiet_dask() -> None:
-    """Print none of Dask's own messages, and have it wake seldom beside what is measured.
+    """Print none of Dask's own messages, and make it wake seldom beside measurements.
 
     Its messages are tracebacks: the program says it in its words. What a user has configured stays.
     """
@@ -127,7 +127,7 @@ def security_of(tls: TlsFiles) -> Security | None:
 
 
 def check_address(address: str, *, secured: bool) -> None:
-    """Raise UsageError for an address that no scheduler can have."""
+    """Raise UsageError for an address that is no scheduler's."""
     try:
         parts = urlsplit(address)
         is_one = parts.scheme in ("tcp", "tls") and parts.hostname and parts.port is not None
@@ -144,8 +144,8 @@ def check_address(address: str, *, secured: bool) -> None:
         )
 
 
-def say_if_plain(address: str, reporter: ProgressReporter) -> None:
-    """Warn that a connection over a network is neither encrypted nor asked who it is."""
+def warn_if_unencrypted(address: str, reporter: ProgressReporter) -> None:
+    """Warn that a connection over a network is neither encrypted nor authenticated."""
     parts = urlsplit(address)
     host = parts.hostname or ""
     with suppress(ValueError):
@@ -158,7 +158,7 @@ def say_if_plain(address: str, reporter: ProgressReporter) -> None:
 
 
 def local_address(address: str) -> str:
-    """IP address of this host by which it reaches a scheduler, on loopback that of loopback.
+    """IP address by which this host reaches a scheduler, which may be loopback.
 
     As it stands in a URL. Raises OSError where the name of the scheduler is not known.
     """
@@ -179,7 +179,7 @@ def serve(  # noqa: PLR0913 - all but the first two by keyword
     dashboard: bool,
     on_taken: Callable[[], None],
 ) -> None:
-    """Take tasks of a scheduler until it is gone or this process is ended.
+    """Run tasks of a scheduler until it is gone or this process is ended.
 
     `scratch`: folder for runs under way and libraries; None: a temporary one. `host`: address to
     listen on; None: the one by which the scheduler is reached. `on_taken` is called when the
@@ -209,7 +209,7 @@ def serve(  # noqa: PLR0913 - all but the first two by keyword
 
 
 def worker_options(environment: Environment, scratch: str) -> dict[str, Any]:
-    """Options of the worker of a GPU, whoever starts it.
+    """Options of the worker of a GPU, started by Dask or by a command.
 
     Its name is the UUID of the GPU: a scheduler takes no second worker of a name.
     """
@@ -232,7 +232,7 @@ def worker_options(environment: Environment, scratch: str) -> dict[str, Any]:
 def _local_cluster(
     environments: Sequence[Environment], security: Security | None, *, dashboard: bool
 ) -> Iterator[SpecCluster]:
-    """A scheduler on loopback, and a worker for each GPU, which is started again where it dies."""
+    """A scheduler on loopback with a worker for each GPU; a worker that dies is restarted."""
     at = {
         "host": _LOOPBACK,
         "protocol": "tcp://" if security is None else "tls://",
@@ -242,8 +242,8 @@ def _local_cluster(
     with temporary_folder() as scratch:
         options = [_nanny_options(environment, str(scratch)) for environment in environments]
         nannies = {
-            number: {"cls": Nanny, "options": {**at, **own, "worker_class": kind}}
-            for number, own in enumerate(options)
+            number: {"cls": Nanny, "options": {**at, **gpu_options, "worker_class": kind}}
+            for number, gpu_options in enumerate(options)
         }
         scheduler = {
             "cls": Scheduler if dashboard else _SchedulerWithoutHttp,
@@ -267,6 +267,6 @@ def _local_environments(workers: str, *, cpu: bool) -> list[Environment]:
         raise UsageError(f"--workers {workers}: N must be a number of GPUs")
     gpus = [None] if cpu else list(visible_gpus())
     if number > len(gpus):
-        what = "the CPU counts as one" if cpu else f"this host shows {len(gpus)} GPUs"
-        raise UsageError(f"--workers {workers}: {what}.")
+        limit_text = "the CPU counts as one" if cpu else f"this host shows {len(gpus)} GPUs"
+        raise UsageError(f"--workers {workers}: {limit_text}.")
     return [probe_environment(gpu=gpu) for gpu in gpus[:number]]

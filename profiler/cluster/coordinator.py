@@ -1,4 +1,4 @@
-"""The story of a run on workers: which devices there are, what is built, who measures what."""
+"""A run on workers: its devices, its builds, and the shares of its workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distributed.comm.core import CommClosedError
 
 from profiler.cluster.batches import BatchShare
 from profiler.cluster.giving import Team, as_profiler_error, scheduler_lost
-from profiler.cluster.on_worker import device_among, device_of, machine_here
+from profiler.cluster.on_worker import device_among, device_of, worker_machine
 from profiler.cluster.parcels import path_from_here
 from profiler.cluster.problems import ExplainShare, ProblemShare, homes_of, keys_by_cell
 from profiler.errors import EnvironmentUnusable, ProfilerError
@@ -34,9 +34,9 @@ from profiler.sessions.search.proposals import opened_search
 from profiler.sessions.search.search import ExperimentSearch, run_of_search, terms_of
 
 _FIRST_WORKER_S = 60.0
-"""How long to wait for a first worker."""
+"""Seconds of the wait for a first worker."""
 _UNREADABLE = "deserialization of the task graph"
-"""What Dask says where its scheduler lacks a module that a task names."""
+"""Part of Dask's message where its scheduler lacks a module that a task names."""
 SERIALISED = (
     "Two GPUs of one host gain nothing under ncu 2025, which profiles on one of them at a time "
     "(autotune: 314 s on two, 303 to 318 s on one). A second one is for what is not serialised: "
@@ -48,24 +48,24 @@ STAGE = "workers"
 def measure_on_workers(  # noqa: PLR0913 - the last two by keyword
     client: Client,
     template: MeasureRequest,
-    planned: Callable[[Machine], tuple[Plan, Space]],
+    make_plan: Callable[[Machine], tuple[Plan, Space]],
     reporter: ProgressReporter,
     *,
     mixed: bool,
     local: bool,
 ) -> list[Team]:
-    """Build, have the workers measure what is missing, and gather it in one run folder by device.
+    """Teams of the devices, after builds and measurements, each with one run folder.
 
-    `template`: what is measured, but for the machine and its plan, which `planned` makes. `mixed`:
-    whether GPUs of another model or driver measure as well, each kind a run of its own. `local`:
+    `template`: the request without the machine and its plan, which `make_plan` makes. `mixed`:
+    whether GPUs of another model or driver measure as well, each kind in a run of its own. `local`:
     whether the workers have the terminal of the coordinator.
 
-    The folders hold everything that came also when this raises: EnvironmentUnusable where there is
-    no worker that can do it, or where the scheduler is lost.
+    The folders hold all results also when this raises: EnvironmentUnusable where no worker can
+    measure the experiment, or where the scheduler is lost.
     """
     folder = template.out / template.loaded.experiment.name
-    with ExitStack() as held, _loss_named(client):
-        if take_lock(folder / ".workers.lock", held) is None:
+    with ExitStack() as resources, _loss_named(client):
+        if take_lock(folder / ".workers.lock", resources) is None:
             raise EnvironmentUnusable(
                 f"Another profiler writes what workers measure into {folder}.",
                 remedy="Wait for it or end it; or give another folder with --out.",
@@ -75,7 +75,7 @@ def measure_on_workers(  # noqa: PLR0913 - the last two by keyword
             team = Team(client, device, reporter, local, template)
             teams.append(team)
             machine = _machine_of_worker(team)
-            plan, space = planned(machine)
+            plan, space = make_plan(machine)
             seconds = SecondsRecorder(template.seconds.began, list(template.seconds.spans))
             team.request = replace(
                 template, plan=plan, space=space, machine=machine, seconds=seconds
@@ -86,7 +86,7 @@ def measure_on_workers(  # noqa: PLR0913 - the last two by keyword
 
 @contextmanager
 def _loss_named(client: Client) -> Iterator[None]:
-    """Raise EnvironmentUnusable where the scheduler is lost inside, or cannot take a task."""
+    """Raise EnvironmentUnusable where the scheduler is lost in the body, or cannot take a task."""
     try:
         yield
     except ProfilerError:
@@ -97,7 +97,7 @@ def _loss_named(client: Client) -> Iterator[None]:
                 "The scheduler cannot read the tasks: it runs in another environment.",
                 remedy="Start `dask scheduler` where this version of the profiler is installed.",
             ) from error
-        # The client notices it a moment after what it was doing has failed.
+        # The client notices the loss a moment after its call has failed.
         if client.status == "running" and not isinstance(error, CommClosedError | CancelledError):
             raise
         raise scheduler_lost(type(error).__name__) from error
@@ -109,7 +109,7 @@ def _loss_named(client: Client) -> Iterator[None]:
 def _devices(
     client: Client, template: MeasureRequest, reporter: ProgressReporter, *, mixed: bool
 ) -> list[str]:
-    """Devices that measure: with `mixed` all; else that of the newest run, or of most workers."""
+    """Devices that measure: all with `mixed`, else the newest run's, or the most frequent."""
     try:
         client.wait_for_workers(1, timeout=_FIRST_WORKER_S)
     except TimeoutError as error:
@@ -128,19 +128,19 @@ def _devices(
     earlier = _earlier_run(template)
     newest = earlier and device_of(earlier.record().environment)
     ordered = sorted(counts, key=lambda name: (name != newest, -counts[name], name))
-    used = ordered if mixed else ordered[:1]
-    for name in used:
+    used_devices = ordered if mixed else ordered[:1]
+    for name in used_devices:
         reporter.say(f"{counts[name]} worker{'s' if counts[name] > 1 else ''}: {name}.")
-    for address, other in names.items():
-        if other is not None and other not in used:
+    for address, other_device in names.items():
+        if other_device is not None and other_device not in used_devices:
             reporter.warn(
-                f"Refused: {address} measures on {other}, not on {used[0]}. "
+                f"Refused: {address} measures on {other_device}, not on {used_devices[0]}. "
                 "--mixed makes a run of its own of it."
             )
-    hosts = Counter(facts["host"] for at, facts in workers.items() if names[at] in used)
+    hosts = Counter(facts["host"] for at, facts in workers.items() if names[at] in used_devices)
     if NCU in template.loaded.experiment.collect.collectors and max(hosts.values()) > 1:
         reporter.say(SERIALISED)
-    return used
+    return used_devices
 
 
 def _earlier_run(request: MeasureRequest, device: str | None = None) -> RunFolder | None:
@@ -157,12 +157,12 @@ def _earlier_run(request: MeasureRequest, device: str | None = None) -> RunFolde
 
 
 def _machine_of_worker(team: Team) -> Machine:
-    """The machine of the first worker that can do the experiment; raises why none can."""
+    """The machine of the first worker that can measure the experiment; raises why none can."""
     problem: ProfilerError = EnvironmentUnusable(f"There is no worker with {team.device}.")
     loaded = team.request.loaded
     for address in team.addresses().values():
         answer = team.client.run(
-            machine_here,
+            worker_machine,
             path_from_here(loaded.path),
             loaded.text,
             loaded.flags,
@@ -206,34 +206,34 @@ def _measure(team: Team) -> None:
 
 
 def _search(team: Team, plan: SearchPlan) -> None:
-    """Build what is not searched, find or begin the run, search; then plan the finalists."""
-    everything, reporter = team.request, team.reporter
-    experiment = everything.loaded.experiment
-    team.request = replace(everything, plan=judged_plan(experiment, everything.plan, ()))
+    """Build the variants outside of the space, begin the run, search, and plan the finalists."""
+    whole_request, reporter = team.request, team.reporter
+    experiment = whole_request.loaded.experiment
+    team.request = replace(whole_request, plan=judged_plan(experiment, whole_request.plan, ()))
     builds = build_all(team.request, reporter)
-    terms = terms_of(everything, plan, keys_of(_of_any_gpu(team.request), builds))
-    earlier = run_of_search(_earlier_run(everything, team.device), terms)
-    team.run = resumed_or_new(everything, earlier, reporter)
+    terms = terms_of(whole_request, plan, keys_of(_without_gpu_identity(team.request), builds))
+    earlier = run_of_search(_earlier_run(whole_request, team.device), terms)
+    team.run = resumed_or_new(whole_request, earlier, reporter)
     _begin(team, builds, {})
-    search = ExperimentSearch(everything, plan, builds, terms, reporter)
+    search = ExperimentSearch(whole_request, plan, builds, terms, reporter)
     with opened_search(search, team.run) as proposals:
         batches = BatchShare(team=team, proposals=proposals)
         batches.measure()
-    judged = judged_plan(experiment, everything.plan, batches.finalists)
-    team.request = replace(everything, plan=judged)
+    judged = judged_plan(experiment, whole_request.plan, batches.finalists)
+    team.request = replace(whole_request, plan=judged)
 
 
 def _begin(team: Team, builds: Sequence[BuildResult], keys: dict[str, str]) -> None:
-    """Write down what is measured."""
+    """Write the documents of a run that begins or goes on."""
     clear_arrivals(team.run)
     begin(team.run, team.request, builds, keys)
     name_no_gpu_of_several(team.run)
 
 
-def _of_any_gpu(request: MeasureRequest) -> MeasureRequest:
-    """The request without what differs between the GPUs of one device and their hosts.
+def _without_gpu_identity(request: MeasureRequest) -> MeasureRequest:
+    """The request without facts that differ between the GPUs of one device and their hosts.
 
-    Results of a search are ratios to the baseline on the same GPU, so that another one may go on.
+    Results of a search are ratios to the baseline on the same GPU, so that another GPU may go on.
     """
     environment = request.machine.environment
     if environment.gpu is None:

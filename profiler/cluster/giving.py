@@ -1,4 +1,4 @@
-"""Giving work to workers and taking what comes back: each GPU has one piece of it at a time."""
+"""Pieces of work for workers, and their results: each GPU has one piece at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from profiler.cluster.parcels import (
     TaskOrder,
     content_hash,
     path_from_here,
-    unpacked,
+    unpacked_run,
 )
 from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.machine.signals import raise_if_signalled
@@ -34,17 +34,17 @@ from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import source_hashes, variables_now
 
 _LOOK_EVERY_S = 1.0
-"""How often the scheduler is asked which workers there are, and what came."""
+"""Seconds between two queries of the scheduler for its workers and for parcels."""
 _PAUSE_S = 0.02
-"""Between two looks at what has ended."""
+"""Seconds between two looks at ended tasks."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 Libraries = dict[str, tuple[str, Future[bytes]]]
-"""Path of a library → hash of its content, and its way to workers."""
+"""Path of a library → hash of its content, and the future by which workers get it."""
 
 
 @dataclass(eq=False)
 class Team:
-    """The workers with one device, and the run that they measure."""
+    """The workers of one device, and the run that they measure."""
 
     client: Client
     device: str
@@ -52,21 +52,21 @@ class Team:
     local: bool
     """Whether workers have the terminal of the coordinator."""
     request: MeasureRequest
-    """Its machine is one of the workers; its plan of the finalists, where these were searched."""
-    kept: Libraries = field(default_factory=dict)
+    """Request with the machine of a worker; after a search its plan has the finalists."""
+    kept_libraries: Libraries = field(default_factory=dict)
     """Libraries that stay at workers between tasks."""
     failures: dict[str, ProfilerError] = field(default_factory=dict)
     """Problem → why no worker could measure it."""
     run: RunFolder = field(init=False)
-    """Known when it is found or begun."""
+    """Set when the run is found or begun."""
 
     @cached_property
     def queue(self) -> Queue:
-        """Queue of what tasks sent before they ended; its name is of this execution alone."""
+        """Queue of the parcels of running tasks; its name is unique to this execution."""
         return Queue(client=self.client)
 
     def addresses(self) -> dict[str, str]:
-        """Address by name of the workers that are there: a UUID where it is a GPU.
+        """Address of each connected worker by its name: the UUID of its GPU, if it has one.
 
         Raises EnvironmentUnusable where the scheduler is lost: Dask forgets it at once.
         """
@@ -82,13 +82,13 @@ class Team:
     def libraries(
         self, builds: Sequence[BuildResult], stamped: Mapping[str, str] = _NONE
     ) -> Libraries:
-        """Libraries of builds, with stamps and without; each worker gets one when it needs it.
+        """Libraries of builds, with stamps and without; a worker gets a library when it needs it.
 
-        As the result of a task and not as scattered data: where the only worker that has one dies,
-        the scheduler still knows how to make it again. It is there as long as somebody has it.
+        As the result of a task and not as scattered data: where the only worker with a library
+        dies, the scheduler can make it again. It lasts as long as its future is referenced.
         """
         paths = filter(None, (*(build.library for build in builds), *stamped.values()))
-        return {path: self.kept.get(path) or self._library(path) for path in paths}
+        return {path: self.kept_libraries.get(path) or self._library(path) for path in paths}
 
     def _library(self, path: str) -> tuple[str, Future[bytes]]:
         content = Path(path).read_bytes()
@@ -106,7 +106,7 @@ class Team:
         overrides: tuple[str, ...] = (),
         **fields: Any,
     ) -> Future[None]:
-        """Give a plan to the worker at an address, with the libraries of its builds."""
+        """Future of a plan that is given to a worker, with the libraries of its builds."""
         loaded, libraries = self.request.loaded, self.libraries(builds, stamped)
         hashes = {path: digest for path, (digest, _) in libraries.items()}
         order = TaskOrder(
@@ -141,34 +141,34 @@ class Piece:
     ids: list[str]
     """Ids of problems, or of the variants of a batch that have no result."""
     home: str | None = None
-    """Name of the worker that has begun it: no other one may take it. None: any may."""
+    """Name of the worker that has begun the piece: no other may take it. None: any may."""
     failed_on: dict[str, ProfilerError] = field(default_factory=dict)
-    """Why it failed, by the name of the worker on which it did."""
-    # Of the worker that has it:
+    """Why the piece failed, by name of the worker."""
+    # Facts of the worker that has the piece:
     worker: str = ""
-    """Its name: that of its GPU."""
+    """Name of the worker and its GPU."""
     address: str = ""
-    since: float = field(default_factory=time.monotonic)
+    given_at_s: float = field(default_factory=time.monotonic)
     future: Future[None] | None = None
-    """None: its worker is gone, and waited for."""
+    """None while the piece waits for a worker that is gone."""
     waits_until: float | None = None
-    """How long it is waited for, by the monotonic clock. None: it is not known to be gone."""
+    """End of the wait for the worker, by the monotonic clock. None: the worker is connected."""
     refusal: ProfilerError | None = None
-    """Why something that it sent was refused."""
+    """Why a parcel of the piece was refused."""
     names: dict[str, str] = field(default_factory=dict)
     """Name of an attempt at the worker → its name in the run folder."""
-    taken: set[str] = field(default_factory=set)
-    """Hashes of attempts that came: a worker that was started again sends what lies there again."""
+    arrived_digests: set[str] = field(default_factory=set)
+    """Hashes of attempts that arrived: a restarted worker sends its attempts again."""
     spans: tuple[Span, ...] = ()
-    """Seconds of the worker."""
+    """Spans of the worker's sessions."""
 
     def __str__(self) -> str:
-        more = f" and {len(self.ids) - 1} more" if len(self.ids) > 1 else ""
-        return f"{self.ids[0]}{more}"
+        rest_text = f" and {len(self.ids) - 1} more" if len(self.ids) > 1 else ""
+        return f"{self.ids[0]}{rest_text}"
 
 
 def as_profiler_error(cause: BaseException) -> ProfilerError:
-    """The error of a worker: its own, or one of this program for whatever else went wrong there."""
+    """A worker's error as a ProfilerError."""
     if isinstance(cause, ProfilerError):
         return cause
     if isinstance(cause, OSError) and cause.filename:  # a full disk
@@ -177,9 +177,9 @@ def as_profiler_error(cause: BaseException) -> ProfilerError:
 
 
 def scheduler_lost(sign: str) -> EnvironmentUnusable:
-    """The error of a run whose scheduler ended or was started again, and by what that was seen.
+    """Error of a run whose scheduler ended or was restarted; `sign`: how that was seen.
 
-    A scheduler that ends cancels its tasks before it closes its connections: either comes first.
+    A scheduler that ends cancels its tasks before it closes its connections: either may come first.
     """
     return EnvironmentUnusable(
         f"The connection to the scheduler was lost ({sign}).",
@@ -193,97 +193,97 @@ class Share(ABC):
 
     team: Team
     workers: dict[str, str] = field(default_factory=dict)
-    """Address by name of the workers that are there."""
-    given: list[Piece] = field(default_factory=list)
-    _looked: float = -math.inf
+    """Address of each connected worker by its name."""
+    given_pieces: list[Piece] = field(default_factory=list)
+    _looked_at: float = -math.inf
 
     @abstractmethod
     def prepare(self) -> bool:
-        """Find out what may be given now; returns whether anything is left to give."""
+        """Update the pieces that may be given; whether any are left to give."""
 
     @abstractmethod
     def take_next(self, worker: str) -> Piece | None:
-        """The next piece for a worker that has none; None where there is none for it now."""
+        """The next piece for an idle worker; None where there is no piece for it now."""
 
     @abstractmethod
     def submit(self, piece: Piece) -> Future[None]:
-        """Give a piece to its worker, which is there."""
+        """Future of a piece that is given to its connected worker."""
 
     @abstractmethod
     def take(self, piece: Piece, arrived: RunFolder, environment: Environment) -> None:
         """Take the run folder of a piece, measured in an environment.
 
-        Raises ProfilerError where it is of something else.
+        Raises ProfilerError where it belongs to other work.
         """
 
     @abstractmethod
     def finish(self, piece: Piece, error: ProfilerError | None) -> None:
-        """Take the end of a piece, which may have failed with an error."""
+        """Handle the end of a piece, which may have failed with an error."""
 
     @abstractmethod
     def put_back(self, piece: Piece) -> None:
-        """Have others do a piece that was lost with its worker."""
+        """Give a piece that was lost with its worker to other workers."""
 
     def wait_s(self, piece: Piece) -> float:
-        """How long to wait for the GPU of a piece whose worker is gone, in seconds."""
+        """Seconds to wait for the GPU of a piece whose worker is gone."""
         del piece
         return 0.0
 
     def measure(self) -> None:
-        """Have all work done."""
-        while self.go_on():
+        """Give pieces and take results until all work is done."""
+        while self.advance():
             time.sleep(_PAUSE_S)
             raise_if_signalled()
 
-    def go_on(self) -> bool:
-        """Take what has come, and give work to workers that have none; whether any is left."""
-        if time.monotonic() - self._looked > _LOOK_EVERY_S:
-            self._look()
-        for piece in tuple(self.given):
-            self._go_on_with(piece)
+    def advance(self) -> bool:
+        """Take arrived results, and give pieces to idle workers; whether any work is left."""
+        if time.monotonic() - self._looked_at > _LOOK_EVERY_S:
+            self._look_at_workers()
+        for piece in tuple(self.given_pieces):
+            self._advance_piece(piece)
         is_left = self.prepare()
-        for worker in self.workers.keys() - {piece.worker for piece in self.given}:
+        for worker in self.workers.keys() - {piece.worker for piece in self.given_pieces}:
             if next_piece := self.take_next(worker):
                 self.give(next_piece, worker)
-        return is_left or bool(self.given)
+        return is_left or bool(self.given_pieces)
 
     def give(self, piece: Piece, worker: str) -> None:
-        """Give a piece to a worker, or wait for one that is gone."""
-        piece.worker, piece.since = worker, time.monotonic()
-        self.given.append(piece)
+        """Give a piece to a worker, or wait for a worker that is gone."""
+        piece.worker, piece.given_at_s = worker, time.monotonic()
+        self.given_pieces.append(piece)
         self._submit_or_wait(piece)
 
     def _submit_or_wait(self, piece: Piece) -> None:
-        """Give a piece to its worker that is there; else wait for its GPU, but not for ever."""
+        """Give a piece to its connected worker, else wait for its GPU for a limited time."""
         if piece.worker in self.workers:
             piece.address = self.workers[piece.worker]
             piece.future = self.submit(piece)
             return
-        now = time.monotonic()
+        now_s = time.monotonic()
         if piece.waits_until is None:
             wait_s = self.wait_s(piece)
-            piece.waits_until = now + wait_s
-            gone = f"{piece}: its worker is gone. Waiting for that GPU for {wait_s:.0f} s."
+            piece.waits_until = now_s + wait_s
+            warning = f"{piece}: its worker is gone. Waiting for that GPU for {wait_s:.0f} s."
             if wait_s:
-                self.team.reporter.warn(gone)
-        if now >= piece.waits_until:
-            self.given.remove(piece)
+                self.team.reporter.warn(warning)
+        if now_s >= piece.waits_until:
+            self.given_pieces.remove(piece)
             self.put_back(piece)
 
-    def _look(self) -> None:
-        """See which workers there are, and what came."""
-        workers, is_first = self.team.addresses(), self._looked < 0
+    def _look_at_workers(self) -> None:
+        """Update the connected workers, and take arrived parcels."""
+        workers, is_first = self.team.addresses(), self._looked_at < 0
         if not workers and (self.workers or is_first):
             self.team.reporter.warn("No worker is left; waiting for one.")
         self.workers.clear()
         self.workers.update(workers)
-        self._looked = time.monotonic()
-        self._take_what_came()
+        self._looked_at = time.monotonic()
+        self._take_arrived_parcels()
 
-    def _take_what_came(self) -> None:
-        given_by_key = {piece.future.key: piece for piece in self.given if piece.future}
+    def _take_arrived_parcels(self) -> None:
+        given_by_key = {piece.future.key: piece for piece in self.given_pieces if piece.future}
         for key, warnings, parcel in self.team.queue.get(batch=True):
-            if key not in given_by_key:  # it was given up
+            if key not in given_by_key:  # the piece was given up
                 continue
             piece = given_by_key[key]
             for warning in warnings:
@@ -294,9 +294,9 @@ class Share(ABC):
                 piece.refusal = refusal
 
     def _take_parcel(self, piece: Piece, parcel: Parcel) -> None:
-        """Take what a worker sent of a piece; raises ProfilerError where that is refused."""
+        """Take a parcel of a piece; raises ProfilerError where the parcel is refused."""
         with arrival_folder(self.team.run) as folder:
-            arrived = unpacked(parcel, folder)
+            arrived = unpacked_run(parcel, folder)
             environments = worker_environments(arrived)
             if not environments:
                 raise UsageError("it does not say in what environment it was measured")
@@ -305,8 +305,8 @@ class Share(ABC):
             for spans in arrived.seconds():
                 piece.spans = spans
 
-    def _go_on_with(self, piece: Piece) -> None:
-        """Take a piece that has ended, and see whether its worker is there.
+    def _advance_piece(self, piece: Piece) -> None:
+        """Finish a piece that has ended, or wait for its worker where that is gone.
 
         Raises EnvironmentUnusable where the scheduler is lost.
         """
@@ -316,8 +316,8 @@ class Share(ABC):
         elif future.status in ("cancelled", "lost"):
             raise scheduler_lost("it does not know this run any more")
         elif future.status in ("finished", "error"):
-            self._take_what_came()  # before it ended
-            self.given.remove(piece)
+            self._take_arrived_parcels()  # the parcels sent before the end
+            self.given_pieces.remove(piece)
             self.finish(piece, _error_of(piece, future))
         elif self.workers.get(piece.worker) != piece.address:
             future.cancel()
@@ -326,7 +326,7 @@ class Share(ABC):
 
 
 def _error_of(piece: Piece, future: Future[None]) -> ProfilerError | None:
-    """Why a piece that has ended failed; None where it did not."""
+    """Why an ended piece failed; None for a success."""
     if piece.refusal is not None:
         return EnvironmentUnusable(f"What came back was refused: {piece.refusal.message}")
     cause = future.exception()

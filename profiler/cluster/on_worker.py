@@ -27,9 +27,9 @@ from profiler.cluster.parcels import (
     Parcel,
     TaskOrder,
     content_hash,
-    packed,
+    packed_run,
     spec_of_text,
-    unpacked,
+    unpacked_run,
 )
 from profiler.errors import EnvironmentUnusable, Interrupted
 from profiler.machine.console import make_console
@@ -41,13 +41,13 @@ from profiler.run_folder.documents import checked_dataclass, write_bytes
 from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder
 from profiler.run_folder.workers import note_environment
 from profiler.search.estimates import Estimate, block_values, estimate, is_behind
-from profiler.search.journal import Evaluated, LookedAgain, RunnerEnded, SearchJournal
+from profiler.search.journal import Evaluated, RepeatedLook, RunnerEnded, SearchJournal
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, measure_in
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.bench import Bench, Subject, standing_bench, subject_of
-from profiler.sessions.search.evaluator import LogRatios, evaluate, look_again
+from profiler.sessions.search.evaluator import LogRatios, evaluate, repeat_look
 from profiler.sessions.sources import source_hashes, variables_now
 
 STAGE = "measures for others"
@@ -60,7 +60,7 @@ measures one thing at a time."""
 
 
 def device_of(environment: Environment) -> str:
-    """Model and driver: what workers of one run have in common; without a GPU, the processor."""
+    """Model and driver, which all workers of a run share; without a GPU, the processor."""
     if environment.gpu is None:
         return environment.cpu or "an unnamed processor"
     driver = "" if environment.driver is None else f", driver {environment.driver}"
@@ -68,18 +68,18 @@ def device_of(environment: Environment) -> str:
 
 
 def resources_of(device: str) -> dict[str, float]:
-    """Resources of a worker, and of a task: so Dask gives none to another model or driver."""
+    """Resources of workers and tasks, by which Dask gives tasks only to the same device."""
     return {f"{_DEVICE}{device}": 1}
 
 
 def device_among(resources: Iterable[str]) -> str | None:
-    """Device in the resources of a worker; None where it is none of this program's."""
+    """Device in the resources of a worker; None for a worker of another program."""
     devices = (name.removeprefix(_DEVICE) for name in resources if name.startswith(_DEVICE))
     return next(devices, None)
 
 
-def environment_here(*, cpu: bool) -> Environment:
-    """Environment of a worker here: of the first GPU that is visible, or of the processor.
+def worker_environment(*, cpu: bool) -> Environment:
+    """Environment of a worker on this machine: of the first visible GPU, or of the processor.
 
     Raises EnvironmentUnusable where no GPU is visible.
     """
@@ -93,7 +93,7 @@ def environment_here(*, cpu: bool) -> Environment:
 
 
 def require_device(environment: Environment, device: str) -> None:
-    """Raise EnvironmentUnusable where a worker measures on another device than was asked for."""
+    """Raise EnvironmentUnusable where a worker measures on another device than requested."""
     if device_of(environment) != device:
         raise EnvironmentUnusable(
             f"The worker measures on {device_of(environment)} now, and not on {device}.",
@@ -101,8 +101,8 @@ def require_device(environment: Environment, device: str) -> None:
         )
 
 
-def machine_here(path: str, text: str, overrides: Sequence[str], *, timeline: bool) -> Machine:
-    """The machine here for an experiment, without paths of tools; raises why it cannot do it."""
+def worker_machine(path: str, text: str, overrides: Sequence[str], *, timeline: bool) -> Machine:
+    """Machine of the worker for an experiment, without paths of tools; raises why it cannot."""
     loaded = spec_of_text(path, text, overrides)
     machine = find_machine(loaded.experiment, loaded.base, timeline=timeline)
     ncu, nsys = machine.ncu and Path("ncu"), machine.nsys and Path("nsys")
@@ -110,13 +110,13 @@ def machine_here(path: str, text: str, overrides: Sequence[str], *, timeline: bo
 
 
 def dask_teardown(worker: Worker) -> None:
-    """End what stands, and take the folder away, before a worker leaves: Dask calls it."""
+    """End the standing bench and remove the folder of a worker that leaves; called by Dask."""
     end_standing()
     shutil.rmtree(_folder_of(worker), ignore_errors=True)
 
 
 def measure(text: str, libraries: Mapping[str, bytes], earlier: Parcel | None) -> None:
-    """Carry out an order; what was measured is sent also where this raises.
+    """Carry out an order; results are sent also where this raises.
 
     `libraries` by the hashes of their contents; `earlier`: the run of the coordinator, with the
     attempts that count.
@@ -124,7 +124,7 @@ def measure(text: str, libraries: Mapping[str, bytes], earlier: Parcel | None) -
     order = checked_dataclass("the order of the coordinator", text.encode(), TaskOrder)
     folder = _folder_of(get_worker())
     folder.mkdir(parents=True, exist_ok=True)
-    task = _prepared(order, libraries, folder)
+    task = _prepared_task(order, libraries, folder)
     if order.batch is None:
         end_standing()
         _measure_problems(task, earlier)
@@ -133,9 +133,9 @@ def measure(text: str, libraries: Mapping[str, bytes], earlier: Parcel | None) -
 
 
 def _folder_of(worker: Worker) -> Path:
-    """Folder of a worker that outlives its process: another process of that name finds it there.
+    """Folder of a worker that outlives its process: a new process of its name finds it.
 
-    Dask's own folder for a process is gone with it; it lies in one for all workers of a scratch.
+    Dask removes its own folder of a process, which lies in a folder for all workers of a scratch.
     """
     name = content_hash(str(worker.name).encode())[:16]
     return Path(worker.local_directory).parent / f"kernel-profiler-{name}"
@@ -146,7 +146,7 @@ def _folder_of(worker: Worker) -> Path:
 
 @dataclass
 class _Reporter(ProgressReporter):
-    """Prints on the console of the worker, and keeps warnings for the coordinator."""
+    """Prints on the worker's console, and keeps warnings for the coordinator."""
 
     warnings: list[str] = field(default_factory=list)
 
@@ -162,15 +162,15 @@ class _Task:
     """An order that this machine can carry out."""
 
     order: TaskOrder
-    """With paths of libraries here."""
+    """Order with paths of libraries on this machine."""
     request: MeasureRequest
     """The measurement, whose `out` is the folder of the worker."""
     reporter: _Reporter
 
     def send(self, run: RunFolder, *attempts: Path) -> None:
-        """Send a run with some attempts at once: the task may end long after, or never.
+        """Send a run with attempts at once: the task may end much later, or never.
 
-        Raises Interrupted where nobody waits for it any more.
+        Raises Interrupted where the coordinator has given the task up.
         """
         key = get_worker().get_current_task()
         task = get_worker().state.tasks.get(key)
@@ -178,16 +178,16 @@ class _Task:
             raise Interrupted("The coordinator has given this task up.")
         run.write_seconds((), self.request.seconds.spans)
         queue = Queue(self.order.run)
-        queue.put((key, self.reporter.warnings[:], packed(run, attempts)))
+        queue.put((key, self.reporter.warnings[:], packed_run(run, attempts)))
         self.reporter.warnings.clear()
         queue.close()
 
 
-def _prepared(order: TaskOrder, libraries: Mapping[str, bytes], folder: Path) -> _Task:
-    """The task of an order, with its libraries laid down.
+def _prepared_task(order: TaskOrder, libraries: Mapping[str, bytes], folder: Path) -> _Task:
+    """The task of an order, with its libraries written to files.
 
-    Raises EnvironmentUnusable where this machine is not the one asked for, or where a library or a
-    source is another one.
+    Raises EnvironmentUnusable where this machine has another device than requested, or where a
+    library or a source differs.
     """
     seconds = SecondsRecorder()
     if order.profiler_version != profiler.__version__:
@@ -226,7 +226,7 @@ def _prepared(order: TaskOrder, libraries: Mapping[str, bytes], folder: Path) ->
 
 
 def _with_libraries(order: TaskOrder, contents: Mapping[str, bytes], folder: Path) -> TaskOrder:
-    """The order with paths of libraries, which are written where they are not here yet."""
+    """The order with paths of libraries; missing library files are written."""
     paths = {digest: folder / f"{digest}.so" for digest in contents}
     for digest, content in contents.items():
         if content_hash(content) != digest:
@@ -242,9 +242,9 @@ def _with_libraries(order: TaskOrder, contents: Mapping[str, bytes], folder: Pat
 
 
 def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
-    """Measure what is missing of problems in a folder that is gone afterwards.
+    """Measure the missing parts of problems in a folder that is removed afterwards.
 
-    What a killed process leaves is gone on with.
+    The folder of a killed process is continued.
     """
     order = task.order
     problems = (problem.id for problem in order.plan.problems)
@@ -258,10 +258,10 @@ def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
         sent.update(attempts)
 
     def send_rest() -> None:
-        """Send what is not sent, but for attempts that came from the coordinator."""
+        """Send unsent attempts, without the coordinator's own."""
         if run.exists():
-            made = (attempt for attempt in run.attempts() if attempt.worker is None)
-            send(*(attempt.folder for attempt in made if attempt.folder not in sent))
+            local_attempts = (attempt for attempt in run.attempts() if attempt.worker is None)
+            send(*(attempt.folder for attempt in local_attempts if attempt.folder not in sent))
 
     with ExitStack() as ending:
         ending.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -286,14 +286,14 @@ def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
 
 
 def _begin_folder(run: RunFolder, folder: Path, compiled: Path, earlier: Parcel | None) -> None:
-    """Make a run folder with what the coordinator has; when it is there it is whole."""
+    """Make a run folder with the coordinator's attempts; it appears in one step."""
     draft = folder.with_suffix(".draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     path = draft / run.path.relative_to(folder)
     path.mkdir(parents=True)
     if earlier is not None:
-        unpacked(earlier, draft).path.replace(path)
+        unpacked_run(earlier, draft).path.replace(path)
     compiled.mkdir(parents=True, exist_ok=True)
     (path / COMPILED_FOLDER).symlink_to(compiled)
     draft.replace(folder)
@@ -303,9 +303,9 @@ def _begin_folder(run: RunFolder, folder: Path, compiled: Path, earlier: Parcel 
 
 
 def _measure_batch(task: _Task, batch: Batch) -> None:
-    """Measure the incumbent of a batch, then each candidate; what came of it is sent in any case.
+    """Measure the incumbent of a batch, then each candidate; results are sent in any case.
 
-    Candidates are compared with what this GPU measured in the batch.
+    Candidates are compared with this GPU's measurements of the batch.
     """
     order, terms = task.order, batch.terms
     library_of = {build.variant: build.library for build in order.builds}
@@ -314,70 +314,71 @@ def _measure_batch(task: _Task, batch: Batch) -> None:
     def subject(variant: str) -> Subject:
         return subject_of(order.plan, terms.problems, variant, library_of.get(variant))
 
-    def note(record: Evaluated | LookedAgain) -> None:
+    def note(record: Evaluated | RepeatedLook) -> None:
         journal.append(record)
         if values := block_values(record.log_ratios, terms.objective):
             measured.append(estimate(record.variant, [values], batch.noise))
 
     def is_behind_here(log_ratios: LogRatios) -> bool:
-        best = min(measured, key=lambda one: one.value, default=None)
+        best = min(measured, key=lambda measured_estimate: measured_estimate.value, default=None)
         return is_behind(log_ratios, best, terms.objective, batch.noise)
 
     new_bench = partial(_new_bench, task, subject(terms.baseline))
-    with bench_kept(f"{order.run} {terms.key}", new_bench) as (bench, run), ExitStack() as ending:
+    with kept_bench(f"{order.run} {terms.key}", new_bench) as (bench, run), ExitStack() as ending:
         journal = SearchJournal(run.path / SEARCH_JOURNAL_FILE)
-        journal.begin_anew()
+        journal.clear()
         bench.on_runner_end = lambda cause: journal.append(RunnerEnded(cause))
         ending.callback(task.send, run)
         if batch.incumbent is not None:
-            looked = look_again(bench, subject(batch.incumbent))
-            if looked is not None:
-                note(LookedAgain(batch.incumbent, looked))
+            log_ratios_now = repeat_look(bench, subject(batch.incumbent))
+            if log_ratios_now is not None:
+                note(RepeatedLook(batch.incumbent, log_ratios_now))
         for candidate in batch.candidates:
             note(evaluate(bench, subject(candidate), is_behind_here))
 
 
 def _new_bench(task: _Task, baseline: Subject, closing: ExitStack) -> Standing:
-    """A bench that holds the GPU; the files of its runners lie in a folder that is gone with it."""
+    """A bench with the lock of the GPU; the folder of its runners is removed with it."""
     request = task.request
     folder = Path(tempfile.mkdtemp(dir=request.out, prefix="search."))
     closing.callback(shutil.rmtree, folder, ignore_errors=True)
     run = RunFolder(folder / task.order.plan.experiment / "run")
     begin(run, request, task.order.builds, {})
     note_environment(run, request.machine.environment)
-    held = gpu_held(request.machine, request.seconds, task.reporter.say)
-    bench = standing_bench(request, run, closing.enter_context(held), baseline=baseline)
+    gpu_lock = gpu_held(request.machine, request.seconds, task.reporter.say)
+    bench = standing_bench(request, run, closing.enter_context(gpu_lock), baseline=baseline)
     return closing.enter_context(bench), run
 
 
 IDLE_S = 20.0
-"""How long a bench stands without a batch: far longer than it takes to give one, and far shorter
-than others wait for a GPU."""
+"""Seconds that a bench stands without a batch: far longer than giving a batch takes, and far
+shorter than other processes wait for a GPU."""
 
 Standing = tuple[Bench, RunFolder]
 """A bench, and the run that its runners write into."""
 
 _guard = threading.RLock()
-_kept: dict[str, tuple[Standing, ExitStack]] = {}
-"""By search, what stands and what it holds: one at most, for a worker has one GPU."""
+_kept_benches: dict[str, tuple[Standing, ExitStack]] = {}
+"""Standing bench and its resources by search: one at most, as a worker has one GPU."""
 _idle: set[threading.Thread] = set()
-"""The timer that ends it, unless another batch comes before."""
+"""The timer that ends the bench, unless another batch comes before."""
 
 
 @contextmanager
-def bench_kept(search: str, make: Callable[[ExitStack], Standing]) -> Iterator[Standing]:
-    """The bench of a search; `make` enters what it holds where there is none.
+def kept_bench(search: str, make: Callable[[ExitStack], Standing]) -> Iterator[Standing]:
+    """The bench of a search; `make` makes a new one with its resources.
 
-    It stands afterwards, until another task begins or none comes for IDLE_S; not after an error.
+    The bench stands afterwards, until another task begins or no task comes for IDLE_S; after an
+    error it ends.
     """
     with _guard:
-        if search not in _kept:
+        if search not in _kept_benches:
             end_standing()
-            with ExitStack() as holds:
-                _kept[search] = make(holds), holds.pop_all()
+            with ExitStack() as resources:
+                _kept_benches[search] = make(resources), resources.pop_all()
         _idle.clear()
         try:
-            yield _kept[search][0]
+            yield _kept_benches[search][0]
         except BaseException:
             end_standing()
             raise
@@ -388,11 +389,11 @@ def bench_kept(search: str, make: Callable[[ExitStack], Standing]) -> Iterator[S
 
 
 def end_standing() -> None:
-    """End the bench that stands, if there is one."""
+    """End the standing bench, if there is one."""
     with _guard:
-        while _kept:
-            _, (_, holds) = _kept.popitem()
-            holds.close()
+        while _kept_benches:
+            _, (_, resources) = _kept_benches.popitem()
+            resources.close()
 
 
 def _end_if_idle() -> None:

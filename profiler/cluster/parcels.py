@@ -1,4 +1,4 @@
-"""What travels: orders as JSON to workers, and run folders as archives with a hash, both ways."""
+"""Messages to and from workers: orders as JSON, and run folders as archives with a hash."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from profiler.search.estimates import Noise
 from profiler.search.journal import Terms
 
 WITHOUT_EXPLANATIONS = "collect.explain=false"
-"""Override: what is explained depends on all problems, and so it is decided by the coordinator."""
+"""Override: the cells to explain depend on all problems, so the coordinator chooses them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,26 +32,26 @@ class Batch:
     terms: Terms
     """Batches of one search are measured by one standing runner."""
     noise: Noise
-    """Noise as the search knows it, to tell who is clearly behind."""
+    """Noise of the search, to tell which candidates are clearly behind."""
     incumbent: str | None
-    """The best so far, which is measured first; None while there is none."""
+    """The best so far, which is measured first; None at the begin."""
     candidates: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOrder:
-    """All versions of some problems, cells to explain, or a batch of a search: for one GPU."""
+    """Work for one GPU: all variants of some problems, cells to explain, or a batch of a search."""
 
     run: str
-    """Id of this execution of the coordinator: what a worker keeps is of one."""
+    """Id of this execution of the coordinator; files that a worker keeps belong to one."""
     spec_text: str
     spec_path: str
-    """Path from the folder in which the coordinator works, and from that of the worker."""
+    """Path from the working folders of the coordinator and of the worker."""
     overrides: tuple[str, ...]
     plan: Plan
-    """The cells that are to be measured, with the sessions of the whole experiment."""
+    """The cells to measure, with the sessions of the whole experiment."""
     builds: tuple[BuildResult, ...]
-    """In place of the path of a library: the hash of its content, by which it travels."""
+    """Build results with the hash of a library's content in place of its path."""
     stamped: Mapping[str, str]
     """Variant id → hash of its library with stamps."""
     sources: Mapping[str, str]
@@ -63,21 +63,23 @@ class TaskOrder:
     """Model and driver that all GPUs of the run have."""
     timeline: bool = False
     explain: tuple[str, ...] | None = None
-    """Ids of cells to explain; None: whatever is missing but explanations is measured."""
+    """Ids of cells to explain; None: the missing cells are measured without explanations."""
     batch: Batch | None = None
-    """None: problems are measured, or cells explained."""
+    """Batch of a search; None: problems are measured, or cells explained."""
     quiet: bool = False
     """Whether the worker prints nothing, because it has the terminal of the coordinator."""
     profiler_version: str = field(default=profiler.__version__)
 
 
 def spec_of_text(path: Path | str, text: str, overrides: Sequence[str]) -> LoadedSpec:
-    """An experiment by its text, as a file at a path; raises SpecError as `load_spec`."""
+    """An experiment from its text, as of a file at a path; raises SpecError as `load_spec`."""
     return check_document(read_text(Path(path), text), overrides=overrides)
 
 
-def part_of(plan: Plan, problems: Collection[str], variants: Collection[str] | None = None) -> Plan:
-    """The cells of some problems, with their visits in the sessions of the whole plan.
+def plan_part(
+    plan: Plan, problems: Collection[str], variants: Collection[str] | None = None
+) -> Plan:
+    """Plan of the cells of given problems, with their visits in the sessions of the whole plan.
 
     `variants`: of these alone; None: of all.
     """
@@ -96,9 +98,13 @@ def part_of(plan: Plan, problems: Collection[str], variants: Collection[str] | N
 
 def path_from_here(path: Path) -> str:
     """Path of a file from the working folder, absolute where it lies elsewhere."""
-    here = Path.cwd()
-    absolute = here / path
-    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
+    working_folder = Path.cwd()
+    absolute = working_folder / path
+    return str(
+        absolute.relative_to(working_folder)
+        if absolute.is_relative_to(working_folder)
+        else absolute
+    )
 
 
 # ---- run folders ---------------------------------------------------------------------------------
@@ -109,7 +115,7 @@ Parcel = tuple[str, bytes]
 
 OF_A_WORKER = (RUN_FILE, SECONDS_FILE, MACHINE_FILE, WORKERS_FILE, SEARCH_JOURNAL_FILE)
 _STAYS = (TOOL_REPORT_FILE, f"{TOOL_REPORT_FILE}.gz")
-"""ncu's own report: 60 MB for 350 launches, and what is read later of it is in the CSV."""
+"""ncu's own report: 60 MB for 350 launches; its values that are read later are in the CSV."""
 
 
 def content_hash(content: bytes) -> str:
@@ -117,14 +123,16 @@ def content_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def packed(run: RunFolder, attempts: Iterable[Path], names: Sequence[str] = OF_A_WORKER) -> Parcel:
-    """A run with some of its attempts, but for their private files and ncu's reports.
+def packed_run(
+    run: RunFolder, attempts: Iterable[Path], names: Sequence[str] = OF_A_WORKER
+) -> Parcel:
+    """Archive of a run with given attempts, without their private files and ncu's reports.
 
     `names`: its own files that go along.
     """
     files = [run.path / name for name in names]
     for attempt in attempts:
-        files += sorted(file for file in attempt.iterdir() if _travels(file))
+        files += sorted(file for file in attempt.iterdir() if _is_sent(file))
     archive = io.BytesIO()
     write_members(
         archive,
@@ -133,13 +141,13 @@ def packed(run: RunFolder, attempts: Iterable[Path], names: Sequence[str] = OF_A
     return content_hash(archive.getvalue()), archive.getvalue()
 
 
-def _travels(file: Path) -> bool:
-    """Whether a file of an attempt is none of ncu's reports, no link, folder or draft."""
+def _is_sent(file: Path) -> bool:
+    """Whether a file of an attempt is sent: no report of ncu, link, folder or draft."""
     is_plain = file.is_file() and not file.is_symlink()
     return is_plain and file.name not in _STAYS and not file.name.startswith(".")
 
 
-def unpacked(parcel: Parcel, folder: Path) -> RunFolder:
+def unpacked_run(parcel: Parcel, folder: Path) -> RunFolder:
     """The run of a parcel, in a folder.
 
     Raises UsageError where it is not what was sent, or holds an attempt that cannot be read.

@@ -1,4 +1,4 @@
-"""Problems that the workers with one device measure, and cells of them that they explain."""
+"""Problems that the workers of one device measure, and cells that they explain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from distributed import Future
 
 from profiler.cluster.giving import Piece, Share
-from profiler.cluster.parcels import WITHOUT_EXPLANATIONS, Parcel, packed, part_of
+from profiler.cluster.parcels import WITHOUT_EXPLANATIONS, Parcel, packed_run, plan_part
 from profiler.errors import ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Params, Plan, SessionStep, Span
 from profiler.parse import runner_journal
@@ -26,23 +26,23 @@ from profiler.sessions.missing import cells_to_explain, is_measured
 from profiler.sessions.sources import digests_now, hash_files, watched_folders
 
 LONGEST_WAIT_S = 120.0
-"""How long work waits at most for the GPU that had begun it. Where it had measured less, no longer
-than that: then it costs no more to begin on another GPU."""
+"""Most seconds that a piece waits for the GPU that had begun it; no longer than the GPU had
+measured: then it costs no more to begin on another GPU."""
 SHORTEST_WAIT_S = 20.0
-"""How long cells that nobody else can explain wait for their GPU at least: a worker that dies while
-it explains is started again within seconds, at another address."""
+"""Least seconds that cells wait for the only GPU that can explain them: a worker that dies while it
+explains is restarted within seconds, at another address."""
 TASK_S = 120.0
-"""How long a task with several problems should take at most: it comes back at its end."""
+"""Most seconds that a task with several problems should take: its results come at its end."""
 _GROWTH = 4
-"""Times as many problems as the newest a task has at most: a single one tells little."""
+"""Most times as many problems as the newest task had: a single problem tells little."""
 
 Homes = dict[str, tuple[Environment, Mapping[str, str]]]
-"""Problem id → environment of the GPU whose attempts at it count, and the keys of its cells there;
-of those that somebody has measured."""
+"""Problem id → environment of the GPU whose attempts count, and the keys of its cells there; of
+measured problems."""
 
 
 def homes_of(request: MeasureRequest, builds: Sequence[BuildResult], run: RunFolder) -> Homes:
-    """Problems that a run has as they would be measured today."""
+    """Homes of the problems of a run whose keys are still the same."""
     recorded = run.record().keys
     homes: Homes = {}
     for environment in dict.fromkeys((request.machine.environment, *worker_environments(run))):
@@ -53,7 +53,7 @@ def homes_of(request: MeasureRequest, builds: Sequence[BuildResult], run: RunFol
 
 
 def keys_by_cell(homes: Homes) -> dict[str, str]:
-    """Keys of the cells of all problems that were measured somewhere."""
+    """Keys by id of the cells of all measured problems."""
     return {cell: key for _, keys in homes.values() for cell, key in keys.items()}
 
 
@@ -70,29 +70,29 @@ def _keys_by_problem(
 
 
 def longest_first(plan: Plan) -> list[str]:
-    """Ids of the problems of a plan: what is last should be short."""
+    """Ids of the problems of a plan, the longest first, so that the last ones are short."""
     cells = Counter(cell.problem.id for cell in plan.cells)
     ordered = sorted(plan.problems, key=lambda p: (-cells[p.id], -_size(p.params)))
     return [problem.id for problem in ordered]
 
 
 def _size(params: Params) -> float:
-    """Product of the numbers of a problem: about how its work grows."""
+    """Product of the numbers of a problem, by which its work about grows."""
     numbers = (v for v in params.values() if isinstance(v, int | float) and v > 0)
     return math.prod(map(float, numbers))
 
 
 @dataclass(frozen=True)
 class Pace:
-    """The newest task that ended: problems of about that size come next."""
+    """Pace of the newest ended task: problems of about its size come next."""
 
     problems: int = 1
     seconds: float = 0.0
     measured_s: float = 0.0
-    """Seconds in which its sessions measured. 0: none has ended."""
+    """Seconds in which the task's sessions measured. 0: no task has ended."""
 
-    def problems_of_task(self, left: int, out: int, workers: int) -> int:
-        """How many of the problems that are left the next task should have; `out` are at workers.
+    def problems_of_task(self, open_count: int, given_count: int, workers: int) -> int:
+        """Number of problems of the next task; `given_count` problems are at workers.
 
         As many as fill TASK_S, and fewer in the end, so that all workers end together; but not so
         few that its start takes longer than its problems.
@@ -101,39 +101,41 @@ class Pace:
             return 1
         each_s = self.measured_s / self.problems
         worth_a_start = (self.seconds - self.measured_s) / each_s
-        share = min((left + out) / workers, max(left / workers / 2, worth_a_start))
+        share = min(
+            (open_count + given_count) / workers, max(open_count / workers / 2, worth_a_start)
+        )
         return max(1, min(math.ceil(share), int(TASK_S / each_s), _GROWTH * self.problems))
 
 
 @dataclass(kw_only=True)
 class RunShare(Share):
-    """Problems of a run, with the run folder that takes what workers send of them."""
+    """Problems of a run, with the run folder that takes the attempts of workers."""
 
     builds: Sequence[BuildResult]
     stamped: Mapping[str, str]
     """Variant id → path of its library with stamps."""
     homes: Homes
-    """Of all shares of the run together."""
+    """Homes of all shares of the run together."""
     open: list[Piece] = field(default_factory=list)
-    """What no worker has, in the order in which it is given."""
+    """Pieces that no worker has, in the order in which they are given."""
     cells: dict[str, list[str]] = field(default_factory=dict)
     """Problem id → ids of its cells to explain; empty where problems are measured."""
-    _took: Executions = field(init=False)
+    _earlier_seconds: Executions = field(init=False)
     """Seconds of earlier executions."""
 
     def __post_init__(self) -> None:
-        self._took = self.team.run.seconds()
+        self._earlier_seconds = self.team.run.seconds()
 
     def _gpu(self, problem: str) -> str | None:
-        """UUID of the GPU that measured a problem so far; None: none did, or a processor."""
+        """UUID of the GPU that measured a problem so far; None: no GPU, or a processor."""
         return self.homes[problem][0].gpu_uuid if problem in self.homes else None
 
     def submit(self, piece: Piece) -> Future[None]:
-        """Give problems to their worker, or cells of them to explain, with attempts that count."""
+        """Future of problems or cells to explain, given to their worker with valid attempts."""
         cells = [cell for problem in piece.ids for cell in self.cells.get(problem, ())]
         return self.team.submit(
             piece.address,
-            part_of(self.team.request.plan, piece.ids),
+            plan_part(self.team.request.plan, piece.ids),
             self.builds,
             self.stamped,
             earlier=self._earlier(piece),
@@ -143,22 +145,22 @@ class RunShare(Share):
         )
 
     def _earlier(self, piece: Piece) -> Parcel | None:
-        """The run, with the attempts at problems whose keys are those of today."""
+        """Parcel of the run, with attempts at problems with current keys; None without any."""
         homes = {problem: self.homes[problem] for problem in piece.ids if problem in self.homes}
         if not homes:
             return None
         keys = keys_by_cell(homes).items()
         attempts = [a.folder for a in self.team.run.attempts() if a.record.keys.items() & keys]
-        return packed(self.team.run, attempts, (RUN_FILE,)) if attempts else None
+        return packed_run(self.team.run, attempts, (RUN_FILE,)) if attempts else None
 
     def take(self, piece: Piece, arrived: RunFolder, environment: Environment) -> None:
         """Move attempts into the run folder, after the keys of their cells.
 
-        Raises UsageError where they measured other kernels or sources, or read another content of a
-        file that both have.
+        Raises UsageError where the attempts measured other kernels or sources, or read a file with
+        another content.
         """
         request, run = self.team.request, self.team.run
-        plan = part_of(request.plan, piece.ids)
+        plan = plan_part(request.plan, piece.ids)
         by_problem = _keys_by_problem(request, self.builds, environment, plan)
         keys = {cell: key for keys in by_problem.values() for cell, key in keys.items()}
         attempts = arrived.attempts()
@@ -174,29 +176,28 @@ class RunShare(Share):
         )
         for attempt in attempts:
             digest = hash_files(attempt.folder.iterdir())
-            if digest not in piece.taken:
-                piece.taken.add(digest)
+            if digest not in piece.arrived_digests:
+                piece.arrived_digests.add(digest)
                 piece.names[attempt.folder.name] = add_attempt(run, attempt, worker).name
         self.homes |= {problem: (environment, keys) for problem, keys in by_problem.items()}
 
     def _opened(self, attempts: Sequence[Attempt]) -> dict[str, str]:
-        """Files that sessions opened; raises UsageError where one is another file here."""
+        """Digests of files that sessions opened; raises UsageError where one differs here."""
         opened: dict[str, str] = {}
         for attempt in attempts:
             opened |= runner_journal.opened_files(runner_journal.read_journal(attempt.journal))
         loaded = self.team.request.loaded
         current = digests_now(opened, watched_folders(loaded.experiment, loaded.base))
-        others = [name for name, digest in opened.items() if current.get(name, digest) != digest]
-        if others:
-            names = ", ".join(sorted(name.partition(":")[2] for name in others))
+        changed_names = [
+            name for name, digest in opened.items() if current.get(name, digest) != digest
+        ]
+        if changed_names:
+            names = ", ".join(sorted(name.partition(":")[2] for name in changed_names))
             raise UsageError(f"it read {names}, which has another content here or is not here")
         return opened
 
     def _take_seconds(self, piece: Piece) -> float:
-        """Take down the spans of a task, as if it ended now: clocks of hosts differ.
-
-        Returns how long it took.
-        """
+        """Seconds of a task; its spans are recorded as if it ended now: clocks of hosts differ."""
         recorder = self.team.request.seconds
         ended_s = max((span.end_s for span in piece.spans), default=0.0)
         offset = SecondsRecorder().began - recorder.began - ended_s
@@ -204,36 +205,36 @@ class RunShare(Share):
             if span.row in piece.names:
                 begin_s, end_s = (round(at + offset, 3) for at in (span.begin_s, span.end_s))
                 recorder.spans.append(Span(piece.names[span.row], span.step, begin_s, end_s))
-        self.team.run.write_seconds(self._took, recorder.spans)
+        self.team.run.write_seconds(self._earlier_seconds, recorder.spans)
         return ended_s
 
 
 @dataclass(kw_only=True)
 class ProblemShare(RunShare):
-    """Has each problem measured of which something is missing."""
+    """Gives workers the problems with missing measurements."""
 
     pace: Pace = field(default_factory=Pace)
     _reader: AttemptReader = field(default_factory=AttemptReader)
     _done: int = 0
 
     def measure(self) -> None:
-        """Have problems measured, the longest first."""
+        """Give problems to workers until all are measured, the longest first."""
         for problem in longest_first(self.team.request.plan):
             if self._is_measured(problem):
                 self._done += 1
                 self.team.reporter.say(f"{problem}: nothing is missing.")
             else:
                 self.open.append(Piece([problem], self._gpu(problem)))
-        self.team.kept = self.team.libraries(self.builds, self.stamped)
+        self.team.kept_libraries = self.team.libraries(self.builds, self.stamped)
         super().measure()
 
     def _is_measured(self, problem: str) -> bool:
-        """Whether nothing but explanations is missing of a problem."""
+        """Whether a problem is measured; explanations may be missing."""
         if problem not in self.homes:
             return False
         environment, keys = self.homes[problem]
         request = self.team.request
-        plan = part_of(request.plan, [problem])
+        plan = plan_part(request.plan, [problem])
         machine = replace(request.machine, environment=environment)
         return is_measured(
             self.team.run,
@@ -245,22 +246,22 @@ class ProblemShare(RunShare):
         )
 
     def prepare(self) -> bool:
-        """Give up what none of the workers can do that are there; whether anything is left."""
+        """Give up problems that no connected worker can measure; whether any are left."""
         for piece in tuple(self.open):
             if piece.home not in {None, *self.workers}:
                 self.open.remove(piece)
-                self._begin_anew(piece)
+                self._restart_piece(piece)
             elif piece.failed_on and self.workers.keys() <= piece.failed_on.keys():
                 self.open.remove(piece)
                 *_, self.team.failures[piece.ids[0]] = piece.failed_on.values()
         return bool(self.open)
 
-    def _begin_anew(self, piece: Piece) -> None:
+    def _restart_piece(self, piece: Piece) -> None:
         self.team.reporter.warn(f"{piece} begins anew: its GPU did not come back.")
         self.open[:0] = self._missing_of(piece, {})
 
     def _missing_of(self, piece: Piece, failed_on: dict[str, ProfilerError]) -> list[Piece]:
-        """Work for each problem that is not measured, from its beginning.
+        """Pieces of the problems that are not measured, each from its begin.
 
         Samples of two GPUs are not mixed.
         """
@@ -273,7 +274,7 @@ class ProblemShare(RunShare):
     def take_next(self, worker: str) -> Piece | None:
         """The longest problems that a worker may take, as many as a task should have.
 
-        Problems go on where they were begun. Those that failed are given one by one.
+        Problems go on where they were begun. Failed problems are given one by one.
         """
         possible = [p for p in self.open if worker not in p.failed_on and p.home in {None, worker}]
         if not possible:
@@ -282,14 +283,16 @@ class ProblemShare(RunShare):
         if first.failed_on:
             self.open.remove(first)
             return first
-        together = [p for p in possible if not p.failed_on and p.home == first.home]
-        out = sum(len(piece.ids) for piece in self.given)
-        together = together[: self.pace.problems_of_task(len(together), out, len(self.workers))]
-        self.open = [piece for piece in self.open if piece not in together]
-        return Piece([problem for piece in together for problem in piece.ids], first.home)
+        task_pieces = [p for p in possible if not p.failed_on and p.home == first.home]
+        given_count = sum(len(piece.ids) for piece in self.given_pieces)
+        task_pieces = task_pieces[
+            : self.pace.problems_of_task(len(task_pieces), given_count, len(self.workers))
+        ]
+        self.open = [piece for piece in self.open if piece not in task_pieces]
+        return Piece([problem for piece in task_pieces for problem in piece.ids], first.home)
 
     def finish(self, piece: Piece, error: ProfilerError | None) -> None:
-        """Take down the end of a task; where it failed, its problems are given one by one."""
+        """Handle the end of a task; the problems of a failed task are given one by one."""
         reporter = self.team.reporter
         seconds = self._take_seconds(piece)
         if error is not None:
@@ -306,12 +309,12 @@ class ProblemShare(RunShare):
         reporter.say(f"{piece}: measured in {seconds:.1f} s ({self._done} of {total} problems)")
 
     def wait_s(self, piece: Piece) -> float:
-        """How long to wait for a GPU that is gone: as long as it has measured, within limits."""
-        return min(time.monotonic() - piece.since, LONGEST_WAIT_S)
+        """Seconds to wait for a GPU that is gone: as long as it has measured, within limits."""
+        return min(time.monotonic() - piece.given_at_s, LONGEST_WAIT_S)
 
     def put_back(self, piece: Piece) -> None:
-        """Have other GPUs begin anew what the worker had that is gone."""
-        self._begin_anew(piece)
+        """Restart the problems of a worker that is gone on other GPUs."""
+        self._restart_piece(piece)
 
 
 def _measured_s(spans: Sequence[Span]) -> float:
@@ -321,21 +324,21 @@ def _measured_s(spans: Sequence[Span]) -> float:
 
 @dataclass(kw_only=True)
 class ExplainShare(RunShare):
-    """Has the cells explained that the answer is about, by the GPUs that measured them."""
+    """Gives the cells of the answer to the GPUs that measured them, to explain."""
 
-    _looked: float = 0.0
-    """Who measured has looked: its workers are known."""
+    _looked_at: float = 0.0
+    """Not negative: the workers are known from the measurements."""
 
     def measure(self) -> None:
-        """Have cells explained: of all problems that a GPU measured at once."""
-        wanted = cells_to_explain(
+        """Give cells to explain, for each GPU all of its problems at once."""
+        cells = cells_to_explain(
             self.team.run,
             self.team.request,
             builds=self.builds,
             keys=keys_by_cell(self.homes),
             reporter=self.team.reporter,
         )
-        for cell in wanted:
+        for cell in cells:
             self.cells.setdefault(self.team.request.plan.problem_of[cell], []).append(cell)
         by_gpu: dict[str | None, list[str]] = {}
         for problem in self.cells:
@@ -351,16 +354,16 @@ class ExplainShare(RunShare):
         super().measure()
 
     def prepare(self) -> bool:
-        """Whether anything is left to give."""
+        """Whether any pieces are left to give."""
         return bool(self.open)
 
     def take_next(self, worker: str) -> Piece | None:
-        """Cells of a processor, which any worker may explain."""
+        """A piece with cells measured on a processor, which any worker may explain."""
         del worker
         return self.open.pop(0) if self.open else None
 
     def finish(self, piece: Piece, error: ProfilerError | None) -> None:
-        """Take down the end of a task; what failed together the same GPU explains one by one."""
+        """Handle the end of a task; the same GPU explains the cells of a failed task one by one."""
         self._take_seconds(piece)
         if error is None:
             return
@@ -371,15 +374,15 @@ class ExplainShare(RunShare):
             self.give(Piece([problem], piece.home), piece.worker)
 
     def wait_s(self, piece: Piece) -> float:
-        """How long to wait for a GPU that is gone: a while in any case, as no other can do it."""
-        return min(max(time.monotonic() - piece.since, SHORTEST_WAIT_S), LONGEST_WAIT_S)
+        """Seconds to wait for a GPU that is gone: at least a while, as only it can explain."""
+        return min(max(time.monotonic() - piece.given_at_s, SHORTEST_WAIT_S), LONGEST_WAIT_S)
 
     def put_back(self, piece: Piece) -> None:
-        """Have another processor explain cells; nobody, where a GPU is gone."""
+        """Give cells of a processor to another; cells of a GPU that is gone stay unexplained."""
         if piece.home is None:
             self.open.insert(0, Piece(piece.ids))
         else:
             self._not_explained(piece, "its GPU is not here any more")
 
-    def _not_explained(self, what: object, why: str) -> None:
-        self.team.reporter.warn(f"Not explained: {what}: {why}")
+    def _not_explained(self, subject: object, reason: str) -> None:
+        self.team.reporter.warn(f"Not explained: {subject}: {reason}")

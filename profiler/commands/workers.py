@@ -48,8 +48,14 @@ def require_dask(feature: str) -> None:
 def run_worker(request: WorkerRequest) -> ExitCode:
     """Check the machine like `doctor`, then measure until the scheduler is gone."""
     require_dask("profiler worker")
-    from profiler.cluster.connection import CPU, check_address, say_if_plain, security_of, serve
-    from profiler.cluster.on_worker import device_of, environment_here
+    from profiler.cluster.connection import (
+        CPU,
+        check_address,
+        security_of,
+        serve,
+        warn_if_unencrypted,
+    )
+    from profiler.cluster.on_worker import device_of, worker_environment
 
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     security = security_of((request.tls_ca, request.tls_cert, request.tls_key))
@@ -57,12 +63,12 @@ def run_worker(request: WorkerRequest) -> ExitCode:
     cpu = request.device == CPU
     if request.device is not None and not cpu:
         _show_only(request.device)
-    environment = environment_here(cpu=cpu)
+    environment = worker_environment(cpu=cpu)
     if not cpu and not _is_usable(request.color):
         return ExitCode.ENVIRONMENT
-    say_if_plain(request.address, reporter)
+    warn_if_unencrypted(request.address, reporter)
     if request.host is not None and security is None:
-        say_if_plain(f"tcp://{request.host}", reporter)
+        warn_if_unencrypted(f"tcp://{request.host}", reporter)
     start_line = f"Measuring on {device_of(environment)} for {request.address}."
     serve(
         request.address,

@@ -1,4 +1,4 @@
-"""Searching a space of configurations that is too large to measure whole.
+"""Searches of spaces of configurations that are too large to measure whole.
 
 Names of strategies stand here, where experiment files and flags are checked by them: the strategies
 themselves import SciPy, which no command needs before it measures.

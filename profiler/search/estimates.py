@@ -1,12 +1,12 @@
-"""Values of configurations with their noise: who is behind, who is judged, what may be missed.
+"""Values of configurations with their noise: which are behind, finalists, and coverage.
 
 A value is a mean of logs of ratios: time divided by the baseline's in the same block. It varies
-from block to block, and from look to look: clocks and temperature are others minutes later. Both
+from block to block, and from look to look: clocks and temperature change within minutes. Both
 variances are estimated, the second one from repeated looks at the best.
 
-The importance of parameters is told by kernel ridge regression on the logs of the ratios, whose
+The importance of parameters comes from kernel ridge regression on the logs of the ratios, whose
 kernel is a product over the parameters, so that it knows how they act together. A parameter is as
-important as the predictions change when its values are dealt out anew among the configurations.
+important as the predictions change when its values are permuted among the configurations.
 Optuna's own evaluators need scikit-learn (fANOVA), or compare only the quickest with the rest
 (PED-ANOVA).
 """
@@ -29,7 +29,7 @@ PRIOR_WITHIN, PRIOR_BETWEEN = 0.02, 0.01
 """Standard deviations that are assumed until there are enough to estimate them from: an attention
 kernel under CUDA events varied by 1 to 2 % from launch to launch on an H200."""
 PRIOR_WEIGHT = 4
-"""Degrees of freedom that an assumption counts for beside what was measured."""
+"""Degrees of freedom that an assumption counts for beside the measurements."""
 BEHIND_ERRORS = 3.0
 """Standard errors of a difference from which on a configuration is clearly behind."""
 INTERVAL_ERRORS = 1.96
@@ -39,7 +39,7 @@ LogRatios = Mapping[str, Sequence[float]]
 
 
 def block_values(log_ratios: LogRatios, objective: str) -> tuple[float, ...]:
-    """Value of each block: mean over problems, the largest of them, or that of one problem."""
+    """Value of each block: mean or largest over the problems, or the value of one problem."""
     columns = list(log_ratios.values())
     if not columns:
         return ()
@@ -52,14 +52,14 @@ class Noise:
     """Standard deviations of values, in logs."""
 
     within: float
-    """From block to block."""
+    """Standard deviation from block to block."""
     between: float
-    """From look to look, beyond what the blocks explain."""
+    """Standard deviation from look to look, beyond the deviation of blocks."""
     repeated_looks: int
-    """Looks at the best beyond its first, that `between` comes from."""
+    """Number of later looks at the best, which `between` comes from."""
 
     def error(self, looks: Sequence[Sequence[float]]) -> float:
-        """Standard error of the mean of all blocks of some looks."""
+        """Standard error of the mean of all blocks of looks."""
         blocks = sum(map(len, looks))
         if not blocks:
             return math.inf
@@ -87,13 +87,13 @@ class Estimate:
         return math.exp(self.value - half), math.exp(self.value + half)
 
     def is_behind(self, best: Estimate) -> bool:
-        """Whether it is slower than the best by more than the noise of their difference."""
+        """Whether the configuration is slower than the best by more than the noise."""
         reserve = BEHIND_ERRORS * math.hypot(self.error, best.error)
         return self.value - best.value > reserve
 
 
 def looks_by_variant(record: SearchRecord) -> dict[str, list[tuple[float, ...]]]:
-    """Values of the blocks of each look at each variant that was measured."""
+    """Values of the blocks of each look, by measured variant."""
     objective = record.terms.objective
     looks: dict[str, list[tuple[float, ...]]] = {}
     pairs = [(evaluated.variant, evaluated.log_ratios) for evaluated in record.evaluations]
@@ -105,7 +105,7 @@ def looks_by_variant(record: SearchRecord) -> dict[str, list[tuple[float, ...]]]
 
 
 def estimate_noise(looks: Mapping[str, Sequence[Sequence[float]]]) -> Noise:
-    """Noise of the looks at some variants; assumptions count as a few measurements."""
+    """Noise of the looks at variants; assumptions count as a few measurements."""
     squares, freedom = PRIOR_WEIGHT * PRIOR_WITHIN**2, float(PRIOR_WEIGHT)
     for values in (values for looks_at_one in looks.values() for values in looks_at_one):
         mean = statistics.fmean(values)
@@ -127,7 +127,7 @@ def estimate_noise(looks: Mapping[str, Sequence[Sequence[float]]]) -> Noise:
 
 
 def estimates(record: SearchRecord) -> dict[str, Estimate]:
-    """Estimate of each variant that was measured, by its id."""
+    """Estimates by id of the measured variants."""
     looks = looks_by_variant(record)
     noise = estimate_noise(looks)
     return {variant: estimate(variant, values, noise) for variant, values in looks.items()}
@@ -140,21 +140,21 @@ def estimate(variant: str, looks: Sequence[Sequence[float]], noise: Noise) -> Es
 
 
 def is_behind(log_ratios: LogRatios, best: Estimate | None, objective: str, noise: Noise) -> bool:
-    """Whether a configuration of which these blocks were measured is clearly behind the best."""
+    """Whether a configuration with these blocks is clearly behind the best."""
     values = block_values(log_ratios, objective)
     return best is not None and bool(values) and estimate("", [values], noise).is_behind(best)
 
 
 FEWEST, MOST = 3, 8
-"""Finalists by the objective. Those that lead at single problems come on top."""
+"""Finalists by the objective. The quickest at single problems come on top."""
 _DIFFERENCE_ERRORS = 2.0
 
 
 def finalists(record: SearchRecord) -> tuple[str, ...]:
-    """Ids of the variants to judge, the best by the search first.
+    """Ids of the variants to confirm, the best by the search first.
 
-    Those that cannot be told from the best, at least FEWEST and at most MOST, and the quickest at
-    each problem.
+    The variants that may be the best, at least FEWEST and at most MOST, and the quickest at each
+    problem.
     """
     ranked = sorted(estimates(record).values(), key=lambda estimate: estimate.value)
     if not ranked:
@@ -187,41 +187,41 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Coverage:
-    """What was tried, and what may have been missed."""
+    """Tried configurations, and the share that may be better than the best."""
 
     configurations: int
     tried: int
     random_draws: int
-    """Tried configurations that were drawn at random."""
+    """Number of tried configurations that were drawn at random."""
     better_share: float | None
     """With CONFIDENCE, the share of all configurations that are better than the best found is below
-    this; None where nothing was drawn at random. 0 where all were tried."""
+    this; None without random draws, 0 where all were tried."""
 
     @property
     def untried(self) -> int:
-        """Configurations that were never tried."""
+        """Number of configurations that were never tried."""
         return self.configurations - self.tried
 
 
 def coverage(record: SearchRecord) -> Coverage:
-    """What a search tried, and what its random draws say of the rest.
+    """Coverage of a search: its tried configurations, and a bound by its random draws.
 
     Where a share p of all configurations is better than the best of n random draws, the chance of
-    drawing none of them is at most (1 - p)^n. What else was tried only makes the best better.
+    drawing none of them is at most (1 - p)^n. Other proposals only make the best better.
     """
-    tried = {evaluated.variant for evaluated in record.evaluations}
-    count = len(record.random_draws & tried)
-    untried_share = max(0.0, 1 - len(tried) / record.terms.configurations)
+    tried_variants = {evaluated.variant for evaluated in record.evaluations}
+    count = len(record.random_draws & tried_variants)
+    untried_share = max(0.0, 1 - len(tried_variants) / record.terms.configurations)
     share = None if untried_share else 0.0
     if count:
         share = min(1 - (1 - CONFIDENCE) ** (1 / count), untried_share)
-    return Coverage(record.terms.configurations, len(tried), count, share)
+    return Coverage(record.terms.configurations, len(tried_variants), count, share)
 
 
 FEWEST_MEASURED = 12
 """Measured configurations from which on a model is made."""
 FEWEST_EXPLAINED = 0.3
-"""Share of the variance that the model must predict of configurations that it was not told of."""
+"""Share of the variance of left-out configurations that the model must predict."""
 _RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 _PERMUTATIONS = 20
 
@@ -230,12 +230,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Importance:
-    """How much each parameter matters, and how far that can be believed."""
+    """Importance of each parameter, and the share of variance that the model explains."""
 
     explained: float
-    """Share of the variance that the model predicts of a configuration left out of it."""
+    """Share of the variance that the model predicts for left-out configurations."""
     shares: Mapping[str, float]
-    """By parameter, largest first; they add up to 1. Empty where the model explains too little."""
+    """Shares by parameter, largest first, with sum 1. Empty where the model explains too little."""
 
 
 def parameter_importance(
@@ -243,7 +243,7 @@ def parameter_importance(
     configurations: Sequence[Mapping[str, Value]],
     values: Sequence[float],
 ) -> Importance | None:
-    """Importance of each parameter that differs; None where too little was measured."""
+    """Importance of each parameter with several values; None with too few measurements."""
     target = np.asarray(values, dtype=np.float64)
     if len(target) < FEWEST_MEASURED or float(target.std()) == 0:
         return None
@@ -257,7 +257,7 @@ def parameter_importance(
     if explained < FEWEST_EXPLAINED:
         return Importance(explained, {})
     changes = {
-        parameter.name: _change(similarities, codes, weights, number)
+        parameter.name: _prediction_change(similarities, codes, weights, number)
         for number, parameter in enumerate(free)
     }
     total = sum(changes.values())
@@ -266,7 +266,7 @@ def parameter_importance(
 
 
 def _similarities(parameter: Parameter) -> Floats:
-    """1 for the same value down to 0 for the farthest, of each pair of values."""
+    """Similarity of each pair of values: 1 for the same value down to 0 for the farthest."""
     rows = [1 - parameter.distances(code) for code in range(len(parameter.values))]
     return np.asarray(rows, dtype=np.float64)
 
@@ -294,7 +294,7 @@ def _fitted(kernel: Floats, target: Floats) -> tuple[Floats, float]:
     return best_weights, best_explained
 
 
-def _change(
+def _prediction_change(
     similarities: Sequence[Floats], codes: NDArray[np.int_], weights: Floats, number: int
 ) -> float:
     """Mean squared change of the predictions where the values of one parameter are permuted."""

@@ -1,9 +1,9 @@
-"""Gaussian process over the configurations of a space: mean and uncertainty of those not measured.
+"""Gaussian process over the configurations of a space: mean and uncertainty of unmeasured ones.
 
 Matérn 5/2 kernel with a length for each property of the values, and a nugget: the variance that
-each configuration has of its own, of which no neighbour says anything. Cliffs, bank conflicts and
+each configuration has of its own, which its neighbours do not predict. Cliffs, bank conflicts and
 occupancy make a tuning space rough, while measured values repeat well, so that the nugget is no
-noise of measurements: it counts as uncertainty of what was not measured. Else an optimum whose
+noise of measurements: it counts as uncertainty of unmeasured configurations. Else an optimum whose
 neighbours are slow is predicted to be slow, and never tried.
 """
 
@@ -23,9 +23,9 @@ LOG_NUGGET, LOG_NUGGET_SPREAD = -1.5, 0.3
 """Prior of the log of the nugget, by mean and standard deviation: a quarter to a fifth of the
 variance of all values. Left free, it is estimated too low from a few dozen configurations."""
 LOG_SPREAD = 1.5
-"""Standard deviation of the prior of the other logs: parameters differ much in what they do."""
+"""Standard deviation of the prior of the other logs: parameters differ much in their effect."""
 FIT_STEPS = 10
-"""Steps of one fit: the next one goes on from there."""
+"""Steps of one fit: the next fit starts from its result."""
 JITTER = 1e-8
 _BOUND = 7.0
 
@@ -51,7 +51,7 @@ def _properties(parameter: Parameter) -> list[Floats]:
 
 
 class GaussianProcess:
-    """Conditioned on one observation after the other, for a fixed set of candidates."""
+    """Gaussian process that is conditioned step by step, for a fixed set of candidates."""
 
     def __init__(self, space: SearchSpace) -> None:
         self._codes = space.codes
@@ -121,17 +121,17 @@ class GaussianProcess:
             check_finite=False,
         )
         total = self._smooth_variance + self._nugget
-        rest = np.sqrt(max(float(total - projected @ projected), JITTER))
-        self._lower[count, :count], self._lower[count, count] = projected, rest
+        residual = np.sqrt(max(float(total - projected @ projected), JITTER))
+        self._lower[count, :count], self._lower[count, count] = projected, residual
         shared = self._covariance(row, self._candidates)[0]
-        self._projected[count] = (shared - projected @ self._projected[:count]) / rest
+        self._projected[count] = (shared - projected @ self._projected[:count]) / residual
         self._variances -= self._projected[count] ** 2
         self._observations = np.vstack([self._observations, row])
 
     def predict(self, values: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation of each candidate; NaN: an observation without a value yet.
 
-        Such a one is believed to be as predicted, so that only the uncertainty around it shrinks.
+        Such an observation counts as predicted, so that only the uncertainty around it shrinks.
         """
         count = len(self._observations)
         innovations = np.zeros(count)
@@ -151,7 +151,7 @@ class GaussianProcess:
         return float(np.exp(self._logs[-1])) + JITTER
 
     def _coordinates(self, configurations: Configurations) -> Floats:
-        """One row for each configuration."""
+        """Coordinates by configuration, a row for each."""
         rows: Codes = self._codes[configurations]
         return np.hstack([table[rows[:, number]] for number, table in self._tables])
 

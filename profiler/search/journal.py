@@ -1,4 +1,4 @@
-"""Records of a live search, and its journal: JSON lines, by which a killed search goes on."""
+"""Records of a live search, and its journal: JSON lines, from which a killed search goes on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from profiler.search.space import Value
 
 @dataclass(frozen=True)
 class Terms:
-    """What is searched: first record of a journal."""
+    """Terms of a search: first record of a journal."""
 
     key: str
     """Hash of everything that a result depends on, and of the strategy with its seed."""
@@ -52,7 +52,7 @@ class Proposed:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What came of a proposal: log ratios of time, or why there are none."""
+    """Result of a proposal: log ratios of time, or why there are none."""
 
     variant: str
     outcome: Outcome
@@ -62,21 +62,21 @@ class Evaluated:
     duration_ns: Mapping[str, float] = field(default_factory=dict)
     """Median time by problem id."""
     stopped_early: bool = False
-    """Whether blocks were left out because it was clearly behind."""
+    """Whether blocks were left out because the configuration was clearly behind."""
     build_s: float = 0.0
-    """Seconds of the build that it was part of."""
+    """Seconds of the build with the proposal."""
     measured_s: float = 0.0
-    """Seconds from its first order to its last result."""
+    """Seconds from the first order of the proposal to its last result."""
     elapsed_s: float = 0.0
-    """Seconds of the search up to here, over all executions."""
+    """Seconds of the search up to this result, over all executions."""
     worker: str = ""
-    """Name of the GPU that measured it, where workers did; empty: the one of the run."""
+    """Name of the GPU of a worker that measured; empty: the GPU of the run."""
     event: Literal["evaluated"] = "evaluated"
 
 
 @dataclass(frozen=True)
-class LookedAgain:
-    """Another look at the best so far: what it differs by from earlier looks is noise."""
+class RepeatedLook:
+    """Another look at the best so far: its difference from earlier looks is noise."""
 
     variant: str
     log_ratios: Mapping[str, tuple[float, ...]]
@@ -92,13 +92,13 @@ class WorkerJoined:
     """Name, such as `worker-1`."""
     gpu: str | None
     gpu_uuid: str | None
-    """A hash."""
+    """Hash of the UUID."""
     event: Literal["worker_joined"] = "worker_joined"
 
 
 @dataclass(frozen=True)
 class RunnerEnded:
-    """The process that measures ended before its time; another one went on."""
+    """The measuring process ended early; a new process went on."""
 
     cause: str
     event: Literal["runner_ended"] = "runner_ended"
@@ -106,7 +106,7 @@ class RunnerEnded:
 
 @dataclass(frozen=True)
 class Finished:
-    """The end of a search, and which variants it hands on."""
+    """The end of a search, with its finalists."""
 
     reason: Literal["budget", "space"]
     """The budget is spent, or every configuration was tried."""
@@ -116,43 +116,43 @@ class Finished:
 
 
 Record = Annotated[
-    Terms | Proposed | Evaluated | LookedAgain | WorkerJoined | RunnerEnded | Finished,
+    Terms | Proposed | Evaluated | RepeatedLook | WorkerJoined | RunnerEnded | Finished,
     Discriminator("event"),
 ]
 
 
 @dataclass(frozen=True)
 class SearchRecord:
-    """Everything that a journal holds."""
+    """All records of a journal, sorted by kind."""
 
     terms: Terms
     proposed: Mapping[str, Mapping[str, Value]]
     """Parameters by variant id, in the order of the proposals."""
     random_draws: frozenset[str]
-    """Ids of the proposed variants that no result had a say in."""
+    """Ids of the variants that were proposed independently of results."""
     evaluations: tuple[Evaluated, ...]
-    looks: tuple[LookedAgain, ...]
+    looks: tuple[RepeatedLook, ...]
     runner_ends: tuple[str, ...]
     finished: Finished | None
     """None where the search was stopped before its end."""
     workers: tuple[WorkerJoined, ...] = ()
     """GPUs that measured, where workers did."""
     left_out: int = 0
-    """Records that are damaged, and those of what no other record proposes or measures; of a search
-    that has finished also proposals of which nothing came."""
+    """Number of records that are damaged, or lack their proposal or measurement; for a finished
+    search also of proposals without a result."""
 
 
 def with_origin(
     records: Iterable[Record | None],
     variants: Mapping[str, Mapping[str, Value]] | None = None,
 ) -> tuple[Record, ...]:
-    """Whole records without those of what none before them proposed or measured: its line is lost.
+    """Whole records whose proposal or measurement has an earlier record: else its line is lost.
 
-    `variants`: parameters by id of all that can be proposed; None where they are not known.
+    `variants`: parameters by id of all variants of the space; None where they are unknown.
     """
     proposed: set[str] = set()
     evaluated: set[str] = set()
-    kept: list[Record] = []
+    valid_records: list[Record] = []
     for record in records:
         match record:
             case Proposed(variant, params):
@@ -161,7 +161,7 @@ def with_origin(
             case Evaluated(variant):
                 is_known = variant in proposed
                 evaluated |= {variant} if is_known else set()
-            case LookedAgain(variant):
+            case RepeatedLook(variant):
                 is_known = variant in evaluated
             case Finished(_, finalists):
                 is_known = evaluated.issuperset(finalists)
@@ -170,28 +170,30 @@ def with_origin(
             case _:
                 is_known = True
         if is_known:
-            kept.append(record)
-    return tuple(kept)
+            valid_records.append(record)
+    return tuple(valid_records)
 
 
 def search_record(all_records: tuple[Record | None, ...]) -> SearchRecord | None:
-    """The records of a journal, sorted; None where it does not begin with its terms."""
+    """The sorted records of a journal; None where it does not begin with its terms."""
     if not all_records or not isinstance(all_records[0], Terms):
         return None
     records = with_origin(all_records)
     proposed = {r.variant: r.params for r in records if isinstance(r, Proposed)}
     finished = next((r for r in reversed(records) if isinstance(r, Finished)), None)
     evaluations = tuple(r for r in records if isinstance(r, Evaluated))
-    lost = proposed.keys() - {r.variant for r in evaluations} if finished is not None else ()
+    lost_variants = (
+        proposed.keys() - {r.variant for r in evaluations} if finished is not None else ()
+    )
     return SearchRecord(
         terms=all_records[0],
-        left_out=len(all_records) - len(records) + len(lost),
+        left_out=len(all_records) - len(records) + len(lost_variants),
         proposed=proposed,
         random_draws=frozenset(
             r.variant for r in records if isinstance(r, Proposed) and r.is_random_draw
         ),
         evaluations=evaluations,
-        looks=tuple(r for r in records if isinstance(r, LookedAgain)),
+        looks=tuple(r for r in records if isinstance(r, RepeatedLook)),
         runner_ends=tuple(r.cause for r in records if isinstance(r, RunnerEnded)),
         finished=finished,
         workers=tuple(r for r in records if isinstance(r, WorkerJoined)),
@@ -204,21 +206,21 @@ def _adapter() -> TypeAdapter[Any]:
 
 
 class SearchJournal:
-    """Appends records to a file; what was written before is in `records`."""
+    """Appends records to a file; the earlier records are in `records`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.records: tuple[Record | None, ...] = read_records(path) if path.exists() else ()
 
     def append(self, record: Record) -> None:
-        """Write a record behind the others."""
+        """Append a record."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(asdict(record), separators=(",", ":"), allow_nan=False) + "\n")
             stream.flush()
 
     def cut_torn_line(self) -> None:
-        """Take away a last line without its end, which a kill left."""
+        """Remove a last line without its end, which a kill left."""
         if not self._path.exists():
             return
         content = self._path.read_bytes()
@@ -226,14 +228,14 @@ class SearchJournal:
         if end_of_last_line < len(content):
             os.truncate(self._path, end_of_last_line)
 
-    def begin_anew(self) -> None:
+    def clear(self) -> None:
         """Empty the journal."""
         self._path.unlink(missing_ok=True)
         self.records = ()
 
 
 def read_search(path: Path) -> SearchRecord | None:
-    """The search of a journal, compressed or not; None where there is none.
+    """The search of a journal, compressed or not; None without a journal.
 
     Raises UsageError where it is damaged.
     """
@@ -244,18 +246,20 @@ def read_search(path: Path) -> SearchRecord | None:
 
 
 def read_records(path: Path) -> tuple[Record | None, ...]:
-    """Records of a journal, compressed or not; what is damaged costs the line that it stands in.
+    """Records of a journal, compressed or not, without damaged lines.
 
-    Raises UsageError where the first is damaged, which says what is searched.
+    Raises UsageError where the first record is damaged, which has the terms.
     """
     try:
         content = read_packed(path) if path.suffix == ".gz" else read_plain(path)
     except OSError as error:
         raise UsageError(f"{path}: damaged: {error}") from error
-    return tuple(_if_whole(path, number, line) for number, line in enumerate(_lines(content), 1))
+    return tuple(
+        _whole_record(path, number, line) for number, line in enumerate(_lines(content), 1)
+    )
 
 
-def _if_whole(path: Path, number: int, line: bytes) -> Record | None:
+def _whole_record(path: Path, number: int, line: bytes) -> Record | None:
     """Record of a line; None where it is damaged, or of another version."""
     try:
         return _record(path, number, line)
@@ -266,7 +270,7 @@ def _if_whole(path: Path, number: int, line: bytes) -> Record | None:
 
 
 def _lines(content: bytes) -> list[bytes]:
-    """Lines with their end; behind the last end there is nothing, or a torn line."""
+    """Lines that have their end; a torn line behind the last end is left out."""
     return content.split(b"\n")[:-1]
 
 
@@ -275,8 +279,8 @@ def _record(name: Path | str, number: int, line: bytes) -> Record:
         record: Record = _adapter().validate_json(line, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
+        field_name = ".".join(map(str, first["loc"]))
         raise UsageError(
-            f"{name}: line {number}: damaged, or of another version: {where}: {first['msg']}"
+            f"{name}: line {number}: damaged, or of another version: {field_name}: {first['msg']}"
         ) from error
     return record

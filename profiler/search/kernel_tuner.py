@@ -1,4 +1,4 @@
-"""Cache files of kernel_tuner: what it measured of each configuration, as far as it went.
+"""Cache files of kernel_tuner: its results of configurations, also of unfinished runs.
 
 kernel_tuner writes an entry after each configuration and closes the JSON when it ends, so that the
 file of a run that was stopped, or still runs, ends after an entry. Times are milliseconds; a failed
@@ -30,16 +30,16 @@ _FAILURES: Mapping[str, str] = {
     "CompilationFailedConfig": "compile",
     "RuntimeFailedConfig": "runtime",
 }
-"""What T4 calls the failures of kernel_tuner."""
+"""Names in T4 of the failures of kernel_tuner."""
 _FAILED_MS = 1e19
-"""From that time on old files mean that it failed."""
+"""Time from which on old files mean a failure."""
 _UNKNOWN = "runtime"
-_AGAIN = "\0again"
+_REPEATED_NAME = "\0again"
 
 
 @dataclass(frozen=True)
 class TunerCache:
-    """A cache file."""
+    """Content of a cache file."""
 
     kernel: str
     device: str
@@ -47,17 +47,17 @@ class TunerCache:
     """Whether the shortest time wins."""
     results: tuple[RecordedResult, ...]
     unread: Mapping[str, int]
-    """Entries that were left out, by what is wrong with them."""
+    """Counts of entries that were left out, by their fault."""
 
     @property
     def problem(self) -> TuningProblem:
-        """The configurations that were tried, as a space to search."""
+        """Space of the tried configurations."""
         tried = [result.params for result in self.results]
         return TuningProblem(self.kernel, SearchSpace.of_configurations(tried))
 
 
 _FIRST_LETTERS = 1 << 18
-"""Letters of a file that are read: the cache stands behind all other keys."""
+"""Number of characters of a file that are read: the cache stands behind all other keys."""
 _LONGEST_FAILURE = 40
 
 
@@ -67,7 +67,7 @@ def is_tuner_cache(text: str) -> bool:
 
 
 def read_tuner_cache(path: Path) -> TunerCache | None:
-    """Content of a cache file, packed or not; None where a file is none, or cannot be read."""
+    """Content of a cache file, packed or not; None for an unreadable or any other file."""
     try:
         text = read_content(path, MAX_BYTES).decode("utf-8-sig", errors="replace")
     except OSError:
@@ -78,8 +78,8 @@ def read_tuner_cache(path: Path) -> TunerCache | None:
 def parse_tuner_cache(text: str, name: str) -> TunerCache:
     """Content of a cache.
 
-    Raises ParseError where it is none, or nothing in it can be read. An entry that is damaged is
-    left out and counted.
+    Raises ParseError where the text is no cache, or has no readable entry. A damaged entry is left
+    out and counted.
     """
     unread: Counter[str] = Counter()
     document = safe_values(_document(text, name, unread))
@@ -99,13 +99,13 @@ def parse_tuner_cache(text: str, name: str) -> TunerCache:
 
 
 def _document(text: str, name: str, unread: Counter[str]) -> dict[str, Any]:
-    """The object of a file; of one that was not closed, all up to its last whole entry."""
+    """The object of a file; for an unclosed file, all up to its last whole entry."""
     try:
         try:
             return _parsed(text)
         except json.JSONDecodeError:
-            entries, _, rest = text.rpartition("}")
-            if rest.strip(" \t\r\n,"):
+            entries, _, tail = text.rpartition("}")
+            if tail.strip(" \t\r\n,"):
                 unread["entry that was cut off"] += 1
             return _closed(entries)
     except (ValueError, RecursionError) as error:
@@ -113,7 +113,7 @@ def _document(text: str, name: str, unread: Counter[str]) -> dict[str, Any]:
 
 
 def _closed(text: str) -> dict[str, Any]:
-    """The object of a text that lacks one to three of its last brackets."""
+    """The object of a text without its last one to three brackets."""
     for brackets in ("}}}", "}}"):
         with suppress(json.JSONDecodeError):
             return _parsed(text + brackets)
@@ -128,14 +128,14 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _all_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object with all of its pairs: of a name that stands twice, both."""
-    made: dict[str, Any] = {}
+    """An object with all of its pairs, also pairs of a repeated name."""
+    merged_pairs: dict[str, Any] = {}
     for name, value in pairs:
         key = name
-        while key in made:
-            key += _AGAIN
-        made[key] = value
-    return made
+        while key in merged_pairs:
+            key += _REPEATED_NAME
+        merged_pairs[key] = value
+    return merged_pairs
 
 
 def _results(

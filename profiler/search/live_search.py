@@ -1,4 +1,4 @@
-"""A search under way: the strategy, and all that its journal holds."""
+"""A search under way: its strategy, and the records of its journal."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from profiler.search.estimates import (
 from profiler.search.journal import (
     Evaluated,
     Finished,
-    LookedAgain,
     Proposed,
     Record,
+    RepeatedLook,
     RunnerEnded,
     SearchJournal,
     SearchRecord,
@@ -35,10 +35,10 @@ from profiler.search.strategies import SearchHistory, make_strategy
 
 
 class LiveSearch:
-    """Proposes variants and takes their results; everything is in the journal first.
+    """Proposes variants and takes their results; each record is written to the journal first.
 
-    A journal that holds records of the same terms is gone through again: the strategy is asked and
-    its history told in the same order, and goes on as if it had never stopped.
+    A journal with records of the same terms is replayed: the strategy proposes, and its history
+    gets values, in the same order, so that the search goes on as if it had never stopped.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class LiveSearch:
         self._journal = journal
         self._records: list[Record] = []
         self.diverged = False
-        """Whether the strategy proposed something else than the journal says (another version of
-        the profiler): the values that the journal has count all the same."""
+        """Whether the strategy proposed other variants than the journal has (another version of the
+        profiler): the values of the journal count all the same."""
         self.left_out = 0
-        """Records of the journal that do not count: what they are of has lost its own record."""
+        """Number of records that do not count: the record of their proposal is lost."""
         journal.cut_torn_line()
         if search_terms(journal) != terms:
-            journal.begin_anew()
+            journal.clear()
             self._write(terms)
         else:
             records = with_origin(journal.records, variants)
@@ -77,7 +77,7 @@ class LiveSearch:
         self._journal.append(record)
         self._records.append(record)
 
-    # ---- the journal again ----
+    # ---- replay of the journal ----
 
     def _replay(self, record: Record) -> None:
         self._records.append(record)
@@ -90,10 +90,10 @@ class LiveSearch:
         if not self.diverged:
             proposal = next(self._strategy)
             self.diverged = proposal != configuration
-            if self.diverged:  # nobody measured it: it may be proposed later
+            if self.diverged:  # not measured: it may be proposed later
                 self._history.seen[proposal] = False
                 self._history.unseen_count += 1
-        self._history.see(configuration)
+        self._history.mark_proposed(configuration)
 
     # ---- forward ----
 
@@ -107,12 +107,14 @@ class LiveSearch:
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Ids of variants that were proposed and have no result, in the order of proposals."""
-        done = {record.variant for record in self._records if isinstance(record, Evaluated)}
+        """Ids of proposed variants without a result, in the order of proposals."""
+        evaluated_variants = {
+            record.variant for record in self._records if isinstance(record, Evaluated)
+        }
         return tuple(
             record.variant
             for record in self._records
-            if isinstance(record, Proposed) and record.variant not in done
+            if isinstance(record, Proposed) and record.variant not in evaluated_variants
         )
 
     @property
@@ -147,20 +149,20 @@ class LiveSearch:
     def take_look(
         self, variant: str, log_ratios: Mapping[str, tuple[float, ...]], worker: str = ""
     ) -> None:
-        """Take another look at a variant; the strategy keeps the value of the first."""
-        self._write(LookedAgain(variant, log_ratios, worker))
+        """Take another look at a variant; the strategy keeps the value of the first look."""
+        self._write(RepeatedLook(variant, log_ratios, worker))
 
     def note_worker(self, worker: WorkerJoined) -> None:
-        """Write down a GPU that measures, once."""
+        """Append the record of a GPU that measures, once."""
         if worker not in self._records:
             self._write(worker)
 
     def note_runner_end(self, cause: str) -> None:
-        """Write down that the process that measures had to be started again."""
+        """Append the record of an early end of the measuring process."""
         self._write(RunnerEnded(cause))
 
     def finish(self) -> tuple[str, ...]:
-        """Choose the finalists and end the search; gives their variant ids, the best first."""
+        """Variant ids of the finalists, the best first; ends the search."""
         record = self.record
         if record.finished is not None and record.finished == self._records[-1]:
             return record.finished.finalists
@@ -174,7 +176,7 @@ class LiveSearch:
         value = math.exp(sum(values) / len(values)) if values else None
         self._history.tell(configuration, value)
 
-    # ---- what is known of the values ----
+    # ---- values ----
 
     def noise(self) -> Noise:
         """Noise of the values so far."""
@@ -186,15 +188,15 @@ class LiveSearch:
         return min(measured, key=lambda estimate: estimate.value, default=None)
 
     def estimate_of(self, variant: str) -> Estimate:
-        """Value of a variant that was measured."""
+        """Estimate of a measured variant."""
         return estimates(self.record)[variant]
 
     def is_behind(self, log_ratios: Mapping[str, tuple[float, ...]]) -> bool:
-        """Whether a variant of which these blocks were measured is clearly behind the best."""
+        """Whether a variant with these blocks is clearly behind the best."""
         return is_behind(log_ratios, self.best(), self.record.terms.objective, self.noise())
 
 
 def search_terms(journal: SearchJournal) -> Terms | None:
-    """Terms that a journal begins with; None where it has none."""
+    """Terms at the begin of a journal; None without terms."""
     first = journal.records[0] if journal.records else None
     return first if isinstance(first, Terms) else None

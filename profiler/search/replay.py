@@ -1,6 +1,6 @@
-"""A search replayed on recorded results, and what several replays say together.
+"""Replays of a search on recorded results, and their summary.
 
-No GPU is needed, and the best is known.
+A replay needs no GPU, and its best configuration is known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from profiler.search.t1 import TuningProblem
 from profiler.search.t4 import RecordedResult, Statistic
 
 TARGETS = (0.95, 0.99)
-"""Shares of the best: best time divided by the time that was found, as the hub has it."""
+"""Shares of the best: best time divided by the found time, as in the hub."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,15 @@ class RecordedSpace:
 
     space: SearchSpace
     values_ms: NDArray[np.float64]
-    """By configuration; infinity where it failed."""
+    """Values by configuration; infinity for a failed one."""
     unrecorded: int
-    """Valid configurations without a record: they are left out."""
+    """Number of valid configurations without a record, which are left out."""
     foreign: int
-    """Records of configurations that the space does not have: they are left out."""
+    """Number of records of configurations that the space lacks, which are left out."""
     recorded_again: int = 0
-    """Records of configurations that have an earlier record, which does not count."""
+    """Number of records of configurations with an earlier record, which does not count."""
     conditions: tuple[Arithmetic, ...] = ()
-    """Conditions of the space, by which each proposal is checked once more."""
+    """Conditions of the space, by which the replay checks each proposal."""
 
     @property
     def best_ms(self) -> float:
@@ -58,18 +58,18 @@ class RecordedSpace:
 
 @dataclass(frozen=True)
 class Replay:
-    """One search with one seed."""
+    """Replay of a search with one seed."""
 
     seed: int
     configurations: tuple[int, ...]
     """In the order of the proposals."""
     values_ms: tuple[float, ...]
-    """Of each; infinity where it failed."""
+    """Value of each configuration; infinity for a failed one."""
     invalid: int
-    """Proposals that are not valid; counted by the replay, not by the strategy."""
+    """Number of invalid proposals; counted by the replay, not by the strategy."""
     repeated: int
     proposal_seconds: tuple[float, ...]
-    """Time of each proposal."""
+    """Seconds of each proposal."""
 
     @cached_property
     def best_so_far_ms(self) -> tuple[float, ...]:
@@ -77,9 +77,9 @@ class Replay:
         return tuple(accumulate(self.values_ms, min))
 
     def evaluations_to(self, share: float, best_ms: float) -> int | None:
-        """Number of evaluations until the best one found reaches a share of the best of all."""
-        reached = (n for n, best in enumerate(self.best_so_far_ms, 1) if best_ms / best >= share)
-        return next(reached, None)
+        """Number of evaluations until the best found value reaches a share of the best of all."""
+        counts = (n for n, best in enumerate(self.best_so_far_ms, 1) if best_ms / best >= share)
+        return next(counts, None)
 
 
 def recorded_space(
@@ -87,8 +87,8 @@ def recorded_space(
 ) -> RecordedSpace:
     """Join the space of a problem with recorded results.
 
-    Of two records of a configuration the last one counts. Raises UsageError where they share no
-    configuration, or all that they share failed.
+    Of two records of a configuration the last counts. Raises UsageError where space and results
+    share no configuration, or all shared configurations failed.
     """
     space = problem.space
     values = np.full(len(space), np.nan)
@@ -125,16 +125,16 @@ def recorded_space(
 
 
 def _difference(space: SearchSpace, params: Mapping[str, Value]) -> str:
-    """How the parameters of a result differ from those of the space."""
+    """Sentence part on how the parameters of a result differ from the space's."""
     for parameter in space.parameters:
         if parameter.name not in params:
             return f"has no '{parameter.name}'"
         value = params[parameter.name]
         if value_key(value) not in map(value_key, parameter.values):
             return f"has {value!r} as '{parameter.name}', the space {_shown(parameter.values)}"
-    others = sorted(params.keys() - {parameter.name for parameter in space.parameters})
-    if others:
-        return f"has '{others[0]}', which is no parameter of the space"
+    unknown_names = sorted(params.keys() - {parameter.name for parameter in space.parameters})
+    if unknown_names:
+        return f"has '{unknown_names[0]}', which is no parameter of the space"
     return "does not meet the space's conditions"
 
 
@@ -148,7 +148,7 @@ def _has_names(space: SearchSpace, result: RecordedResult) -> bool:
 
 
 def replay(recorded: RecordedSpace, strategy_name: str, budget: int, seed: int) -> Replay:
-    """Search a recorded space with a number of evaluations; a failed one counts as one."""
+    """Replay of a search on a recorded space; failed evaluations count."""
     history = SearchHistory(recorded.space)
     strategy = make_strategy(strategy_name, history, seed)
     configurations: list[int] = []
@@ -173,18 +173,18 @@ _STEPS = (1, 2, 5)
 
 @dataclass(frozen=True)
 class TargetSummary:
-    """How many evaluations it took to reach a share of the best."""
+    """Numbers of evaluations to reach a share of the best."""
 
     share: float
     reached: int
-    """Number of seeds that reached it within the budget."""
+    """Number of seeds that reached the share within the budget."""
     median_evaluations: float | None
-    """Over all seeds; None where fewer than half reached it."""
+    """Median over all seeds; None where fewer than half reached the share."""
 
 
 @dataclass(frozen=True)
 class ReplaySummary:
-    """Replays with several seeds, summarised."""
+    """Summary of replays with several seeds."""
 
     targets: tuple[TargetSummary, ...]
     best_so_far: tuple[tuple[int, float | None], ...]
@@ -212,7 +212,7 @@ def summarise(recorded: RecordedSpace, replays: Sequence[Replay]) -> ReplaySumma
 
 
 def checkpoints(budget: int) -> tuple[int, ...]:
-    """1, 2, 5, 10, 20, 50, … and the budget itself."""
+    """Numbers of evaluations for the summary: 1, 2, 5, 10, 20, 50, … and the budget."""
     counts: list[int] = []
     scale = 1
     while scale <= budget:
@@ -229,7 +229,7 @@ def _target(share: float, recorded: RecordedSpace, replays: Sequence[Replay]) ->
 
 
 def _share_after(count: int, recorded: RecordedSpace, replays: Sequence[Replay]) -> float | None:
-    """Median share of the best after some evaluations; None where most had only failures."""
+    """Median share of the best after so many evaluations; None where most had only failures."""
     bests = (replay.best_so_far_ms[count - 1] for replay in replays)
     return statistics.median(recorded.best_ms / best for best in bests) or None
 
@@ -241,7 +241,7 @@ def replay_document(
     replays: Sequence[Replay],
     summary: ReplaySummary,
 ) -> dict[str, Any]:
-    """Replays as one JSON document; what was not reached is null."""
+    """JSON document of replays; an unreached share is null."""
     return {
         "schema_version": SCHEMA_VERSION,
         "space": name,

@@ -3,10 +3,10 @@
 A configuration is the number of its row in `SearchSpace.codes`; a code is the position of a value
 among the values of its parameter.
 
-Conditions say which combinations are valid, and T1 wants some for every space. What excludes a
-configuration in an experiment is a rule or a Python function. Read off from the valid
-configurations are the combinations of two values, then of three, that none of them has; what these
-still let pass is excluded configuration by configuration.
+Conditions say which combinations are valid, and T1 needs conditions for every space. In an
+experiment, rules and Python functions exclude configurations. Their conditions are derived from the
+valid configurations: the combinations of two values, then of three, that no configuration has;
+other excluded configurations get a condition each.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Parameter:
         return np.array([(int(n) & -int(n)).bit_length() - 1 for n in numbers], dtype=np.int64)
 
     def distances(self, code: int) -> NDArray[np.float32]:
-        """Distance of each value to that of a code: 0 to 1."""
+        """Distance of each value to the value of a code: 0 to 1."""
         positions = np.arange(len(self.values))
         if not self.is_ordered:
             distances = np.asarray(positions != code, dtype=np.float32)
@@ -102,9 +102,10 @@ class SearchSpace:
 
     @classmethod
     def of_configurations(cls, configurations: Sequence[Params]) -> SearchSpace:
-        """Space of these configurations and no others; each has the same parameters.
+        """Space of exactly these configurations; each has the same parameters.
 
-        Raises UsageError where a configuration lacks a parameter of another, or there is none.
+        Raises UsageError where a configuration lacks a parameter of another, and for an
+        empty sequence.
         """
         if not configurations:
             raise UsageError("A search needs at least one configuration.")
@@ -137,7 +138,7 @@ class SearchSpace:
         }
 
     def find(self, params: Mapping[str, Value]) -> int | None:
-        """The configuration with these parameters; None where it is not valid."""
+        """Number of the configuration with these parameters; None for an invalid one."""
         codes = []
         for parameter, code_of_value in zip(self.parameters, self._code_of_value, strict=True):
             code = code_of_value.get(value_key(params.get(parameter.name)))
@@ -152,12 +153,12 @@ class SearchSpace:
         codes = self.codes[configuration]
         steps = [np.empty(0, dtype=np.int64)]
         for i in self.free:
-            others = np.delete(np.arange(len(self.parameters[i].values)), codes[i])
-            steps.append((others - codes[i]) * self._strides[i])
+            other_codes = np.delete(np.arange(len(self.parameters[i].values)), codes[i])
+            steps.append((other_codes - codes[i]) * self._strides[i])
         return self._valid(self._keys[configuration] + np.concatenate(steps))
 
     def _valid(self, keys: NDArray[np.int64]) -> Configurations:
-        """Configurations of those keys that are valid."""
+        """Configurations of the valid keys."""
         places = np.searchsorted(self._keys, keys)
         places[places == len(self._keys)] = 0
         valid: Configurations = places[self._keys[places] == keys]
@@ -199,17 +200,21 @@ def constrained_space(
     """
     _require_names(parameters, conditions)
     codes: Codes = np.zeros((1, 0), dtype=np.int32)
-    waiting = list(conditions)
-    left = MAX_ALL_EVALUATIONS
+    pending_conditions = list(conditions)
+    evaluations_left = MAX_ALL_EVALUATIONS
     for number, parameter in enumerate(parameters, start=1):
         codes = _with_column(codes, len(parameter.values))
         assigned = {p.name for p in parameters[:number]}
-        ready = [condition for condition in waiting if condition.names <= assigned]
-        waiting = [condition for condition in waiting if condition not in ready]
-        for condition in ready:
+        ready_conditions = [
+            condition for condition in pending_conditions if condition.names <= assigned
+        ]
+        pending_conditions = [
+            condition for condition in pending_conditions if condition not in ready_conditions
+        ]
+        for condition in ready_conditions:
             holds, evaluations = _holds(condition, parameters, codes)
-            codes, left = codes[holds], left - evaluations
-            if left < 0:
+            codes, evaluations_left = codes[holds], evaluations_left - evaluations
+            if evaluations_left < 0:
                 raise ParseError(
                     f"its {len(conditions)} conditions would be evaluated more than "
                     f"{MAX_ALL_EVALUATIONS} times "
@@ -246,15 +251,15 @@ def _with_column(codes: Codes, count: int) -> Codes:
 def _holds(
     condition: Arithmetic, parameters: Sequence[Parameter], codes: Codes
 ) -> tuple[NDArray[np.bool_], int]:
-    """Whether a condition holds for each row, and how often it was evaluated.
+    """Whether a condition holds for each row, and its number of evaluations.
 
-    That is once for each combination of its names.
+    It is evaluated once for each combination of its names' values.
     """
-    used = [i for i in range(codes.shape[1]) if parameters[i].name in condition.names]
+    used_parameters = [i for i in range(codes.shape[1]) if parameters[i].name in condition.names]
     if len(codes) == 0:
         return np.zeros(0, dtype=bool), 0
     keys = np.zeros(len(codes), dtype=np.int64)
-    for i in used:
+    for i in used_parameters:
         keys = keys * len(parameters[i].values) + codes[:, i]
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     if len(first) > MAX_EVALUATIONS:
@@ -262,8 +267,8 @@ def _holds(
             f"'{condition.text}' would be evaluated more than {MAX_EVALUATIONS} times "
             "(limit MAX_EVALUATIONS in profiler/search/space)"
         )
-    combinations = codes[first][:, used].tolist()
-    columns = [(parameters[i].name, parameters[i].values) for i in used]
+    combinations = codes[first][:, used_parameters].tolist()
+    columns = [(parameters[i].name, parameters[i].values) for i in used_parameters]
     results: list[bool] = []
     error: ExpressionError | None = None
     valued = 0
@@ -284,9 +289,9 @@ MAX_EXCLUDED_ONE_BY_ONE = 2_000
 
 
 def derived_conditions(space: SearchSpace) -> tuple[str, ...]:
-    """Conditions that hold for the configurations of a space and for no others.
+    """Conditions that hold exactly for the configurations of a space.
 
-    Raises UsageError where that takes too many of them.
+    Raises UsageError where that takes too many conditions.
     """
     texts: list[str] = []
     for width in (2, 3):
@@ -309,7 +314,7 @@ def _space_of(parameters: Sequence[Parameter], texts: Sequence[str]) -> SearchSp
 def _missing_combinations(
     space: SearchSpace, larger: SearchSpace, numbers: Sequence[int]
 ) -> Iterator[str]:
-    """Conditions on some parameters, where a larger space has combinations that this one lacks."""
+    """Conditions on parameters (`numbers`) that exclude combinations of a larger space."""
     valid = {tuple(row) for row in np.unique(space.codes[:, numbers], axis=0).tolist()}
     allowed = {tuple(row) for row in np.unique(larger.codes[:, numbers], axis=0).tolist()}
     if valid == allowed:
@@ -320,12 +325,12 @@ def _missing_combinations(
         lasts_by_heads[row[:-1]].add(row[-1])
     missing_heads = {tuple(row[:-1]) for row in allowed - valid}
     for head in sorted(missing_heads):
-        others = [
+        inequalities = [
             f"{parameter.name} != {parameter.values[code]!r}"
             for parameter, code in zip(first, head, strict=True)
         ]
         values = [last.values[code] for code in sorted(lasts_by_heads.get(head, ()))]
-        yield " or ".join([*others, *([f"{last.name} in {values!r}"] if values else [])])
+        yield " or ".join([*inequalities, *([f"{last.name} in {values!r}"] if values else [])])
 
 
 def _single_exclusions(space: SearchSpace, larger: SearchSpace) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
-"""The strategies by name, and the history of a search that they read.
+"""Strategies by name, and the history of a search that they read.
 
 The default is expected improvement by a Gaussian process, in a portfolio with random draws.
 
 The kernel and its use are a few dozen lines over SciPy: Optuna's sampler of this kind needs torch,
-and cannot be told which configurations are valid.
+and cannot be limited to valid configurations.
 """
 
 from __future__ import annotations
@@ -28,49 +28,49 @@ from profiler.search.space import Configurations, SearchSpace
 
 
 class SearchHistory:
-    """Values by configuration; smaller is better. A proposed one is seen before its value is."""
+    """Values by configuration; smaller is better. A proposal is seen before its value comes."""
 
     def __init__(self, space: SearchSpace) -> None:
         self.space = space
         self.seen = np.zeros(len(space), dtype=bool)
         self.values = np.full(len(space), np.nan)
-        """NaN where nothing was told yet, infinity where the configuration failed."""
+        """NaN without a value so far, infinity for a failed configuration."""
         self.best: int | None = None
         self.unseen_count = len(space)
         self.random_draws: set[int] = set()
-        """Configurations that were drawn from all unseen ones with the same chance for each."""
+        """Configurations that were drawn from all unseen ones with equal chances."""
 
-    def see(self, configuration: int) -> None:
+    def mark_proposed(self, configuration: int) -> None:
         """Mark a configuration as proposed."""
         if not self.seen[configuration]:
             self.seen[configuration] = True
             self.unseen_count -= 1
 
-    def see_random_draw(self, configuration: int) -> None:
-        """Mark a configuration as proposed, and that no result or value had a say in it."""
-        self.see(configuration)
+    def mark_random_draw(self, configuration: int) -> None:
+        """Mark a configuration as proposed, independently of results and values."""
+        self.mark_proposed(configuration)
         self.random_draws.add(configuration)
 
     def tell(self, configuration: int, value: float | None) -> None:
         """Record the value of a configuration; None: it failed."""
-        self.see(configuration)
+        self.mark_proposed(configuration)
         self.values[configuration] = np.inf if value is None else value
         if value is not None and value < self.best_value:
             self.best = configuration
 
     @property
     def best_value(self) -> float:
-        """Smallest value; infinity where there is none."""
+        """Smallest value; infinity without values."""
         return float("inf") if self.best is None else float(self.values[self.best])
 
     def unseen(self, configurations: Configurations) -> Configurations:
-        """Configurations, of the given ones, that were not proposed yet."""
+        """Given configurations that were not proposed yet."""
         unseen: Configurations = configurations[~self.seen[configurations]]
         return unseen
 
 
 WARP = 32
-"""Threads of a warp: a parameter that reaches this counts threads, or what they share."""
+"""Threads of a warp: a parameter of at least so many counts threads, or their shared data."""
 DRAWS = 8
 """Random configurations of which the one with the best aligned sizes is proposed."""
 
@@ -78,9 +78,9 @@ DRAWS = 8
 Strategy = Iterator[int]
 """Configurations that are valid and were not proposed before, by a history's values.
 
-It may be asked several times before a value comes. Its history may hold values of configurations
-that it did not propose: a baseline, or what an earlier search measured. The next one is asked for
-only where one is unseen.
+Several proposals may be drawn before a value comes. The history may hold values of other
+configurations: a baseline, or results of an earlier search. The next proposal is drawn only where a
+configuration is unseen.
 """
 
 
@@ -90,7 +90,7 @@ def exhaustive(history: SearchHistory, _: np.random.Generator) -> Strategy:
     while True:
         while history.seen[first]:
             first += 1
-        history.see(first)
+        history.mark_proposed(first)
         yield first
 
 
@@ -98,27 +98,27 @@ def random_search(history: SearchHistory, rng: np.random.Generator) -> Strategy:
     """Configurations in random order, each once."""
     for configuration in rng.permutation(len(history.space)).tolist():
         if not history.seen[configuration]:
-            history.see_random_draw(configuration)
+            history.mark_random_draw(configuration)
             yield configuration
 
 
 def aligned_sizes(history: SearchHistory, rng: np.random.Generator) -> Strategy:
-    """Proposals by sizes alone: of a few random ones that whose large sizes two divides most often.
+    """Proposals by sizes alone: of a few random ones, the one whose sizes 2 divides most often.
 
     Warps, vectors, banks and sectors are powers of two: a size with many factors of two fills them.
-    Where sizes are equal, any of those drawn.
+    Among equal sizes the choice is random.
     """
     factors = _factors_of_two(history.space)
     while True:
         unseen = np.flatnonzero(~history.seen)
         drawn = rng.choice(unseen, min(DRAWS, len(unseen)), replace=False)
         configuration = int(drawn[np.argmax(factors[drawn])])
-        history.see(configuration)
+        history.mark_proposed(configuration)
         yield configuration
 
 
 def _factors_of_two(space: SearchSpace) -> NDArray[np.int64]:
-    """How often 2 divides the large sizes of each configuration, all of them together."""
+    """Number of factors of 2 in all large sizes together, by configuration."""
     total = np.zeros(len(space), dtype=np.int64)
     for number, parameter in enumerate(space.parameters):
         factors, largest = parameter.factors_of_two, parameter.values[-1]
@@ -128,16 +128,16 @@ def _factors_of_two(space: SearchSpace) -> NDArray[np.int64]:
 
 
 MOST_CANDIDATES = 3000
-"""Unseen configurations that are compared, drawn anew with each fit; neighbours of the best beside
-them."""
+"""Number of unseen configurations that are compared, drawn at each fit, beside neighbours of the
+best."""
 MOST_OBSERVATIONS = 200
-"""Half of them the best, the others drawn at random, where more were measured."""
+"""Most observations of a model: half of them the best, the others drawn at random."""
 CENTRES = 5
-"""So many of the best have their neighbours among the candidates."""
+"""Number of the best whose neighbours are candidates."""
 FIRST_FIT = 5
 """Observations from which on lengths and variances are fitted."""
 GROWTH, MOST_ADDED = 0.1, 20
-"""The model is fitted anew when so large a share has been added, or so many."""
+"""Share of added observations, and their number, after which the model is fitted again."""
 
 
 @cache
@@ -161,7 +161,7 @@ class ModelSearch:
         self._is_observed = np.zeros(len(history.space), dtype=bool)
         self._candidates: Configurations = np.empty(0, dtype=np.int64)
         self._until = 0
-        """Number of observations up to which the model is not fitted anew."""
+        """Number of observations at which the model is fitted again."""
 
     def __iter__(self) -> Strategy:
         return self
@@ -173,34 +173,34 @@ class ModelSearch:
         else:
             with _thread_pools().limit(limits=1, user_api="blas"):
                 configuration = self._most_promising()
-        self._history.see(configuration)
+        self._history.mark_proposed(configuration)
         return configuration
 
     def _most_promising(self) -> int:
-        new = np.flatnonzero(self._history.seen & ~self._is_observed)
-        is_outdated = len(self._observed) + len(new) > self._until
+        new_observations = np.flatnonzero(self._history.seen & ~self._is_observed)
+        is_outdated = len(self._observed) + len(new_observations) > self._until
         if is_outdated or self._history.seen[self._candidates].all():
-            self._begin()
+            self._refit()
         else:
-            for configuration in new.tolist():
+            for configuration in new_observations.tolist():
                 self._model.add(configuration)
-            self._observed += new.tolist()
-            self._is_observed[new] = True
+            self._observed += new_observations.tolist()
+            self._is_observed[new_observations] = True
         values = standardised_logs(self._history.values[self._observed])
         means, deviations = self._model.predict(values)
         gains = log_expected_improvement(means, deviations, float(np.nanmin(values)))
         gains[self._history.seen[self._candidates]] = -np.inf
         return int(self._candidates[np.argmax(gains)])
 
-    def _begin(self) -> None:
-        """Fit the model anew and draw candidates."""
+    def _refit(self) -> None:
+        """Fit the model again and draw candidates."""
         values = self._history.values
         observed = np.flatnonzero(self._history.seen)
         self._is_observed[observed] = True
         ranked = observed[np.argsort(values[observed], kind="stable")]
         if len(observed) > MOST_OBSERVATIONS:
-            best, others = np.split(ranked, [MOST_OBSERVATIONS // 2])
-            drawn = self._rng.choice(others, MOST_OBSERVATIONS - len(best), replace=False)
+            best, worse = np.split(ranked, [MOST_OBSERVATIONS // 2])
+            drawn = self._rng.choice(worse, MOST_OBSERVATIONS - len(best), replace=False)
             observed = np.concatenate([best, drawn])
         self._observed = observed.tolist()
         measured = observed[~np.isnan(values[observed])]
@@ -223,7 +223,7 @@ class ModelSearch:
 
 
 def log_expected_improvement(means: Floats, deviations: Floats, best: float) -> Floats:
-    """Log of the mean of max(best - value, 0) for normal values: it ranks hopeless ones, too."""
+    """Log of the mean of max(best - value, 0) for normal values: it ranks unlikely ones, too."""
     z = (best - means) / deviations
     near = np.maximum(z, -5.0)
     density = np.exp(-(near**2) / 2) / np.sqrt(2 * np.pi)
@@ -238,14 +238,14 @@ def log_expected_improvement(means: Floats, deviations: Floats, best: float) -> 
 ALIGNED = 2
 """Proposals by their sizes alone, before there is a result."""
 EARLY = 9
-"""Proposals of the model after these. In spaces with many good configurations they find one sooner
-than random ones do; in rough ones they cost nothing that was noticed."""
+"""Number of the model's proposals after these. In spaces with many good configurations they find
+one sooner than random proposals; in rough spaces they cost nothing measurable."""
 RANDOM = 20
-"""Without these the model may settle in a part of the space that is not the best one."""
+"""Number of random proposals, without which the model may settle in a worse part of the space."""
 
 
 def portfolio(history: SearchHistory, rng: np.random.Generator) -> Strategy:
-    """Aligned sizes, the model and random draws at first; from there on the model alone."""
+    """Proposals by aligned sizes, the model and random draws at first; then by the model alone."""
     for_random, for_model, for_aligned = rng.spawn(3)
     model = ModelSearch(history, for_model)
     yield from islice(aligned_sizes(history, for_aligned), ALIGNED)

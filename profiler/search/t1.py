@@ -1,8 +1,8 @@
-"""T1: a tuning problem in JSON, as the FAIR benchmark hub and kernel_tuner read and write it.
+"""T1: a tuning problem in JSON, in the form of the FAIR benchmark hub and kernel_tuner.
 
 Lists of values are written as Python text there; no `eval`: a list or tuple, `range(…)`,
-`list(range(…))`, `[2**i for i in range(6)]`, and sums of them. What stands inside is
-`profiler/kernels/arithmetic.py`. What is wrong in a file is named by its field.
+`list(range(…))`, `[2**i for i in range(6)]`, and sums of them. Items are expressions
+of `profiler/kernels/arithmetic.py`. Errors name the field of the file.
 """
 
 from __future__ import annotations
@@ -81,40 +81,42 @@ def _problem(document: Any, file_name: str) -> TuningProblem:
     )
 
 
-def _condition(item: Any, where: str) -> str:
+def _condition(item: Any, place: str) -> str:
     """Text of a condition; raises ParseError where it is no arithmetic."""
-    text = text_of(mapping_of(item, where).get("Expression"), f"{where}.Expression")
+    text = text_of(mapping_of(item, place).get("Expression"), f"{place}.Expression")
     try:
         parse(text)
     except ExpressionError as error:
-        raise ParseError(f"{where} '{text[:80]}': {error}", remedy=_CONDITION_FORMS) from None
+        raise ParseError(f"{place} '{text[:80]}': {error}", remedy=_CONDITION_FORMS) from None
     return text
 
 
 def _parameter(item: Any, number: int) -> Parameter:
-    where = f"TuningParameters[{number}]"
-    mapping = mapping_of(item, where)
-    name = text_of(mapping.get("Name"), f"{where}.Name")
+    place = f"TuningParameters[{number}]"
+    mapping = mapping_of(item, place)
+    name = text_of(mapping.get("Name"), f"{place}.Name")
     values = mapping.get("Values")
     try:
-        listed = parse_values(values) if isinstance(values, str) else _plain_values(values, name)
+        value_list = (
+            parse_values(values) if isinstance(values, str) else _plain_values(values, name)
+        )
     except ExpressionError as error:
-        raise ParseError(f"{where} '{name}': Values: {error}", remedy=_VALUE_FORMS) from None
-    return Parameter.of(name, listed)
+        raise ParseError(f"{place} '{name}': Values: {error}", remedy=_VALUE_FORMS) from None
+    return Parameter.of(name, value_list)
 
 
 def _plain_values(values: Any, name: str) -> tuple[Value, ...]:
     """Values of a JSON list, which some files have instead of text."""
-    listed = list_of(values, f"Values of '{name}'")
-    if not listed or not all(
-        value is None or isinstance(value, str | bool | int | float) for value in listed
+    value_list = list_of(values, f"Values of '{name}'")
+    if not value_list or not all(
+        value is None or isinstance(value, str | bool | int | float) for value in value_list
     ):
         raise ParseError(f"Values of '{name}': no list of numbers and texts")
-    return tuple(listed)
+    return tuple(value_list)
 
 
 def t1_document(problem: TuningProblem) -> dict[str, Any]:
-    """The problem as a T1 document; kernel and arguments are not described in it."""
+    """T1 document of a problem, without kernel and arguments."""
     return {
         "General": {"BenchmarkName": problem.name, "OutputFormat": "JSON"},
         "ConfigurationSpace": {
@@ -244,22 +246,22 @@ def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is no number of JSON")
 
 
-def mapping_of(value: Any, where: str) -> Mapping[str, Any]:
-    """The value; raises ParseError where it is no object."""
+def mapping_of(value: Any, place: str) -> Mapping[str, Any]:
+    """A value that is an object; raises ParseError for any other."""
     if not isinstance(value, Mapping):
-        raise ParseError(f"{where}: an object is missing")
+        raise ParseError(f"{place}: an object is missing")
     return value
 
 
-def list_of(value: Any, where: str) -> list[Any]:
-    """The value; raises ParseError where it is no list."""
+def list_of(value: Any, place: str) -> list[Any]:
+    """A value that is a list; raises ParseError for any other."""
     if not isinstance(value, list):
-        raise ParseError(f"{where}: a list is missing")
+        raise ParseError(f"{place}: a list is missing")
     return value
 
 
-def text_of(value: Any, where: str) -> str:
-    """The value; raises ParseError where it is no text."""
+def text_of(value: Any, place: str) -> str:
+    """A value that is a text; raises ParseError for any other."""
     if not isinstance(value, str) or not value:
-        raise ParseError(f"{where}: a text is missing")
+        raise ParseError(f"{place}: a text is missing")
     return value

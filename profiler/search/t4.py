@@ -1,4 +1,4 @@
-"""T4: results of a tuning in JSON, as the FAIR benchmark hub and kernel_tuner read and write them.
+"""T4: results of a tuning in JSON, in the form of the FAIR benchmark hub and kernel_tuner.
 
 The schema calls the compile time `compilation_time`, files say `compilation`; some say
 `miliseconds`.
@@ -39,7 +39,7 @@ _MILLISECONDS_PER_UNIT: Mapping[str, float] = {
 
 @dataclass(frozen=True)
 class RecordedResult:
-    """What was measured of a configuration; a failed one has a reason instead of times."""
+    """Result of a configuration; a failed one has a reason instead of times."""
 
     params: Params
     invalidity: str = CORRECT
@@ -52,7 +52,7 @@ class RecordedResult:
     """What a file of kernel_tuner calls its failure."""
 
     def value_ms(self, statistic: Statistic = "median") -> float | None:
-        """Median or mean of the times, else the file's own number; None where it failed.
+        """Median or mean of the times, else the file's own number; None for a failed one.
 
         First runs are slow, so the median is the default.
         """
@@ -82,9 +82,9 @@ def read_t4(path: Path) -> tuple[RecordedResult, ...]:
 
 
 def readable_t4(document: Any, unread: Counter[str]) -> tuple[RecordedResult, ...]:
-    """Results of a T4 document that can be read; into `unread` are counted all others.
+    """Readable results of a T4 document; the faults of others are counted in `unread`.
 
-    Raises ParseError where it is none, or has no such result.
+    Raises ParseError where it is no T4 document, or has no readable result.
     """
     mapping = mapping_of(document, "T4")
     items = list_of(mapping.get("results"), "results")
@@ -96,15 +96,15 @@ def readable_t4(document: Any, unread: Counter[str]) -> tuple[RecordedResult, ..
         try:
             results.append(_result(item, "result", scale))
         except ParseError as error:
-            known = error.message in unread or len(unread) < _MOST_REASONS
-            unread[error.message if known else "result that cannot be read"] += 1
+            is_known = error.message in unread or len(unread) < _MOST_REASONS
+            unread[error.message if is_known else "result that cannot be read"] += 1
     if not results:
         raise ParseError(f"no result that can be read: {next(iter(unread), 'results is empty')}")
     return tuple(results)
 
 
 def _scale(metadata: Any) -> float:
-    """Milliseconds in the unit of a file; files without one have milliseconds."""
+    """Milliseconds in the unit of a file; the default is milliseconds."""
     unit = metadata.get("timeunit") if isinstance(metadata, Mapping) else None
     if unit is None:
         return 1.0
@@ -114,25 +114,25 @@ def _scale(metadata: Any) -> float:
     return _MILLISECONDS_PER_UNIT[unit.lower()]
 
 
-def _result(item: Any, where: str, scale: float) -> RecordedResult:
-    mapping = mapping_of(item, where)
-    times = mapping_of(mapping.get("times", {}), f"{where}.times")
-    runtimes = list_of(times.get("runtimes") or [], f"{where}.times.runtimes")
+def _result(item: Any, place: str, scale: float) -> RecordedResult:
+    mapping = mapping_of(item, place)
+    times = mapping_of(mapping.get("times", {}), f"{place}.times")
+    runtimes = list_of(times.get("runtimes") or [], f"{place}.times.runtimes")
     if len(runtimes) > MAX_RUNTIMES or not all(map(is_time, runtimes)):
-        raise ParseError(f"{where}.times.runtimes: not at most {MAX_RUNTIMES} positive numbers")
+        raise ParseError(f"{place}.times.runtimes: not at most {MAX_RUNTIMES} positive numbers")
     compile_time = times.get("compilation", times.get("compilation_time"))
     invalidity = mapping.get("invalidity")
     if invalidity not in INVALIDITIES:
-        raise ParseError(f"{where}.invalidity: {str(invalidity)[:40]!r} is none of {INVALIDITIES}")
+        raise ParseError(f"{place}.invalidity: {str(invalidity)[:40]!r} is none of {INVALIDITIES}")
     if invalidity == CORRECT and mapping.get("correctness", 1) == 0:
         invalidity = "correctness"
     judged = invalidity == CORRECT and not runtimes
-    objective = _objective_ms(mapping, where, scale) if judged else None
+    objective = _objective_ms(mapping, place, scale) if judged else None
     if judged and objective is None:
-        raise ParseError(f"{where}: is called correct, and has no time")
+        raise ParseError(f"{place}: is called correct, and has no time")
     timestamp = mapping.get("timestamp")
     return RecordedResult(
-        params=_params(mapping.get("configuration"), where),
+        params=_params(mapping.get("configuration"), place),
         invalidity=str(invalidity),
         runtimes_ms=tuple(float(time) * scale for time in runtimes),
         objective_ms=objective,
@@ -142,13 +142,13 @@ def _result(item: Any, where: str, scale: float) -> RecordedResult:
 
 
 def is_time(value: Any) -> bool:
-    """Whether a value of such a file is a time: a positive number that a float holds."""
+    """Whether a value of a T4 file is a time: a positive number that a float holds."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and 0 < value < 1e300
 
 
-def _objective_ms(result: Mapping[str, Any], where: str, scale: float) -> float | None:
-    """The measurement that the result calls its objective; failed ones have a text there.
+def _objective_ms(result: Mapping[str, Any], place: str, scale: float) -> float | None:
+    """The measurement that a result names as objective; None for a failed one, with a text.
 
     `scale`: milliseconds in the unit of the file, for a time that has no unit. Raises ParseError
     for an objective that is no time: of GFLOP/s or a score the largest would be the best.
@@ -161,36 +161,36 @@ def _objective_ms(result: Mapping[str, Any], where: str, scale: float) -> float 
             value = measurement.get("value")
             if value is None or not is_time(value):
                 return None
-            return float(value) * _unit_of_time(measurement, f"{where}.measurements", scale)
+            return float(value) * _unit_of_time(measurement, f"{place}.measurements", scale)
     return None
 
 
-def _unit_of_time(measurement: Mapping[str, Any], where: str, scale: float) -> float:
+def _unit_of_time(measurement: Mapping[str, Any], place: str, scale: float) -> float:
     """Milliseconds in the unit of a measurement; raises ParseError where it is no time."""
     name, unit = measurement.get("name"), measurement.get("unit")
     if unit in (None, "") and "time" in str(name).lower():
         return scale
     factor = _MILLISECONDS_PER_UNIT.get(str(unit).lower())
     if factor is None:
-        written = f"in '{str(unit)[:40]}'" if unit not in (None, "") else "without a unit"
+        unit_text = f"in '{str(unit)[:40]}'" if unit not in (None, "") else "without a unit"
         raise ParseError(
-            f"{where}: the objective '{str(name)[:40]}' {written} is no time",
+            f"{place}: the objective '{str(name)[:40]}' {unit_text} is no time",
             remedy="Searches are replayed on times: results need times.runtimes, or a time as "
             "their objective.",
         )
     return factor
 
 
-def _params(configuration: Any, where: str) -> dict[str, Value]:
-    params = mapping_of(configuration, f"{where}.configuration")
+def _params(configuration: Any, place: str) -> dict[str, Value]:
+    params = mapping_of(configuration, f"{place}.configuration")
     for name, value in params.items():
         if value is not None and not isinstance(value, str | bool | int | float):
-            raise ParseError(f"{where}.configuration.{name}: neither number nor text")
+            raise ParseError(f"{place}.configuration.{name}: neither number nor text")
     return dict(params)
 
 
 def t4_document(results: Iterable[RecordedResult]) -> dict[str, Any]:
-    """The results as a T4 document, times in milliseconds."""
+    """T4 document of results, times in milliseconds."""
     return {
         "results": [_item(result) for result in results],
         "schema_version": SCHEMA_VERSION,

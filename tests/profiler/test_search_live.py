@@ -25,8 +25,8 @@ from profiler.search.estimates import (
 )
 from profiler.search.journal import (
     Evaluated,
-    LookedAgain,
     Proposed,
+    RepeatedLook,
     SearchJournal,
     Terms,
     read_search,
@@ -441,7 +441,7 @@ def test_the_document_of_a_search_that_was_stopped():
     record = recorded(
         replace(measured(first, -0.7, -0.7), elapsed_s=2.0),
         failed,
-        looks=(LookedAgain(first, dict.fromkeys(PROBLEMS, (-0.69,))),),
+        looks=(RepeatedLook(first, dict.fromkeys(PROBLEMS, (-0.69,))),),
     )
     document = SearchPartDocument.document(find_search(record))
     assert document["ended_by"] is None

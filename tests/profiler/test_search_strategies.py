@@ -85,7 +85,7 @@ def test_proposals_before_values_and_values_of_others_repeat_nothing(name, data)
         elif data.draw(st.integers(0, 9)) == 0 and history.unseen_count:
             configuration = int(np.flatnonzero(~history.seen)[0])  # a baseline, measured elsewhere
             open_proposals.append(configuration)
-            history.see(configuration)
+            history.mark_proposed(configuration)
         else:
             place = data.draw(st.integers(0, len(open_proposals) - 1))
             configuration = open_proposals.pop(place)

@@ -1,1 +1,1 @@
-"""Live searches: builds and measures what a strategy proposes, then hands on the finalists."""
+"""Live searches: build and measure the proposals of a strategy, then confirm the finalists."""

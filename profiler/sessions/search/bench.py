@@ -1,6 +1,6 @@
 """The bench of a search: a standing runner, started again where a proposal ended it.
 
-The runner carries out orders until it is closed or ends by itself; the baseline stays in it.
+The runner carries out orders until it is closed or ends by itself; it keeps the baseline.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RunnerEndedError(Exception):
 
 
 class StandingRunner:
-    """A process behind its guard, and the file that its orders go to."""
+    """A runner process behind its guard, and the file of its orders."""
 
     def __init__(self, session: SessionTemplate, folder: Path) -> None:
         """Start the process; its files go to `folder`."""
@@ -66,11 +66,11 @@ class StandingRunner:
         hand_visits(session, (), self._waiting, stays=True)
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, also during an order."""
         self._closing.close()
 
     def carry_out(self, order: SearchOrder) -> tuple[Record, ...]:
-        """Have an order done; gives the records of the journal that were written meanwhile.
+        """Records of the journal that are written while the process carries out an order.
 
         Raises RunnerEndedError where the process ends before, or is silent for too long.
         """
@@ -89,24 +89,24 @@ class StandingRunner:
                 until=protocol.ORDER_FINISHED,
                 tail=self._tail,
             )
-        except Interrupted:  # the search says so itself
+        except Interrupted:  # the search prints its own message
             raise KeyboardInterrupt from None
         if not any(record.get("event") == protocol.ORDER_FINISHED for record in records):
             raise RunnerEndedError(self.folder, result)
         return tuple(records)
 
     def finish(self) -> None:
-        """Have the process leave by itself, as long as that does not take long."""
+        """Let the process leave by itself, within a time limit."""
         leave(self._waiting)
 
 
 PILOT_LAUNCHES = 3
 """Launches of the baseline that show how long one takes."""
 VISIT_S = 0.05
-"""A visit has as many launches as take the baseline about so long; PILOT_LAUNCHES at least, the
-setting `repeats` at most. 20 launches of attention at a length of 16384 take half a second."""
+"""Seconds of a visit of the baseline, by which its launches are chosen: PILOT_LAUNCHES at least,
+the setting `repeats` at most. 20 launches of attention at a length of 16384 take half a second."""
 MOST_TRIES = 2
-"""Processes in a row that may end without a cell to blame before the machine is blamed."""
+"""Consecutive processes that may end without a cell to blame before the machine is blamed."""
 
 
 @dataclass(frozen=True)
@@ -118,20 +118,20 @@ class Subject:
     library: str | None
 
     def has(self, cell: str) -> bool:
-        """Whether a cell id is one of its own."""
-        return any(cell == mine.id for mine in self.cells)
+        """Whether a cell id belongs to the subject."""
+        return any(cell == own_cell.id for own_cell in self.cells)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Times of one block, by problem id: of a subject, and of the baseline beside it."""
+    """Times of one block by problem id, of a subject and of the baseline beside it."""
 
     subject_ns: Mapping[str, float]
     baseline_ns: Mapping[str, float]
 
 
 class SubjectFailedError(Exception):
-    """A subject failed: that is its result."""
+    """A subject failed, which is its result."""
 
     def __init__(self, outcome: Outcome, cause: str) -> None:
         super().__init__(cause)
@@ -141,7 +141,7 @@ class SubjectFailedError(Exception):
 
 @dataclass
 class Bench:
-    """Measures blocks of subjects beside the baseline, in one process as long as that lives."""
+    """Measures blocks of subjects beside the baseline, in one process as long as possible."""
 
     start: Callable[[], StandingRunner]
     collector: Collector
@@ -149,12 +149,12 @@ class Bench:
     repeats: int
     """Most launches of a visit."""
     on_runner_end: Callable[[str], None] = lambda _: None
-    """Gets the cause where a runner ended before its time."""
+    """Called with the cause where a runner ended early."""
     _runner: StandingRunner | None = None
-    _known: set[str] = field(default_factory=set)
-    """Cells that the runner has."""
+    _runner_cells: set[str] = field(default_factory=set)
+    """Ids of the cells in the runner."""
     _repeats: dict[str, int] = field(default_factory=dict)
-    """Launches of a visit by problem."""
+    """Number of launches of a visit, by problem."""
     _orders: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _blocks: Iterator[int] = field(default_factory=itertools.count)
 
@@ -162,16 +162,16 @@ class Bench:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """End the runner: by itself where all went well."""
+        """End the runner; without an error it leaves by itself."""
         if self._runner is not None and kind is None:
             self._runner.finish()
         self._drop_runner()
 
     def block(self, subject: Subject, *, check: bool) -> Block:
-        """Measure one block of a subject.
+        """Times of one block of a subject.
 
-        Raises SubjectFailedError where it fails, whether or not the runner outlives that; where no
-        subject could be measured EnvironmentUnusable, UsageError and Interrupted.
+        Raises SubjectFailedError where the subject fails, also where the runner ends by it; raises
+        EnvironmentUnusable, UsageError and Interrupted where no subject could be measured.
         """
         tries = itertools.count(1)
         while True:
@@ -181,11 +181,11 @@ class Bench:
                 self._blame(end, subject, is_last=next(tries) == MOST_TRIES)  # which raises
 
     def forget(self, subject: Subject) -> None:
-        """Free what the runner holds for a subject, where it still stands."""
-        cells = tuple(cell.id for cell in subject.cells if cell.id in self._known)
+        """Free the runner's memory of a subject, where the runner is alive."""
+        cells = tuple(cell.id for cell in subject.cells if cell.id in self._runner_cells)
         if self._runner is None or not cells:
             return
-        self._known.difference_update(cells)
+        self._runner_cells.difference_update(cells)
         try:
             self._runner.carry_out(SearchOrder(number=next(self._orders), forget=cells))
         except RunnerEndedError as end:
@@ -194,28 +194,28 @@ class Bench:
     # ---- orders ----
 
     def _try_block(self, subject: Subject, *, check: bool) -> Block:
-        runner = self._standing()
+        runner = self._ready_runner()
         number = next(self._blocks)
         order = SearchOrder(
             number=next(self._orders),
             cells=self._new_cells(subject, check=check),
-            visits=tuple(_beside(self.baseline, subject, number)),
+            visits=tuple(_block_visits(self.baseline, subject, number)),
             repeats=dict(self._repeats),
         )
         records = runner.carry_out(order)
         _require_success(records, self.baseline)
         if failure := _failure(records, subject):
             raise failure
-        return Block(_times(records, subject), _times(records, self.baseline))
+        return Block(_median_times(records, subject), _median_times(records, self.baseline))
 
     def _new_cells(self, subject: Subject, *, check: bool) -> tuple[JobCell, ...]:
-        new = [cell for cell in subject.cells if cell.id not in self._known]
-        self._known.update(cell.id for cell in new)
+        new_cells = [cell for cell in subject.cells if cell.id not in self._runner_cells]
+        self._runner_cells.update(cell.id for cell in new_cells)
         libraries = {subject.variant: subject.library}
-        return tuple(job_cell(cell, libraries, check=check, recheck=False) for cell in new)
+        return tuple(job_cell(cell, libraries, check=check, recheck=False) for cell in new_cells)
 
-    def _standing(self) -> StandingRunner:
-        """The runner; a new one has measured the baseline first."""
+    def _ready_runner(self) -> StandingRunner:
+        """The runner; a new runner measures the baseline first."""
         if self._runner is None:
             self._runner = self.start()
             order = SearchOrder(
@@ -229,7 +229,7 @@ class Bench:
             )
             records = self._runner.carry_out(order)
             _require_success(records, self.baseline)
-            for problem, time_ns in _times(records, self.baseline).items():
+            for problem, time_ns in _median_times(records, self.baseline).items():
                 fitting = int(VISIT_S * 1e9 / max(time_ns, 1.0))
                 self._repeats[problem] = min(self.repeats, max(fitting, PILOT_LAUNCHES))
         return self._runner
@@ -238,12 +238,12 @@ class Bench:
         if self._runner is not None:
             self._runner.end()
         self._runner = None
-        self._known.clear()
+        self._runner_cells.clear()
 
     # ---- the end of a runner ----
 
     def _blame(self, end: RunnerEndedError, subject: Subject, *, is_last: bool) -> None:
-        """Raise what the end of the runner is blamed on; nothing where it may be tried again."""
+        """Raise the error that the end of the runner is blamed on, unless it may be retried."""
         self._drop_runner()
         records = tuple(runner_journal.read_journal(end.folder / JOURNAL))
         error = fault_of_no_cell(self.collector, end.folder, end.result, records)
@@ -255,22 +255,22 @@ class Bench:
         if failure := _failure(records, subject):
             raise failure
         failing = end.result.failing_cell
-        is_fault = is_last or not self._may_try_again(end)
+        is_fault = is_last or not self._may_retry(end)
         if failing is not None and subject.has(failing.cell) and is_fault:
             raise SubjectFailedError(outcome, f"{cause}, in {failing.phase}")
         if is_last or (failing is not None and self.baseline.has(failing.cell)):
-            where = f" in {failing.phase} of {failing.cell}" if failing is not None else ""
+            place = f" in {failing.phase} of {failing.cell}" if failing is not None else ""
             raise EnvironmentUnusable(
-                f"The runner of the search ended{where}: {cause}",
+                f"The runner of the search ended{place}: {cause}",
                 remedy=f"See the whole output in {end.folder}.",
             )
 
-    def _may_try_again(self, end: RunnerEndedError) -> bool:
+    def _may_retry(self, end: RunnerEndedError) -> bool:
         return end.result.cause is EndCause.DIED and may_be_innocent(end.result, self.collector)
 
 
-def _beside(baseline: Subject, subject: Subject, number: int) -> Iterator[JobVisit]:
-    """Visits of a block: at each problem the baseline and the subject, in turns the first."""
+def _block_visits(baseline: Subject, subject: Subject, number: int) -> Iterator[JobVisit]:
+    """Visits of a block: the baseline and the subject at each problem, in alternating order."""
     baseline_cells = {cell.problem.id: cell.id for cell in baseline.cells}
     for place, cell in enumerate(subject.cells):
         pair = (baseline_cells[cell.problem.id], cell.id)
@@ -279,8 +279,8 @@ def _beside(baseline: Subject, subject: Subject, number: int) -> Iterator[JobVis
         )
 
 
-def _times(records: Sequence[Record], subject: Subject) -> dict[str, float]:
-    """Median duration by problem id, of what was measured."""
+def _median_times(records: Sequence[Record], subject: Subject) -> dict[str, float]:
+    """Median duration in nanoseconds by problem id, of the measured problems."""
     problems = {cell.id: cell.problem.id for cell in subject.cells}
     return {
         problems[record["cell"]]: statistics.median(record["durations_ns"])
@@ -290,14 +290,14 @@ def _times(records: Sequence[Record], subject: Subject) -> dict[str, float]:
 
 
 def _failure(records: Sequence[Record], subject: Subject) -> SubjectFailedError | None:
-    """The first failure of a subject that a journal has.
+    """The first failure of a subject in the records of a journal; None without one.
 
-    Raises EnvironmentUnusable where that is the host's.
+    Raises EnvironmentUnusable where the host is to blame.
     """
     for record in records:
         if record.get("event") == protocol.FAILED and subject.has(str(record["cell"])):
             outcome, cause = Outcome(record["outcome"]), str(record.get("cause", ""))
-            if record.get("of_host"):  # no property of the subject, which is proposed once
+            if record.get("of_host"):  # not the subject's failure; it is proposed only once
                 raise EnvironmentUnusable(
                     f"The host did not let {subject.variant} run: {cause}",
                     remedy="Make room (disk, open files, memory) and run the same command again.",
@@ -317,7 +317,7 @@ def _require_success(records: Sequence[Record], baseline: Subject) -> None:
 
 
 TIMER = "timer"
-"""Collector that a search measures with: its results are known at once."""
+"""Collector of a search: its results are known at once."""
 STAGE = "search"
 
 

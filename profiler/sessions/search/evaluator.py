@@ -1,4 +1,4 @@
-"""What a proposal is measured with: some blocks beside the baseline, fewer where it is behind."""
+"""Evaluation of a proposal: blocks beside the baseline, fewer for a proposal that is behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LogRatios = Mapping[str, tuple[float, ...]]
 
 
 def evaluate(bench: Bench, subject: Subject, is_behind: Callable[[LogRatios], bool]) -> Evaluated:
-    """Check and measure a subject; `is_behind` is asked after each block but the last.
+    """Result of a subject, checked and measured; `is_behind` is called between blocks.
 
     A wrong result, an error or the end of the runner is a result.
     """
@@ -46,8 +46,8 @@ def evaluate(bench: Bench, subject: Subject, is_behind: Callable[[LogRatios], bo
     )
 
 
-def look_again(bench: Bench, subject: Subject) -> LogRatios | None:
-    """Blocks of a subject that was measured before; None where it fails now."""
+def repeat_look(bench: Bench, subject: Subject) -> LogRatios | None:
+    """Log ratios of a subject that was measured before; None where it fails now."""
     try:
         # The runner has forgotten it, and its result was checked when it was evaluated.
         blocks = [bench.block(subject, check=False) for _ in range(LOOK_BLOCKS)]
@@ -59,7 +59,7 @@ def look_again(bench: Bench, subject: Subject) -> LogRatios | None:
 
 
 def _log_ratios(blocks: Sequence[Block]) -> dict[str, tuple[float, ...]]:
-    """By problem, of each block: log of the subject's time divided by the baseline's."""
+    """Logs of the subject's time divided by the baseline's, by problem and block."""
     return {
         problem: tuple(
             math.log(block.subject_ns[problem] / block.baseline_ns[problem]) for block in blocks

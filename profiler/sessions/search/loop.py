@@ -1,4 +1,4 @@
-"""A search here: propose ahead, build meanwhile, measure what is built, then all that was found."""
+"""A search on this machine: propose ahead, build meanwhile, measure, then confirm finalists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from profiler.sessions.measure import (
 )
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.bench import Bench, Subject, standing_bench
-from profiler.sessions.search.evaluator import evaluate, look_again
+from profiler.sessions.search.evaluator import evaluate, repeat_look
 from profiler.sessions.search.proposals import (
     LOOK_EVERY,
     MOST_AHEAD,
@@ -34,9 +34,9 @@ from profiler.sessions.search.search import ExperimentSearch, run_of_search, ter
 
 @dataclass
 class Lookahead:
-    """How many proposals are under way: enough that builds hide behind measurements.
+    """Number of proposals under way: enough that builds hide behind measurements.
 
-    Each of them was proposed without knowing what came of the others.
+    Each proposal under way is made without the results of the others.
     """
 
     jobs: int
@@ -46,19 +46,19 @@ class Lookahead:
     _measured_s: float = 0.0
 
     def note(self, evaluated: Evaluated) -> None:
-        """Take the seconds of an evaluation, smoothed with those before."""
+        """Update the smoothed seconds of builds and measurements by an evaluation."""
         self._build_s = _smoothed(self._build_s, evaluated.build_s)
         self._measured_s = _smoothed(self._measured_s, evaluated.measured_s)
 
     @property
     def depth(self) -> int:
-        """Proposals without a result that there may be."""
+        """Most proposals without a result."""
         if not self.needs_builds:
             return 1
         most = min(2 * self.jobs, MOST_AHEAD)
         if not self._measured_s:
             return min(self.jobs, most)
-        # A batch begins when the one before it ends, so that a build may wait for another one.
+        # A batch begins when the batch before ends, so that a build may wait for another batch.
         hidden = math.ceil(2 * self._build_s / self._measured_s)
         return min(max(1 + hidden, 2), most)
 
@@ -68,7 +68,7 @@ def _smoothed(before: float, seconds: float) -> float:
 
 
 def search_on(bench: Bench, proposals: Proposals) -> tuple[str, ...]:
-    """Evaluate proposals until the budget is spent; gives the ids of the finalists."""
+    """Ids of the finalists, after proposals are evaluated until the budget is spent."""
     experiment, live = proposals.experiment, proposals.live
     lookahead = Lookahead(experiment.jobs, experiment.needs_builds)
     waiting = [*live.pending]
@@ -82,7 +82,7 @@ def search_on(bench: Bench, proposals: Proposals) -> tuple[str, ...]:
             evaluated = failed_build(proposals.built[variant].result)
         lookahead.note(proposals.take(evaluated))
         if len(live.record.evaluations) % LOOK_EVERY == 0:
-            _look_again(bench, proposals)
+            _repeat_look(bench, proposals)
     return proposals.finish()
 
 
@@ -91,21 +91,21 @@ def _subject(proposals: Proposals, variant: str) -> Subject:
     return experiment.subject(experiment.variants[variant], proposals.built[variant].result)
 
 
-def _look_again(bench: Bench, proposals: Proposals) -> None:
-    """Measure the best once more: what differs from before is noise."""
+def _repeat_look(bench: Bench, proposals: Proposals) -> None:
+    """Measure the best once more: the difference is noise."""
     best = proposals.live.best()
     if best is None:
         return
     if best.variant not in proposals.built:  # by an earlier execution: its library is cached
         proposals.build([best.variant])
         proposals.wait_for([best.variant])
-    log_ratios = look_again(bench, _subject(proposals, best.variant))
+    log_ratios = repeat_look(bench, _subject(proposals, best.variant))
     if log_ratios is not None:
         proposals.live.take_look(best.variant, log_ratios)
 
 
 def measure_searched(request: MeasureRequest, reporter: ProgressReporter) -> RunFolder:
-    """Search, then build and measure the finalists with all that is not searched.
+    """Search, then build and measure the finalists with the variants outside of the space.
 
     Returns the run folder, which holds everything also when this raises.
     """

@@ -1,4 +1,4 @@
-"""Proposals of a search, whoever measures them: made as the budget allows, built, taken back."""
+"""Proposals of a search on this machine or workers: made within the budget, built, evaluated."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ MOST_AHEAD = 16
 LOOK_EVERY = 5
 """Evaluations from one look at the best to the next."""
 _POLL_S = 0.2
-"""So that Ctrl-C is heard while the measuring thread waits."""
+"""Seconds of a wait of the measuring thread between checks for Ctrl-C."""
 
 Build = Callable[[Sequence[Variant]], Sequence[BuildResult]]
 
 
 @dataclass(frozen=True)
-class Built:
-    """A build that has ended, and the seconds of the batch that it was part of."""
+class FinishedBuild:
+    """A finished build, and the seconds of its batch."""
 
     result: BuildResult
     seconds: float
 
 
 class BackgroundBuilds:
-    """Builds what is submitted, all that waits at a time: ninja shares the cores among them."""
+    """Builds submitted variants, all waiting ones in one batch: ninja shares the cores."""
 
     def __init__(self, build: Build) -> None:
         self._build = build
         self._waiting: SimpleQueue[Sequence[Variant]] = SimpleQueue()
-        self._ended: SimpleQueue[dict[str, Built] | BaseException] = SimpleQueue()
+        self._ended: SimpleQueue[dict[str, FinishedBuild] | BaseException] = SimpleQueue()
         self._closed = False
         threading.Thread(target=self._work, name="builds", daemon=True).start()
 
     def submit(self, variants: Sequence[Variant]) -> None:
-        """Have variants built."""
+        """Add variants to the next batch."""
         self._waiting.put(variants)
 
-    def take_built(self, wait_s: float = 0.0) -> dict[str, Built]:
-        """Builds that have ended and were not taken, by variant id; waits for one as long as given.
+    def take_built(self, wait_s: float = 0.0) -> dict[str, FinishedBuild]:
+        """New finished builds by variant id; waits for the first for at most `wait_s`.
 
-        Raises what the build raised, where it was no fault of a variant.
+        Raises the error of a build that was no fault of a variant.
         """
-        built: dict[str, Built] = {}
+        built: dict[str, FinishedBuild] = {}
         with suppress(Empty):
             ended = self._ended.get(wait_s > 0, wait_s)
             while not isinstance(ended, BaseException):
@@ -66,7 +66,7 @@ class BackgroundBuilds:
         return built
 
     def close(self) -> None:
-        """Begin no further build; one under way ends with this process at the latest."""
+        """Begin no further build; a build under way ends with this process at the latest."""
         self._closed = True
         self._waiting.put(())
 
@@ -79,10 +79,10 @@ class BackgroundBuilds:
                 self._ended.put(error)
                 return
             seconds = time.monotonic() - began
-            self._ended.put({result.variant: Built(result, seconds) for result in results})
+            self._ended.put({result.variant: FinishedBuild(result, seconds) for result in results})
 
     def _next_batch(self) -> Sequence[Variant]:
-        """All variants that wait, of which there is one; none where no more are built."""
+        """All waiting variants, after a wait for the first; empty after `close`."""
         batch = [*self._waiting.get()]
         with suppress(Empty):
             while True:
@@ -92,7 +92,7 @@ class BackgroundBuilds:
 
 @dataclass
 class SearchProgress:
-    """Prints how far a search is; of every evaluation only where `-v` asks for it."""
+    """Prints the progress of a search, and every evaluation with `-v`."""
 
     reporter: ProgressReporter
     plan: SearchPlan
@@ -101,30 +101,30 @@ class SearchProgress:
         self._failures = FailureLines(self.reporter)
         self._began = time.monotonic()
         self._line_at = self._began + LINE_EVERY_S
-        self._made = 0
-        """Evaluations of this process."""
+        self._evaluation_count = 0
+        """Number of evaluations of this process."""
 
     def end(self, finalists: int) -> None:
-        """Print how many failed without a line, and how many configurations come next."""
+        """Print the number of failures without a line, and the number of finalists."""
         self._failures.end("search")
         self.reporter.say(f"search: {finalists} finalists are measured next.")
 
     def evaluated(self, live: LiveSearch, evaluated: Evaluated, name: str) -> None:
-        """Take the result of a configuration that the search has taken."""
-        self._made += 1
+        """Print the result of a configuration."""
+        self._evaluation_count += 1
         count = f"{len(live.record.evaluations)}/{self.plan.evaluations or '…'}"
-        where = f" on {evaluated.worker}" if evaluated.worker else ""
+        worker_text = f" on {evaluated.worker}" if evaluated.worker else ""
         if evaluated.outcome is not Outcome.MEASURED:
-            head = f"[{count}] {name}  FAILED {evaluated.outcome}{where}: "
+            head = f"[{count}] {name}  FAILED {evaluated.outcome}{worker_text}: "
             self._failures.say(head, evaluated.cause)
             return
         best = live.best()
         is_best = best is not None and best.variant == evaluated.variant
         if is_best or self.reporter.verbose:
-            ratio = f"{live.estimate_of(evaluated.variant).ratio:.3f} x baseline{where}"
-            behind = ", stopped early" if evaluated.stopped_early else ""
-            leads = ", the best so far" if is_best else ""
-            self.reporter.say(f"[{count}] {name}  {ratio}{behind}{leads}")
+            ratio = f"{live.estimate_of(evaluated.variant).ratio:.3f} x baseline{worker_text}"
+            stopped_text = ", stopped early" if evaluated.stopped_early else ""
+            best_text = ", the best so far" if is_best else ""
+            self.reporter.say(f"[{count}] {name}  {ratio}{stopped_text}{best_text}")
         elif time.monotonic() >= self._line_at:
             best_words = "" if best is None else f", best {best.ratio:.3f} x baseline"
             self.reporter.say(f"search: {count} evaluations{self._pace(live)}{best_words}")
@@ -133,28 +133,28 @@ class SearchProgress:
         self._line_at = time.monotonic() + LINE_EVERY_S
 
     def _pace(self, live: LiveSearch) -> str:
-        """Rate and time left, by the evaluations of this process."""
+        """Text of the rate and the remaining time, by the evaluations of this process."""
         elapsed = time.monotonic() - self._began
         if elapsed <= 0:
             return ""
-        rate = self._made / elapsed
+        rate = self._evaluation_count / elapsed
         if self.plan.evaluations:
-            left = max(self.plan.evaluations - len(live.record.evaluations), 0) / rate
+            seconds_left = max(self.plan.evaluations - len(live.record.evaluations), 0) / rate
         else:
-            left = max((self.plan.seconds or 0.0) - elapsed, 0.0)
-        return f", {rate:.1f}/s, about {duration_words(left)} left"
+            seconds_left = max((self.plan.seconds or 0.0) - elapsed, 0.0)
+        return f", {rate:.1f}/s, about {duration_words(seconds_left)} left"
 
 
 @dataclass
 class Proposals:
-    """Proposals of a search that are being built, were built, and have results."""
+    """Proposals of a search: under build, built, and evaluated."""
 
     experiment: ExperimentSearch
     live: LiveSearch
     builds: BackgroundBuilds
     clock: Callable[[], float] = time.monotonic
-    built: dict[str, Built] = field(default_factory=dict)
-    """Whatever this execution built, by variant id."""
+    built: dict[str, FinishedBuild] = field(default_factory=dict)
+    """Builds of this execution by variant id."""
     _submitted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -163,12 +163,12 @@ class Proposals:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds that the search has taken, over all executions."""
+        """Seconds of the search so far, over all executions."""
         return self.clock() - self._began
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing more is proposed: the budget, or the space, is spent."""
+        """Whether no proposal follows: the budget or the space is spent."""
         plan = self.experiment.plan
         if self.live.exhausted:
             return True
@@ -178,11 +178,11 @@ class Proposals:
 
     @property
     def is_building(self) -> bool:
-        """Whether something is being built."""
+        """Whether a build is under way."""
         return not self._submitted <= self.built.keys()
 
     def propose(self, most: int) -> list[str]:
-        """Propose as many variants as the budget allows, up to a number, and have them built."""
+        """Ids of new proposals, `most` at most and within the budget, submitted to build."""
         proposed: list[str] = []
         while len(proposed) < most and not self.is_spent:
             proposed.append(self.live.propose())
@@ -190,26 +190,26 @@ class Proposals:
         return proposed
 
     def build(self, variants: Iterable[str]) -> None:
-        """Have variants (ids) built: proposals, or the best of an earlier execution."""
+        """Submit variants (ids) to build: proposals, or the best of an earlier execution."""
         if submitted := [self.experiment.variants[variant] for variant in variants]:
             self._submitted.update(variant.id for variant in submitted)
             self.builds.submit(submitted)
 
-    def take_built(self, wait_s: float = 0.0) -> dict[str, Built]:
-        """What was built since this was asked last."""
+    def take_built(self, wait_s: float = 0.0) -> dict[str, FinishedBuild]:
+        """Builds that finished since the last call, by variant id."""
         built = self.builds.take_built(wait_s)
         self.built |= built
         return built
 
     def wait_for(self, variants: Sequence[str]) -> str:
-        """The first of some variants that is built; waits until one is."""
+        """The first of the variants that is built, after a wait for it."""
         while not (built := [variant for variant in variants if variant in self.built]):
             raise_if_signalled()
             self.take_built(_POLL_S)
         return built[0]
 
     def take(self, evaluated: Evaluated) -> Evaluated:
-        """Take the result of a proposal; returns it as the journal has it."""
+        """Result of a proposal as it is journalled, with its seconds."""
         build_s = self.built[evaluated.variant].seconds
         evaluated = replace(evaluated, build_s=build_s, elapsed_s=self.elapsed_s)
         self.live.take(evaluated)
@@ -218,7 +218,7 @@ class Proposals:
         return evaluated
 
     def finish(self) -> tuple[str, ...]:
-        """End the search; gives the ids of the finalists, the best first."""
+        """Ids of the finalists, the best first; ends the search."""
         finalists = self.live.finish()
         self._progress.end(len(finalists))
         return finalists
@@ -226,7 +226,7 @@ class Proposals:
 
 @contextmanager
 def opened_search(experiment: ExperimentSearch, run: RunFolder) -> Iterator[Proposals]:
-    """Proposals of a search that begins, or goes on, in a run; it is a stage of the run."""
+    """Proposals of a search that begins or goes on in a run, as a stage of the run."""
     seconds = experiment.request.seconds
     with (
         seconds.stage(STAGE),

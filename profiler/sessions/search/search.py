@@ -1,4 +1,4 @@
-"""A search of an experiment, whoever measures it: its terms, and what is built for it."""
+"""A search of an experiment, on this machine or workers: its terms and its builds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from profiler.sessions.search.bench import Subject, subject_of
 
 
 def terms_of(request: Execution, plan: SearchPlan, keys: Mapping[str, str]) -> Terms:
-    """Terms of a search; `keys` of the cells that are not searched."""
+    """Terms of a search; `keys`: of the cells outside of the space."""
     searched = set(plan.variants)
     params = [dict(v.params) for v in request.plan.variants if v.id in searched]
     space = SearchSpace.of_configurations(params)
@@ -54,7 +54,7 @@ def terms_of(request: Execution, plan: SearchPlan, keys: Mapping[str, str]) -> T
 
 
 def _sources_hash(request: Execution) -> str:
-    """Hash of the CUDA sources of all configurations, and of the headers that may be in them."""
+    """Hash of the CUDA sources of all configurations, and of the headers that they may include."""
     recipes = (request.space.recipe(variant.params) for variant in request.plan.variants)
     # Configurations differ in their definitions: few recipes have other files.
     inputs = {(recipe.sources, recipe.included): recipe for recipe in recipes if recipe is not None}
@@ -70,14 +70,14 @@ _CORES_LEFT = 2
 
 
 def run_of_search(run: RunFolder | None, terms: Terms) -> RunFolder | None:
-    """The run, where its search has these terms; else None."""
+    """The run, if its search has these terms; else None."""
     record = None if run is None else read_search(run.path / SEARCH_JOURNAL_FILE)
     return run if record is not None and record.terms == terms else None
 
 
 @dataclass(frozen=True, eq=False)
 class ExperimentSearch:
-    """A search of an experiment, and what it is done with."""
+    """A search of an experiment, with its plan, builds and terms."""
 
     request: MeasureRequest
     plan: SearchPlan
@@ -105,7 +105,7 @@ class ExperimentSearch:
 
     @property
     def baseline(self) -> Subject:
-        """The variant that every time is divided by."""
+        """The variant by whose time every time is divided."""
         build_of = {build.variant: build for build in self.builds}
         baseline = self.terms.baseline
         build = build_of.get(baseline)
@@ -113,11 +113,11 @@ class ExperimentSearch:
         return subject_of(self.request.plan, self.plan.problems, baseline, library)
 
     def subject(self, variant: Variant, build: BuildResult) -> Subject:
-        """A configuration that is built."""
+        """Subject of a built configuration."""
         return subject_of(self.request.plan, self.plan.problems, variant.id, build.library)
 
     def build(self, batch: Sequence[Variant]) -> tuple[BuildResult, ...]:
-        """Build some configurations."""
+        """Build results of configurations."""
         request, experiment = self.request, self.request.loaded.experiment
         return build_plan(
             experiment,
@@ -130,7 +130,7 @@ class ExperimentSearch:
         )
 
     def opened(self, run: RunFolder) -> LiveSearch:
-        """The search as the journal of a run has it; says so where it goes on."""
+        """The search in the journal of a run; prints a line where it goes on."""
         journal = SearchJournal(run.path / SEARCH_JOURNAL_FILE)
         params = {id_: variant.params for id_, variant in self.variants.items()}
         live = LiveSearch(self.terms, params, journal)
@@ -149,9 +149,9 @@ class ExperimentSearch:
 
     def _opening_line(self, live: LiveSearch) -> str:
         plan = self.plan
-        done = len(live.record.evaluations)
+        evaluation_count = len(live.record.evaluations)
         budget = f"{plan.evaluations} evaluations" if plan.evaluations else f"{plan.seconds:g} s"
-        earlier = f", {done} of them made already" if done else ""
+        earlier = f", {evaluation_count} of them made already" if evaluation_count else ""
         return (
             f"search: {plan.strategy}, {budget} of {len(plan.variants)} configurations at "
             f"{len(plan.problems)} problems{earlier}"

@@ -13,14 +13,14 @@ import pytest
 
 from profiler.cluster.batches import BATCH, BatchShare
 from profiler.cluster.giving import Piece
-from profiler.cluster.parcels import packed
+from profiler.cluster.parcels import packed_run
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.model import BuildResult, Environment, Outcome, SearchPlan, Variant
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, RunRecord, Worker
 from profiler.run_folder.workers import note_environment
-from profiler.search.journal import Evaluated, LookedAgain, SearchJournal, Terms
+from profiler.search.journal import Evaluated, RepeatedLook, SearchJournal, Terms
 from profiler.search.live_search import LiveSearch
-from profiler.sessions.search.proposals import Built, Proposals
+from profiler.sessions.search.proposals import FinishedBuild, Proposals
 
 VARIANTS = {f"x={x}": {"x": x} for x in range(40)}
 WORKERS = {"GPU-a": "tcp://a", "GPU-b": "tcp://b"}
@@ -31,12 +31,12 @@ class InstantBuilds:
     """Builds nothing, and is done at once."""
 
     def __init__(self) -> None:
-        self.built: dict[str, Built] = {}
+        self.built: dict[str, FinishedBuild] = {}
 
     def submit(self, variants: list[Variant]) -> None:
-        self.built |= {v.id: Built(BuildResult(v.id, ok=True), 0.0) for v in variants}
+        self.built |= {v.id: FinishedBuild(BuildResult(v.id, ok=True), 0.0) for v in variants}
 
-    def take_built(self, _: float) -> dict[str, Built]:
+    def take_built(self, _: float) -> dict[str, FinishedBuild]:
         built, self.built = self.built, {}
         return built
 
@@ -49,10 +49,10 @@ class Searching(BatchShare):
     batches: list[Piece] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)
 
-    def go_on(self) -> bool:
-        self._looked = 0.0
-        is_left = super().go_on()
-        self.batches += [given for given in self.given if given not in self.batches]
+    def advance(self) -> bool:
+        self._looked_at = 0.0
+        is_left = super().advance()
+        self.batches += [given for given in self.given_pieces if given not in self.batches]
         return is_left
 
     def step(self) -> bool:
@@ -60,7 +60,7 @@ class Searching(BatchShare):
         if not self.is_begun:
             self.begin()
             self.is_begun = True
-        is_left = self.go_on()
+        is_left = self.advance()
         if not is_left:
             self.finalists = self.proposals.finish()
         return is_left
@@ -84,16 +84,16 @@ def finish(
     its.write_seconds((), ())
     note_environment(its, environment)
     records = SearchJournal(its.path / SEARCH_JOURNAL_FILE)
-    records.begin_anew()
+    records.clear()
     for _ in range(looks):
-        records.append(LookedAgain(str(incumbent_of(batch)), {"small": (0.0, 0.0)}))
+        records.append(RepeatedLook(str(incumbent_of(batch)), {"small": (0.0, 0.0)}))
     for variant in variants:
         ratios = (0.01 * VARIANTS[variant]["x"],) * 2
         records.append(Evaluated(variant, Outcome.MEASURED, log_ratios={"small": ratios}))
     future: Any = batch.future
     future.status = "finished" if failed is None else "error"
     future.exception.return_value = failed
-    search.sent.append((future.key, [], packed(its, [])))
+    search.sent.append((future.key, [], packed_run(its, [])))
 
 
 def incumbent_of(batch: Piece) -> str | None:
@@ -106,7 +106,7 @@ def incumbent_of(batch: Piece) -> str | None:
 @pytest.fixture
 def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Searching]:
     module = "profiler.cluster.batches"
-    monkeypatch.setattr(f"{module}.part_of", lambda *_: SimpleNamespace(cells=()))
+    monkeypatch.setattr(f"{module}.plan_part", lambda *_: SimpleNamespace(cells=()))
     monkeypatch.setattr(
         f"{module}.worker_of",
         lambda _run, _arrived, environment, _seed: Worker(f"worker-{environment.gpu_uuid[-1]}"),

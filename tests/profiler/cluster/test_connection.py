@@ -11,7 +11,12 @@ from rich.console import Console
 from studies import workload_of
 
 from profiler.cluster import connection
-from profiler.cluster.connection import check_address, local_address, say_if_plain, security_of
+from profiler.cluster.connection import (
+    check_address,
+    local_address,
+    security_of,
+    warn_if_unencrypted,
+)
 from profiler.cluster.on_worker import device_among, device_of, require_device, resources_of
 from profiler.commands.requests import RunRequest
 from profiler.commands.workers import written_runs_of_workers
@@ -80,7 +85,7 @@ def test_addresses_that_are_refused(address: str, secured: bool) -> None:
 def test_a_plain_connection_over_a_network_is_said_in_one_line(
     address: str, lines: int, said: io.StringIO, reporter: ProgressReporter
 ) -> None:
-    say_if_plain(address, reporter)
+    warn_if_unencrypted(address, reporter)
     assert said.getvalue().count("\n") == lines
 
 

@@ -13,7 +13,7 @@ from distributed import Future
 
 from profiler.cluster.giving import Piece, Share, Team
 from profiler.cluster.on_worker import device_of, resources_of
-from profiler.cluster.parcels import Parcel, packed
+from profiler.cluster.parcels import Parcel, packed_run
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.model import Environment, Span
 from profiler.run_folder.folder import AttemptRecord, RunFolder, RunRecord
@@ -68,8 +68,8 @@ class Pieces(Share):
                 for name in workers
             }
         }
-        self._looked = 0.0
-        self.is_left = self.go_on()
+        self._looked_at = 0.0
+        self.is_left = self.advance()
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def parcel(tmp_path: Path) -> Callable[..., Parcel]:
             note_environment(run, environment)
         run.write_seconds((), [SPAN])
         record = AttemptRecord("ncu-timing", "ncu", "timing", (), {})
-        return packed(run, [run.new_attempt(record) for _ in range(attempts)])
+        return packed_run(run, [run.new_attempt(record) for _ in range(attempts)])
 
     return make
 
@@ -128,10 +128,10 @@ def test_only_what_the_newest_worker_measured_counts(
     """A worker that was cut off goes on, while another has its problem already."""
     share = pieces("rows=4")
     share.look("first")
-    (cut_off,) = share.given
+    (cut_off,) = share.given_pieces
     future: Any = cut_off.future
     share.look("second")
-    (heir,) = share.given
+    (heir,) = share.given_pieces
     assert (cut_off.worker, heir.worker) == ("first", "second")
     future.cancel.assert_called_once()
     cut_off.future = future
@@ -148,12 +148,12 @@ def test_an_attempt_is_taken_before_its_work_has_ended(
 ) -> None:
     share = pieces("rows=4")
     share.look("one")
-    (given,) = share.given
+    (given,) = share.given_pieces
     future: Any = given.future
     share.sent = [(future.key, ["beware"], parcel(1)), ("a task given up", [], parcel(7))]
     share.look("one")
     assert share.taken == [1]
-    assert share.given == [given]
+    assert share.given_pieces == [given]
     reporter: Any = share.team.reporter
     reporter.warn.assert_called_once_with("rows=4: beware")
     finish(share, given, parcel(2), parcel())
@@ -172,18 +172,18 @@ def test_work_is_for_one_worker_at_one_address(
     (asked,) = client.submit.call_args_list
     assert asked.kwargs["resources"] == resources_of("a GPU")
     assert asked.kwargs["workers"] == ["tcp://one"]
-    (given,) = share.given
+    (given,) = share.given_pieces
     share.workers["one"] = "tcp://elsewhere"  # it died, and is there again
-    share._go_on_with(given)
+    share._advance_piece(given)
     assert [call.kwargs["workers"] for call in client.submit.call_args_list[1:]] == [
         ["tcp://elsewhere"]
     ]
-    assert share.given == [given]
+    assert share.given_pieces == [given]
     share.look("two")
-    assert share.given == [given], "it waits"
+    assert share.given_pieces == [given], "it waits"
     given.waits_until = 0.0  # it stays away
     share.look("two")
-    assert share.given[0].worker == "two"
+    assert share.given_pieces[0].worker == "two"
     reporter: Any = share.team.reporter
     gone = "rows=4: its worker is gone. Waiting for that GPU for 60 s."
     reporter.warn.assert_called_once_with(gone)
@@ -194,7 +194,7 @@ def test_what_has_ended_counts_though_its_worker_is_gone(
 ) -> None:
     share = pieces("rows=4")
     share.look("one")
-    finish(share, share.given[0], parcel(1))
+    finish(share, share.given_pieces[0], parcel(1))
     share.look()
     assert share.done == [("rows=4", "one")]
 
@@ -204,9 +204,9 @@ def test_each_worker_has_one_piece_at_a_time(
 ) -> None:
     share = pieces("a", "b", "c")
     share.look("one", "two")
-    assert {given.worker for given in share.given} == {"one", "two"}
+    assert {given.worker for given in share.given_pieces} == {"one", "two"}
     assert [str(piece) for piece in share.open] == ["c"]
-    finish(share, share.given[0], parcel())
+    finish(share, share.given_pieces[0], parcel())
     share.look("one", "two")
     assert not share.open
 
@@ -229,10 +229,10 @@ def test_what_failed_goes_to_others(
 ) -> None:
     share = pieces("a")
     share.look("one")
-    finish(share, share.given[0], parcel(), error=error)
+    finish(share, share.given_pieces[0], parcel(), error=error)
     share.look("one", "two")
     assert share.failures == [("one", words)]
-    assert [str(given) for given in share.given] == ["a"]
+    assert [str(given) for given in share.given_pieces] == ["a"]
 
 
 def test_what_is_damaged_or_of_another_device_goes_to_others(
@@ -240,11 +240,11 @@ def test_what_is_damaged_or_of_another_device_goes_to_others(
 ) -> None:
     share = pieces("a")
     share.look("one")
-    finish(share, share.given[0], ("another", parcel()[1]))
+    finish(share, share.given_pieces[0], ("another", parcel()[1]))
     share.look("one", "two")
-    finish(share, share.given[0], parcel(environment=Environment(gpu="another")))
+    finish(share, share.given_pieces[0], parcel(environment=Environment(gpu="another")))
     share.look("one", "two")
-    finish(share, share.given[0], parcel(environment=None))
+    finish(share, share.given_pieces[0], parcel(environment=None))
     share.look("one", "two")
     (_, damaged), (_, other), (_, unknown) = share.failures
     assert damaged.startswith(f"{REFUSED}the run folder that arrived is not the one that was sent")
@@ -257,7 +257,7 @@ def test_a_scheduler_that_does_not_know_the_work_any_more_is_lost(
 ) -> None:
     share = pieces("a")
     share.look("one")
-    future: Any = share.given[0].future
+    future: Any = share.given_pieces[0].future
     future.status = "lost"
     with pytest.raises(EnvironmentUnusable, match="connection to the scheduler was lost"):
         share.look("one")
@@ -268,4 +268,4 @@ def test_a_scheduler_that_the_client_has_forgotten_is_lost(pieces: Callable[...,
     client: Any = share.team.client
     client.scheduler_info.return_value = {}
     with pytest.raises(EnvironmentUnusable, match="connection to the scheduler was lost"):
-        share.go_on()
+        share.advance()

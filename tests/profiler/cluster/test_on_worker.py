@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from profiler.cluster import on_worker as standing
-from profiler.cluster.on_worker import Standing, bench_kept, end_standing
+from profiler.cluster.on_worker import Standing, end_standing, kept_bench
 
 
 class Benches:
@@ -32,15 +32,15 @@ def benches() -> Iterator[Benches]:
 
 def test_batches_of_one_search_share_a_bench(benches: Benches) -> None:
     for _ in range(2):
-        with bench_kept("mine", benches.make):
+        with kept_bench("mine", benches.make):
             assert benches.made == 1
     assert not benches.ended.is_set()
-    with bench_kept("another", Benches().make):
+    with kept_bench("another", Benches().make):
         assert benches.ended.is_set(), "there is one GPU"
 
 
 def test_it_does_not_outlast_an_error(benches: Benches) -> None:
-    with pytest.raises(OSError, match="full"), bench_kept("mine", benches.make):
+    with pytest.raises(OSError, match="full"), kept_bench("mine", benches.make):
         raise OSError("full")
     assert benches.ended.is_set()
 
@@ -49,6 +49,6 @@ def test_it_does_not_hold_the_gpu_where_no_batch_comes(
     benches: Benches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standing, "IDLE_S", 0.0)
-    with bench_kept("mine", benches.make):
+    with kept_bench("mine", benches.make):
         pass
     assert benches.ended.wait(10)

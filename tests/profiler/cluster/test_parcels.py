@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.cluster.parcels import Parcel, content_hash, packed, unpacked
+from profiler.cluster.parcels import Parcel, content_hash, packed_run, unpacked_run
 from profiler.errors import UsageError
 from profiler.model import Environment
 from profiler.run_folder.folder import AttemptRecord, RunFolder, RunRecord
@@ -32,7 +32,7 @@ def arrives(tmp_path: Path) -> Path:
 def test_what_arrives_is_what_was_sent(run: RunFolder, arrives: Path) -> None:
     attempt, other = run.new_attempt(SESSION), run.new_attempt(SESSION)
     (attempt / "ncu.csv.gz").write_bytes(b"\x1f\x8b")
-    arrived = unpacked(packed(run, [attempt]), arrives)
+    arrived = unpacked_run(packed_run(run, [attempt]), arrives)
     assert arrived.record() == RECORD
     (came,) = arrived.attempts()
     assert came.folder.name == attempt.name != other.name
@@ -73,14 +73,14 @@ def test_what_is_not_a_run_as_it_was_sent_is_refused(
 ) -> None:
     assert callable(fault)
     with pytest.raises(UsageError):
-        unpacked(fault(*packed(run, [run.new_attempt(SESSION)])), arrives)
+        unpacked_run(fault(*packed_run(run, [run.new_attempt(SESSION)])), arrives)
 
 
 @pytest.mark.parametrize("name", ["../run.json", "/etc/passwd", "raw/../../run.json"])
 def test_no_file_has_the_name_of_another_place(name: str, arrives: Path) -> None:
     parcel = _archive({"run.json": b"{}", name: b""})
     with pytest.raises(UsageError, match="lies outside"):
-        unpacked(parcel, arrives)
+        unpacked_run(parcel, arrives)
 
 
 def test_private_files_and_the_report_of_ncu_stay(run: RunFolder, arrives: Path) -> None:
@@ -90,5 +90,5 @@ def test_private_files_and_the_report_of_ncu_stay(run: RunFolder, arrives: Path)
     (attempt / "private").mkdir()
     (attempt / "private/report.nsys-rep.gz").write_text("the environment")
     (attempt / "link.txt").symlink_to(attempt / "session.json")
-    (came,) = unpacked(packed(run, [attempt]), arrives).attempts()
+    (came,) = unpacked_run(packed_run(run, [attempt]), arrives).attempts()
     assert [path.name for path in came.folder.iterdir()] == ["session.json"]

@@ -33,7 +33,7 @@ PROBLEM_OF = {f"cell {number}": number for number in "0123456789"}
 
 @pytest.fixture
 def problems(monkeypatch: pytest.MonkeyPatch) -> ProblemShare:
-    monkeypatch.setattr(f"{MODULE}.part_of", Mock())
+    monkeypatch.setattr(f"{MODULE}.plan_part", Mock())
     monkeypatch.setattr(RunShare, "_earlier", lambda *_: None)
     plan = Mock(cells=(), sessions=(), problem_of=PROBLEM_OF, problems=range(10))
     request = Mock(plan=plan, seconds=SecondsRecorder())
@@ -47,7 +47,7 @@ def problems(monkeypatch: pytest.MonkeyPatch) -> ProblemShare:
 def given(piece: Piece, worker: str, ago_s: float = 0.0) -> Piece:
     """A piece that a worker has since some seconds."""
     piece.worker, piece.address = worker, f"tcp://{worker}"
-    piece.future, piece.since = Mock(status="pending"), time.monotonic() - ago_s
+    piece.future, piece.given_at_s = Mock(status="pending"), time.monotonic() - ago_s
     return piece
 
 
@@ -62,16 +62,16 @@ def warned(problems: RunShare) -> list[str]:
 
 def pass_by(problems: RunShare, seconds: float) -> None:
     """Have seconds go by for what waits."""
-    for lost in tuple(problems.given):
-        problems._go_on_with(lost)
+    for lost in tuple(problems.given_pieces):
+        problems._advance_piece(lost)
         if lost.waits_until is not None:
             lost.waits_until -= seconds
-        problems._go_on_with(lost)
+        problems._advance_piece(lost)
 
 
 def lose(problems: RunShare, worker: str, lost: Piece) -> None:
     del problems.workers[worker]
-    problems.given.append(lost)
+    problems.given_pieces.append(lost)
     pass_by(problems, 0)
 
 
@@ -120,10 +120,10 @@ def test_what_a_lost_worker_had_waits_for_its_gpu_and_then_begins_anew(
     assert problems.prepare()
     assert ids(problems.take_next(B)) == ["4"]
     assert problems.take_next(B) is None
-    (lost,) = problems.given
+    (lost,) = problems.given_pieces
     problems.workers[A] = "tcp://elsewhere"
     pass_by(problems, 61)
-    assert problems.given == [lost], "as it was: its folder is there"
+    assert problems.given_pieces == [lost], "as it was: its folder is there"
     assert lost.address == "tcp://elsewhere"
     del problems.workers[A]
     pass_by(problems, 59)
@@ -171,22 +171,22 @@ def explaining(problems: ProblemShare, monkeypatch: pytest.MonkeyPatch) -> Calla
 def test_cells_wait_for_the_gpu_that_measured_them(explaining: Callable[..., ExplainShare]) -> None:
     """A worker that dies is there again within seconds, at another address."""
     explained = explaining(A, "1")
-    (cells,) = explained.given
+    (cells,) = explained.given_pieces
     assert (cells.worker, cells.ids, explained.open) == (A, ["1"], [])
     assert cast(Any, explained.team).submit.call_args.kwargs["explain"] == ("cell 1",)
     del explained.workers[A]
     pass_by(explained, SHORTEST_WAIT_S - 1)
     explained.workers[A] = "tcp://elsewhere"
     pass_by(explained, SHORTEST_WAIT_S + 1)
-    assert explained.given == [cells]
+    assert explained.given_pieces == [cells]
     del explained.workers[A]
     pass_by(explained, SHORTEST_WAIT_S + 1)
-    assert not explained.given
+    assert not explained.given_pieces
     assert not explained.prepare()
     assert warned(explained)[-1] == "Not explained: 1: its GPU is not here any more"
     explaining(A, "1")
     pass_by(explained, SHORTEST_WAIT_S - 1)
-    assert explained.given, "a run that goes on waits as long"
+    assert explained.given_pieces, "a run that goes on waits as long"
 
 
 def test_cells_of_a_processor_are_explained_by_any_worker(
@@ -206,13 +206,13 @@ def test_cells_that_fail_together_are_explained_problem_by_problem(
     explaining: Callable[..., ExplainShare],
 ) -> None:
     explained = explaining(A, "1", "2")
-    (together,) = explained.given
-    explained.given.clear()
+    (together,) = explained.given_pieces
+    explained.given_pieces.clear()
     explained.finish(together, FULL)
-    assert [alone.ids for alone in explained.given] == [["1"], ["2"]]
-    assert {alone.worker for alone in explained.given} == {A}
-    explained.finish(explained.given[0], FULL)
-    assert len(explained.given) == 2, "it is not given again"
+    assert [alone.ids for alone in explained.given_pieces] == [["1"], ["2"]]
+    assert {alone.worker for alone in explained.given_pieces} == {A}
+    explained.finish(explained.given_pieces[0], FULL)
+    assert len(explained.given_pieces) == 2, "it is not given again"
     assert warned(explained) == ["Not explained: 1: tcp://a: a full disk"]
 
 
@@ -240,7 +240,7 @@ def test_tasks_are_shared_out_by_what_the_first_took(problems: ProblemShare) -> 
     measured(problems, second, B)
     third = problems.take_next(A)
     assert third is not None
-    problems.given = [given(third, A)]
+    problems.given_pieces = [given(third, A)]
     fourth = problems.take_next(B)
     assert (ids(third), ids(fourth)) == (["2", "3", "4", "5"], ["6", "7", "8", "9"])
 

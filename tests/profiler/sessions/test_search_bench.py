@@ -149,7 +149,7 @@ def test_a_lost_context_is_blamed_on_the_cell_that_the_journal_names(benches, tm
     lost = died(None, protocol.EXIT_CONTEXT_LOST, EndCause.CONTEXT_LOST)
     bench, runners = benches({"new..small": lost})
     record = json.dumps(failed("new..small", "illegal_address"))
-    bench._standing()
+    bench._ready_runner()
     (tmp_path / "runner.000/journal.jsonl").write_text(record + "\n")
     with pytest.raises(SubjectFailedError) as caught:
         bench.block(NEW, check=True)
