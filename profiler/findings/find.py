@@ -61,6 +61,7 @@ from profiler.findings.verdicts import (
     PairVerdicts,
     judge_families,
     judges_of,
+    verdict_on,
 )
 from profiler.findings.winners import Winner, leader_of, make_winner, ranks_by_slowdown, slowdown
 from profiler.metrics.queries import better, label
@@ -288,7 +289,7 @@ class _Finder:
     @cached_property
     def pairs(self) -> PairVerdicts:
         if self.primary != JUDGED:
-            return PairVerdicts({})
+            return {}
         return judge_families(self.judges, self.families, self.sources)
 
     @cached_property
@@ -348,7 +349,7 @@ class _Finder:
     @cached_property
     def against_baseline(self) -> Mapping[str, PairVerdict]:
         """Verdict against the baseline by id of each correct cell that is not the baseline's."""
-        return {cell: self.pairs.of(*pair) for cell, pair in self.with_baseline.items()}
+        return {cell: verdict_on(self.pairs, *pair) for cell, pair in self.with_baseline.items()}
 
     @cached_property
     def others(self) -> Mapping[str, Mapping[str, Cell | None]]:
@@ -400,7 +401,7 @@ class _Finder:
 
     def _against(self, cell: str, other: str) -> PairVerdict:
         """Verdict on two cells (ids); without blocks that both have, the ratio of the medians."""
-        verdict = self.pairs.of(cell, other)
+        verdict = verdict_on(self.pairs, cell, other)
         if not math.isnan(verdict.ratio):
             return verdict
         above, below = (

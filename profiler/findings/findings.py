@@ -18,7 +18,7 @@ from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.timelines.in_kernel import InKernelFindings, find_in_kernel
-from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts
+from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts, verdict_on
 from profiler.model import Cell, Problem, Variant
 from profiler.notices import Notice
 from profiler.run_folder.load.report import Report
@@ -56,10 +56,14 @@ class Verdicts:
         cell = self.numbers.programs.at(variant, problem)
         return self.against_baseline.get(cell.id, NO_VERDICT) if cell else NO_VERDICT
 
+    def of(self, cell: str, other: str) -> PairVerdict:
+        """The verdict on a cell (id) against another."""
+        return verdict_on(self.pairs, cell, other)
+
     def timed(self, cell: Cell, other: Cell) -> tuple[float, float]:
         """Median durations of two cells: in the blocks that their ratio is of, if it has one."""
         numbers, source = self.numbers, self.numbers.programs.source
-        pair = self.pairs.of(source(cell), source(other))
+        pair = self.of(source(cell), source(other))
         if math.isnan(pair.median):
             primary = numbers.primary.name
             return numbers.value(cell, primary).median, numbers.value(other, primary).median

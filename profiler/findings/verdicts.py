@@ -107,19 +107,16 @@ SAME_PROGRAM = PairVerdict(Verdict.SAME, Reason.SAME_PROGRAM, ratio=1.0)
 """Verdict on two names of one program, which was measured once."""
 
 
-@dataclass(frozen=True, eq=False)
-class PairVerdicts:
-    """Verdicts by pair of cell ids; a pair that was judged is known both ways round."""
+PairVerdicts = Mapping[Pair, PairVerdict]
+"""Verdicts by pair of cell ids, each pair one way round: `verdict_on` knows the other."""
 
-    by_pair: Mapping[Pair, PairVerdict]
 
-    def of(self, cell: str, other: str) -> PairVerdict:
-        """Verdict on a cell against another; `NO_VERDICT` where nobody asked for it."""
-        verdict = self.by_pair.get((cell, other))
-        if verdict is not None:
-            return verdict
-        mirrored = self.by_pair.get((other, cell))
-        return NO_VERDICT if mirrored is None else mirrored.reversed
+def verdict_on(verdicts: PairVerdicts, cell: str, other: str) -> PairVerdict:
+    """Verdict on a cell (id) against another; `NO_VERDICT` where nobody asked for it."""
+    if (cell, other) in verdicts:
+        return verdicts[cell, other]
+    mirrored = verdicts.get((other, cell))
+    return NO_VERDICT if mirrored is None else mirrored.reversed
 
 
 def judges_of(report: Report) -> tuple[Judge, Judge]:
@@ -160,7 +157,7 @@ def judge_families(
     for pair, verdict in judged(final, finalists, sources).items():
         if verdict.blocks:
             verdicts[pair] = replace(verdict, final=True, before=verdicts[pair].verdict)
-    return PairVerdicts(verdicts)
+    return verdicts
 
 
 def _first_family_of_pairs(families: Mapping[str, Sequence[Pair]]) -> dict[Pair, str]:

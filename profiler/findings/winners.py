@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.findings.cell_numbers import FINAL, Value
-from profiler.findings.verdicts import PairVerdict, PairVerdicts
+from profiler.findings.verdicts import PairVerdict, PairVerdicts, verdict_on
 from profiler.model import Cell, Variant, Verdict
 
 Measured = Sequence[tuple[Cell, Value]]
@@ -98,7 +98,7 @@ def make_winner(
     """
     others = [cell for cell in cells if cell != leader]
     rivals = [cell for cell in others if cell.variant.id not in excluded]
-    against = {cell.id: verdicts.of(cell.id, leader.id) for cell in others}
+    against = {cell.id: verdict_on(verdicts, cell.id, leader.id) for cell in others}
     same, not_told_apart = [], []
     for cell in rivals:
         verdict = against[cell.id]

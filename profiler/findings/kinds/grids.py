@@ -15,7 +15,13 @@ from profiler.analyse.judge import Pair as CellPair
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.findings.programs import Programs
-from profiler.findings.verdicts import NO_DATA, PairVerdict, PairVerdicts, VerdictPartDocument
+from profiler.findings.verdicts import (
+    NO_DATA,
+    PairVerdict,
+    PairVerdicts,
+    VerdictPartDocument,
+    verdict_on,
+)
 from profiler.model import Cell, Problem, Variant
 from profiler.planning.problem_names import distinct_values, is_number, varying_parameters
 from profiler.run_folder.load.report import PageSettings
@@ -281,7 +287,7 @@ def _compared(
             problem=problem,
             over=over,
             under=under,
-            verdict=verdicts.of(over.id, under.id) if both and over and under else NO_DATA,
+            verdict=verdict_on(verdicts, over.id, under.id) if both and over and under else NO_DATA,
             saved=above / below if below > 0 and above > 0 else math.nan,
         )
 

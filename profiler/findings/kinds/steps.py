@@ -30,6 +30,7 @@ from profiler.findings.verdicts import (
     VerdictPartDocument,
     read_verdicts,
     verdict_counts,
+    verdict_on,
 )
 from profiler.model import Cell, Problem, Variant
 from profiler.planning.problem_names import distinct_values, varying_parameters
@@ -50,6 +51,10 @@ class StepEffect:
     verdicts: tuple[PairVerdict, ...]
     overall: Effect
     """Over all problems: geometric mean, extremes, pairs."""
+
+    def by(self, problems: Sequence[Problem]) -> list[tuple[Problem, Effect, PairVerdict]]:
+        """Every problem of the plan with its effect and its verdict."""
+        return [*zip(problems, self.effects, self.verdicts, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,9 @@ class StepFinder:
 
     def _pair_verdicts(self, step: ParameterStep) -> tuple[PairVerdict, ...]:
         pairs = _pairs_of_step(step, self.programs)
-        return tuple(NO_VERDICT if pair is None else self.verdicts.of(*pair) for pair in pairs)
+        return tuple(
+            NO_VERDICT if pair is None else verdict_on(self.verdicts, *pair) for pair in pairs
+        )
 
     def _mean_verdicts(self, steps: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
         if not steps:

@@ -16,6 +16,7 @@ from profiler.model import Plan, Problem, SearchPlan
 from profiler.planning.problem_names import distinct_values
 from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.words import numbers
+from profiler.render.words.sentences import first_names
 from profiler.render.words.signs import best_range, change_words
 
 if TYPE_CHECKING:  # the module brings SciPy
@@ -98,7 +99,7 @@ def plan_table(
     under them. `has_finalists`: whether the sessions are what a search left.
     """
     names = [variant.name for variant in plan.variants]
-    variants = Paragraph(f"Variants: {_folded(names, _MOST_VARIANTS)}.")
+    variants = Paragraph(f"Variants: {first_names(names, _MOST_VARIANTS)}.")
     parts: list[RenderableType] = [_problems_table(plan), variants, Text()]
     if plan.excluded:
         excluded = TextTable("Excluded")
@@ -125,16 +126,10 @@ def plan_table(
             str(session.kind),
             str(len(session.visits)),
             str(len({visit.block for visit in session.visits})),
-            _folded(session.metrics, _MOST_METRICS),
+            first_names(session.metrics, _MOST_METRICS),
         )
     sessions.caption = _environments(plan)
     return Group(*parts, sessions, _launches_table(launches, note))
-
-
-def _folded(names: Sequence[str], most: int) -> str:
-    """The first names, and how many more there are: `--json` has all."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _environments(plan: Plan) -> str:

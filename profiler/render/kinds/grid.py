@@ -68,7 +68,11 @@ def grid_view(findings: Findings) -> View:
         {
             "grid": grid,
             "pairs": _pair_heats(findings, grid, scale),
-            "metrics": _metric_heats(findings.programs, grid, quantities),
+            "metrics": [
+                heats
+                for quantity in quantities
+                if (heats := metric_heats(findings.programs, quantity, grid))
+            ],
             "saved": saved_chart(findings, grid, number) if number < MOST_DRAWN else None,
             "slices": slices(findings, grid, number) if number < MOST_DRAWN else (),
         }
@@ -79,7 +83,7 @@ def grid_view(findings: Findings) -> View:
         "heading": "Every shape",
         "first": contrasts_chart(findings) or grid_chart(findings, pairs),
         "grid_blocks": blocks,
-        "grid_switch": ", ".join(_switch_keys(grids, report.settings.split)),
+        "grid_switch": ", ".join(report.settings.split or ["grid"]) if len(grids) > 1 else "",
         "grid_scale": scale,
         "left_out_grids": pairs.all_grids - len(grids),
         "left_out_pairs": pairs.left_out,
@@ -95,11 +99,6 @@ def grid_view(findings: Findings) -> View:
     }
 
 
-def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:
-    """Parameters in which the grids of the page differ, for the label of the choice."""
-    return tuple(split) or ("grid",) if len(grids) > 1 else ()
-
-
 def _pair_heats(
     findings: Findings, grid: Grid, scale: RatioScale
 ) -> tuple[tuple[str, dict[str, Any]], ...]:
@@ -108,13 +107,6 @@ def _pair_heats(
         (pair.name, pair_heat(findings.programs, pairs, pair, grid, scale)) for pair in pairs.shown
     )
     return tuple((name, heat) for name, heat in heats if heat is not None)
-
-
-def _metric_heats(
-    programs: Programs, grid: Grid, quantities: Sequence[GridQuantity]
-) -> list[dict[str, Any]]:
-    heats = (metric_heats(programs, quantity, grid, programs.variants) for quantity in quantities)
-    return [heat for heat in heats if heat is not None]
 
 
 # ---- what is shown of every cell -----------------------------------------------------------------

@@ -143,7 +143,6 @@ def _step_panel(programs: Programs, step_effect: StepEffect) -> tuple[str, list[
     mean = numbers.ratio(step_effect.overall.ratio)
     verdicts = counted(step_effect.verdicts)
     title = ", ".join(filter(None, (f"{step_name(step_effect.step)}: {mean}", verdicts)))
-    triples = zip(programs.problems, step_effect.effects, step_effect.verdicts, strict=True)
     return title, [
         Mark(
             problem.name,
@@ -151,7 +150,7 @@ def _step_panel(programs: Programs, step_effect: StepEffect) -> tuple[str, list[
             ratio_and_symbol(effect.ratio, [pair]),
             "ink",
         )
-        for problem, effect, pair in triples
+        for problem, effect, pair in step_effect.by(programs.problems)
         if effect.pairs
     ]
 

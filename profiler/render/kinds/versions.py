@@ -151,27 +151,29 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
     Where verdicts are given, their counts stand beside the mean.
     """
     lower = findings.numbers.primary.better != "higher"
-    names = [problem.name for problem in findings.programs.problems]
+    problems = findings.programs.problems
     scale = scale_of(effect.ratio for row in step_effects for effect in row.effects)
     rows = []
     has_verdicts = findings.verdicts.given
     for step_effect in step_effects:
-        row, overall = step_effect.effects, step_effect.overall
+        overall = step_effect.overall
         data = (
             Datum(*_ratio(overall.ratio), title="geometric mean over the problems"),
             *([counts_datum(step_effect.verdicts)] if has_verdicts else []),
             Datum(*_ratio(overall.smallest)),
             Datum(*_ratio(overall.largest)),
-            Datum(str(_most_pairs(row)), title=f"{overall.pairs} over all problems"),
+            Datum(
+                str(_most_pairs(step_effect.effects)), title=f"{overall.pairs} over all problems"
+            ),
             *(
-                _effect_datum(name, effect, pair, scale, lower=lower)
-                for name, effect, pair in zip(names, row, step_effect.verdicts, strict=True)
+                _effect_datum(problem.name, effect, pair, scale, lower=lower)
+                for problem, effect, pair in step_effect.by(problems)
             ),
         )
         rows.append(Row(step_name(step_effect.step), data))
     return Heat(
         f"{findings.numbers.primary.label} after ÷ before, steps of parameters by problems",
-        findings.programs.problems,
+        problems,
         tuple(rows),
         ("mean", *(("verdicts",) if has_verdicts else ()), "lowest", "highest", "pairs"),
         rows_are="step",
@@ -227,7 +229,6 @@ def _mark(step_effect: StepEffect) -> Mark:
 
 def problem_effect_marks(problems: Sequence[Problem], step_effect: StepEffect) -> list[Mark]:
     """One step at each problem, with its interval."""
-    triples = zip(problems, step_effect.effects, step_effect.verdicts, strict=True)
     return [
         Mark(
             shorten(problem.name),
@@ -235,7 +236,7 @@ def problem_effect_marks(problems: Sequence[Problem], step_effect: StepEffect) -
             f"{numbers.ratio(effect.ratio)}  {word_of(pair)}".rstrip(),
             "ink",
         )
-        for problem, effect, pair in triples
+        for problem, effect, pair in step_effect.by(problems)
         if effect.pairs
     ]
 
@@ -282,7 +283,7 @@ def _effect_chart(numbers: CellNumbers, number: int, step_effect: StepEffect) ->
     problems = numbers.programs.problems
     marks = problem_effect_marks(problems, step_effect)
     figure = figures.dots(marks, f"{metric}, after \u00f7 before", effects=True)
-    rows = zip(problems, step_effect.effects, step_effect.verdicts, strict=True)
+    rows = step_effect.by(problems)
     table = SmallTable.of(title, "problem", _EFFECT_COLUMNS, rows, lambda row: Row(row[0].name))
     return make_chart(f"ablation-{number}", title, reading, figure, table=table)
 

@@ -40,7 +40,7 @@ from profiler.render.runs.rows import (
     ratio_words,
 )
 from profiler.render.words import numbers
-from profiler.render.words.sentences import Card, Sentence, sentence_of, strong
+from profiler.render.words.sentences import Card, Sentence, first_names, sentence_of, strong
 
 MOST_DOTS = 18
 MOST_COUNTERS = 300
@@ -233,12 +233,9 @@ def _changed_sentence(comparison: RunComparison) -> tuple[Sentence, ...]:
         return ()
     files = ", ".join(file.name for file in step.edited_files)
     edited = f" (edited: {files})" if files else ""
-    return (sentence_of(f"The code of {strong(_first_names(changed))} changed{edited}."),)
-
-
-def _first_names(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return (
+        sentence_of(f"The code of {strong(first_names(changed, _MOST_NAMED))} changed{edited}."),
+    )
 
 
 def _mean_text(step: RunStep) -> str:
@@ -309,11 +306,13 @@ def _count_card(question: str, comparison: RunComparison, verdict: Verdict) -> C
     if not comparison.last.all.judged:
         return Card(question, "not judged", "The numbers stand below, without verdicts.")
     changes = comparison.last.all.with_verdict(verdict)
-    shown = _first_names(
-        list(dict.fromkeys(comparison.variant(change.cell.id) for change in changes))
-    )
+    variants = list(dict.fromkeys(comparison.variant(change.cell.id) for change in changes))
     noun = "cell" if len(changes) == 1 else "cells"
-    return Card(question, f"{len(changes)} {noun}" if changes else "nothing shown", shown)
+    return Card(
+        question,
+        f"{len(changes)} {noun}" if changes else "nothing shown",
+        first_names(variants, _MOST_NAMED),
+    )
 
 
 def _control_card(comparison: RunComparison) -> Card:
@@ -347,7 +346,7 @@ def _changes_card(comparison: RunComparison) -> Card:
     if step.retuned:
         count = len(step.retuned)
         answer += f", {count} cell{'s' if count > 1 else ''} tuned differently"
-    code = f"Code: {_first_names(changed)}. " if changed else ""
+    code = f"Code: {first_names(changed, _MOST_NAMED)}. " if changed else ""
     return Card("What else differs?", answer, f"{code}Between the runs: {different}.")
 
 

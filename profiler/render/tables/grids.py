@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from string import ascii_uppercase
 from typing import Any
@@ -112,13 +112,11 @@ class GridQuantity:
     """What stands beside the number in its cell."""
 
 
-def metric_heats(
-    programs: Programs, quantity: GridQuantity, grid: Grid, variants: Sequence[Variant]
-) -> dict[str, Any] | None:
+def metric_heats(programs: Programs, quantity: GridQuantity, grid: Grid) -> dict[str, Any] | None:
     """A heat map for every variant, in one scale of colours; None without any number."""
     values = {
         (variant.id, place): quantity.of(cell)
-        for variant in variants
+        for variant in programs.variants
         for place, problem in grid.problems.items()
         if (cell := programs.correct_at(variant, problem))
     }
@@ -140,7 +138,9 @@ def metric_heats(
 
         return grid_heat(f"{variant.label}, {quantity.name.lower()}", grid, datum)
 
-    planned = [variant for variant in variants if any(key[0] == variant.id for key in values)]
+    planned = [
+        variant for variant in programs.variants if any(key[0] == variant.id for key in values)
+    ]
     return {
         "name": quantity.name,
         "heats": list(map(heat, planned)),

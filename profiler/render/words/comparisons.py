@@ -106,9 +106,7 @@ def step_summary(cell_numbers: CellNumbers, step_effect: StepEffect) -> str:
     """Effect over all problems: mean, extremes with their problems, verdicts."""
     measured = [
         (problem.name, effect, verdict)
-        for problem, effect, verdict in zip(
-            cell_numbers.programs.problems, step_effect.effects, step_effect.verdicts, strict=True
-        )
+        for problem, effect, verdict in step_effect.by(cell_numbers.programs.problems)
         if effect.pairs
     ]
     mean = numbers.ratio(step_effect.overall.ratio)

@@ -21,7 +21,7 @@ from profiler.commands.report import read_run
 from profiler.errors import UsageError
 from profiler.findings.document import SummaryDocument
 from profiler.findings.find import find
-from profiler.findings.verdicts import SAME_PROGRAM, PairVerdicts, Reason
+from profiler.findings.verdicts import SAME_PROGRAM, Reason
 from profiler.findings.why.cells import LATENCY, cell_why
 from profiler.findings.why.document import (
     MOST_BYTES,
@@ -92,9 +92,9 @@ def test_the_answer_is_explained_where_a_difference_is_shown():
     # 0.2 of 258 µs: other integer arithmetic went with nothing.
     assert [change.name for change in answer.causes] == ["uncoalesced_loads"]
     tie = dataclasses.replace(answer.verdict, verdict=Verdict.SAME)
-    verdicts = {**findings.verdicts.pairs.by_pair, (answer.cell.id, answer.against.id): tie}
+    verdicts = {**findings.verdicts.pairs, (answer.cell.id, answer.against.id): tie}
     tied = dataclasses.replace(
-        findings, verdicts=dataclasses.replace(findings.verdicts, pairs=PairVerdicts(verdicts))
+        findings, verdicts=dataclasses.replace(findings.verdicts, pairs=verdicts)
     )
     first, second = find_why(tied).pairs
     assert first.told

@@ -111,7 +111,7 @@ def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
     quantity = GridQuantity(
         "Time", "ns", lambda cell: findings.numbers.value(cell, "duration_ns").median
     )
-    found = metric_heats(findings.programs, quantity, pairs.grids[0], findings.programs.variants)
+    found = metric_heats(findings.programs, quantity, pairs.grids[0])
     titles = [heat["title"] for heat in found["heats"]]
     assert titles == [f"{name}, time" for name in IMPLEMENTATIONS]
     assert len(found["legend"]) == grid_tables.SHADES
@@ -120,9 +120,7 @@ def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
     assert (low.css, high.css) == ("b0", "b6")
     assert low.text.endswith("\N{MICRO SIGN}s")
     nothing = GridQuantity("Nothing", "", lambda _: math.nan)
-    assert (
-        metric_heats(findings.programs, nothing, pairs.grids[0], findings.programs.variants) is None
-    )
+    assert metric_heats(findings.programs, nothing, pairs.grids[0]) is None
 
 
 # ---- what figures are given ----------------------------------------------------------------------
