@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import Advice, CellWhy, KernelWhy
@@ -103,15 +102,12 @@ def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[st
         yield from _compared(findings, cell, pair.against, pair.verdict)
         return
     yield _title(findings, cell)
-    yield _Prose(f"{cell.variant.label}: {_time(findings.numbers, cell)}")
+    time = findings.numbers.value(cell, findings.numbers.primary.name).median
+    yield _Prose(f"{cell.variant.label}: {numbers.show(time, 'ns')}")
 
 
 def _title(findings: Findings, cell: Cell) -> _Prose:
     return _Prose(f"{findings.report.experiment.name}, {cell.problem.name}")
-
-
-def _time(cell_numbers: CellNumbers, cell: Cell) -> str:
-    return numbers.show(cell_numbers.value(cell, cell_numbers.primary.name).median, "ns")
 
 
 def _compared(

@@ -6,13 +6,10 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any
 
-from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.grids import DURATION, Grid, GridPairs
 from profiler.metrics.queries import label
-from profiler.model import Variant
 from profiler.planning.problem_names import is_number
 from profiler.render.figures import styles
 from profiler.render.figures import version_figures as figures
@@ -96,10 +93,11 @@ def slice_marks(findings: Findings, grid: Grid, *, along: str) -> tuple[dict[str
             mark_of(
                 findings.ranking,
                 variant,
-                _time(findings.numbers, grid, variant, (value, step) if by_row else (step, value)),
+                findings.numbers.correct_at(variant, problem, DURATION).median,
                 place=float(step),
             )
             for step in moving
+            for problem in [grid.problems.get((value, step) if by_row else (step, value))]
             for variant in findings.programs.variants
         ]
         for value in fixed
@@ -111,10 +109,6 @@ def slice_marks(findings: Findings, grid: Grid, *, along: str) -> tuple[dict[str
     ]
     shown = dict(known[-MOST_PANELS:])
     return shown, len(known) - len(shown)
-
-
-def _time(numbers: CellNumbers, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:
-    return numbers.correct_at(variant, grid.problems.get(place), DURATION).median
 
 
 def slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:

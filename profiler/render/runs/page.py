@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from profiler.comparison.changes import MOVED_FROM, CellChange
+from profiler.comparison.changes import MOVED_FROM
 from profiler.comparison.compare import RunComparison
 from profiler.comparison.document import comparison_document
 from profiler.comparison.programs import EditedFile
@@ -203,16 +203,13 @@ def _counted(group: CodeGroup, comparison: RunComparison) -> str:
         count = f"{len(cells) or 'none'} {verb} {strong(verdict.value)}"
         if cells:
             most = cells[0]
-            ratio = f"{numbers.ratio(most.ratio)} {_interval(most)}".strip()
+            between = numbers.interval(most.ratio_low, most.ratio_high)
+            ratio = f"{numbers.ratio(most.ratio)} {between}".strip()
             count += f" (most: {strong(ratio)}, {_where(most.cell.id, comparison)})"
         counts.append(count)
     return (
         f"{'of' if group.other_code is False else 'Of'} {_cells_of(group)}, {' and '.join(counts)}"
     )
-
-
-def _interval(change: CellChange) -> str:
-    return numbers.interval(change.ratio_low, change.ratio_high)
 
 
 def _where(cell: str, comparison: RunComparison) -> str:
