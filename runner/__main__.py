@@ -141,7 +141,7 @@ def _run_session(job: Job, journal: Journal, turn: Turn) -> int:
         _redirect_output(path)
         following = protocol.read_job(path)
         with open_journal(Path(following.journal)) as stream:
-            journal = journal.following(stream)
+            journal = journal.following_journal(stream)
             code, session = _run_to_its_end(
                 partial(_following_session, session, following, journal), journal
             )
@@ -182,7 +182,7 @@ def _following_session(before: Session, job: Job, journal: Journal) -> Session:
     from profiler.runner.device import DeviceMissingError  # noqa: PLC0415 - it imports torch
 
     try:
-        return before.following(job, journal)
+        return before.following_session(job, journal)
     except DeviceMissingError as error:
         raise _RefusedError(protocol.EXIT_NO_DEVICE, str(error)) from error
 

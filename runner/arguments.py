@@ -27,7 +27,7 @@ class Arguments:
     outputs: tuple[Any, ...]
     """Arrays that variants write into; they follow the positional ones."""
 
-    def bound(
+    def bind(
         self, function: Function, problem: Parameters, parameters: Parameters | None = None
     ) -> Callable[[], Any]:
         """A function with its arguments, its parameters, and the parameters of the problem."""
@@ -56,7 +56,7 @@ class Arguments:
         return any(map(_needs_gradient, _arrays((*self.positional, *self.by_name.values()))))
 
     @property
-    def given(self) -> Any:
+    def user_inputs(self) -> Any:
         """The inputs as the user's function made them: an array, a tuple or a mapping."""
         if self.by_name:
             return dict(self.by_name)
@@ -64,7 +64,7 @@ class Arguments:
 
     def widened(self) -> Arguments:
         """Copies with every floating-point array in float64."""
-        return self._changed(wide_array)
+        return self._changed_copies(wide_array)
 
     @cached_property
     def originals(self) -> Arguments:
@@ -78,9 +78,9 @@ class Arguments:
 
     def copied(self) -> Arguments:
         """Copies with every array of its own type."""
-        return self._changed(_copied_array)
+        return self._changed_copies(_copied_array)
 
-    def _changed(self, change: Callable[[Any], Any]) -> Arguments:
+    def _changed_copies(self, change: Callable[[Any], Any]) -> Arguments:
         """Copies with every array changed, and modules with their parameters in float64."""
         return Arguments(
             positional=tuple(copy_of(value, change) for value in self.positional),

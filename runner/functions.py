@@ -70,7 +70,7 @@ class FunctionWorkload:
         entry, parameters = self._variant(variant)
         problem, options = self._file_values(problem), entry.options_of(parameters)
         originals = inputs.originals if options.in_place else None
-        bound = inputs.bound(entry.function, problem, parameters)
+        bound = inputs.bind(entry.function, problem, parameters)
 
         def set_up() -> Callable[[], Any]:
             return inputs.with_fresh_gradients(_launch_of(entry, options, bound))
@@ -116,7 +116,7 @@ class FunctionWorkload:
         function = variant_check or self._functions.get("check")
         if function is None:
             return None
-        return partial(_require_right, function, inputs.given, self._file_values(problem))
+        return partial(_require_right, function, inputs.user_inputs, self._file_values(problem))
 
     def reference(self, problem: Parameters, inputs: Arguments) -> Any:
         """Right result: of the user's reference, or of the baseline on inputs in float64.
@@ -193,7 +193,7 @@ class FunctionWorkload:
         if nudged_by is not None:
             inputs = inputs.unwritten.copied()
             nudge(inputs.inputs(), nudged_by)
-        return replace(inputs, outputs=()).bound(self._functions["reference"], problem)()
+        return replace(inputs, outputs=()).bind(self._functions["reference"], problem)()
 
     def _in_float64(
         self,
@@ -235,7 +235,7 @@ class FunctionWorkload:
         """Result of the baseline on some inputs; `convert` gives the function that is called."""
         baseline = self._experiment.baseline_function()
         parameters, options = next(baseline.combinations())
-        call = inputs.bound(convert(baseline.function), problem, parameters)
+        call = inputs.bind(convert(baseline.function), problem, parameters)
         result = _launch_of(baseline, options, call)()
         return inputs.outputs if result is None else result
 

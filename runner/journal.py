@@ -182,7 +182,7 @@ class Journal:
         self._opened = opened
         self._noted: list[tuple[str, str]] = []
 
-    def following(self, stream: TextIO) -> Journal:
+    def following_journal(self, stream: TextIO) -> Journal:
         """The journal of this process's next job; it names files that were opened before, too."""
         if self._opened is not None:
             self._opened.repeat_files()

@@ -158,14 +158,14 @@ class Turn:
 
     def following_jobs(self) -> Iterator[Path]:
         """Paths of the jobs that come after the first one, until the process is to leave."""
-        for order, argument in self._ordered:
+        for order, argument in self._following_orders:
             if order == LEAVE:
                 return
             if order == VISIT:
                 yield Path(argument)
 
     @cached_property
-    def _ordered(self) -> Iterator[tuple[str, Any]]:
+    def _following_orders(self) -> Iterator[tuple[str, Any]]:
         return iter(()) if self.orders is None else follow_orders(self.orders)
 
     def _wait_for(self, step: str) -> Any:
@@ -176,7 +176,7 @@ class Turn:
         if self.orders is None:
             return None
         try:
-            for order, argument in self._ordered:
+            for order, argument in self._following_orders:
                 if order == step:
                     return argument
         except OSError as error:

@@ -87,7 +87,7 @@ class CellSettings:
         self._of_cell: dict[str, Values] = {}
 
     @contextmanager
-    def of(self, cell: str | None) -> Iterator[None]:
+    def in_force(self, cell: str | None) -> Iterator[None]:
         """Apply the settings of a cell in the body, and restore them after it; None: of no cell."""
         before = self._read_values()
         self._write_values(self._of_cell.get(cell, {}) if cell is not None else {})
@@ -168,7 +168,7 @@ class Phases:
                 self.journal.write(protocol.NOT_RECHECKED, cell=cell.id, cause=cause)
 
     @contextmanager
-    def of(
+    def journalled(
         self, phase: str, cells: Sequence[JobCell], visit: JobVisit | None = None
     ) -> Iterator[dict[str, Any]]:
         """Journal a phase of the first cell; the findings go into its FINISHED record.
@@ -202,7 +202,7 @@ class Phases:
         """Settings of torch in a phase: the cell's own; the inputs' function sets them for all."""
         if phase in (protocol.INPUTS, protocol.DECLARE):
             return nullcontext()
-        return self.settings.of(cells[0].id if phase not in protocol.PROBLEM_PHASES else None)
+        return self.settings.in_force(cells[0].id if phase not in protocol.PROBLEM_PHASES else None)
 
     def _fail_cells(
         self, error: BaseException, cells: Sequence[JobCell], place: dict[str, Any]

@@ -73,7 +73,7 @@ class Session:
         self._imports: ImportLog | None = None
         """Modules that the launches of the first problem import, while they are made."""
 
-    def following(self, job: Job, journal: Journal) -> Session:
+    def following_session(self, job: Job, journal: Journal) -> Session:
         """The session of another job in this process, with its workload and device.
 
         Its inputs lie elsewhere, as those of another process would. Raises DeviceMissingError as
@@ -169,7 +169,7 @@ class Session:
                 self._declare([*cells.values()])
 
     def _declare(self, cells: Sequence[JobCell]) -> None:
-        with self._phases.of(protocol.DECLARE, cells) as findings:
+        with self._phases.journalled(protocol.DECLARE, cells) as findings:
             try:
                 findings.update(self._workload.amounts(cells[0].problem_params))
             except LeavingError:
@@ -226,7 +226,7 @@ class Session:
         self, watch: InputWatch, launches: Mapping[str, Launch]
     ) -> None:
         """Journal that inputs were overwritten after all checks: timed launches had other data."""
-        changed = watch.changed()
+        changed = watch.changed_names()
         cause = f"a variant overwrote {', '.join(changed)} while it was measured"
         for cell in launches if changed else ():
             self._journal.write(protocol.NOT_RECHECKED, cell=cell, cause=cause)
@@ -260,7 +260,7 @@ class Session:
         launch_set = {}
         for cell in cells:
             if cell.id in launches:
-                with self._phases.settings.of(cell.id):
+                with self._phases.settings.in_force(cell.id):
                     launch_set[cell.id] = self._launch_of(cell, inputs)
                     launch_set[cell.id]()
                     restore(launch_set[cell.id])
@@ -313,7 +313,7 @@ class Session:
         return inputs, self._checks.reference(cells, inputs)
 
     def _make_inputs(self, cells: Sequence[JobCell]) -> Any:
-        with self._phases.of(protocol.INPUTS, cells):
+        with self._phases.journalled(protocol.INPUTS, cells):
             refuse_replaced(self._replaced)
             return self._inputs_of(cells[0])
 
@@ -334,7 +334,7 @@ class Session:
         return launch
 
     def _prepare(self, cell: JobCell, inputs: Any) -> Launch:
-        with self._phases.of(protocol.PREPARE, [cell]) as findings:
+        with self._phases.journalled(protocol.PREPARE, [cell]) as findings:
             launch = self._launch_of(cell, inputs)
             if getattr(launch, protocol.UNCONFINED, False):
                 findings[protocol.UNCONFINED] = True
@@ -345,7 +345,7 @@ class Session:
         return self._workload.launch_of(cell, inputs)
 
     def _describe(self, cell: JobCell, launch: Launch) -> None:
-        with self._phases.of(protocol.DESCRIBE, [cell]) as findings:
+        with self._phases.journalled(protocol.DESCRIBE, [cell]) as findings:
             for name in protocol.LAUNCH_FACTS:
                 if getattr(launch, name, None) is not None:
                     findings[name] = float(getattr(launch, name))
@@ -355,7 +355,10 @@ class Session:
 
     def _warm_up(self, cell: JobCell, launch: Launch) -> bool:
         spared_s = self._visits.spared_s
-        with suppress(PhaseFailedError), self._phases.of(protocol.WARMUP, [cell]) as findings:
+        with (
+            suppress(PhaseFailedError),
+            self._phases.journalled(protocol.WARMUP, [cell]) as findings,
+        ):
             findings.update(self._visits.warm_up(cell.id, launch, self.job.warmups))
             restore(launch)
         self._phases.set_up_s += self._visits.spared_s - spared_s
@@ -379,7 +382,7 @@ class Session:
     def _make_visit(self, visit: JobVisit, phase: str, make: MakeVisit, launch: Launch) -> bool:
         """Make a visit in a phase of the journal; whether it succeeded."""
         cell = self._cells[visit.cell]
-        with suppress(PhaseFailedError), self._phases.of(phase, [cell], visit) as findings:
+        with suppress(PhaseFailedError), self._phases.journalled(phase, [cell], visit) as findings:
             findings.update(make(launch))
             restore(launch)  # other cells get the same inputs
         return visit.cell not in self._phases.failed

@@ -111,7 +111,7 @@ class StandingSession(Session):
     def _time_visit(self, visit: JobVisit, launch: Launch, timer: TimedVisits) -> bool:
         with (
             suppress(PhaseFailedError),
-            self._phases.of(protocol.MEASURE, [self._cells[visit.cell]], visit) as findings,
+            self._phases.journalled(protocol.MEASURE, [self._cells[visit.cell]], visit) as findings,
         ):
             findings.update(timer.make(visit, launch))
             restore(launch)

@@ -14,7 +14,7 @@ import torch
 
 from profiler.runner import protocol
 from profiler.runner.checks.check import Errors, Tensors, as_tensors
-from profiler.runner.checks.renewal import zeroed
+from profiler.runner.checks.renewal import zeroed_inputs
 from profiler.runner.experiment import ExperimentError, experiment_of
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.import_path import OWN_NAME, add_folder, import_file
@@ -60,14 +60,14 @@ class Workload:
     def inputs_of(self, cell: JobCell, device: torch.device, seed: int) -> Any:
         """Inputs of the problem of a cell."""
         inputs = self.make_inputs(dict(cell.problem_params), device, seed)
-        return zeroed(inputs) if cell.on_zeros else inputs
+        return zeroed_inputs(inputs) if cell.on_zeros else inputs
 
     def other_inputs_of(self, cell: JobCell, inputs: Any, device: torch.device, seed: int) -> Any:
         """Inputs of another seed, with all tensors of the given inputs."""
         if self.other_inputs is None:
             return self.inputs_of(cell, device, seed)
         new_inputs = self.other_inputs(dict(cell.problem_params), inputs, seed)
-        return zeroed(new_inputs) if cell.on_zeros else new_inputs
+        return zeroed_inputs(new_inputs) if cell.on_zeros else new_inputs
 
     def launch_of(self, cell: JobCell, inputs: Any) -> Launch:
         """Launch of a cell; raises TypeError where `prepare` returns nothing callable."""

@@ -58,7 +58,7 @@ class BatchShare(Share):
     # ---- giving ----
 
     @property
-    def _usable(self) -> list[str]:
+    def _usable_workers(self) -> list[str]:
         return [worker for worker in self.workers if worker not in self._excluded]
 
     def prepare(self) -> bool:
@@ -72,7 +72,7 @@ class BatchShare(Share):
                 proposals.take(failed_build(built.result))
         # A batch for each worker, and the builds meanwhile.
         ahead_count = min(experiment.jobs, MOST_AHEAD) if experiment.needs_builds else 0
-        most = max(1, len(self._usable)) * BATCH + ahead_count
+        most = max(1, len(self._usable_workers)) * BATCH + ahead_count
         proposals.propose(most - len(proposals.live.pending))
         return bool(proposals.is_building or self._ready) or not proposals.is_spent
 
@@ -82,7 +82,7 @@ class BatchShare(Share):
             return None
         if len(self._ready) < BATCH and self.proposals.is_building:
             return None
-        idle = max(1, len(self._usable) - len(self.given_pieces))
+        idle = max(1, len(self._usable_workers) - len(self.given_pieces))
         size = min(BATCH, math.ceil(len(self._ready) / idle))
         batch, self._ready = self._ready[:size], self._ready[size:]
         return Piece(batch)
@@ -137,7 +137,7 @@ class BatchShare(Share):
         if error is None:
             return
         self._excluded.add(piece.worker)
-        if not self._usable:
+        if not self._usable_workers:
             raise error
         self.team.reporter.warn(
             f"A batch failed on {piece.address} (other workers get it): {error.message}"

@@ -62,7 +62,7 @@ class _WorkerWithoutHttp(Worker):
 
 
 @contextmanager
-def connected(
+def connected_client(
     workers: str, reporter: ProgressReporter, *, tls: TlsFiles, cpu: bool, dashboard: bool
 ) -> Iterator[Client]:
     """Client of the workers that `--workers` names.

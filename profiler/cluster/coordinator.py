@@ -11,7 +11,7 @@ from distributed import CancelledError, Client
 from distributed.comm.core import CommClosedError
 
 from profiler.cluster.batches import BatchShare
-from profiler.cluster.giving import Team, as_profiler_error, scheduler_lost
+from profiler.cluster.giving import Team, as_profiler_error, scheduler_loss_error
 from profiler.cluster.on_worker import device_among, device_of, worker_machine
 from profiler.cluster.parcels import path_from_here
 from profiler.cluster.problems import ExplainShare, ProblemShare, homes_of, keys_by_cell
@@ -64,7 +64,7 @@ def measure_on_workers(  # noqa: PLR0913 - the last two by keyword
     measure the experiment, or where the scheduler is lost.
     """
     folder = template.out / template.loaded.experiment.name
-    with ExitStack() as resources, _loss_named(client):
+    with ExitStack() as resources, _naming_loss(client):
         if take_lock(folder / ".workers.lock", resources) is None:
             raise EnvironmentUnusable(
                 f"Another profiler writes what workers measure into {folder}.",
@@ -85,7 +85,7 @@ def measure_on_workers(  # noqa: PLR0913 - the last two by keyword
 
 
 @contextmanager
-def _loss_named(client: Client) -> Iterator[None]:
+def _naming_loss(client: Client) -> Iterator[None]:
     """Raise EnvironmentUnusable where the scheduler is lost in the body, or cannot take a task."""
     try:
         yield
@@ -100,7 +100,7 @@ def _loss_named(client: Client) -> Iterator[None]:
         # The client notices the loss a moment after its call has failed.
         if client.status == "running" and not isinstance(error, CommClosedError | CancelledError):
             raise
-        raise scheduler_lost(type(error).__name__) from error
+        raise scheduler_loss_error(type(error).__name__) from error
 
 
 # ---- which devices -------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class Team:
         """
         scheduler = self.client.scheduler_info(n_workers=-1)
         if "workers" not in scheduler:
-            raise scheduler_lost("it is not known any more")
+            raise scheduler_loss_error("it is not known any more")
         return {
             str(facts["name"]): address
             for address, facts in scheduler["workers"].items()
@@ -176,7 +176,7 @@ def as_profiler_error(cause: BaseException) -> ProfilerError:
     return EnvironmentUnusable(f"{type(cause).__name__}: {cause}")
 
 
-def scheduler_lost(sign: str) -> EnvironmentUnusable:
+def scheduler_loss_error(sign: str) -> EnvironmentUnusable:
     """Error of a run whose scheduler ended or was restarted; `sign`: how that was seen.
 
     A scheduler that ends cancels its tasks before it closes its connections: either may come first.
@@ -314,7 +314,7 @@ class Share(ABC):
         if future is None:
             self._submit_or_wait(piece)
         elif future.status in ("cancelled", "lost"):
-            raise scheduler_lost("it does not know this run any more")
+            raise scheduler_loss_error("it does not know this run any more")
         elif future.status in ("finished", "error"):
             self._take_arrived_parcels()  # the parcels sent before the end
             self.given_pieces.remove(piece)

@@ -138,13 +138,13 @@ class RunShare(Share):
             plan_part(self.team.request.plan, piece.ids),
             self.builds,
             self.stamped,
-            earlier=self._earlier(piece),
+            earlier=self._earlier_parcel(piece),
             overrides=() if cells else (WITHOUT_EXPLANATIONS,),
             timeline=self.team.request.timeline and not cells,
             explain=tuple(cells) or None,
         )
 
-    def _earlier(self, piece: Piece) -> Parcel | None:
+    def _earlier_parcel(self, piece: Piece) -> Parcel | None:
         """Parcel of the run, with attempts at problems with current keys; None without any."""
         homes = {problem: self.homes[problem] for problem in piece.ids if problem in self.homes}
         if not homes:
@@ -168,7 +168,7 @@ class RunShare(Share):
             return
         if not keys.items() <= arrived.record().keys.items():
             raise UsageError("it measured other kernels, sources or settings than those here")
-        opened = self._opened(attempts)
+        opened = self._opened_files(attempts)
         worker = worker_of(run, arrived, environment, request.plan.seed)
         record = run.record()
         run.write_record(
@@ -181,7 +181,7 @@ class RunShare(Share):
                 piece.names[attempt.folder.name] = add_attempt(run, attempt, worker).name
         self.homes |= {problem: (environment, keys) for problem, keys in by_problem.items()}
 
-    def _opened(self, attempts: Sequence[Attempt]) -> dict[str, str]:
+    def _opened_files(self, attempts: Sequence[Attempt]) -> dict[str, str]:
         """Digests of files that sessions opened; raises UsageError where one differs here."""
         opened: dict[str, str] = {}
         for attempt in attempts:
@@ -258,9 +258,9 @@ class ProblemShare(RunShare):
 
     def _restart_piece(self, piece: Piece) -> None:
         self.team.reporter.warn(f"{piece} begins anew: its GPU did not come back.")
-        self.open[:0] = self._missing_of(piece, {})
+        self.open[:0] = self._missing_pieces(piece, {})
 
-    def _missing_of(self, piece: Piece, failed_on: dict[str, ProfilerError]) -> list[Piece]:
+    def _missing_pieces(self, piece: Piece, failed_on: dict[str, ProfilerError]) -> list[Piece]:
         """Pieces of the problems that are not measured, each from its begin.
 
         Samples of two GPUs are not mixed.
@@ -301,7 +301,7 @@ class ProblemShare(RunShare):
             if self.workers.keys() <= failed_on.keys():
                 ending = "no other worker can take it"
             reporter.warn(f"{piece} failed on {piece.address} ({ending}): {error.message}")
-            self.open += self._missing_of(piece, failed_on)
+            self.open += self._missing_pieces(piece, failed_on)
             return
         self._done += len(piece.ids)
         total = len(self.team.request.plan.problems)
@@ -345,7 +345,7 @@ class ExplainShare(RunShare):
             if problem in self.homes:
                 by_gpu.setdefault(self._gpu(problem), []).append(problem)
             else:
-                self._not_explained(problem, "no worker could measure it")
+                self._warn_unexplained(problem, "no worker could measure it")
         for gpu, problems in by_gpu.items():
             if gpu is None:
                 self.open.append(Piece(problems))
@@ -368,7 +368,7 @@ class ExplainShare(RunShare):
         if error is None:
             return
         if len(piece.ids) == 1:
-            self._not_explained(piece, f"{piece.address}: {error.message}")
+            self._warn_unexplained(piece, f"{piece.address}: {error.message}")
             return
         for problem in piece.ids:
             self.give(Piece([problem], piece.home), piece.worker)
@@ -382,7 +382,7 @@ class ExplainShare(RunShare):
         if piece.home is None:
             self.open.insert(0, Piece(piece.ids))
         else:
-            self._not_explained(piece, "its GPU is not here any more")
+            self._warn_unexplained(piece, "its GPU is not here any more")
 
-    def _not_explained(self, subject: object, reason: str) -> None:
+    def _warn_unexplained(self, subject: object, reason: str) -> None:
         self.team.reporter.warn(f"Not explained: {subject}: {reason}")

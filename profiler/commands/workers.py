@@ -136,7 +136,7 @@ def written_runs_of_workers(
     require_explainable(request, planned)
     require_folder(request.out)
     require_dask("--workers")
-    from profiler.cluster.connection import CPU, LOCAL, connected
+    from profiler.cluster.connection import CPU, LOCAL, connected_client
     from profiler.cluster.coordinator import measure_on_workers
     from profiler.run_folder.load.assemble import assemble
     from profiler.sessions.measure import MeasureRequest
@@ -155,7 +155,7 @@ def written_runs_of_workers(
         meanwhile=partial(import_ahead, page=not request.no_report),
     )
     workers = str(request.workers)
-    with connected(
+    with connected_client(
         workers,
         reporter,
         tls=(request.tls_ca, request.tls_cert, request.tls_key),

@@ -142,7 +142,7 @@ class SearchRecord:
     search also of proposals without a result."""
 
 
-def with_origin(
+def records_with_origin(
     records: Iterable[Record | None],
     variants: Mapping[str, Mapping[str, Value]] | None = None,
 ) -> tuple[Record, ...]:
@@ -178,7 +178,7 @@ def search_record(all_records: tuple[Record | None, ...]) -> SearchRecord | None
     """The sorted records of a journal; None where it does not begin with its terms."""
     if not all_records or not isinstance(all_records[0], Terms):
         return None
-    records = with_origin(all_records)
+    records = records_with_origin(all_records)
     proposed = {r.variant: r.params for r in records if isinstance(r, Proposed)}
     finished = next((r for r in reversed(records) if isinstance(r, Finished)), None)
     evaluations = tuple(r for r in records if isinstance(r, Evaluated))

@@ -27,8 +27,8 @@ from profiler.search.journal import (
     SearchRecord,
     Terms,
     WorkerJoined,
+    records_with_origin,
     search_record,
-    with_origin,
 )
 from profiler.search.space import SearchSpace
 from profiler.search.strategies import SearchHistory, make_strategy
@@ -62,7 +62,7 @@ class LiveSearch:
             journal.clear()
             self._write(terms)
         else:
-            records = with_origin(journal.records, variants)
+            records = records_with_origin(journal.records, variants)
             self.left_out = len(journal.records) - len(records)
             for record in records:
                 self._replay(record)

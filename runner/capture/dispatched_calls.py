@@ -33,7 +33,7 @@ from profiler.runner.capture.kernel_times import KernelTimes, Mark
 from profiler.runner.capture.launches import CompiledGraphs, Launch
 from profiler.runner.capture.signatures import (
     Arguments,
-    Described,
+    CallDescription,
     Key,
     NotReplayableError,
     comparable,
@@ -43,10 +43,10 @@ from profiler.runner.capture.signatures import (
     is_lazy,
     key_of,
     lazy_arguments,
-    overwritten,
+    overwritten_names,
     require_plain,
     tensors_in,
-    written,
+    written_arguments,
 )
 
 NOT_LAUNCHED = "views, sizes and allocations"
@@ -113,7 +113,7 @@ def call_document(
         "operator": str(func),
         "random": is_random(func, arguments),
         "for_host": _is_for_host(func),
-        "written": list(written(func, arguments)),
+        "written": list(written_arguments(func, arguments)),
         "has_results": _has_results(func),
         "by_name": [argument.name for argument in func._schema.arguments if argument.kwarg_only],
         "arguments": arguments,
@@ -146,7 +146,7 @@ class Call:
     """Range around each call, where kernels are timed."""
     count: int = 0
     time_ns: int = 0
-    described: Described | None = None
+    described: CallDescription | None = None
     """Arguments of the first call, until `document` is made of them."""
     digest: str | None = None
     """Hash of the results and written arguments of the first call, where values are kept."""
@@ -159,7 +159,7 @@ class Call:
         """The launch around the dispatcher; None for a call of an operator."""
         return self.target if isinstance(self.target, Launch) else None
 
-    def uncounted(self, number: int, mark: Mark | None) -> Call:
+    def without_count(self, number: int, mark: Mark | None) -> Call:
         """Record of the same signature without calls."""
         return Call(number, self.target, mark, document=self.document, left_out=self.left_out)
 
@@ -183,7 +183,7 @@ class Call:
 
 
 @dataclass(eq=False)
-class Recorded:
+class RecordedCalls:
     """Calls of a program in one or more steps."""
 
     calls: dict[Key, Call] = field(default_factory=dict)
@@ -196,7 +196,7 @@ class Recorded:
         return [call for call in self.calls.values() if call.count]
 
 
-class _Operator:
+class _OperatorFacts:
     """Facts of an operator that the mode needs at each call, found once."""
 
     __slots__ = ("func", "kind", "lazy", "names", "overwritten")
@@ -206,7 +206,7 @@ class _Operator:
         self.kind = reason_unrecorded(func)
         if self.kind == "":
             self.names = tuple(defaults_of(func))
-            self.overwritten = overwritten(func)
+            self.overwritten = overwritten_names(func)
             self.lazy = lazy_arguments(func)
 
 
@@ -221,10 +221,10 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         self._values = values
         self._write = write
         self._write_at = time.monotonic() + _WRITE_EVERY_S
-        self.recorded = Recorded()
+        self.recorded = RecordedCalls()
         self._families: dict[Key, list[tuple[Key, Call]]] = {}
         """Described calls of the step before, by family: its members differ in sizes alone."""
-        self.operators: dict[int, _Operator] = {}
+        self.operators: dict[int, _OperatorFacts] = {}
         """Operators by their ids: the hash of an operator is a slow function of Python."""
         self._numbers = itertools.count()
         self._unsettled: list[Call] = []
@@ -250,17 +250,17 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         """False: torch's wrapper that keeps dynamo out takes 2 us of each call; see below."""
         return False
 
-    def restart(self, *, is_described: bool) -> Recorded:
+    def restart(self, *, is_described: bool) -> RecordedCalls:
         """Calls that were recorded before, after recording is restarted.
 
         `is_described`: whether its signatures have documents, so that no call of them takes longer.
         """
         self.settle()
-        before, self.recorded = self.recorded, Recorded()
+        before, self.recorded = self.recorded, RecordedCalls()
         self._families = defaultdict(list)
         for key, call in (before.calls if is_described else {}).items():
             number = next(self._numbers)
-            self.recorded.calls[key] = call.uncounted(number, self.kernels.mark(number))
+            self.recorded.calls[key] = call.without_count(number, self.kernels.mark(number))
             if call.document is not None and call.launch is None:
                 self._families[family_of(key)].append((key, call))
         return before
@@ -276,7 +276,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
             return func(*args, **kwargs)
         called = self.operators.get(id(func))
         if called is None:
-            called = self.operators[id(func)] = _Operator(func)
+            called = self.operators[id(func)] = _OperatorFacts(func)
         if called.kind:
             return self._make_unrecorded(called, args, kwargs)
         try:
@@ -289,7 +289,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
             return self._make_first(key, called, args, kwargs)
         return self._make_timed(call, func, args, kwargs)
 
-    def _make_unrecorded(self, called: _Operator, args: Any, kwargs: Arguments) -> Any:
+    def _make_unrecorded(self, called: _OperatorFacts, args: Any, kwargs: Arguments) -> Any:
         """Make a call that is not recorded itself: its parts are recorded, or it is counted."""
         func, kind = called.func, called.kind
         if kind == MADE_OF_OTHERS:
@@ -346,7 +346,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
             if not call.left_out:
                 keeps_values = self._values is not None
                 key = key_of("", (), launch.arguments)
-                call.described = Described(key, launch.arguments, values=keeps_values)
+                call.described = CallDescription(key, launch.arguments, values=keeps_values)
         result = self._make_timed(call, make)
         with self.paused():
             self._keep_arguments(call)
@@ -356,14 +356,14 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         number = next(self._numbers)
         return Call(number, target, self.kernels.mark(number))
 
-    def _make_first(self, key: Key, called: _Operator, args: Any, kwargs: Arguments) -> Any:
+    def _make_first(self, key: Key, called: _OperatorFacts, args: Any, kwargs: Arguments) -> Any:
         """Make the first call of a signature, and keep its arguments."""
         func = called.func
         call = self.recorded.calls[key] = self._new_call(func)
         keeps_values = self._values is not None
         arguments = {**dict(zip(called.names, args, strict=False)), **kwargs}
         relatives = self._families and self._families.get(family_of(key))
-        call.described = Described(
+        call.described = CallDescription(
             key,
             arguments,
             values=keeps_values,
@@ -375,7 +375,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
             call.left_out = _left_out_by(func, arguments, result)
         if keeps_values and not call.left_out:
             new_results = comparable(func, result) if _has_results(func) else []
-            call.digest = digest([*new_results, *written(func, arguments).values()])
+            call.digest = digest([*new_results, *written_arguments(func, arguments).values()])
         self._keep_arguments(call)
         return result
 

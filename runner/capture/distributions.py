@@ -191,7 +191,7 @@ def is_skewed(tensor: Mapping[str, Any]) -> bool:
     return bool(groups[0][1] > 2 * mean + 6 * math.sqrt(mean))
 
 
-def uniform(like: Mapping[str, Any], count: int) -> Distribution:
+def uniform_distribution(like: Mapping[str, Any], count: int) -> Distribution:
     """Distribution of so many integers of the same range and order, all equally frequent."""
     if "steps" in like:
         parts = count - (like["min"] == 0)

@@ -17,7 +17,7 @@ from typing import Any, Self
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from profiler.runner.capture.dispatched_calls import Call, CallRecorder, Recorded
+from profiler.runner.capture.dispatched_calls import Call, CallRecorder, RecordedCalls
 from profiler.runner.capture.experiment_file import (
     EXPERIMENT_FILE,
     experiment_text,
@@ -103,7 +103,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         if steps is not None and not 0 <= steps[0] < steps[1]:
             raise ValueError(f"steps {steps[0]}:{steps[1]} are none")
         self._steps = Steps(*(steps or (0, None)))
-        self._before: tuple[int, Recorded] | None = None
+        self._before: tuple[int, RecordedCalls] | None = None
         """First step of the earlier record, and its calls."""
         self._complete = False
         self._uncaptured: Waits | None = None

@@ -17,7 +17,7 @@ import torch
 
 from profiler.kernels.references import wide_type
 from profiler.runner.arrays import extent
-from profiler.runner.capture.distributions import draw, is_skewed, uniform
+from profiler.runner.capture.distributions import draw, is_skewed, uniform_distribution
 from profiler.runner.capture.experiment_file import REGISTERED_BY
 from profiler.runner.capture.folder import (
     VALUES_FOLDER,
@@ -26,7 +26,7 @@ from profiler.runner.capture.folder import (
 )
 from profiler.runner.capture.graphs import graph_function
 from profiler.runner.capture.launches import triton_kernel_classes
-from profiler.runner.capture.signatures import comparable, digest, tensors_in, written
+from profiler.runner.capture.signatures import comparable, digest, tensors_in, written_arguments
 
 _OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
 CAPTURED, UNIFORM = "captured", "uniform"
@@ -180,7 +180,7 @@ class CapturedCalls:
             outputs: Any, inputs: Mapping[str, Any], problem: Mapping[str, Any]
         ) -> str | None:
             right = function(problem["call"], **_copied(inputs))
-            return _difference(list(tensors_in(outputs)), list(tensors_in(right)))
+            return _first_fault(list(tensors_in(outputs)), list(tensors_in(right)))
 
         return check
 
@@ -214,7 +214,7 @@ class CapturedCalls:
         nodes = captured.get("graph", {}).get("nodes", ())
         return " ".join([captured["operator"], *(node["operator"] for node in nodes)])
 
-    def recorded(self, call: int) -> list[torch.Tensor] | None:
+    def recorded_bytes(self, call: int) -> list[torch.Tensor] | None:
         """Bytes of the storages of a call; None where values were not kept."""
         file = self.folder / VALUES_FOLDER / f"{call}.pt"
         if not file.is_file():
@@ -248,11 +248,11 @@ def launch(operator: Any, arguments: Mapping[str, Any]) -> list[Any]:
     }
     result = operator(*positional, **keywords)
     has_results = any(value.alias_info is None for value in operator._schema.returns)
-    return [result if has_results else None, *written(operator, arguments).values()]
+    return [result if has_results else None, *written_arguments(operator, arguments).values()]
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayOutcome:
     """Outcome of the replay of a call."""
 
     call: int
@@ -263,27 +263,27 @@ class Replayed:
     """Whether it gave the recorded bits; None where none were recorded, or the call is random."""
 
 
-def replay_all(folder: str | Path) -> list[Replayed]:
+def replay_all(folder: str | Path) -> list[ReplayOutcome]:
     """Replay every call of a captured folder once, without kernels of the program's modules."""
     calls = CapturedCalls(folder)
     return [
-        _replayed(calls, number, call)
+        _replay_outcome(calls, number, call)
         for number, call in calls.calls.items()
         if "launch" not in call
     ]
 
 
-def _replayed(calls: CapturedCalls, number: int, call: Mapping[str, Any]) -> Replayed:
+def _replay_outcome(calls: CapturedCalls, number: int, call: Mapping[str, Any]) -> ReplayOutcome:
     of_call = (number, call["operator"], call["count"])
     try:
         with torch.no_grad():
             results = calls.launch(number, calls.inputs(number))
     except Exception as error:
-        return Replayed(*of_call, failure=f"{type(error).__name__}: {error}".splitlines()[0])
+        return ReplayOutcome(*of_call, failure=f"{type(error).__name__}: {error}".splitlines()[0])
     if "digest" not in call or call["random"]:
-        return Replayed(*of_call)
+        return ReplayOutcome(*of_call)
     compared = results if "graph" in call else calls.comparable(number, results)
-    return Replayed(*of_call, same_bits=digest(compared) == call["digest"])
+    return ReplayOutcome(*of_call, same_bits=digest(compared) == call["digest"])
 
 
 class _CallArguments:
@@ -306,7 +306,7 @@ class _CallArguments:
             torch.zeros(storage["bytes"], dtype=torch.uint8, device=self._place(storage["device"]))
             for storage in call["storages"]
         ]
-        recorded = calls.recorded(call["id"])
+        recorded = calls.recorded_bytes(call["id"])
         self._drawn = recorded is None
         for storage, values in zip(self._storages, recorded or [], strict=False):
             storage.copy_(values)
@@ -344,7 +344,7 @@ class _CallArguments:
             flat = torch.empty(0, dtype=dtype, device=storage.device).set_(*place, (count,), (1,))
             on_device = storage.device.type == self._device.type
             generator = self._generator if on_device else self._in_memory
-            like = uniform(like, count) if is_replaced else like
+            like = uniform_distribution(like, count) if is_replaced else like
             flat.copy_(draw(like, count, dtype, generator))
         return tensor
 
@@ -370,7 +370,7 @@ def _copied(value: Any) -> Any:
     return {k: _copied(v) for k, v in value.items()} if isinstance(value, Mapping) else value
 
 
-def _difference(results: list[torch.Tensor], right: list[torch.Tensor]) -> str | None:
+def _first_fault(results: list[torch.Tensor], right: list[torch.Tensor]) -> str | None:
     """First fault of results, against the results of another launch; None without a fault."""
     if len(results) != len(right):
         return f"{len(results)} results in place of {len(right)}"

@@ -74,14 +74,14 @@ def _written_names(func: Any) -> tuple[str, ...]:
     )
 
 
-def written(func: Any, arguments: Arguments) -> dict[str, Any]:
+def written_arguments(func: Any, arguments: Arguments) -> dict[str, Any]:
     """Given arguments that an operator writes, by name."""
     names = _written_names(func)
     return {name: arguments[name] for name in names if arguments.get(name) is not None}
 
 
 @cache
-def overwritten(func: Any) -> tuple[str, ...]:
+def overwritten_names(func: Any) -> tuple[str, ...]:
     """Arguments that an operator writes and does not read."""
     if func._schema.name in _OVERWRITES or torch.Tag.nondeterministic_seeded in func.tags:
         return _written_names(func)
@@ -272,7 +272,7 @@ class _Arguments:
         return next(self._floats) if kind is float else value
 
 
-class Described:
+class CallDescription:
     """Arguments of a call as JSON, with the parts of storages that they lie in.
 
     In the step, tensors are only looked at; `settle` makes the rest of it.

@@ -37,7 +37,7 @@ class CellChecks:
     def release_tensors(self) -> None:
         """Keep numbers of the rounding in place of tensors, to free their memory."""
         if isinstance(self._rounding, Rounding):
-            self._rounding = self._rounding.largest()
+            self._rounding = self._rounding.largest_errors()
 
     def copies(self, cells: Sequence[JobCell], inputs: Any) -> KeptInputs:
         """Copies of the inputs, to find out whether a checked launch writes them."""
@@ -55,7 +55,7 @@ class CellChecks:
         compared = [cell for cell in cells if cell.check and not own_check_of(cell, inputs)]
         if make_reference is None or not compared:
             return None
-        with self._phases.of(protocol.REFERENCE, cells) as findings:
+        with self._phases.journalled(protocol.REFERENCE, cells) as findings:
             kept_inputs = self.copies(cells, inputs)
             reference = make_reference(dict(cells[0].problem_params), inputs)
             if isinstance(reference, Reference):
@@ -80,7 +80,7 @@ class CellChecks:
 
         `first_launch` makes a launch that may count as a warm-up.
         """
-        with self._phases.of(protocol.CHECK, [cell]) as findings:
+        with self._phases.journalled(protocol.CHECK, [cell]) as findings:
             outputs = getattr(launch, "outputs", None)
             kept_inputs.forget(
                 check.as_tensors(outputs, "`outputs`") if outputs is not None else ()
@@ -158,7 +158,7 @@ class CellChecks:
         for cell in cells:
             with (
                 suppress(PhaseFailedError),
-                self._phases.of(protocol.RELAUNCH, [cell]),
+                self._phases.journalled(protocol.RELAUNCH, [cell]),
                 self._phases.not_rechecked([cell], memory_only=True),
             ):
                 launch = launches[cell.id]
@@ -172,7 +172,7 @@ class CellChecks:
     def _new_reference(self, cells: Sequence[JobCell], renewal: Renewal) -> Tensors | None:
         if self._workload.reference is None or not cells:
             return None
-        with self._phases.settings.of(None):
+        with self._phases.settings.in_force(None):
             result = self._workload.reference(dict(cells[0].problem_params), renewal.others)
         return _expected_tensors(result)
 
@@ -184,7 +184,7 @@ class CellChecks:
         reference: Tensors | None,
     ) -> None:
         expected, tolerances = self._workload.expected_of(cell, renewal.others, reference)
-        with self._phases.of(protocol.RECHECK, [cell]):
+        with self._phases.journalled(protocol.RECHECK, [cell]):
             layers = (cell.tolerances, self._job.tolerances, tolerances)
             require_same(samples, renewal.take(expected), *layers, rounding=self._rounding)
 

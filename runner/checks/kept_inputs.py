@@ -36,9 +36,9 @@ class KeptInputs:
         self._copies = {place: (t, t.clone()) for place, t in distinct.items() if copies_fit}
         self._places = {name: _InputPlace(inputs[name]) for name in memory}
 
-    def written(self) -> tuple[str, ...]:
+    def written_names(self) -> tuple[str, ...]:
         """Names of the inputs that changed since they were copied."""
-        moved_names = {name for name, place in self._places.items() if not place.is_as_it_was()}
+        moved_names = {name for name, place in self._places.items() if not place.is_unchanged()}
         written_names = {
             name: None
             for address, (content, copy) in self._copies.items()
@@ -68,7 +68,7 @@ class KeptInputs:
 
     def refuse_written(self) -> None:
         """Raise WrongResultError where a launch wrote into inputs, and restore them."""
-        written_names = self.written()
+        written_names = self.written_names()
         if written_names:
             self.restore()
             noun = "an input" if len(written_names) == 1 else "inputs"
@@ -97,7 +97,7 @@ class InputSums:
         """Names of the inputs that have a sum."""
         return frozenset(self._sums)
 
-    def changed(self) -> tuple[str, ...]:
+    def changed_names(self) -> tuple[str, ...]:
         """Names of the inputs whose sum changed."""
         return tuple(
             name for name, total in self._current_sums().items() if total != self._sums[name]
@@ -105,7 +105,7 @@ class InputSums:
 
     def keep_unchanged(self) -> frozenset[str]:
         """Names of the unchanged inputs; changed ones are dropped."""
-        for name in self.changed():
+        for name in self.changed_names():
             del self._contents[name], self._sums[name]
         return self.names
 
@@ -139,7 +139,7 @@ class InputWatch:
         Also tensors that the checks added to the inputs. A tensor of these that the warm launches,
         which come next, write is a workspace and no input.
         """
-        self._unwritten = self._before.names.difference(self._before.changed())
+        self._unwritten = self._before.names.difference(self._before.changed_names())
         self.move(inputs, launches)
         tensors = self._unnamed_tensors(inputs).items()
         later_inputs = {name: tensor for name, tensor in tensors if name not in self._before.names}
@@ -151,9 +151,9 @@ class InputWatch:
         self._sums.add(self._later)
         self._before = self._later = InputSums({}, ())
 
-    def changed(self) -> tuple[str, ...]:
+    def changed_names(self) -> tuple[str, ...]:
         """Names of the watched inputs that changed."""
-        return self._sums.changed()
+        return self._sums.changed_names()
 
     def forget(self) -> None:
         """Release the memory of the inputs."""
@@ -200,14 +200,14 @@ class _InputPlace:
         tensor = self._tensor
         return int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride()
 
-    def is_as_it_was(self) -> bool:
+    def is_unchanged(self) -> bool:
         if self._storage.nbytes() != self._bytes:
             return False
         at_its_place = memory_address(self._tensor) == self._storage.data_ptr()
         return at_its_place and self._current_view() == self._view
 
     def restore(self) -> None:
-        if not self.is_as_it_was():
+        if not self.is_unchanged():
             if self._storage.nbytes() != self._bytes:
                 self._storage.resize_(self._bytes)
             like = torch.empty(0, dtype=self._tensor.dtype, device=self._storage.device)

@@ -137,7 +137,7 @@ class Renewal:
         for tensor in outputs:
             self._sampled_index(tensor)  # now, because copying positions to a device waits for it
             if _storage(tensor) not in self._storages:
-                tensor.data.copy_(shuffled(tensor.data))
+                tensor.data.copy_(shuffled_values(tensor.data))
 
     def _sampled_index(self, tensor: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
         """Index of the elements to compare, for tensors of one shape; None: all elements."""
@@ -213,7 +213,7 @@ _RARE = (torch.uint16, torch.uint32, torch.uint64, torch.complex32)
 """Types for which torch has no flip, and of most no sum: nor has it for floats of one byte."""
 
 
-def shuffled(tensor: torch.Tensor) -> torch.Tensor:
+def shuffled_values(tensor: torch.Tensor) -> torch.Tensor:
     """The elements of a tensor in the opposite order; another value where it has one element."""
     dtype, dimensions = tensor.dtype, tuple(range(tensor.dim()))
     is_rare = dtype in _RARE or (dtype.is_floating_point and dtype.itemsize == 1)
@@ -294,7 +294,7 @@ def tensors_in(value: Any, place: str = "inputs") -> dict[str, torch.Tensor]:
     return dict(tensors_by_id.values())
 
 
-def zeroed(inputs: Any) -> Any:
+def zeroed_inputs(inputs: Any) -> Any:
     """Inputs with 0 in all floating-point tensors; whole numbers and flags stay."""
     with torch.no_grad():
         for tensor in tensors_in(inputs).values():

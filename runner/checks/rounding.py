@@ -82,7 +82,7 @@ def _amounts_by_output(own_results: Tensors, expected: Tensors, largest_step: fl
     ]
 
 
-def fixed(amounts: Sequence[float]) -> Allowed:
+def fixed_errors(amounts: Sequence[float]) -> Allowed:
     """Function that allows each output the same error at all elements."""
     return lambda number, _dtype: amounts[number] if number < len(amounts) else 0.0
 
@@ -104,7 +104,7 @@ class Rounding:
         """Absolute error of an output of a type: one for all elements, or a tensor by element."""
         if not self._is_drawn and self._expected[number].numel() <= _FEW:
             self._amounts, self._is_drawn = _largest_drawn(self._reference, self._amounts), True
-        amount = fixed(self._amounts)(number, dtype)
+        amount = fixed_errors(self._amounts)(number, dtype)
         real = dtype.to_real()
         if real.is_floating_point and real != torch.float32:
             return amount
@@ -117,14 +117,14 @@ class Rounding:
             self._explained_errors[number].clamp(min=amount) if self._explained_errors else amount
         )
 
-    def largest(self) -> Allowed:
+    def largest_errors(self) -> Allowed:
         """Function that allows each output the largest error that an element was allowed so far."""
         explained = self._explained_errors or ()
         of_elements = [float(errors.max()) if errors.numel() else 0.0 for errors in explained]
         amounts = [
             self._amounts[n] if n < len(self._amounts) else 0.0 for n in range(len(self._expected))
         ]
-        return fixed(list(map(max, amounts, of_elements)) if of_elements else amounts)
+        return fixed_errors(list(map(max, amounts, of_elements)) if of_elements else amounts)
 
 
 def _largest_drawn(reference: Reference, amounts: Sequence[float]) -> Sequence[float]:

@@ -85,13 +85,13 @@ class SharedMemory:
         """Pool of torch's allocator that holds this memory alone; None on a CPU."""
 
     @classmethod
-    def made(cls, places: Sequence[Place], device: torch.device) -> SharedMemory:
+    def create(cls, places: Sequence[Place], device: torch.device) -> SharedMemory:
         """New memory with room for all places."""
         size = max((place.offset + place.nbytes for place in places), default=0) + _ALIGNMENT
         return _on_gpu(size, device) if device.type == "cuda" else _in_file(size)
 
     @classmethod
-    def opened(cls, handle: Mapping[str, Any], files: Sequence[int]) -> SharedMemory:
+    def attach(cls, handle: Mapping[str, Any], files: Sequence[int]) -> SharedMemory:
         """Memory that another process has made."""
         if "size" in handle:
             (file,) = files

@@ -84,7 +84,7 @@ class Guest:
     def do_lay(self, message: Message, files: Sequence[int]) -> None:
         """Open the memory of another problem."""
         self._calls.clear()
-        memory = SharedMemory.opened(message["memory"], files)
+        memory = SharedMemory.attach(message["memory"], files)
         places = [place_of(place) for place in message["places"]]
         tensors = [memory.tensor(place) for place in places]
         positional, keywords, problem = (

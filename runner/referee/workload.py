@@ -22,7 +22,7 @@ from profiler.runner.arguments import Arguments
 from profiler.runner.checks import check
 from profiler.runner.checks.check import Errors, Tensors, WrongResultError, as_tensors
 from profiler.runner.checks.renewal import NotRenewableError
-from profiler.runner.checks.rounding import fixed, rounding_of
+from profiler.runner.checks.rounding import fixed_errors, rounding_of
 from profiler.runner.experiment import FUNCTION, Experiment
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.protocol import Tolerance
@@ -71,7 +71,7 @@ class Rounds:
         )
         """Results of the baseline without their values: shapes and types."""
 
-    def after(self, number: int) -> Round:
+    def round_after(self, number: int) -> Round:
         """The oldest kept round with a larger number, else a new round."""
         for kept_round in self._rounds:
             if kept_round.number > number:
@@ -158,7 +158,7 @@ class Table:
         inputs, writes = len(like.tensors) - len(like.inputs.outputs), bool(like.inputs.outputs)
         results = like.tensors[inputs:] if writes else rounds.results
         places = places_for((*like.tensors[:inputs], *results))
-        self._memory = SharedMemory.made(places, rounds.device)
+        self._memory = SharedMemory.create(places, rounds.device)
         tensors = tuple(self._memory.tensor(place) for place in places)
         self._inputs, self.results = tensors[:inputs], tensors[inputs:]
         self._copied_results = tuple(map(torch.empty_like, self.results))
@@ -182,7 +182,7 @@ class Table:
         """Write the inputs of the next round, while no process of the party runs."""
         if self._is_dealt:
             return
-        self._played = self.rounds.after(self.party.last_round)
+        self._played = self.rounds.round_after(self.party.last_round)
         self.party.last_round = self._played.number
         check.poison(self.results)
         for place, tensor in zip(self._inputs, self._played.tensors, strict=False):
@@ -216,7 +216,7 @@ class Table:
                 self._copied_results if len(self._copied_results) > 1 else self._copied_results[0],
             )
             return None
-        rounding = fixed(played.rounding)
+        rounding = fixed_errors(played.rounding)
         return check.compare(self._copied_results, played.expected, *layers, rounding=rounding)
 
     def is_written(self) -> bool:

@@ -54,7 +54,7 @@ def launch_for_roof(
 
     Raises what torch raises, where memory does not suffice for example, and CountersError.
     """
-    with _prepared(roof, device) as launch:
+    with _prepared_launch(roof, device) as launch:
         launch()
         device.wait()
         if range_profiler is not None:
@@ -69,7 +69,7 @@ def launch_for_roof(
 
 
 @contextmanager
-def _prepared(roof: str, device: Device) -> Iterator[Launch]:
+def _prepared_launch(roof: str, device: Device) -> Iterator[Launch]:
     """The launch; torch's precision of products is restored when the body ends."""
     if roof == "dram":
         yield _copy(device)

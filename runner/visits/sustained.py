@@ -69,7 +69,7 @@ class Span:
     readings: Sequence[Reading]
 
     @classmethod
-    def of(cls, bursts: Sequence[TimedBurst], readings: Sequence[Reading]) -> Span:
+    def from_bursts(cls, bursts: Sequence[TimedBurst], readings: Sequence[Reading]) -> Span:
         """Span of the bursts, with the readings that were taken during them."""
         begun_s, ended_s = bursts[0].ended_s - bursts[0].seconds, bursts[-1].ended_s
         return cls(bursts, [r for r in readings if begun_s <= r.time_s <= ended_s])
@@ -93,7 +93,7 @@ class Span:
         """Spans of the first and the second half of the bursts."""
         middle = len(self.bursts) // 2
         first, second = self.bursts[:middle], self.bursts[middle:]
-        return Span.of(first, self.readings), Span.of(second, self.readings)
+        return Span.from_bursts(first, self.readings), Span.from_bursts(second, self.readings)
 
     def is_steady(self) -> bool:
         """Whether both halves agree in all known values."""
@@ -170,7 +170,7 @@ def _last_bursts(bursts: Sequence[TimedBurst], readings: Sequence[Reading], seco
     while count < len(bursts) and (took_s < seconds or count < 2):
         count += 1
         took_s += bursts[-count].seconds
-    return Span.of(bursts[-count:], list(readings))
+    return Span.from_bursts(bursts[-count:], list(readings))
 
 
 _QUEUED = 2

@@ -30,13 +30,13 @@ from profiler.search.journal import (
     SearchJournal,
     Terms,
     read_search,
+    records_with_origin,
     search_record,
-    with_origin,
 )
 from profiler.search.live_search import LiveSearch
 from profiler.sessions.search.bench import Block, Subject, SubjectFailedError
 from profiler.sessions.search.evaluator import BLOCKS
-from profiler.sessions.search.loop import Lookahead, search_on
+from profiler.sessions.search.loop import Lookahead, run_search
 from profiler.sessions.search.proposals import LOOK_EVERY, BackgroundBuilds, Proposals
 
 PROBLEMS = ("small", "large")
@@ -110,7 +110,7 @@ class Searching:
         self.proposals, self.search, self.bench = proposals, proposals.live, PlantedBench()
 
     def run(self):
-        return search_on(self.bench, self.proposals)
+        return run_search(self.bench, self.proposals)
 
 
 @pytest.fixture
@@ -312,7 +312,7 @@ def test_a_lost_or_damaged_line_costs_what_it_was_about(searching, tmp_path, dam
         known = record.proposed.keys()
         assert {evaluated.variant for evaluated in record.evaluations} <= known
         records = SearchJournal(path).records
-        left_out = len(records) - len(with_origin(records))
+        left_out = len(records) - len(records_with_origin(records))
         resumed = searching(12)
         assert resumed.search.left_out == left_out
         assert left_out >= bool(damaged or '"proposed"' in lines[number])

@@ -26,15 +26,15 @@ def test_what_was_written_is_named_and_undone_whatever_its_shape():
         "flags": torch.tensor([True, False]),
     }
     kept = KeptInputs(inputs)
-    assert kept.written() == ()
+    assert kept.written_names() == ()
     whole[0, 0] = -1
     inputs["flags"][1] = True
-    assert set(kept.written()) == {"view", "other view", "flags"}
+    assert set(kept.written_names()) == {"view", "other view", "flags"}
     with pytest.raises(
         WrongResultError, match=r"it writes into inputs \(view, other view, flags\)"
     ):
         kept.refuse_written()
-    assert kept.written() == ()
+    assert kept.written_names() == ()
     assert whole[0, 0] == 0
     assert inputs["flags"].tolist() == [True, False]
 
@@ -43,9 +43,9 @@ def test_arrays_that_begin_anywhere_and_values_that_only_move_are_seen():
     array = np.arange(9, dtype="float32")[1:]
     kept = KeptInputs({"x": as_tensor(array)})
     array.sort()
-    assert kept.written() == ()
+    assert kept.written_names() == ()
     array[:] = array[::-1].copy()  # the same values in another order
-    assert kept.written() == ("x",)
+    assert kept.written_names() == ("x",)
     kept.restore()
     assert array.tolist() == [*range(1, 9)]
 
@@ -59,7 +59,7 @@ def test_results_in_the_memory_of_an_input_are_copied_and_outputs_are_not_kept()
     assert fresh.tolist() == [5, 5]
     kept.forget((out,))
     out.fill_(7)
-    assert kept.written() == ("x",)
+    assert kept.written_names() == ("x",)
 
 
 TAKEN = {
@@ -77,19 +77,19 @@ def test_memory_that_was_taken_away_from_an_input_is_given_back(take):
     inputs = {"x": torch.arange(6.0).reshape(2, 3)}
     kept = KeptInputs(inputs)
     take(inputs["x"])
-    assert kept.written() == ("x",)
+    assert kept.written_names() == ("x",)
     kept.restore()
     assert inputs["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert kept.written() == ()
+    assert kept.written_names() == ()
 
 
 def test_sums_tell_later_writes_without_copies_and_leave_outputs_alone():
     inputs = {"x": torch.zeros(8), "out": torch.zeros(8, dtype=torch.bfloat16)}
     sums = InputSums(inputs, (inputs["out"],))
     inputs["out"].fill_(1)
-    assert sums.changed() == ()
+    assert sums.changed_names() == ()
     inputs["x"][3] = 1
-    assert sums.changed() == ("x",)
+    assert sums.changed_names() == ("x",)
 
 
 LATE = """\

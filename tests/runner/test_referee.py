@@ -260,8 +260,8 @@ def test_tensors_of_any_layout_share_memory():
         torch.arange(3, dtype=torch.int8),
     )
     places = places_for(tensors)
-    made = SharedMemory.made(places, CPU)
-    opened = SharedMemory.opened(json.loads(json.dumps(made.handle)), [os.dup(made.file)])
+    made = SharedMemory.create(places, CPU)
+    opened = SharedMemory.attach(json.loads(json.dumps(made.handle)), [os.dup(made.file)])
     for place, tensor in zip(places, tensors, strict=True):
         made.tensor(place).copy_(tensor)
         assert torch.equal(opened.tensor(place), tensor)

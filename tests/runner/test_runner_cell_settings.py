@@ -55,13 +55,13 @@ def _take_another_thread():
 def test_what_a_cell_sets_is_its_own(change):
     """Written back by the newer way alone, torch no longer told whether cuDNN may use TF32."""
     settings, before = CellSettings(), _known()
-    with settings.of("a"):
+    with settings.in_force("a"):
         change()
         changed = _known()
     assert changed != before
     assert _known() == before
-    with settings.of("b"):
+    with settings.in_force("b"):
         assert _known() == before
-    with settings.of("a"):
+    with settings.in_force("a"):
         assert _known() == changed
     assert _known() == before

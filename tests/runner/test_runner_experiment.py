@@ -402,7 +402,7 @@ def test_sums_in_another_order_are_right_and_those_in_half_precision_are_not():
     rounding = rounding_in(reference)
     errors = compare((total,), expected, rounding=rounding)
     assert 5e-5 < errors.max_abs < errors.rounding < 1e-2
-    (largest,) = {rounding.largest()(0, torch.float32)}
+    (largest,) = {rounding.largest_errors()(0, torch.float32)}
     assert largest == pytest.approx(errors.rounding)
     for dtype in (torch.float16, torch.bfloat16):
         with pytest.raises(WrongResultError, match="of 512 elements are wrong"):

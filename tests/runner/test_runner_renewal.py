@@ -20,8 +20,8 @@ from profiler.runner.checks.renewal import (
     Sample,
     other_seed,
     require_same,
-    shuffled,
-    zeroed,
+    shuffled_values,
+    zeroed_inputs,
 )
 from profiler.runner.device import CpuDevice
 from profiler.runner.protocol import JobCell, JobVisit
@@ -214,7 +214,7 @@ class Attributes:
 def test_zeroed_inputs_keep_their_whole_numbers_and_flags():
     inputs = {"x": torch.ones(3), "of": [torch.ones(2, dtype=torch.bfloat16)]}
     kept = {"n": torch.arange(3), "mask": torch.ones(2, dtype=torch.bool)}
-    assert zeroed(inputs | kept)["x"] is inputs["x"]
+    assert zeroed_inputs(inputs | kept)["x"] is inputs["x"]
     assert not inputs["x"].any()
     assert not inputs["of"][0].any()
     assert kept["n"].sum() == 3
@@ -284,13 +284,17 @@ def test_inputs_that_cannot_be_overwritten_say_why(old, new, words):
 
 def test_shuffled_results_look_like_results_and_are_others():
     values = torch.arange(6.0).view(2, 3)
-    assert shuffled(values).sort().values.equal(values.sort().values.flip(0))
-    assert not shuffled(values).equal(values)
-    assert shuffled(torch.tensor(3)) == 4
-    assert shuffled(torch.tensor([True])).tolist() == [False]
+    assert shuffled_values(values).sort().values.equal(values.sort().values.flip(0))
+    assert not shuffled_values(values).equal(values)
+    assert shuffled_values(torch.tensor(3)) == 4
+    assert shuffled_values(torch.tensor([True])).tolist() == [False]
     for dtype in (torch.uint16, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2):
-        assert shuffled(torch.tensor([1.0, 2.0, 3.0]).to(dtype)).double().tolist() == [3, 2, 1]
-        assert shuffled(torch.tensor([3.0]).to(dtype)).double().tolist() == [4]
+        assert shuffled_values(torch.tensor([1.0, 2.0, 3.0]).to(dtype)).double().tolist() == [
+            3,
+            2,
+            1,
+        ]
+        assert shuffled_values(torch.tensor([3.0]).to(dtype)).double().tolist() == [4]
 
 
 def test_of_a_large_result_the_same_elements_of_both_sides_are_compared():

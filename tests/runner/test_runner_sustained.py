@@ -186,9 +186,9 @@ def test_halves_have_to_agree_in_power_where_the_time_does_not_follow_the_clock(
     readings = [Reading(0.01 * n, None, 500 + n, 1400, None, None) for n in range(50)]
     steady = [TimedBurst(0.02, 0.02 * (n + 1)) for n in range(25)]
 
-    assert Span.of(steady, []).is_steady()
-    assert not Span.of(steady, readings).is_steady(), "3 % more power in the second half"
-    assert not Span.of(steady[:1], []).is_steady()
+    assert Span.from_bursts(steady, []).is_steady()
+    assert not Span.from_bursts(steady, readings).is_steady(), "3 % more power in the second half"
+    assert not Span.from_bursts(steady[:1], []).is_steady()
 
 
 # ---- NVML ----------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def _smoothed(before: float, seconds: float) -> float:
     return seconds if not before else 0.7 * before + 0.3 * seconds
 
 
-def search_on(bench: Bench, proposals: Proposals) -> tuple[str, ...]:
+def run_search(bench: Bench, proposals: Proposals) -> tuple[str, ...]:
     """Ids of the finalists, after proposals are evaluated until the budget is spent."""
     experiment, live = proposals.experiment, proposals.live
     lookahead = Lookahead(experiment.jobs, experiment.needs_builds)
@@ -132,7 +132,7 @@ def measure_searched(request: MeasureRequest, reporter: ProgressReporter) -> Run
                     on_runner_end=proposals.live.note_runner_end,
                 ) as bench,
             ):
-                finalists = search_on(bench, proposals)
+                finalists = run_search(bench, proposals)
         except KeyboardInterrupt:
             raise Interrupted(
                 "Interrupted; what the search measured is kept.",

@@ -109,7 +109,7 @@ class SearchProgress:
         self._failures.end("search")
         self.reporter.say(f"search: {finalists} finalists are measured next.")
 
-    def evaluated(self, live: LiveSearch, evaluated: Evaluated, name: str) -> None:
+    def print_result(self, live: LiveSearch, evaluated: Evaluated, name: str) -> None:
         """Print the result of a configuration."""
         self._evaluation_count += 1
         count = f"{len(live.record.evaluations)}/{self.plan.evaluations or '…'}"
@@ -214,7 +214,7 @@ class Proposals:
         evaluated = replace(evaluated, build_s=build_s, elapsed_s=self.elapsed_s)
         self.live.take(evaluated)
         name = self.experiment.variants[evaluated.variant].name
-        self._progress.evaluated(self.live, evaluated, name)
+        self._progress.print_result(self.live, evaluated, name)
         return evaluated
 
     def finish(self) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ def opened_search(experiment: ExperimentSearch, run: RunFolder) -> Iterator[Prop
         seconds.step(SEARCHES),
         closing(BackgroundBuilds(experiment.build)) as builds,
     ):
-        yield Proposals(experiment, experiment.opened(run), builds)
+        yield Proposals(experiment, experiment.live_search(run), builds)
 
 
 def failed_build(build: BuildResult) -> Evaluated:

@@ -129,7 +129,7 @@ class ExperimentSearch:
             on_wait=self.reporter.say,
         )
 
-    def opened(self, run: RunFolder) -> LiveSearch:
+    def live_search(self, run: RunFolder) -> LiveSearch:
         """The search in the journal of a run; prints a line where it goes on."""
         journal = SearchJournal(run.path / SEARCH_JOURNAL_FILE)
         params = {id_: variant.params for id_, variant in self.variants.items()}
