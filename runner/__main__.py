@@ -46,7 +46,7 @@ class _RefusedError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one job; the exit codes are those of `profiler.runner.protocol`."""
+    """Run one job; the exit codes are defined in `profiler.runner.protocol`."""
     stamps = {protocol.PYTHON_BEGUN: time.monotonic()}
     options = _parser().parse_args(arguments)
     faulthandler.enable()

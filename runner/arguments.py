@@ -25,7 +25,7 @@ class Arguments:
     positional: tuple[Any, ...]
     by_name: Mapping[str, Any]
     outputs: tuple[Any, ...]
-    """Arrays that variants write into; they follow the positional ones."""
+    """Arrays that variants write into; they follow the positional arguments."""
 
     def bind(
         self, function: Function, problem: Parameters, parameters: Parameters | None = None
@@ -164,7 +164,7 @@ def _with_own_containers(value: Any) -> Any:
     is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
     if not is_record and not isinstance(value, dict | list):
         return value
-    copied: Any = copy.copy(value)  # of the same class, whatever that adds
+    copied: Any = copy.copy(value)  # of the same class, with its additions
     if isinstance(value, dict):
         copied.update({key: _with_own_containers(item) for key, item in value.items()})
     elif isinstance(value, list):

@@ -21,7 +21,7 @@ _PERSISTING = 8
 _PAGE_BYTES = 2 << 20
 """Of device memory, as CUDA gives it."""
 _MOST_PAGES = 32
-_sum = torch.sum  # torch's own, whatever a workload puts in its place later
+_sum = torch.sum  # torch's own, before a workload can replace it
 
 
 class DeviceMissingError(Exception):
@@ -109,7 +109,7 @@ def l2_flush() -> Callable[[], None]:
 
     It returns before the cache is empty, and raises RuntimeError where the driver refuses. Before
     that it resets persisting lines to normal (kernels of inductor load with `evict_last`):
-    else they outlive the reading of any array. It does not write one: what is written stays in L2,
+    else they outlive the reading of any array. It does not write an array: that would stay in L2,
     and the kernel behind it has to write it back first. On an H100 a kernel behind it took 0.975 to
     0.997 times as long as behind ncu's own flush, which empties the caches of instructions, too,
     and read and wrote as many bytes; behind a `memset` up to 1.15 times as long, and about 9 MB of
@@ -230,7 +230,7 @@ def _driver_has_context() -> bool:
     except OSError:
         return False
     gpus = ctypes.c_int()
-    if driver.cuDeviceGetCount(ctypes.byref(gpus)) != 0:  # nobody has initialised the driver
+    if driver.cuDeviceGetCount(ctypes.byref(gpus)) != 0:  # the driver is not initialised
         return False
     current = ctypes.c_void_p()
     if driver.cuCtxGetCurrent(ctypes.byref(current)) == 0 and current.value:

@@ -113,8 +113,8 @@ class Experiment:
     def inputs(self, function: F) -> F:
         """Mark the function that makes the inputs of a problem, from its parameters by name.
 
-        It returns an array, a tuple of what variants take in this order, or a mapping of what they
-        take by name.
+        It returns an array, a tuple of the variants' arguments in order, or a mapping of arguments
+        by name.
         """
         return self._add("inputs", function)
 
@@ -171,7 +171,7 @@ class Experiment:
     ) -> Any:
         """Mark a function that launches variants, one for each combination of the parameters.
 
-        It takes the inputs, and by name its parameters and those of the problem. `setup`: a call
+        It takes the inputs, and by name its parameters and the problem's. `setup`: a call
         returns the launch, a function without arguments; compiling and allocating is done once and
         not measured. The other options are those of `VariantOptions` (docs/python.md).
         """
@@ -213,12 +213,12 @@ class Experiment:
             raise ExperimentError(f"two functions are called {name}: give one another name=")
         first.uses.append((grid, options))
 
-    # ---- what the experiment is ----
+    # ---- description ----
 
     def description(self) -> dict[str, Any]:
         """JSON-ready description: names, parameters and problems, with lines of the file.
 
-        Raises ExperimentError where something is missing, or a value is none that YAML has.
+        Raises ExperimentError where a part is missing, or a value has no form in YAML.
         """
         if "inputs" not in self.functions:
             raise ExperimentError(f"{self.name} has no inputs: mark a function with @….inputs")
@@ -299,7 +299,7 @@ class Experiment:
                 f"{self.name}.run() is called while its file is imported to be measured: "
                 'put it under `if __name__ == "__main__":`'
             )
-        # By name: what measures stands above what is measured, and the runner loads none of it.
+        # By name: the package that measures is above this module, and the runner loads none of it.
         module: Any = importlib.import_module("profiler.python.run")
         return module.run(self, **options)
 
@@ -362,7 +362,7 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
 
 
 def _name_of_file(file: str) -> str:
-    """Name of an experiment from that of its file, in the characters that such names have."""
+    """Name of an experiment from its file's name, in the characters of experiment names."""
     stem = os.path.splitext(os.path.basename(file))[0]  # noqa: PTH119, PTH122 - of text
     plain_stem = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
     return re.sub(r"[^\w.-]+", "-", plain_stem).strip("_.-")[:64] or "experiment"
@@ -494,8 +494,8 @@ def positional_names(function: Function) -> tuple[str, ...]:
 def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
     """Parameters of a function; empty for a function that is written in C.
 
-    Of what takes anything and hands it on: of a module of torch those of `forward`, of an operator
-    of torch and of a function of autograd none. Of what TorchScript has compiled, its schema's.
+    Of a module of torch the parameters of `forward`; of its operators and functions of autograd,
+    which take any arguments, none; of a function compiled by TorchScript its schema's.
     """
     function = function if inspect.isroutine(function) else getattr(function, "forward", function)
     schema = getattr(getattr(function, "schema", None), "arguments", None)

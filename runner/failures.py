@@ -50,7 +50,7 @@ _HOST_FAULT_TEXT = re.compile(
 )
 # "Tried to allocate 20.00 GiB" (CUDA), "Unable to allocate 7.1 PiB" (NumPy), "… 4096 bytes" (CPU).
 _ASKED_FOR = re.compile(r"(?:tried|unable) to allocate ([\d.]+) ?([KMGTPE]i?B|bytes|B)\b", re.I)
-# Folders of this machine and its user are nobody's business where a report is shared.
+# Folders of this machine and its user are private where a report is shared.
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:'\"]+/)+")
 _UNIT_POWERS = {"K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 

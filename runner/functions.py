@@ -34,13 +34,13 @@ from profiler.runner.variant_options import VariantOptions
 
 
 class FunctionWorkload:
-    """The functions of a workload (docs/architecture.md), made from those of an experiment."""
+    """The functions of a workload (docs/architecture.md), made from an experiment's functions."""
 
     def __init__(self, experiment: Experiment) -> None:
         self._experiment = experiment
         self._functions = experiment.functions
         self._tuned: list[Row] = []
-        """What was tried for the baseline where its result was the reference: it is tuned then."""
+        """Autotuned configurations of the baseline, which is tuned when it makes the reference."""
         self.flops = self._amount_function("flops")
         self.bytes = self._amount_function("bytes")
 
@@ -121,7 +121,7 @@ class FunctionWorkload:
     def reference(self, problem: Parameters, inputs: Arguments) -> Any:
         """Right result: of the user's reference, or of the baseline on inputs in float64.
 
-        In its own types, with a doubt, where the baseline takes no others, or seems to ignore them.
+        In its own types, with a doubt, where the baseline takes no float64, or seems to ignore it.
         """
         problem = self._file_values(problem)
         if "reference" in self._functions:
@@ -374,7 +374,7 @@ def _require_right(function: Function, inputs: Any, problem: Parameters, outputs
 SAMPLED = 1 << 16
 """Number of elements by which two results are compared for likeness."""
 MOST_UNLIKE = 0.5
-"""Norm of the difference of two results, by that of the second, that types may explain."""
+"""Largest norm of the difference of two results, by the second's norm, that types explain."""
 
 
 def are_alike(result: Any, other_result: Any) -> bool:
@@ -389,7 +389,7 @@ def _is_alike(tensor: torch.Tensor, other_tensor: torch.Tensor) -> bool:
     step = max(1, tensor.numel() // SAMPLED)
     wide = torch.complex128 if other_tensor.is_complex() or tensor.is_complex() else torch.float64
     first, second = (t.reshape(-1)[::step].to(wide) for t in (tensor, other_tensor))
-    # Where the narrower types overflow, the result in wider ones does not.
+    # Where the narrower types overflow, the result in wider types does not.
     finite = first.isfinite()
     first, second = first[finite], second[finite]
     if torch.equal(first, second):

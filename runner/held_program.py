@@ -6,13 +6,13 @@ there in milliseconds:
     python -I -S held_program.py FOLDER PROGRAM [ARGUMENT …]
 
 The tool starts while an earlier program measures; this process waits for the lock on its orders in
-FOLDER without using the CPU. Whatever ends the orchestrator frees the lock without an order, and it
+FOLDER without using the CPU. The end of the orchestrator frees the lock without an order, and it
 leaves. The program gets environment, folder, arguments, streams and process id as they are. It is
 not started as a child: ncu takes 0.9 s longer for a program that was forked (H200).
 
 The program inherits the file of orders, locked: the lock is free when the program and all that it
-started have ended. Those that close what they inherit are found by the journal, which has the
-process id of the program and when it started. Its words are those of `runner/orders.py` and
+started have ended. Programs that close inherited files are found by the journal, which has the
+process id of the program and when it started. Its names are those of `runner/orders.py` and
 `runner/protocol.py`, which take longer to import than all of this.
 """
 
@@ -38,7 +38,7 @@ _DESCRIPTOR = 100
 _START_TIME = 19
 """Field of /proc/PID/stat, counted from the one after the name."""
 _TICK_S = 0.01
-"""The resolution of start times: after it, what the program starts has a later one than itself."""
+"""Resolution of start times: after it, child processes have a later start time."""
 _COERCED = "LC_CTYPE"
 """The variable that Python itself sets where the locale is C (PEP 538)."""
 

@@ -49,7 +49,7 @@ def add_folder(folder: Path) -> None:
     """Put a folder of the user in front of the search path.
 
     A `profiler.py` in it is what `import profiler` gives from then on; modules of this project that
-    are loaded stay loaded, and find those beside them through their package.
+    are loaded stay loaded, and find modules beside them through their package.
     """
     entry = str(folder)
     if entry in sys.path[:1]:
@@ -78,7 +78,7 @@ def search_folders(file: Path) -> tuple[Path, ...]:
 
 
 def name_in_package(name: str, file: Path) -> str:
-    """A name of a module behind that of the package its file lies in, from which it may import."""
+    """Name of a module behind the name of its file's package, from which it may import."""
     return ".".join((*file.parent.relative_to(search_folders(file)[-1]).parts, name))
 
 
@@ -140,8 +140,8 @@ def _lies_in(module: ModuleType, folder: Path) -> bool:
 class _SourceLoader(SourceFileLoader):
     """Compiles a file each time, and keeps no bytecode.
 
-    Python takes bytecode for that of any file of the same size and the same second of its last
-    change. Somebody, or a program, who edits a kernel and measures again may be quicker than that.
+    Python takes bytecode as that of any file of the same size that changed in the same second. A
+    user or program that edits a kernel and measures again may be faster.
     """
 
     def get_code(self, fullname: str) -> CodeType:

@@ -1,9 +1,8 @@
 """The journal as the runner writes it: every record stamped, appended and flushed.
 
-Files that were opened since the last record are written down before the next one: they belong to
-what the numbers depend on. An audit hook sees every file that Python code opens for reading,
-wherever it is opened from. What is noted costs one call per audit event; contents are hashed later,
-between phases.
+Files that were opened since the last record are written down before the next one: the numbers
+depend on them. An audit hook sees every file that Python code opens for reading, from any place.
+The hook costs one call per audit event; contents are hashed later, between phases.
 """
 
 from __future__ import annotations
@@ -171,9 +170,9 @@ def open_journal(path: Path) -> Iterator[TextIO]:
 
 
 class Journal:
-    """Appends records to a stream; whatever kills the process, all written records are kept.
+    """Appends records to a stream; all written records survive a kill of the process.
 
-    Raises LeavingError where a record cannot be written: what follows would be known to nobody.
+    Raises LeavingError where a record cannot be written: later work would be lost.
     """
 
     def __init__(self, stream: TextIO, opened: OpenedFiles | None = None) -> None:
@@ -203,7 +202,7 @@ class Journal:
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one record with its event and the time in seconds since the epoch."""
-        # The first record says who we are: whoever ends a session looks for it there.
+        # The first record has the process id, by which a session is ended.
         if self._opened is not None and event != protocol.SESSION_STARTED:
             self.note_opened()
             for file, digest in self._noted:

@@ -1,4 +1,4 @@
-"""Orders to a process of the runner, as they come: what it may do now, and what it does next.
+"""Orders to a process of the runner, as they come: the next step, or the next job.
 
 JSON lines in a file that the orchestrator appends to, and holds locked (flock) as long as more may
 come. So whatever ends the orchestrator ends a process that waits for an order. A process that was
@@ -21,27 +21,27 @@ from profiler.runner import protocol
 from profiler.runner.protocol import Job, JobCell, JobVisit, cell_of
 
 ORDERS_FILE = "orders.jsonl"
-"""Beside the job of the process."""
+"""Name of the file beside the job of the process."""
 PREPARE = "prepare"
 """With the path of a job: to a process that was started before its job was known."""
 IMPORT = "import"
-"""The workload may be imported: a session of the run has told that this creates no context."""
+"""The workload may be imported: another session of the run showed that it creates no context."""
 MODULES = "modules"
-"""With the names of modules to import now: what a session of the run has told that its first
-launches imported (IMPORTED)."""
+"""With the names of modules to import now: the imports of the first launches of another session of
+the run (IMPORTED)."""
 DEVICE = "device"
 """A context may be created: the last launch of the session before is done."""
 VISIT = "visit"
-"""With the path of a job, which has its cells and visits now. The first of a process is the job
-that it was started with, each later one another session."""
+"""With the path of a job, which now has its cells and visits. The first order of a process is for
+the job that it was started with, each later one for another session."""
 SEARCH = "search"
-"""With a SearchOrder, to a session that a search measures with."""
+"""With a SearchOrder, to the session of a search."""
 LEAVE = "leave"
 STEPS = (IMPORT, MODULES, DEVICE, VISIT)
 """Orders by which a session comes to its first visit."""
 
 _POLL_S = 0.004
-"""Far less than anything takes that an order asks for, and no load beside a launch."""
+"""Seconds between two looks: far less than an order takes, and no load beside a launch."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SearchOrder:
     """Cells that are visited here for the first time."""
     visits: tuple[JobVisit, ...] = ()
     repeats: Mapping[str, int] = field(default_factory=dict)
-    """Timed launches of a visit by problem; those of the job where it is not named."""
+    """Timed launches of a visit by problem; the default is the job's number."""
     forget: tuple[str, ...] = ()
     """Cells that no later order visits; they are forgotten first."""
 

@@ -32,8 +32,8 @@ from profiler.runner.protocol import JobCell, JobVisit
 from profiler.runner.seal import ImplausibleError, Seal
 
 _FLAGS = (
-    # The older ones before those that they set as well: written alone, the newer ones leave the
-    # older ones as they were, and torch then refuses to tell them.
+    # Old flags before the new ones that they set as well: written alone, the new flags leave the
+    # old ones as they were, and torch then refuses to read them.
     "cudnn.allow_tf32",
     *("cuda.matmul.fp32_precision", "cudnn.conv.fp32_precision", "cudnn.rnn.fp32_precision"),
     *("mkldnn.matmul.fp32_precision", "mkldnn.conv.fp32_precision", "fp32_precision"),

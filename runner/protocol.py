@@ -1,7 +1,7 @@
 """Messages between the orchestrator and the runner: a job, and the records of a journal.
 
-Standard library only, because both sides import it and only one of them has torch. The job is one
-JSON file; the journal is JSON lines, each flushed as soon as it is written, so that whatever kills
+Standard library only, because both processes import it and only one has torch. The job is one
+JSON file; the journal is JSON lines, each flushed as soon as it is written, so that any kill of
 the process leaves a journal that names the failing cell.
 """
 
@@ -50,7 +50,7 @@ EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 
 OUTPUT = ("stdout.txt", "stderr.txt")
-"""Files beside a job for what the process prints."""
+"""Files beside a job for the output of its process."""
 
 Params = Mapping[str, str | int | float | bool | None]
 
@@ -78,7 +78,7 @@ class JobCell:
     recheck: bool = True
     """Whether a cell that is checked here is checked again after its last visit."""
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
-    """Tolerances of its variant by dtype name; they go before those of the job."""
+    """Tolerances of its variant by dtype name; they precede the job's."""
     on_zeros: bool = False
     """Whether all that its inputs have in floating point is 0; as all cells of its problem."""
 
@@ -130,11 +130,11 @@ class Job:
     """Most seconds of a visit of `sustained`."""
     capture: str = CAPTURE_VISITS
     """What `nsys` records. CAPTURE_VISITS: the runner calls cudaProfilerStart before its first
-    visit and cudaProfilerStop after its last; anything else is none of the runner's business."""
+    visit and cudaProfilerStop after its last; any other value needs nothing of the runner."""
     watched: Mapping[str, str] = field(default_factory=dict)
     """Label → folder: files in them that the workload opens to read stand in the journal."""
     unwatched: tuple[str, ...] = ()
-    """Folders inside those that hold results."""
+    """Folders inside the watched folders that hold results."""
     places: int = 1
     """Places in memory that the inputs of a problem have, one after another, each for a part of the
     blocks, where setting it up is cheap."""
@@ -150,7 +150,7 @@ class Job:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that a process sets which was started before its job was known."""
     searches: bool = False
-    """Whether the session measures what a search orders; it has no visits of its own then."""
+    """Whether the session measures the orders of a search; then it has no visits of its own."""
     version: int = PROTOCOL_VERSION
 
 
@@ -220,7 +220,7 @@ imported, it is, the device may be opened, a context is there, the visits are kn
 # first is set up, so that the rest can be forecast. `count` is a launch of a visit once more, for
 # counters that take another pass.
 AMOUNTS = ("flops", "bytes", "non_matmul_flops")
-"""What a workload may declare of a problem."""
+"""Amounts that a workload may declare of a problem."""
 DECLARE = "declare"
 INPUTS = "inputs"
 REFERENCE = "reference"

@@ -76,7 +76,7 @@ class Session:
     def following_session(self, job: Job, journal: Journal) -> Session:
         """The session of another job in this process, with its workload and device.
 
-        Its inputs lie elsewhere, as those of another process would. Raises DeviceMissingError as
+        Its inputs lie elsewhere, as in another process. Raises DeviceMissingError as
         `open_session` does.
         """
         self._device.move_memory(job.session)
@@ -247,7 +247,7 @@ class Session:
                 break
             try:
                 sets.append(self._another_set(cells, launches))
-            except Exception:  # whatever a workload raises that is asked once more
+            except Exception:  # of any kind, by a workload that makes inputs once more
                 break
         for cell in [*launches] if count > 1 else ():
             launches[cell] = LaunchInTurn([launch_set[cell] for launch_set in sets])
@@ -268,13 +268,13 @@ class Session:
         return launch_set
 
     def _is_cheap(self) -> bool:
-        """Whether the inputs of this problem, and launches on them, can be made anew in no time."""
+        """Whether inputs of this problem, and launches on them, can be made again in no time."""
         return self._phases.set_up_s <= CHEAP_S and _COMPILER not in sys.modules
 
     def _moved_inputs(
         self, place: str, cells: Sequence[JobCell], launches: dict[str, Launch]
     ) -> Any:
-        """Inputs made anew, elsewhere in memory; the launches are made anew as well.
+        """New inputs elsewhere in memory; the launches are made again as well.
 
         Where an array lies makes a short kernel up to 1 % faster or slower while it lies there.
         """

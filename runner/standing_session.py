@@ -21,7 +21,7 @@ from profiler.runner.timing import Launch, make_stopwatch, restore
 from profiler.runner.visits.kinds import TimedVisits
 
 FREE_SHARE = 0.5
-"""Share of the device's memory that stays free for a problem to be kept beside others."""
+"""Least share of the device's memory that must be free to keep the inputs of several problems."""
 
 
 class StandingSession(Session):

@@ -160,7 +160,7 @@ def workload_of(
 def _functions(
     module: ModuleType, description: Mapping[str, Any], tolerances: Mapping[str, Tolerance]
 ) -> Any:
-    """The functions of a workload: those of the module's experiment, or its own."""
+    """The functions of a workload: the functions of the module's experiment, or its own."""
     candidate = description.get(protocol.CANDIDATE)
     if description and protocol.EXPERIMENT not in description and candidate is None:
         return module.described(description)

@@ -1,7 +1,7 @@
 """A search on workers: batches with the incumbent, each on one GPU.
 
-The coordinator proposes and builds. As many batches are out as there are workers, and what is out
-is not proposed again.
+The coordinator proposes and builds. As many batches are out as there are workers, and their
+proposals are not made again.
 """
 
 from __future__ import annotations

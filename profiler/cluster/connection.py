@@ -67,10 +67,11 @@ def connected_client(
 ) -> Iterator[Client]:
     """Client of the workers that `--workers` names.
 
-    `workers`: address of a scheduler of Dask, or `local:N`. Of what is started here, `cpu`: whether
-    it measures on the processor; `dashboard`: whether it has Dask's HTTP server.
+    `workers`: address of a scheduler of Dask, or `local:N`. For workers
+    of this host, `cpu`: whether they measure on the processor; `dashboard`: whether Dask's HTTP
+    server runs.
 
-    Raises UsageError for an address that is none, EnvironmentUnusable where nobody answers there.
+    Raises UsageError for a wrong address, EnvironmentUnusable where no scheduler answers there.
     """
     _quiet_dask()
     security = security_of(tls)
@@ -98,7 +99,7 @@ def connected_client(
 def _quiet_dask() -> None:
     """Print none of Dask's own messages, and make it wake seldom beside measurements.
 
-    Its messages are tracebacks: the program says it in its words. What a user has configured stays.
+    Its messages are tracebacks: the program prints its own. The user's configuration of it stays.
     """
     dask.config.update_defaults(_SELDOM)
     for name in list(logging.root.manager.loggerDict):

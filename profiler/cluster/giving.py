@@ -95,7 +95,7 @@ class Team:
         digest = content_hash(content)
         return digest, self.client.submit(bytes, content, key=f"library-{digest}", pure=True)
 
-    def submit(  # noqa: PLR0913 - what a task is made of
+    def submit(  # noqa: PLR0913 - the parts of a task
         self,
         address: str,
         plan: Plan,
@@ -136,7 +136,7 @@ class Team:
 
 @dataclass(eq=False)
 class Piece:
-    """Problems to measure, cells of them to explain, or a batch of a search: for one worker."""
+    """Work for one worker: problems to measure, cells to explain, or a batch of a search."""
 
     ids: list[str]
     """Ids of problems, or of the variants of a batch that have no result."""

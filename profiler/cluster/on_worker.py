@@ -56,7 +56,7 @@ _DEVICE = "device "
 """Beginning of the name of a worker's resource. It has one, and each task takes it: so a GPU
 measures one thing at a time."""
 
-# ---- what a worker measures on -------------------------------------------------------------------
+# ---- devices of workers --------------------------------------------------------------------------
 
 
 def device_of(environment: Environment) -> str:

@@ -81,7 +81,7 @@ def plan_part(
 ) -> Plan:
     """Plan of the cells of given problems, with their visits in the sessions of the whole plan.
 
-    `variants`: of these alone; None: of all.
+    `variants`: only cells of these variants; None: of all variants.
     """
     cells = tuple(
         cell
@@ -150,7 +150,7 @@ def _is_sent(file: Path) -> bool:
 def unpacked_run(parcel: Parcel, folder: Path) -> RunFolder:
     """The run of a parcel, in a folder.
 
-    Raises UsageError where it is not what was sent, or holds an attempt that cannot be read.
+    Raises UsageError where its content changed on the way, or has an unreadable attempt.
     """
     digest, content = parcel
     if content_hash(content) != digest:

@@ -155,7 +155,7 @@ MAX_LIST_CHARACTERS = 100_000
 
 
 def parse_values(text: str) -> tuple[Value, ...]:
-    """Values of a list in text; raises ExpressionError for anything else."""
+    """Values of a list in text; raises ExpressionError for any other text."""
     if len(text) > MAX_LIST_CHARACTERS:
         raise ExpressionError(f"has more than {MAX_LIST_CHARACTERS} characters")
     try:

@@ -20,11 +20,11 @@ from profiler.search.space import Value
 from profiler.search.t1 import list_of, mapping_of, read_json
 
 MAX_BYTES = 2**29
-"""Largest content of a T4 file; that of 11,130 configurations with 32 runs each has 17 MB."""
+"""Largest content of a T4 file; 11,130 configurations with 32 runs each take 17 MB."""
 MAX_RESULTS = 1_000_000
 MAX_RUNTIMES = 100_000
 _MOST_REASONS = 10
-"""Reasons why results cannot be read that are told apart."""
+"""Most reasons of unreadable results that are counted separately."""
 SCHEMA_VERSION = "1.0.0"
 CORRECT = "correct"
 INVALIDITIES = (CORRECT, "timeout", "compile", "runtime", "correctness", "constraints")
@@ -45,11 +45,11 @@ class RecordedResult:
     invalidity: str = CORRECT
     runtimes_ms: tuple[float, ...] = ()
     objective_ms: float | None = None
-    """What the file itself says; None where it is absent."""
+    """The file's own value; None where it is absent."""
     compile_ms: float | None = None
     timestamp: str = ""
     failure: str = ""
-    """What a file of kernel_tuner calls its failure."""
+    """Name of the failure in a file of kernel_tuner."""
 
     def value_ms(self, statistic: Statistic = "median") -> float | None:
         """Median or mean of the times, else the file's own number; None for a failed one.

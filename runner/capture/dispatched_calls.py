@@ -1,6 +1,6 @@
 """The calls of a program as torch's dispatcher sees them: each signature counted, timed, described.
 
-A dispatch mode sees every operator below autograd, those of the backward pass too, as they are run.
+A dispatch mode sees every operator below autograd as it runs, also in the backward pass.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _MOST_HELD = 1 << 28
 """Bytes of copies that wait for the end of a step to be described."""
 _WRITE_EVERY_S = 2.0
 _WRITING_SHARE = 50
-"""Between two writes there are as many times what the last one took."""
+"""Least time between two writes, in durations of the last write."""
 
 
 def _makes_other_calls(kind: type[torch.Tensor]) -> bool:
@@ -293,7 +293,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         """Make a call that is not recorded itself: its parts are recorded, or it is counted."""
         func, kind = called.func, called.kind
         if kind == MADE_OF_OTHERS:
-            # Nested tensors have kernels of their own; lazy ones would be given to all parts.
+            # Nested tensors have kernels of their own; lazy tensors would be given to all parts.
             tensors = tensors_in((args, kwargs))
             unusual = next((t for t in tensors if t.is_nested or is_lazy(t)), None)
             if unusual is None:

@@ -1,7 +1,7 @@
 """Statistics of the elements of a tensor, without the elements; and elements drawn by them.
 
 Integers are indices, lengths and offsets more often than numbers: their range, order and how
-unequally often each occurs are kept, because kernels take other times by them.
+unequally often each occurs are kept, because the times of kernels depend on them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXACT_COUNTS = 64
 _SAMPLED = 1 << 12
 """Elements of floating-point tensors that are looked at, evenly apart."""
 _ADJACENT = 16
-"""Of these so many side by side: each place takes a line of a cache."""
+"""Number of adjacent sampled elements: each place takes a line of a cache."""
 _MOST_COPIED = 1 << 25
 """Integers that are copied, to be counted after the step."""
 _LARGEST_SHUFFLED = 1 << 24
@@ -134,7 +134,7 @@ def _moments(values: torch.Tensor) -> tuple[float, float]:
 
 
 def _rounded(value: float) -> float:
-    """Three digits: enough to draw by, and too few to be a weight of somebody's model."""
+    """A value with three digits: enough to draw by, too few to disclose a weight of a model."""
     return float(f"{value:.3g}")
 
 
@@ -152,7 +152,9 @@ def _integer_statistics(tensor: torch.Tensor) -> Distribution:
         "counts": _grouped_counts(sorted(counts.tolist(), reverse=True)),
     }
     unmarked = values[values != statistics["min"]]
-    if statistics["min"] < 0 and len(unmarked) and unmarked.min() >= 0:  # a mark of what is ignored
+    if (
+        statistics["min"] < 0 and len(unmarked) and unmarked.min() >= 0
+    ):  # a mark of ignored elements
         statistics["from"] = int(unmarked.min())
     is_ends = (
         statistics["ascending"] and statistics["min"] >= 0 and len(counts) > len(values) // 2 > 0

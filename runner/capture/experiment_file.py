@@ -17,7 +17,7 @@ EXPERIMENT_FILE = "experiment.py"
 MOST_SIGNATURES = 20
 """Signatures that take most of the time: they become problems."""
 MOST_OF_A_FAMILY = 4
-"""Signatures kept of those that differ in one size alone."""
+"""Most signatures that differ in one size alone."""
 _MOST_SHAPES = 3
 """Tensors of a signature that its problem is named by."""
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
@@ -136,7 +136,7 @@ class Family:
     """Signatures of one operator that differ in one size alone, as of sequences."""
 
     calls: tuple[Document, ...]
-    """Those that take most time first."""
+    """The longest total time comes first."""
     sizes: tuple[int, ...]
     """The size of each."""
 

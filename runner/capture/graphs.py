@@ -19,7 +19,7 @@ _ARITHMETIC = {
 }
 _OF_TORCH = ("aten", "prims")
 _RANDOM = "prims.inductor_"
-"""What the compiler puts in place of operators that draw random numbers."""
+"""Operators of the compiler in place of operators that draw random numbers."""
 
 GraphDocument = dict[str, Any]
 
@@ -28,7 +28,7 @@ def graph_document(graph: torch.fx.Graph) -> GraphDocument:
     """JSON of a graph: names of its inputs, calls in order, outputs, indices of written inputs.
 
     Inputs that are handed on to the backward pass, and views of them, are no outputs.
-    Raises NotReplayableError for what is no call of an operator.
+    Raises NotReplayableError for a node that is no call of an operator.
     """
     document: GraphDocument = {"inputs": [], "nodes": [], "outputs": [], "written": []}
     for node in graph.nodes:

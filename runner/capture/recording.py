@@ -82,10 +82,10 @@ class Steps:
 class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a function
     """Record the operator calls inside into a folder that is an experiment.
 
-    `steps`: a pair, as a slice has it: (10, 12) records the steps 10 and 11. A step ends with
-    that of the optimizer that steps first, or with `step()`. Without steps it is all that runs
-    inside, which is also what is recorded where no step ends; where the first of `steps` is never
-    reached, it is the step 0. `values`: whether the values of the inputs are kept.
+    `steps`: a pair, as in a slice: (10, 12) records the steps 10 and 11. A step ends with the step
+    of the optimizer that steps first, or with `step()`. Without steps all calls inside are
+    recorded, also where no step ends; where the first of `steps` is never reached, step 0 is.
+    `values`: whether the values of the inputs are kept.
 
     Raises FileExistsError where the folder exists and is not empty.
     """

@@ -30,14 +30,14 @@ from profiler.runner.capture.signatures import comparable, digest, tensors_in, w
 
 _OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
 CAPTURED, UNIFORM = "captured", "uniform"
-"""Whose integers inputs have: those of the program, or all as frequent."""
+"""Integers of inputs: as frequent as the program's, or all equally frequent."""
 _NAMED = ("dtype", "layout", "memory_format")
 _RELATIVE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
-"""How far a result may be off, by what it is and by the root mean square of all that is right."""
+"""Relative error of a result, of its value and of the root mean square of the right result."""
 _OF_CUDNN = re.compile("convolution|cudnn")
 _TIMES_OFF = 8
-"""How much farther off a compiled graph may be than its operators one by one: both round at places
-of their own. In a backward pass of bfloat16 one was off by 4.3 times as much as the other."""
+"""How many times as far off a compiled graph may be as its operators one by one: both round at
+different places. In a backward pass of bfloat16 the error of one was 4.3 times the other's."""
 _RELATIVE_NARROW, _RELATIVE_WIDE = 0.2, 1e-7
 
 

@@ -1,6 +1,6 @@
-"""The signature of an operator's call: what its time may depend on, without the data.
+"""The signature of an operator's call: all that its time may depend on, without the data.
 
-Tensors are told by type, shape, strides, device, and which of them lie in one storage and where.
+Tensors are described by type, shape, strides, device, and their places in shared storages.
 A number that is no integer counts by its value only where kernels treat it apart (`_SPECIAL`): the
 step size of an optimizer that changes each time makes no other signature.
 """
@@ -225,7 +225,7 @@ class _Tensor(NamedTuple):
     """Description of a tensor in a key."""
 
     number: int
-    """Among those of the call."""
+    """Number of the tensor among the tensors of the call."""
     dtype: torch.dtype
     shape: torch.Size
     stride: tuple[int, ...]
@@ -275,7 +275,7 @@ class _Arguments:
 class CallDescription:
     """Arguments of a call as JSON, with the parts of storages that they lie in.
 
-    In the step, tensors are only looked at; `settle` makes the rest of it.
+    In the step, tensors are only sampled; `settle` makes the JSON.
     """
 
     def __init__(
@@ -289,16 +289,16 @@ class CallDescription:
     ) -> None:
         """`key`: `key_of` these arguments; `values`: whether their elements are kept.
 
-        `overwritten`: names of those that are not read. They may never have been written, so that
-        what lies there is of something else. `like`: what the elements of each tensor are like,
-        where only integers are to be looked at, which must fit to the sizes.
+        `overwritten`: names of arguments that are not read. They may never have been written, so
+        that their memory holds other data. `like`: distributions of the elements of each tensor;
+        then only integers are described, which must fit the sizes.
         """
         self._key, self._names = key, tuple(arguments)
         self._like = like
         self._floats: list[float] = []
         self._read: list[torch.Tensor] = []
         self._samples: list[int | None] = []
-        """Place of each tensor's elements, or such as it has, among those that are looked at."""
+        """Place of each tensor's statistics among the described samples; None without any."""
         for name, value in arguments.items():
             self._look_over(value, name not in overwritten)
         self._describe, self.held_bytes = look_at(self._read)
@@ -309,7 +309,7 @@ class CallDescription:
             self.values = self._copied([*tensors_in(arguments)])
 
     def _look_over(self, value: Any, is_read: bool, is_like_last: bool = False) -> None:
-        """`is_like_last`: whether it need not be looked at where the last was of its type."""
+        """`is_like_last`: whether a value is not described where the last one had its type."""
         if isinstance(value, torch.Tensor):
             dtype = value.dtype
             if self._like is not None and dtype not in _INTEGERS:

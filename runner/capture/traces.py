@@ -55,7 +55,7 @@ _ENUMERATIONS: Mapping[str, Mapping[int, Mapping[str, str]]] = {
 }
 _NUMBERS = {"min": 0.0, "max": 1.0, "mean": 0.5, "std": 0.25, "zeros": 0.0}
 _DRAWN = {**_NUMBERS, "nan": 0.0, "inf": 0.0, "minus_inf": 0.0}
-"""What tensors are filled with, as nothing is known of them: positive, for roots and logarithms."""
+"""Statistics of tensors of a trace, whose elements are unknown: positive, for roots and logs."""
 _PLAIN = {"double": 0.5, "long int": 1}
 """Numbers that stand where a tensor may are tensors without dimensions in a trace, of these types;
 which number it was is not in it."""

@@ -1,1 +1,1 @@
-"""Whether what a variant gives is right: compared, once more on other inputs, within rounding."""
+"""Checks of the results of variants: against a reference, and again on other inputs."""

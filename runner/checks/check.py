@@ -17,7 +17,7 @@ from profiler.runner.protocol import Tolerance
 from profiler.runner.timing import Launch, restore
 
 REGION_ELEMENTS = 1 << 22
-"""Elements compared at a time: each float64 temporary is 32 MiB, whatever the tensors' size."""
+"""Elements compared at a time: each float64 temporary is 32 MiB, for tensors of any size."""
 
 MAX_REGION_ELEMENTS = 1 << 27
 """Elements compared at a time on a GPU with memory to spare. Under ncu every launch costs 0.1 to
@@ -168,7 +168,7 @@ def worst_error(got: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def _half_rounding(dtype: torch.dtype, expected: torch.Tensor) -> float:
-    """Absolute error that results in half precision may have in any case; 0 of other types."""
+    """Absolute error that results in half precision may have in any case; 0 for other types."""
     if dtype not in _HALF_TYPES:
         return 0.0
     return _HALF_ROUNDINGS * torch.finfo(dtype).eps * largest_magnitude(expected)

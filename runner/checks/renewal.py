@@ -91,7 +91,7 @@ class Renewal:
         return self.take(check.as_tensors(self.results(launch, device), "`outputs`"))
 
     def results(self, launch: Launch, device: Device) -> Any:
-        """Result of a launch on the new inputs: what it returned, or its `outputs`.
+        """Result of a launch on the new inputs: its return value, or its `outputs`.
 
         The stream that the runner launches on is kept busy before the inputs are complete: work
         that does not wait for it reads incomplete inputs, and its result is sampled when that
@@ -328,7 +328,7 @@ def _parts(old: Any, new: Any, place: str) -> list[tuple[str, Any, Any]] | None:
 def _fields(value: Any) -> list[str] | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [field.name for field in dataclasses.fields(value)]
-        # What is made when it is needed (functools.cached_property) is no field.
+        # A value that is made when it is needed (functools.cached_property) is no field.
         return [*dict.fromkeys((*fields, *getattr(value, "__dict__", ())))]
     if callable(value) and not isinstance(value, torch.nn.Module):
         return None

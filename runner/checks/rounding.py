@@ -145,7 +145,7 @@ def _largest_drawn(reference: Reference, amounts: Sequence[float]) -> Sequence[f
             for number, (amount, output) in enumerate(zip(drawn_amounts, right, strict=True)):
                 if output.numel() <= _FEW:
                     largest_amounts[number] = max(largest_amounts[number], amount)
-    except Exception:  # whatever it is, it is not the fault of whose result is compared
+    except Exception:  # of any kind: not the fault of the variant whose result is compared
         return amounts
     return largest_amounts
 
@@ -161,7 +161,7 @@ def _explained_errors(expected: Tensors, nearby: Nearby) -> Tensors:
         for seed in range(_NUDGES):
             for most, right, nearby_result in zip(distances, wide, nearby(seed), strict=True):
                 torch.maximum(most, (_wide_tensor(nearby_result) - right).abs(), out=most)
-    except Exception:  # whatever it is, it is not the fault of whose result is compared
+    except Exception:  # of any kind: not the fault of the variant whose result is compared
         return ()
     return tuple(map(_allowed_errors, distances, wide, expected))
 

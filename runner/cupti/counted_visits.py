@@ -51,7 +51,7 @@ class CountedVisits(Visits):
     """
 
     def __init__(self, job: Job, device: Device) -> None:
-        """Raises DeviceMissingError where CUPTI cannot count what the job asks for."""
+        """Raises DeviceMissingError where CUPTI cannot count the counters of the job."""
         library = load_library(Path(job.counters_library))
         gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
         if job.flush:

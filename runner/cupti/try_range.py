@@ -1,6 +1,6 @@
 """Count one kernel by CUPTI, and print its duration: `python -P runner/cupti/try_range.py LIBRARY`.
 
-For the doctor: what the driver or CUPTI refuses stands on stderr.
+For the doctor: an error of the driver or CUPTI is printed on stderr.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> int:
     counters.end()
     (kernel,) = counters.kernels([0])[0]
     counters.close()
-    print(f"{kernel[_DURATION]:.0f}")  # noqa: T201 - whoever started this reads it
+    print(f"{kernel[_DURATION]:.0f}")  # noqa: T201 - the doctor reads it
     return 0
 
 

@@ -1,8 +1,8 @@
-"""Landlock: what a process may still read and write, from here on and for all that it starts.
+"""Landlock: limits the files that a process and its children may read and write.
 
 By three system calls, without any rights of its own (linux/landlock.h, kernel 5.13 and later).
-Where it is there, it also keeps a process from looking into others (ptrace, /proc/PID/mem), from
-the network by TCP (6.7) and from signals to processes outside of it (6.12).
+Landlock also keeps a process from the memory of others (ptrace, /proc/PID/mem), from the network by
+TCP (6.7) and from signals to processes outside of it (6.12).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATH_BENEATH = 1
 _NO_NEW_PRIVILEGES = 38  # linux/prctl.h
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1, 2, 4, 8
 _ACCESS_BY_VERSION = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-"""Number of rights on files that a version knows; later ones know those of the fifth."""
+"""Number of rights on files by version; later versions have the fifth's."""
 _NET_SINCE, _TCP = 4, 0b11
 _SCOPES_SINCE, _SCOPES = 6, 0b11
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
@@ -32,12 +32,12 @@ SYSTEM = (
     *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/devices"),
     *("/proc/driver", "/proc/modules", "/proc/sys", "/proc/version"),
 )
-"""Where programs, libraries and drivers lie, and what is known of the machine: no other process."""
+"""Paths of programs, libraries, drivers and facts of the machine, but of no other process."""
 DEVICES = (
     *("null", "zero", "full", "random", "urandom", "shm"),
     *("nvidia*", "nvidia-caps/*", "dri", "kfd"),
 )
-"""What a process may write in /dev, beside its own folder; with wildcards."""
+"""Devices that a process may write, beside its own folder; with wildcards."""
 OWN_THREADS = "/proc/self/task"
 """CUDA gives its threads names by writing them here, and cannot begin where it may not."""
 
@@ -49,10 +49,9 @@ def landlock_version() -> int:
 
 
 def confine(readable: Iterable[str], writable: Iterable[str]) -> bool:
-    """Leave this process the right to read some folders and files, and to write some.
+    """Whether this process could be limited to reading and writing given folders and files.
 
-    Beside those that every process needs: SYSTEM and DEVICES.
-    Whether that was possible. Not undone by anything, and inherited.
+    Every process keeps SYSTEM and DEVICES. The limits cannot be lifted, and are inherited.
     """
     version = landlock_version()
     if not version or not sys.platform.startswith("linux"):

@@ -21,9 +21,9 @@ import torch
 from profiler.runner.arrays import as_tensor, extent, is_array
 
 _ALIGNMENT = 256
-"""Bytes; that of the allocators of torch and CUDA, so that no kernel finds less."""
+"""Alignment in bytes, as of the allocators of torch and CUDA, so that no kernel finds less."""
 _GPU_BLOCK = 2**25
-"""Bytes beyond which torch's allocator gives a block to nobody else."""
+"""Bytes beyond which torch's allocator shares a block with no other tensor."""
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -65,7 +65,9 @@ def places_for(tensors: Iterable[torch.Tensor]) -> tuple[Place, ...]:
     for tensor in tensors:
         if tensor.layout != torch.strided:
             raise TypeError("the referee passes dense tensors, and no sparse ones")
-        like = torch.empty_like(tensor, device="meta")  # dense: what overlaps is laid out anew
+        like = torch.empty_like(
+            tensor, device="meta"
+        )  # dense: overlapping tensors get a new layout
         dtype = str(tensor.dtype).removeprefix("torch.")
         places.append(Place(dtype, tuple(like.shape), like.stride(), end))
         end += -(-places[-1].nbytes // _ALIGNMENT) * _ALIGNMENT
@@ -153,7 +155,7 @@ _PLAIN = (bool, int, float, str, type(None))
 def as_message(value: Any, number_of: Callable[[torch.Tensor], int]) -> Any:
     """JSON of a value, each tensor by its number.
 
-    Raises TypeError for what is no tensor, number or text, in tuples, lists and mappings.
+    Raises TypeError for a value that is no tensor, number or text, in tuples, lists and mappings.
     """
     if is_array(value):
         if not isinstance(value, torch.Tensor) or value.requires_grad:

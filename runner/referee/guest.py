@@ -178,4 +178,4 @@ if __name__ == "__main__":
     own_descriptor = int(sys.argv[1])
     sys.argv[1:] = []  # a file that parses its command line finds an empty one
     main(own_descriptor)
-    os._exit(0)  # whatever the file left running
+    os._exit(0)  # also threads that the file left

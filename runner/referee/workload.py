@@ -1,4 +1,4 @@
-"""Functions of an experiment, and those of a candidate, each side in a process of its own.
+"""Functions of an experiment and of a candidate, each side in a process of its own.
 
 The launch that is timed is the launch that is checked: each has new inputs, of a seed that only
 this process knows, and its result is compared when the clock has stopped.

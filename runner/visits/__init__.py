@@ -1,1 +1,1 @@
-"""How visits are made and what they leave, by collector; CUPTI has a folder of its own."""
+"""Visits and their records by collector; CUPTI has a folder of its own."""

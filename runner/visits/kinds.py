@@ -1,8 +1,8 @@
 """Kinds of visits by collector: their ranges, their launches, and their journal records.
 
-Visits of the timers leave durations; those of a timeline leave ranges for a tool to see, one around
-the visit and one around each of its launches; those of stamps a file
-(`profiler.runner.visits.stamps`); those back to back and those of CUPTI have modules of their own
+Visits of the timers leave durations; visits of a timeline leave ranges for a tool to see, around
+the visit and around each of its launches; visits of stamps leave a file
+(`profiler.runner.visits.stamps`); sustained visits and visits of CUPTI have modules of their own
 (`profiler.runner.visits.sustained`, `profiler.runner.cupti.counted_visits`).
 """
 

@@ -34,7 +34,7 @@ class Reading:
     energy_j: float | None
     """Counter since the driver was loaded."""
     power_w: float | None
-    """Now, or over the last second where the GPU has no other."""
+    """Power of now, or over the last second where the GPU has no other."""
     clock_mhz: float | None
     temperature_c: float | None
     reasons: int | None

@@ -26,7 +26,7 @@ them counts; each is replayed for every pass of an explain session (0.4 s on an 
 _COPY_BYTES = 2**30
 """Read, and written once more: an L2 cache has 50 MB (H100)."""
 _MEMORY_SHARE = 1 / 8
-"""Of the free memory, for each of a few arrays: ncu saves what a kernel writes."""
+"""Share of the free memory for each of a few arrays: ncu saves the arrays that a kernel writes."""
 _TENSOR_ROWS = 8192
 _FMA_ROWS = 4096
 """2.7 ms on an H200 for ordinary arithmetic, eight times as much for 8192, in each of ncu's
@@ -97,7 +97,7 @@ def _product(roof: str, device: Device) -> Callable[[], object]:
     rows = _FMA_ROWS if roof in ("fp32", "tensor_fp64") else _TENSOR_ROWS
     rows = rows if on_cuda(device) else _SMALL_ROWS
     torch.backends.cuda.matmul.fp32_precision = precision
-    # Not zeros, which take less power, and so let the clock rise above that of real work.
+    # Not zeros, which take less power, and so let the clock rise above its value in real work.
     generator = torch.Generator(device.torch_device).manual_seed(0)
     left_matrix, right_matrix = (
         torch.randn(rows, rows, device=device.torch_device, generator=generator).to(dtype)

@@ -100,7 +100,7 @@ class StampedVisits(SingleVisits):
         ):
             raise RuntimeError("none of its warpgroups wrote a beginning and an end")
         line = {"cell": visit.cell, "block": visit.block, "arm": visit.arm, **content}
-        # Each visit is a gzip member: whatever ends the process, those before it can be read.
+        # Each visit is a gzip member: after a kill, earlier visits can be read.
         with gzip.open(self._file, "at", encoding="utf-8") as stream:
             stream.write(json.dumps(line, separators=(",", ":")) + "\n")
         return {}

@@ -63,7 +63,7 @@ class TimedBurst:
 
 @dataclass(frozen=True)
 class Span:
-    """Bursts in a row, and what was read during them."""
+    """Consecutive bursts, and the readings during them."""
 
     bursts: Sequence[TimedBurst]
     readings: Sequence[Reading]
@@ -196,7 +196,7 @@ class SustainedVisits(SingleVisits):
         l2_bytes = self._device.attributes().get(_L2_SIZE, 0)
         try:
             tensors = tensors_in(inputs).values()
-        except Exception:  # whatever objects of a workload do when they are looked into
+        except Exception:  # of any kind, by objects of a workload
             return 1
         storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
         set_bytes = sum(storages.values())

@@ -83,7 +83,7 @@ class TracedVisits(SingleVisits):
             activities=[*activities, ProfilerActivity.CUDA] if self._cuda else activities,
             record_shapes=False,
             with_stack=True,
-            # Without it, operators are not told the stack that they were called from.
+            # Without it, operators have no stack of their call.
             experimental_config=_ExperimentalConfig(verbose=True),
         )
 

@@ -755,13 +755,13 @@ def test_steps_end_with_those_of_a_compiled_optimizer(tmp_path):
 
 def test_signatures_are_described_in_the_step_before(tmp_path, monkeypatch):
     x, n, described = torch.arange(4.0), torch.arange(4), Counter()
-    original = dispatched_calls.Described
+    original = dispatched_calls.CallDescription
 
     def counted(*args, **kwargs):
         described[step] += 1
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(dispatched_calls, "Described", counted)
+    monkeypatch.setattr(dispatched_calls, "CallDescription", counted)
     with profiler.capture(tmp_path / "c", steps=(4, 6)) as captured:
         for step in range(7):
             x.exp()

@@ -20,7 +20,7 @@ from profiler.sessions.search.bench import STAGE
 from profiler.sessions.search.search import ExperimentSearch
 
 MOST_AHEAD = 16
-"""Proposals without a result, whatever the number of cores: each knows nothing of the others."""
+"""Most proposals without a result, for any number of cores: each is made without the others'."""
 LOOK_EVERY = 5
 """Evaluations from one look at the best to the next."""
 _POLL_S = 0.2

@@ -56,7 +56,7 @@ def terms_of(request: Execution, plan: SearchPlan, keys: Mapping[str, str]) -> T
 def _sources_hash(request: Execution) -> str:
     """Hash of the CUDA sources of all configurations, and of the headers that they may include."""
     recipes = (request.space.recipe(variant.params) for variant in request.plan.variants)
-    # Configurations differ in their definitions: few recipes have other files.
+    # Configurations differ in their definitions: few recipes have different files.
     inputs = {(recipe.sources, recipe.included): recipe for recipe in recipes if recipe is not None}
     files = {file for recipe in inputs.values() for file in watched_files(recipe) if file.is_file()}
     digest = hashlib.sha256()
@@ -66,7 +66,7 @@ def _sources_hash(request: Execution) -> str:
 
 
 _CORES_LEFT = 2
-"""For the runner and for this process, while the others compile."""
+"""Cores for the runner and for this process, while the other cores compile."""
 
 
 def run_of_search(run: RunFolder | None, terms: Terms) -> RunFolder | None:
@@ -82,7 +82,7 @@ class ExperimentSearch:
     request: MeasureRequest
     plan: SearchPlan
     builds: Sequence[BuildResult]
-    """Builds of the baseline and of all others that are not searched."""
+    """Builds of the baseline and of all other variants outside of the space."""
     terms: Terms
     reporter: ProgressReporter
 

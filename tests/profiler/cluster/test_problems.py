@@ -34,7 +34,7 @@ PROBLEM_OF = {f"cell {number}": number for number in "0123456789"}
 @pytest.fixture
 def problems(monkeypatch: pytest.MonkeyPatch) -> ProblemShare:
     monkeypatch.setattr(f"{MODULE}.plan_part", Mock())
-    monkeypatch.setattr(RunShare, "_earlier", lambda *_: None)
+    monkeypatch.setattr(RunShare, "_earlier_parcel", lambda *_: None)
     plan = Mock(cells=(), sessions=(), problem_of=PROBLEM_OF, problems=range(10))
     request = Mock(plan=plan, seconds=SecondsRecorder())
     team: Any = Mock(request=request, failures={})
