@@ -36,8 +36,8 @@ _MOST_BLOCKS = 10_000
 """More than these are not proposed: what they would show is too small to matter."""
 _LEAST_FACTOR = 2.0
 """A few blocks more are no other measurement."""
-_FINE = (Outcome.MEASURED, Outcome.DUPLICATE)
-_SHOWN = (Severity.ERROR, Severity.WARNING)
+_FINE_OUTCOMES = (Outcome.MEASURED, Outcome.DUPLICATE)
+_SHOWN_SEVERITIES = (Severity.ERROR, Severity.WARNING)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Checked:
             return []
         programs = self.findings.programs
         rows = ((cell, programs.status(cell)) for cell in programs.plan.cells)
-        return [(cell, status) for cell, status in rows if status.outcome not in _FINE]
+        return [(cell, status) for cell, status in rows if status.outcome not in _FINE_OUTCOMES]
 
     @property
     def unclear(self) -> list[PairVerdict]:
@@ -83,8 +83,8 @@ class Checked:
         return [pair for _, pair in self.verdicts if pair.verdict is Verdict.UNCLEAR]
 
 
-def _cut(words: str) -> str:
-    return shortened(words, _MOST_LETTERS)
+def _shortened(sentence: str) -> str:
+    return shortened(sentence, _MOST_LETTERS)
 
 
 def _of_findings(value: Callable[[Findings], Any]) -> Callable[[Checked], Any]:
@@ -94,11 +94,11 @@ def _of_findings(value: Callable[[Findings], Any]) -> Callable[[Checked], Any]:
 def _why(checked: Checked) -> Any:
     if checked.findings is None:
         return None
-    both = why_of_answer(checked.findings, find_why(checked.findings).answer)
-    if both is None:
+    explained_pair = why_of_answer(checked.findings, find_why(checked.findings).answer)
+    if explained_pair is None:
         return None
-    explained, other = both
-    return replace(explained, most=min(checked.most, _MOST_WHY)), other
+    explained, against = explained_pair
+    return replace(explained, most=min(checked.most, _MOST_WHY)), against
 
 
 def _costs(checked: Checked) -> tuple[Cell, CellWhy, int] | None:
@@ -168,7 +168,7 @@ class FailureDocument(JsonObject):
     variant: str = get(lambda row: row[0].variant.name)
     problem: str = get(lambda row: row[0].problem.name)
     outcome: str = get(lambda row: row[1].outcome.value)
-    cause: str = get(lambda row: _cut(row[1].cause))
+    cause: str = get(lambda row: _shortened(row[1].cause))
     """with file and line of the user's code where it was raised there"""
 
 
@@ -187,8 +187,8 @@ class ErrorDocument(JsonObject):
     """Why nothing was measured."""
 
     get = Source[ProfilerError]()
-    message: str = get(lambda error: _cut(error.message))
-    remedy: str | None = get(lambda error: error.remedy and _cut(error.remedy))
+    message: str = get(lambda error: _shortened(error.message))
+    remedy: str | None = get(lambda error: error.remedy and _shortened(error.remedy))
 
 
 class BriefDocument(JsonObject):
@@ -198,18 +198,26 @@ class BriefDocument(JsonObject):
     schema_version: Literal[1] = get.one_of(lambda _: BRIEF_SCHEMA_VERSION)
     exit_code: int = get(lambda checked: int(checked.exit_code))
     error = get.nested(ErrorDocument, lambda checked: checked.error)
-    experiment: str | None = get(_of_findings(lambda found: found.report.experiment.name))
+    experiment: str | None = get(_of_findings(lambda findings: findings.report.experiment.name))
     gpu: str | None = get(
-        _of_findings(lambda found: found.report.environment.gpu or found.report.environment.cpu)
+        _of_findings(
+            lambda findings: findings.report.environment.gpu or findings.report.environment.cpu
+        )
     )
-    answer: list[str] = get(lambda checked: [_cut(sentence) for sentence in checked.sentences])
+    answer: list[str] = get(
+        lambda checked: [_shortened(sentence) for sentence in checked.sentences]
+    )
     """which is best, by how much, is it real, why, and what was measured, in a sentence each"""
     best: str | None = get(
-        _of_findings(lambda found: found.ranking.leader and found.ranking.leader.variant.name)
+        _of_findings(
+            lambda findings: findings.ranking.leader and findings.ranking.leader.variant.name
+        )
     )
     """variant to recommend; the baseline where it beats the rest"""
     baseline: str | None = get(
-        _of_findings(lambda found: found.programs.baseline and found.programs.baseline.name)
+        _of_findings(
+            lambda findings: findings.programs.baseline and findings.programs.baseline.name
+        )
     )
     verdicts = get.rows(JudgedDocument, lambda checked: checked.verdicts[: checked.most])
     verdicts_left_out: int = get(lambda checked: max(len(checked.verdicts) - checked.most, 0))
@@ -229,7 +237,7 @@ class BriefDocument(JsonObject):
 
 def _warnings(checked: Checked) -> list[str]:
     notices = () if checked.findings is None else checked.findings.notices
-    return [_cut(text(notice)) for notice in notices if severity(notice) in _SHOWN]
+    return [_shortened(text(notice)) for notice in notices if severity(notice) in _SHOWN_SEVERITIES]
 
 
 def brief(checked: Checked) -> dict[str, Any]:
@@ -256,9 +264,9 @@ def blocks_to_settle(pairs: Iterable[PairVerdict]) -> int | None:
 def _blocks_of(pair: PairVerdict) -> float:
     effect = abs(pair.ratio - 1)
     if effect > pair.margin:
-        seen, to_see = pair.detectable, effect
+        detectable, needed = pair.detectable, effect
     else:
-        seen, to_see = (pair.high - pair.low) / 2, pair.margin - effect
-    if not (seen > 0 and to_see > 0):
+        detectable, needed = (pair.high - pair.low) / 2, pair.margin - effect
+    if not (detectable > 0 and needed > 0):
         return math.inf
-    return pair.blocks * max((seen / to_see) ** 2, _LEAST_FACTOR)
+    return pair.blocks * max((detectable / needed) ** 2, _LEAST_FACTOR)

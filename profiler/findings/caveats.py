@@ -69,7 +69,7 @@ def caveats(report: Report, judges: tuple[Judge, Judge]) -> tuple[Notice, ...]:
         *_few_blocks(usable),
         *_no_baseline(report),
         *_noise(judges[0], timing, report.plan),
-        *_mixed(timing, report.plan),
+        *_mixed_launches(timing, report.plan),
         *_shift(timing, final, judges[0].rules.delta, report.plan),
         *_clocks(report.environment),
         *_clocks_differ(usable, report.plan),
@@ -95,14 +95,14 @@ def _failed(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
 def _wrong(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
     wrong = [cell for cell, s in statuses.items() if s.outcome is Outcome.WRONG_RESULT]
     if wrong:
-        yield Notice(NoticeKind.WRONG_RESULTS, {"count": len(wrong), "cells": _some(wrong)})
+        yield Notice(NoticeKind.WRONG_RESULTS, {"count": len(wrong), "cells": _first_names(wrong)})
 
 
 def _other_types(report: Report) -> Iterable[Notice]:
     """Variants whose results have other dtypes than the baseline's at the same problem."""
     cells = report.plan.cells
     dtypes = {id_: ", ".join(status.result_dtypes) for id_, status in _usable(report).items()}
-    expected = {cell.problem.id: dtypes.get(cell.id, "") for cell in _of_baseline(report.plan)}
+    expected = {cell.problem.id: dtypes.get(cell.id, "") for cell in _baseline_cells(report.plan)}
     variants: dict[tuple[str, str], dict[str, None]] = {}
     for cell in cells:
         types = dtypes.get(cell.id, ""), expected.get(cell.problem.id, "")
@@ -110,7 +110,7 @@ def _other_types(report: Report) -> Iterable[Notice]:
             variants.setdefault(types, {})[cell.variant.label] = None
     if variants:
         results = "; ".join(
-            f"{its} instead of {usual} ({_some([*names])})"
+            f"{its} instead of {usual} ({_first_names([*names])})"
             for (its, usual), names in variants.items()
         )
         yield Notice(NoticeKind.RESULTS_OF_OTHER_TYPES, {"results": results})
@@ -119,18 +119,24 @@ def _other_types(report: Report) -> Iterable[Notice]:
 def _less_exact(report: Report) -> Iterable[Notice]:
     """Variants with results of the baseline's types whose errors no order of adding explains."""
     usable = _usable(report)
-    usual = {cell.problem.id: usable.get(cell.id) for cell in _of_baseline(report.plan)}
+    baseline_statuses = {
+        cell.problem.id: usable.get(cell.id) for cell in _baseline_cells(report.plan)
+    }
     factors: dict[str, float] = {}
     for cell in report.plan.cells:
-        status, other = usable.get(cell.id), usual.get(cell.problem.id)
-        if status is None or other is None or status.result_dtypes != other.result_dtypes:
+        status, baseline_status = usable.get(cell.id), baseline_statuses.get(cell.problem.id)
+        if (
+            status is None
+            or baseline_status is None
+            or status.result_dtypes != baseline_status.result_dtypes
+        ):
             continue
-        error, least = status.max_abs_error or 0.0, other.max_abs_error or 0.0
+        error, least = status.max_abs_error or 0.0, baseline_status.max_abs_error or 0.0
         is_half = any(name.endswith("float16") for name in status.result_dtypes)
         if least > 0 and error > least * (_LESS_EXACT_HALF if is_half else _LESS_EXACT):
             factors[cell.variant.label] = max(error / least, factors.get(cell.variant.label, 0.0))
     if factors:
-        values = {"variants": _some([*factors]), "factor": f"{max(factors.values()):,.0f}"}
+        values = {"variants": _first_names([*factors]), "factor": f"{max(factors.values()):,.0f}"}
         yield Notice(NoticeKind.LESS_EXACT, values)
 
 
@@ -138,22 +144,22 @@ def _other_environments(plan: Plan) -> Iterable[Notice]:
     """Variants whose processes have variables of their own."""
     variants = {cell.variant.label: cell.variant.env for cell in plan.cells if cell.variant.env}
     if variants:
-        named = [
+        environments = [
             f"{label}: {' '.join(f'{name}={value}' for name, value in env.items())}"
             for label, env in variants.items()
         ]
-        yield Notice(NoticeKind.OTHER_ENVIRONMENTS, {"variants": _some(named)})
+        yield Notice(NoticeKind.OTHER_ENVIRONMENTS, {"variants": _first_names(environments)})
 
 
-def _mixed(timing: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
+def _mixed_launches(timing: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
     """Cells whose launches of one visit are of several kinds."""
     mixed = mixed_launches(timing)
     if mixed:
-        names = [_named(cell) for cell in plan.cells if cell.id in mixed]
+        names = [_cell_name(cell) for cell in plan.cells if cell.id in mixed]
         values: Values = {
             "count": len(mixed),
             "spread": f"{max(mixed.values()):.2g}",
-            "cells": _some(names),
+            "cells": _first_names(names),
         }
         yield Notice(NoticeKind.MIXED_LAUNCHES, values)
 
@@ -172,7 +178,7 @@ def _tuned_otherwise(report: Report) -> Iterable[Notice]:
             "count": len(otherwise),
             "total": sum(bool(status.tuned) for status in usable.values()),
             "sessions": ", ".join(sessions),
-            "cells": _some([_named(cell) for cell in otherwise]),
+            "cells": _first_names([_cell_name(cell) for cell in otherwise]),
         }
         yield Notice(NoticeKind.TUNED_OTHERWISE, values)
 
@@ -226,7 +232,7 @@ def _missing_values(samples: pd.DataFrame) -> Iterable[Notice]:
     shares = missing.where(many).max(axis=1).groupby("cell").max()
     notice_values: Values = {
         "count": int(cells.sum()),
-        "metrics": _some([name for name in metrics if many[name].any()]),
+        "metrics": _first_names([name for name in metrics if many[name].any()]),
         "share": round(100 * float(shares.max())),
         "cell": str(shares.idxmax()),
     }
@@ -242,7 +248,11 @@ def _disagreeing_parts(samples: pd.DataFrame) -> Iterable[Notice]:
         largest = samples.groupby("cell", sort=False)[[name, *metric.needs]].max()
         lacking = largest.index[(largest[[*metric.needs]] > 0).all(axis=1) & largest[name].isna()]
         if len(lacking):
-            values: Values = {"count": len(lacking), "metric": name, "cells": _some([*lacking])}
+            values: Values = {
+                "count": len(lacking),
+                "metric": name,
+                "cells": _first_names([*lacking]),
+            }
             yield Notice(NoticeKind.PARTS_DISAGREE, values)
 
 
@@ -272,7 +282,7 @@ def _no_baseline(report: Report) -> Iterable[Notice]:
         return
     names = _names(plan)
     measured = {cell.problem.id for cell in plan.cells if cell.id in usable}
-    good = {cell.problem.id for cell in _of_baseline(plan) if cell.id in usable}
+    good = {cell.problem.id for cell in _baseline_cells(plan) if cell.id in usable}
     lacking = [name for problem, name in names.items() if problem in measured - good]
     if lacking:
         values = {"baseline": plan.baseline, "problems": _some_or_count(lacking, len(names))}
@@ -340,16 +350,16 @@ def slow_visits_notice(cells: Sequence[Cell], slow: Mapping[str, SlowVisits]) ->
     if not having:
         return None
     worst = max(having.values(), key=lambda cell: slow[cell.id].share * slow[cell.id].factor)
-    visits, others = slow[worst.id], len(having) - 1
+    visits, other_cells = slow[worst.id], len(having) - 1
     p95 = visits.p95 / visits.median
-    more = f"; {others} more cells of the answer have such visits" if others > 1 else ""
+    more = f"; {other_cells} more cells of the answer have such visits" if other_cells > 1 else ""
     values: Values = {
-        "cell": _named(worst),
+        "cell": _cell_name(worst),
         "count": visits.count,
         "visits": visits.visits,
         "factor": _times(visits.factor),
         "p95": f" (p95: {_times(p95)})" if p95 >= _P95_APART else "",
-        "more": "; one more cell of the answer has such visits" if others == 1 else more,
+        "more": "; one more cell of the answer has such visits" if other_cells == 1 else more,
     }
     return Notice(NoticeKind.SLOW_VISITS, values)
 
@@ -392,23 +402,25 @@ def _clocks(environment: Environment) -> Iterable[Notice]:
 def _clocks_differ(samples: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
     """Cells whose SM clock is another than the baseline's: ratios of times are none of cycles."""
     clocks = cell_clocks(samples).to_dict()
-    baselines = {cell.problem.id: cell.id for cell in _of_baseline(plan)}
+    baselines = {cell.problem.id: cell.id for cell in _baseline_cells(plan)}
     pairs = [(cell, baselines.get(cell.problem.id, cell.id)) for cell in plan.cells]
     ratios = [
-        (float(clocks[cell.id] / clocks[other]), cell, other)
-        for cell, other in pairs
-        if other != cell.id and cell.id in clocks and other in clocks
+        (float(clocks[cell.id] / clocks[baseline_cell]), cell, baseline_cell)
+        for cell, baseline_cell in pairs
+        if baseline_cell != cell.id and cell.id in clocks and baseline_cell in clocks
     ]
     limit = math.log1p(CLOCKS_DIFFER)
-    differing = [found for found in ratios if abs(math.log(found[0])) > limit]
+    differing = [cell_ratio for cell_ratio in ratios if abs(math.log(cell_ratio[0])) > limit]
     if differing:
-        ratio, cell, other = max(differing, key=lambda found: abs(math.log(found[0])))
+        ratio, cell, baseline_cell = max(
+            differing, key=lambda cell_ratio: abs(math.log(cell_ratio[0]))
+        )
         values: Values = {
             "limit": f"{100 * CLOCKS_DIFFER:.0f} %",
             "count": len(differing),
             "total": len(ratios),
-            "cell": _named(cell),
-            "clocks": f"{clocks[cell.id]:.3f} GHz against {clocks[other]:.3f} GHz",
+            "cell": _cell_name(cell),
+            "clocks": f"{clocks[cell.id]:.3f} GHz against {clocks[baseline_cell]:.3f} GHz",
             "ratio": f"{ratio:.3f}\u00d7",
         }
         yield Notice(NoticeKind.CLOCKS_DIFFER, values)
@@ -426,14 +438,14 @@ def _aliases(report: Report) -> Iterable[Notice]:
         yield Notice(NoticeKind.DUPLICATE_CODE, {"count": len(pairs), "pairs": ", ".join(pairs)})
 
 
-def _of_baseline(plan: Plan) -> list[Cell]:
+def _baseline_cells(plan: Plan) -> list[Cell]:
     return [cell for cell in plan.cells if cell.variant.id == plan.baseline]
 
 
-def _named(cell: Cell) -> str:
+def _cell_name(cell: Cell) -> str:
     return f"{cell.variant.label} at {cell.problem.name}"
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

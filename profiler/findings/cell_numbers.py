@@ -171,10 +171,10 @@ def one_number_per_cell(blocks: pd.DataFrame, final: pd.DataFrame) -> pd.DataFra
         return blocks
     key = ["cell", "metric"]
     places = blocks[key].assign(place=range(len(blocks)))
-    again = final.merge(places, on=key)
+    final_rows = final.merge(places, on=key)
     first = blocks.assign(place=range(len(blocks)))
-    first = first[~first["place"].isin(again["place"])]
-    joined = pd.concat([first, again]).sort_values("place", kind="stable")
+    first = first[~first["place"].isin(final_rows["place"])]
+    joined = pd.concat([first, final_rows]).sort_values("place", kind="stable")
     return joined.drop(columns="place").reset_index(drop=True)[list(NUMBER_COLUMNS)]
 
 
@@ -183,7 +183,10 @@ def metric_labels(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
     present = dict.fromkeys(numbers["metric"])
     first = [name for name in report.settings.metrics if name in present]
     timer = reference_collector(report.measured.samples)
-    own_labels = {own.name: label_of(own, own.source) for own in report.settings.own_metrics}
+    own_labels = {
+        own_metric.name: label_of(own_metric, own_metric.source)
+        for own_metric in report.settings.own_metrics
+    }
     metrics = []
     for name in dict.fromkeys([*first, *present]):
         metric = own_labels.get(name) or label(name)

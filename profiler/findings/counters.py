@@ -178,13 +178,13 @@ def move_size(metric: Label, move: CounterChange) -> float:
     return movement(move.after, move.before)
 
 
-def movement(value: float, other: float) -> float:
+def movement(value: float, reference: float) -> float:
     """Distance of two counters on a log scale; infinite where one of them is 0."""
-    if not (math.isfinite(value) and math.isfinite(other)) or value == other:
+    if not (math.isfinite(value) and math.isfinite(reference)) or value == reference:
         return 0.0
-    if value <= 0 or other <= 0:
+    if value <= 0 or reference <= 0:
         return math.inf
-    return abs(math.log(value / other))
+    return abs(math.log(value / reference))
 
 
 def counter_pairs(

@@ -57,7 +57,7 @@ class BestDocument(JsonObject):
     """The variant to recommend."""
 
     get = Source[tuple[Ranking, VariantRank]]()
-    named = get.spread(NamedDocument, lambda best: best[1].variant)
+    variant_names = get.spread(NamedDocument, lambda best: best[1].variant)
     id: str = get(lambda best: best[1].variant.id)
     params: dict[str, Any] = get(lambda best: dict(best[1].variant.params))
     called: Literal["best", "leader", "first_of_rest"] = get.one_of(lambda best: best[0].called)
@@ -92,7 +92,7 @@ class CaseDocument(JsonObject):
     ratio_high: Number = get(lambda at: at[1].ratio_high)
 
 
-def _alone(rank: VariantRank) -> Value | None:
+def _single_ratio(rank: VariantRank) -> Value | None:
     """Ratio to the baseline where there is a single one: a mean of several has no interval."""
     return rank.ratios[0][1] if len(rank.ratios) == 1 else None
 
@@ -103,8 +103,10 @@ class DifferenceDocument(JsonObject):
     get = Source[tuple[Variant, VariantRank]]()
     baseline: str = get(lambda compared: compared[0].name)
     ratio: Number = get(lambda compared: compared[1].geometric_mean)
-    ratio_low: Number = get(lambda compared: getattr(_alone(compared[1]), "ratio_low", None))
-    ratio_high: Number = get(lambda compared: getattr(_alone(compared[1]), "ratio_high", None))
+    ratio_low: Number = get(lambda compared: getattr(_single_ratio(compared[1]), "ratio_low", None))
+    ratio_high: Number = get(
+        lambda compared: getattr(_single_ratio(compared[1]), "ratio_high", None)
+    )
     problems: int = get(lambda compared: len(compared[1].ratios))
     best_case: CaseDocument = get.nested(CaseDocument, lambda compared: compared[1].best)
     worst_case: CaseDocument = get.nested(CaseDocument, lambda compared: compared[1].worst)
@@ -142,7 +144,7 @@ class ReferenceDocument(JsonObject):
     """The best of the references against the best of all others."""
 
     get = Source[ReferenceLead]()
-    named = get.spread(NamedDocument, lambda lead: lead.variant)
+    variant_names = get.spread(NamedDocument, lambda lead: lead.variant)
     id: str = get(lambda lead: lead.variant.id)
     ratio_to_best_other: Number = get(lambda lead: lead.ratio)
     """below 1 the reference is ahead"""
@@ -154,7 +156,7 @@ class WinnerDocument(JsonObject):
     """The winner of one problem."""
 
     get = Source[Winner]()
-    named = get.spread(NamedDocument, lambda winner: winner.cell.variant)
+    variant_names = get.spread(NamedDocument, lambda winner: winner.cell.variant)
     cell: str = get(lambda winner: winner.cell.id)
     value: Number = get(lambda winner: winner.value.median)
     source: NumberSource = get(lambda winner: winner.value.source)
@@ -162,7 +164,7 @@ class WinnerDocument(JsonObject):
     """every other was shown to be slower"""
     selection_bias: float | None = get(lambda winner: winner.selection_bias, optional=True)
     """how much too low value reads, relative, were it and those of same and not_told_apart equal"""
-    same: list[str] = get(lambda winner: _names(winner.same))
+    same: list[str] = get(lambda winner: _names(winner.same_cells))
     not_told_apart: list[str] = get(
         lambda winner: _names(winner.not_told_apart) if winner.judged else []
     )
@@ -184,13 +186,13 @@ class ProblemAnswerDocument(JsonObject):
     )
 
 
-def _compared(findings: Findings) -> tuple[Variant, VariantRank] | None:
+def _baseline_and_best(findings: Findings) -> tuple[Variant, VariantRank] | None:
     """The baseline and the variant to recommend; None without one of them, or without a ratio."""
     rank, baseline = findings.ranking.best_rank, findings.programs.baseline
     return (baseline, rank) if rank and baseline and rank.ratios else None
 
 
-def _judged(rank: VariantRank | None) -> VariantRank | None:
+def _rank_with_verdicts(rank: VariantRank | None) -> VariantRank | None:
     """The rank; None without a verdict on it."""
     return rank if rank and verdict_counts(rank.planned_verdicts) else None
 
@@ -201,8 +203,10 @@ class AnswerPartDocument(JsonObject):
     get = Source[Findings]()
     metric: str = get(lambda findings: findings.numbers.primary.name)
     best = get.nested(BestDocument, lambda findings: _recommended(findings.ranking))
-    by_how_much = get.nested(DifferenceDocument, _compared)
-    is_it_real = get.nested(RealityDocument, lambda findings: _judged(findings.ranking.best_rank))
+    by_how_much = get.nested(DifferenceDocument, _baseline_and_best)
+    is_it_real = get.nested(
+        RealityDocument, lambda findings: _rank_with_verdicts(findings.ranking.best_rank)
+    )
     why = get.nested(
         AnswerWhyDocument, lambda findings: why_of_answer(findings, find_why(findings).answer)
     )
@@ -301,12 +305,12 @@ class CellDocument(JsonObject, is_open=True):
 
     get = Source[_CellOfRun]()
     id: str = get(lambda row: row[1].id)
-    named = get.spread(NamedDocument, lambda row: row[1].variant)
+    variant_names = get.spread(NamedDocument, lambda row: row[1].variant)
     problem: str = get(lambda row: row[1].problem.name)
     variant_params: dict[str, Any] = get(lambda row: dict(row[1].variant.params))
     problem_params: dict[str, Any] = get(lambda row: dict(row[1].problem.params))
     outcome: str = get(lambda row: row[0].findings.programs.status(row[1]).outcome)
-    status = get.others(lambda row: _status_document(row[0].findings.programs.status(row[1])))
+    status = get.further_keys(lambda row: _status_document(row[0].findings.programs.status(row[1])))
     metrics = get.by_name(NumbersDocument, lambda row: row[0].numbers.get(row[1].id, {}))
     blocks: dict[str, NumbersDocument] | None = get.by_name(
         NumbersDocument, lambda row: _by_blocks(row[0].findings, row[1])
@@ -486,8 +490,8 @@ def wide_table(findings: Findings) -> pd.DataFrame:
     for name in ("ratio", "ratio_low", "ratio_high"):
         table[name] = [getattr(value, name) for value in primary]
     verdicts = findings.verdicts.against_baseline
-    words = (verdicts.get(cell.id, NO_VERDICT).verdict for cell in cells)
-    table["verdict"] = [verdict and verdict.value for verdict in words]
+    outcomes = (verdicts.get(cell.id, NO_VERDICT).verdict for cell in cells)
+    table["verdict"] = [verdict and verdict.value for verdict in outcomes]
     environment = report.environment
     for name, value in (
         ("gpu", environment.gpu or environment.cpu),

@@ -116,13 +116,13 @@ def _labelled(report: Report, variant_names: Names) -> Report:
 def _programs(report: Report, names: Names) -> Programs:
     """Programs of a run; what others are compared with is no alias."""
     plan = report.plan
-    named = {plan.baseline, *plan.references}
+    compared_with = {plan.baseline, *plan.references}
     owners = alias_variants(plan.cells, report.statuses)
     return Programs(
         plan=plan,
         statuses=report.statuses,
         names=names,
-        owners={alias: owner for alias, owner in owners.items() if alias not in named},
+        owners={alias: owner for alias, owner in owners.items() if alias not in compared_with},
         baseline=next((item for item in plan.variants if item.id == plan.baseline), None),
     )
 
@@ -147,7 +147,7 @@ class _Finder:
             numbers=self.numbers,
             verdicts=Verdicts(
                 numbers=self.numbers,
-                given=self.primary == JUDGED,
+                are_given=self.primary == JUDGED,
                 pairs=self.pairs,
                 against_baseline=self.against_baseline,
                 baselines=tuple(self._baselines()),
@@ -309,8 +309,8 @@ class _Finder:
             ),
             "grid": pairs_to_judge(self.programs) if GRIDS in self.finds else (),
             **{
-                key: tuple((cell, o.id) for cell, o in others.items() if o and o.id != cell)
-                for key, others in self.others.items()
+                key: tuple((cell, o.id) for cell, o in opponents.items() if o and o.id != cell)
+                for key, opponents in self.opponents.items()
             },
             "explained": self._explained_pairs(),
         }
@@ -320,9 +320,9 @@ class _Finder:
         profiles, correct = self.report.details.profiles, self.programs.correct_cells
         explained = [cell for cell in correct.values() if cell.id in profiles]
         return tuple(
-            (cell.id, other.id)
-            for cell, other in itertools.combinations(explained, 2)
-            if cell.problem.id == other.problem.id
+            (cell.id, against.id)
+            for cell, against in itertools.combinations(explained, 2)
+            if cell.problem.id == against.problem.id
         )
 
     @cached_property
@@ -332,10 +332,10 @@ class _Finder:
         if baseline is None:
             return {}
         return {
-            cell.id: (cell.id, other.id)
+            cell.id: (cell.id, baseline_cell.id)
             for cell in self.programs.correct_cells.values()
             if cell.variant.id != baseline.id
-            and (other := self.programs.correct_at(baseline, cell.problem)) is not None
+            and (baseline_cell := self.programs.correct_at(baseline, cell.problem)) is not None
         }
 
     def _with_leaders(self, leaders: Mapping[str, Cell]) -> tuple[Pair, ...]:
@@ -352,7 +352,7 @@ class _Finder:
         return {cell: verdict_on(self.pairs, *pair) for cell, pair in self.with_baseline.items()}
 
     @cached_property
-    def others(self) -> Mapping[str, Mapping[str, Cell | None]]:
+    def opponents(self) -> Mapping[str, Mapping[str, Cell | None]]:
         """Cell that each correct cell is compared with, by baseline to switch between and id.
 
         None where one of the two has no correct result.
@@ -368,45 +368,49 @@ class _Finder:
             )
 
         first = programs.variants[0] if programs.variants else None
-        named: dict[str, Callable[[Cell], Cell | None]] = {
+        cells_compared_with: dict[str, Callable[[Cell], Cell | None]] = {
             "reference": lambda cell: programs.correct_at(programs.baseline, cell.problem),
             "best": lambda cell: self.leaders.get(cell.problem.id),
             "first": lambda cell: programs.correct_at(first, cell.problem),
             "previous": previous,
         }
         if programs.baseline is None:
-            del named["reference"]
+            del cells_compared_with["reference"]
         return {
             key: {
                 cell.id: other_of(cell) if cell.id in programs.correct_cells else None
                 for cell in programs.cells
             }
-            for key, other_of in named.items()
+            for key, other_of in cells_compared_with.items()
         }
 
     def _baselines(self) -> Iterator[NamedBaseline]:
         """Every cell against each baseline that a reader can switch between."""
         first = self.programs.variants[0] if self.programs.variants else None
         variants = {"reference": self.programs.baseline, "first": first}
-        for key, others in self.others.items():
+        for key, opponents in self.opponents.items():
             yield NamedBaseline(
                 key=key,
                 variant=variants.get(key),
                 verdicts={
-                    cell: NO_VERDICT if other is None else self._against(cell, other.id)
-                    for cell, other in others.items()
+                    cell: NO_VERDICT
+                    if opponent is None
+                    else self._verdict_or_ratio(cell, opponent.id)
+                    for cell, opponent in opponents.items()
                 },
-                others={cell: other.id if other else None for cell, other in others.items()},
+                opponents={
+                    cell: opponent.id if opponent else None for cell, opponent in opponents.items()
+                },
             )
 
-    def _against(self, cell: str, other: str) -> PairVerdict:
+    def _verdict_or_ratio(self, cell: str, against: str) -> PairVerdict:
         """Verdict on two cells (ids); without blocks that both have, the ratio of the medians."""
-        verdict = verdict_on(self.pairs, cell, other)
+        verdict = verdict_on(self.pairs, cell, against)
         if not math.isnan(verdict.ratio):
             return verdict
         above, below = (
             self.numbers.values.get((of, self.numbers.primary.name), NOTHING).median
-            for of in (cell, other)
+            for of in (cell, against)
         )
         return replace(verdict, ratio=above / below if math.isfinite(below) and below else math.nan)
 
@@ -421,14 +425,14 @@ class _Finder:
             programs=self.programs,
             tunes=tunes,
             higher_is_better=self.higher_is_better,
-            values=self._of_primary(self.programs.cells),
+            values=self._primary_values(self.programs.cells),
             against_baseline=self.against_baseline,
             winners=winners,
             rival_winners=rival_winners,
             slowdowns=self._slowdowns(rival_winners if tunes else winners),
         )
 
-    def _of_primary(self, cells: Sequence[Cell]) -> dict[str, Value]:
+    def _primary_values(self, cells: Sequence[Cell]) -> dict[str, Value]:
         """Value of the metric that decides, by cell id."""
         return {cell.id: self.numbers.value(cell, self.primary) for cell in cells}
 
@@ -436,7 +440,7 @@ class _Finder:
         winners = {}
         for problem, leader in leaders.items():
             cells = self.in_order(problem)
-            winner = make_winner(leader, cells, self._of_primary(cells), self.pairs, excluded)
+            winner = make_winner(leader, cells, self._primary_values(cells), self.pairs, excluded)
             winners[problem] = replace(winner, selection_bias=self._selection_bias(winner))
         return winners
 
@@ -459,7 +463,7 @@ class _Finder:
             winner = winners.get(cell.problem.id)
             if winner is None:
                 continue
-            verdict = winner.all_others.get(cell.id, NO_VERDICT)
+            verdict = winner.all_verdicts.get(cell.id, NO_VERDICT)
             judged = verdict.blocks > 0 and verdict.ratio > 0
             slowdowns[cell.variant.id, cell.problem.id] = (
                 verdict.ratio if judged else self.slowdown(cell, winner.cell)
@@ -485,8 +489,8 @@ class _Finder:
             return steps(variants, settings.parameters or None)
         if RIVAL_PARAMETERS in self.finds:
             return steps(rivals)
-        asked = contrasted_parameter(self.programs.problems, settings)
-        return steps(rivals, flags_of(rivals)) if asked else ()
+        parameter = contrasted_parameter(self.programs.problems, settings)
+        return steps(rivals, flags_of(rivals)) if parameter else ()
 
     @cached_property
     def step_finder(self) -> StepFinder:
@@ -515,15 +519,17 @@ class _Finder:
         report = self.report
         run_caveats = caveats(report, self.judges)
         if report.execution.replay:
-            run_caveats = tuple(map(_of_recording, run_caveats))
-        replayed = [notice for notice in report.notices if notice.kind is NoticeKind.REPLAYED]
-        rest = [notice for notice in report.notices if notice.kind is not NoticeKind.REPLAYED]
+            run_caveats = tuple(map(_replay_notice, run_caveats))
+        replay_notices = [notice for notice in report.notices if notice.kind is NoticeKind.REPLAYED]
+        read_notices = [
+            notice for notice in report.notices if notice.kind is not NoticeKind.REPLAYED
+        ]
         few = few_blocks_notice(report.plan)
         by_family = [few] if few and few.kind is NoticeKind.FEW_BLOCKS_FOR_FAMILY else []
-        return (*replayed, *run_caveats, *by_family, *([slow] if slow else []), *rest)
+        return (*replay_notices, *run_caveats, *by_family, *([slow] if slow else []), *read_notices)
 
 
-def _of_recording(notice: Notice) -> Notice:
+def _replay_notice(notice: Notice) -> Notice:
     """A notice with the remedy of a replay, which cannot measure what is missing."""
     if notice.kind is not NoticeKind.NOT_MEASURED:
         return notice

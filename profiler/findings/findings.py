@@ -34,7 +34,7 @@ class NamedBaseline:
     """The variant of `reference` and `first`; None where it differs by cell or problem."""
     verdicts: Mapping[str, PairVerdict]
     """By cell id; NaN where a cell may not be compared."""
-    others: Mapping[str, str | None]
+    opponents: Mapping[str, str | None]
     """By cell id: id of the cell that it is compared with."""
 
 
@@ -43,7 +43,7 @@ class Verdicts:
     """Every verdict that anything shows."""
 
     numbers: CellNumbers
-    given: bool
+    are_given: bool
     """Whether the metric that decides which variant is best has verdicts."""
     pairs: PairVerdicts
     against_baseline: Mapping[str, PairVerdict]
@@ -56,17 +56,17 @@ class Verdicts:
         cell = self.numbers.programs.at(variant, problem)
         return self.against_baseline.get(cell.id, NO_VERDICT) if cell else NO_VERDICT
 
-    def of(self, cell: str, other: str) -> PairVerdict:
+    def of(self, cell: str, against: str) -> PairVerdict:
         """The verdict on a cell (id) against another."""
-        return verdict_on(self.pairs, cell, other)
+        return verdict_on(self.pairs, cell, against)
 
-    def timed(self, cell: Cell, other: Cell) -> tuple[float, float]:
+    def timed(self, cell: Cell, against: Cell) -> tuple[float, float]:
         """Median durations of two cells: in the blocks that their ratio is of, if it has one."""
         numbers, source = self.numbers, self.numbers.programs.source
-        pair = self.of(source(cell), source(other))
+        pair = self.of(source(cell), source(against))
         if math.isnan(pair.median):
             primary = numbers.primary.name
-            return numbers.value(cell, primary).median, numbers.value(other, primary).median
+            return numbers.value(cell, primary).median, numbers.value(against, primary).median
         return pair.median, pair.against_median
 
 

@@ -155,16 +155,17 @@ def gated_cells(findings: Findings) -> list[Cell]:
 def _label_of(findings: Findings, bound: Bound) -> Label:
     """The metric of a bound among those that a run has."""
     labels = findings.numbers.metrics
-    named = [
+    matching_labels = [
         label for label in labels if bound.metric in (label.name, label.name.rpartition("_")[0])
     ]
-    if not named:
+    if not matching_labels:
         names = ", ".join(label.name for label in labels[:MOST_NAMED])
         raise UsageError(f"--fail-on {bound}: this run has no {bound.metric}; it has {names}")
-    fits = bound.unit in _NS if named[0].unit == "ns" else bound.unit in ("", named[0].unit)
+    metric = matching_labels[0]
+    fits = bound.unit in _NS if metric.unit == "ns" else bound.unit in ("", metric.unit)
     if not fits:
         raise UsageError(
-            f"--fail-on {bound}: {named[0].name} comes in {named[0].unit or 'no unit'}",
+            f"--fail-on {bound}: {metric.name} comes in {metric.unit or 'no unit'}",
             remedy="Give times with ns, us, ms or s, all else as summary.csv has it.",
         )
-    return named[0]
+    return metric

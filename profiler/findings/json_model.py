@@ -102,7 +102,7 @@ class Source(Generic[S]):
         holds = self._holds
         if holds is None:
             return _Field(value, optional)
-        return _Field(lambda whole: value(whole) if holds(whole) else ABSENT, optional=True)
+        return _Field(lambda source: value(source) if holds(source) else ABSENT, optional=True)
 
     def nested(
         self, kind: Kind[Q], source: Callable[[S], Q | None], *, optional: bool = False
@@ -114,7 +114,7 @@ class Source(Generic[S]):
 
     def part(self, kind: Kind[Q], source: Callable[[S], Q]) -> Any:
         """Another object that is always there."""
-        return _Field(lambda whole: kind.document(source(whole)), type=kind)
+        return _Field(lambda parent: kind.document(source(parent)), type=kind)
 
     def rows(
         self,
@@ -148,9 +148,9 @@ class Source(Generic[S]):
 
     def record(self, kind: type[R], source: Callable[[S], R]) -> Any:
         """All fields of a named tuple, with its types and the texts below them; NaN is null."""
-        return _Field(lambda whole: source(whole)._asdict(), is_spread=True, kind=kind)
+        return _Field(lambda parent: source(parent)._asdict(), is_spread=True, kind=kind)
 
-    def others(self, value: Callable[[S], Mapping[str, Any]]) -> Any:
+    def further_keys(self, value: Callable[[S], Mapping[str, Any]]) -> Any:
         """Further keys, with their values, that stand in no schema."""
         return _Field(value, is_spread=True)
 
@@ -158,8 +158,8 @@ class Source(Generic[S]):
 def _unless_missing(
     source: Callable[[S], Q | None], value: Callable[[Q], Any], missing: Any
 ) -> Callable[[S], Any]:
-    def value_of(whole: S) -> Any:
-        part = source(whole)
+    def value_of(parent: S) -> Any:
+        part = source(parent)
         return missing if part is None else value(part)
 
     return value_of
@@ -229,7 +229,7 @@ def _keys(kind: Any) -> dict[str, Any]:
         default = None if field.optional else ...
         if field.kind is not None:
             spread = _keys(field.kind).items()
-            keys |= {name: (kind, own and default) for name, (kind, own) in spread}
+            keys |= {name: (kind, unset and default) for name, (kind, unset) in spread}
         elif key in types:
             keys[key] = types[key], default
     return keys

@@ -42,14 +42,16 @@ def funnel(
     What rules left out of the plan comes first, where they left out anything. A variant that is the
     same program as another ends before `distinct`: the other one was measured for both.
     """
-    left = list(cells)
+    remaining_cells = list(cells)
     stages: list[Stage] = []
     for name, lost in _LOSES:
-        left = [cell for cell in left if _outcome(cell, statuses) not in lost]
-        stages.append((name, len({cell.variant.id for cell in left}), len(left)))
+        remaining_cells = [cell for cell in remaining_cells if _outcome(cell, statuses) not in lost]
+        stages.append(
+            (name, len({cell.variant.id for cell in remaining_cells}), len(remaining_cells))
+        )
     left_out = {
-        what: sum(exclusion.count for exclusion in excluded if exclusion.stage == what)
-        for what in ("variant", "cell")
+        stage: sum(exclusion.count for exclusion in excluded if exclusion.stage == stage)
+        for stage in ("variant", "cell")
     }
     if any(left_out.values()):
         _, variants, planned = stages[0]
@@ -89,7 +91,7 @@ def _sessions(report: Report) -> Iterator[MadeSession]:
     for session in report.plan.sessions:
         rows = by_session.pop(session.name, None)
         planned = (len(session.visits), len({visit.block for visit in session.visits}))
-        visits, blocks = planned if rows is None or rows.empty else _made(rows)
+        visits, blocks = planned if rows is None or rows.empty else _visits_and_blocks(rows)
         yield MadeSession(
             name=session.name,
             collector=session.collector,
@@ -100,7 +102,7 @@ def _sessions(report: Report) -> Iterator[MadeSession]:
             command=report.execution.commands.get(session.name, ""),
         )
     for name, rows in by_session.items():
-        visits, blocks = _made(rows)
+        visits, blocks = _visits_and_blocks(rows)
         yield MadeSession(
             name=name,
             collector=str(rows["collector"].iloc[0]),
@@ -112,6 +114,6 @@ def _sessions(report: Report) -> Iterator[MadeSession]:
         )
 
 
-def _made(rows: pd.DataFrame) -> tuple[int, int]:
+def _visits_and_blocks(rows: pd.DataFrame) -> tuple[int, int]:
     """Visits that have samples, and the number of their blocks."""
     return len(rows[["cell", "block", "arm"]].drop_duplicates()), int(rows["block"].nunique())

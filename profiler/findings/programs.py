@@ -50,8 +50,8 @@ class Programs:
     @cached_property
     def references(self) -> frozenset[str]:
         """Ids of the variants that are never called the best: the baseline and its like."""
-        named = self.plan.references
-        return frozenset((*named, self.baseline.id) if self.baseline else named)
+        reference_ids = self.plan.references
+        return frozenset((*reference_ids, self.baseline.id) if self.baseline else reference_ids)
 
     @cached_property
     def rivals(self) -> tuple[Variant, ...]:

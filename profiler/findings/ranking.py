@@ -198,13 +198,15 @@ class Ranking:
         """
         ranked = [rank for rank in self.ranks if rank.slowdowns]
         references = self.programs.references
-        others = [rank for rank in ranked if rank.variant.id not in references] or ranked
-        if not others:
+        rival_ranks = [rank for rank in ranked if rank.variant.id not in references] or ranked
+        if not rival_ranks:
             return None
-        most = max(others, key=lambda rank: len(self.contenders.get(rank.variant.id, ())))
-        held = len(self.contenders.get(most.variant.id, ()))
+        most_contending = max(
+            rival_ranks, key=lambda rank: len(self.contenders.get(rank.variant.id, ()))
+        )
+        held = len(self.contenders.get(most_contending.variant.id, ()))
         wins_most = not self.tunes and 2 * held > len(self.deciding_winners)
-        return most if wins_most and not most.complete else others[0]
+        return most_contending if wins_most and not most_contending.complete else rival_ranks[0]
 
     @cached_property
     def baseline_rank(self) -> VariantRank | None:
@@ -341,8 +343,8 @@ def figure_roles(ranking: Ranking) -> dict[str, str]:
         leaders = (ranks[0].variant.id for ranks in ranking.rival_groups)
         first = {*ranking.programs.references, *leaders}
         runners.sort(key=lambda variant: variant.id not in first)
-        named = sum(variant.id in first for variant in runners)
-        count = min(max(named, _RUNNERS_UP), _MOST_RUNNERS_UP)
+        coloured_first = sum(variant.id in first for variant in runners)
+        count = min(max(coloured_first, _RUNNERS_UP), _MOST_RUNNERS_UP)
     for number, variant in enumerate(runners[:count], start=1):
         roles[variant.id] = f"series-{number}"
     return roles

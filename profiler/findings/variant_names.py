@@ -9,7 +9,7 @@ A label is, in this order of preference:
 4. the words of a longer name that not all long names begin or end with.
 
 No two labels are equal: where what differs is not enough, the full name or a number tells them
-apart. What all variants share stands in `Names.shared`, once.
+apart. What all variants share stands in `Names.shared_chips`, once.
 
 Parameters in words: neighbouring numbers whose keys differ in one letter or number are read
 together: `B_r` and `B_c` with a sign of multiplication between them, `Q_loads`, `K_loads` and
@@ -83,7 +83,7 @@ class ParameterWords:
         return {key: self._flag_word(key) for key in self.keys if self._is_flag(key)}
 
     @cached_property
-    def usual(self) -> tuple[str, ...]:
+    def usual_flags(self) -> tuple[str, ...]:
         """Flags that differ, and that more than half of the family have."""
         return tuple(
             key
@@ -100,7 +100,7 @@ class ParameterWords:
         units = self.differing
         chips = tuple(filter(None, (self._text(unit, params) for unit in units)))
         flags = [unit[0] for unit in units if unit[0] in self.flags]
-        if flags and set(flags) == set(self.usual) and all(params.get(key) for key in flags):
+        if flags and set(flags) == set(self.usual_flags) and all(params.get(key) for key in flags):
             chips = (*chips, "all on" if len(flags) > 1 else self.flags[flags[0]])
         return chips
 
@@ -117,7 +117,7 @@ class ParameterWords:
 
     def usual_chips(self) -> tuple[Chip, ...]:
         """The flags that a variant has unless its label says that it has not."""
-        return tuple(self.flags[key] for key in self.usual)
+        return tuple(self.flags[key] for key in self.usual_flags)
 
     def differing_keys(self) -> tuple[str, ...]:
         """Keys whose values are the chips of a variant, in their order: `dtype`, `B_r\u00d7B_c`."""
@@ -133,15 +133,15 @@ class ParameterWords:
         return "" if value is None else _value_text(key, value)
 
     def _flag_text(self, key: str, *, on: bool) -> str:
-        is_named = (key,) not in self.differing or on != (key in self.usual)
+        is_named = (key,) not in self.differing or on != (key in self.usual_flags)
         word = self.flags[key]
         return (word if on else f"no {word}") if is_named else ""
 
     def _key_text(self, unit: Unit) -> str:
         """`B_r\u00d7B_c`, or `Q/K/V_loads`: keys in the way in which their values are joined."""
         if len(unit) > 1 and _joint(unit) == "/" and _place(unit) == 0:
-            rest = unit[-1].removeprefix(_parts(unit[-1])[0])
-            return f"{'/'.join(_parts(key)[0] for key in unit)}{rest}"
+            common_tail = unit[-1].removeprefix(_parts(unit[-1])[0])
+            return f"{'/'.join(_parts(key)[0] for key in unit)}{common_tail}"
         return _joint(unit).join(unit) if len(unit) > 1 else self.flags.get(unit[0], unit[0])
 
     def _is_flag(self, key: str) -> bool:
@@ -151,8 +151,8 @@ class ParameterWords:
     def _flag_word(self, key: str) -> str:
         """Word that the names have where a flag is on (`opt_softmax`), else its key."""
         states = [bool(variant.params.get(key)) for variant in self.family]
-        words = sorted(set().union(*self._words), key=lambda word: (-len(word), word))
-        for word in words:
+        name_words = sorted(set().union(*self._words), key=lambda word: (-len(word), word))
+        for word in name_words:
             in_names = [word in of_name for of_name in self._words]
             if in_names == states and any(states) and _abbreviates(word, key):
                 return word.replace("_", "-")
@@ -269,11 +269,11 @@ class Names:
     """By variant id."""
     family: frozenset[str]
     """Ids of the variants whose parameters are compared: all but references of another kind."""
-    shared: tuple[Chip, ...]
+    shared_chips: tuple[Chip, ...]
     """What all variants of the family have."""
-    usual: tuple[Chip, ...]
+    usual_flags: tuple[Chip, ...]
     """Flags that most have: the labels of the others say `no …`."""
-    keys: tuple[str, ...]
+    chip_keys: tuple[str, ...]
     """What chips are values of, in their order: `dtype`, `B_r\u00d7B_c`, `buffer`."""
 
     def of(self, variant: Variant) -> VariantName:
@@ -299,26 +299,28 @@ def find_names(
     versions, each made from the one before.
     """
     maker = _labels(tuple(variants), _family(variants, references))
-    words = maker.words
+    parameter_words = maker.words
     labels = {variant.id: maker.label(variant) for variant in variants}
     if ladder:
         labels |= _ladder_labels([item for item in variants if item.id not in references])
     fulls = {variant.id: variant.name for variant in variants}
-    labels = _made_unique(labels, fulls)
-    members = frozenset(variant.id for variant in words.family)
+    labels = _unique_labels(labels, fulls)
+    members = frozenset(variant.id for variant in parameter_words.family)
     return Names(
         by_variant={
             variant.id: VariantName(
                 label=labels[variant.id],
                 full=variant.name,
-                chips=words.differing_chips(variant.params) if variant.id in members else (),
+                chips=parameter_words.differing_chips(variant.params)
+                if variant.id in members
+                else (),
             )
             for variant in variants
         },
         family=members,
-        shared=words.shared_chips(),
-        usual=words.usual_chips(),
-        keys=words.differing_keys(),
+        shared_chips=parameter_words.shared_chips(),
+        usual_flags=parameter_words.usual_chips(),
+        chip_keys=parameter_words.differing_keys(),
     )
 
 
@@ -359,7 +361,7 @@ class _Labels:
         if len(variant.name) <= LONGEST_PLAIN:
             return variant.name
         text = self.of_parameters.get(variant.id) or self._differing_words(variant.name.split())
-        return _fitted(text, LONGEST_LABEL)
+        return _fitted_text(text, LONGEST_LABEL)
 
     @cached_property
     def of_parameters(self) -> Mapping[str, str]:
@@ -393,8 +395,8 @@ class _Labels:
     def _shared_words(self) -> tuple[int, int]:
         """Number of words that all long names begin with, and that they end with."""
         names = [variant.name.split() for variant in self._long]
-        head = _common(names)
-        return head, _common([name[head:][::-1] for name in names])
+        head = _common_word_count(names)
+        return head, _common_word_count([name[head:][::-1] for name in names])
 
     def _says_parameters(self, variant: Variant) -> bool:
         """Whether all that a name has beside the other long names is in its parameters."""
@@ -442,11 +444,13 @@ def _pieces(name: str) -> frozenset[str]:
 def _is_of_parameters(piece: str, params: Params) -> bool:
     """Whether a number is a value, or a word begins a word of a key or a value."""
     texts = [text for key, value in params.items() for text in (key, str(value))]
-    words = [part.lower() for text in texts for part in _PIECES.findall(text)]
-    return any(word.startswith(piece) if piece.isalpha() else word == piece for word in words)
+    parameter_pieces = [part.lower() for text in texts for part in _PIECES.findall(text)]
+    return any(
+        word.startswith(piece) if piece.isalpha() else word == piece for word in parameter_pieces
+    )
 
 
-def _common(rows: Iterable[Sequence[str]]) -> int:
+def _common_word_count(rows: Iterable[Sequence[str]]) -> int:
     """Number of words with which all rows begin."""
     count = 0
     for column in zip(*rows, strict=False):
@@ -474,33 +478,33 @@ def _short_note(note: str) -> str:
     if len(note) <= _LONGEST_NOTE:
         return note
     clause = _CLAUSE.split(note, maxsplit=1)[0]
-    return _fitted(clause, _LONGEST_NOTE)
+    return _fitted_text(clause, _LONGEST_NOTE)
 
 
-def _fitted(text: str, longest: int) -> str:
+def _fitted_text(text: str, longest: int) -> str:
     """A text cut between two words, where it is too long."""
     if len(text) <= longest:
         return text
-    words = text[:longest].split(" ")[:-1]
-    while words and _LEADS_ON.fullmatch(words[-1].strip("\u00b7,;:").lower()):
-        words.pop()
-    return f"{' '.join(words) or text[: longest - 1]}{CUT}"
+    fitting_words = text[:longest].split(" ")[:-1]
+    while fitting_words and _LEADS_ON.fullmatch(fitting_words[-1].strip("\u00b7,;:").lower()):
+        fitting_words.pop()
+    return f"{' '.join(fitting_words) or text[: longest - 1]}{CUT}"
 
 
-def _made_unique(labels: Mapping[str, str], fulls: Mapping[str, str]) -> dict[str, str]:
+def _unique_labels(labels: Mapping[str, str], fulls: Mapping[str, str]) -> dict[str, str]:
     """Labels by id, of which no two are equal: full names where they meet, else with a number."""
     counts = Counter(labels.values())
     longer = {
-        variant: label if counts[label] == 1 else _fitted(fulls[variant], LONGEST_LABEL)
+        variant: label if counts[label] == 1 else _fitted_text(fulls[variant], LONGEST_LABEL)
         for variant, label in labels.items()
     }
     counts = Counter(longer.values())
-    taken = {label for label, count in counts.items() if count == 1}
+    taken_labels = {label for label, count in counts.items() if count == 1}
     unique: dict[str, str] = {}
     for place, (variant, label) in enumerate(longer.items(), start=1):
         numbered = label if counts[label] == 1 else f"{label} (#{place})"
-        while counts[label] > 1 and numbered in taken:
+        while counts[label] > 1 and numbered in taken_labels:
             numbered += "'"
-        taken.add(numbered)
+        taken_labels.add(numbered)
         unique[variant] = numbered
     return unique

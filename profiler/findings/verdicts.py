@@ -111,11 +111,11 @@ PairVerdicts = Mapping[Pair, PairVerdict]
 """Verdicts by pair of cell ids, each pair one way round: `verdict_on` knows the other."""
 
 
-def verdict_on(verdicts: PairVerdicts, cell: str, other: str) -> PairVerdict:
+def verdict_on(verdicts: PairVerdicts, cell: str, against: str) -> PairVerdict:
     """Verdict on a cell (id) against another; `NO_VERDICT` where nobody asked for it."""
-    if (cell, other) in verdicts:
-        return verdicts[cell, other]
-    mirrored = verdicts.get((other, cell))
+    if (cell, against) in verdicts:
+        return verdicts[cell, against]
+    mirrored = verdicts.get((against, cell))
     return NO_VERDICT if mirrored is None else mirrored.reversed
 
 
@@ -145,13 +145,13 @@ def judge_families(
     `families`: by question, the pairs that are judged together at each problem. `sources`: by id
     of a cell without samples of its own, the cell that was measured for it.
     """
-    asked = _first_family_of_pairs(families)
+    questions = _first_family_of_pairs(families)
     timing, final = judges
-    verdicts = judged(timing, asked, sources)
+    verdicts = judged(timing, questions, sources)
     in_final = frozenset(final.times["cell"].unique())
     finalists = {
         pair: question
-        for pair, question in asked.items()
+        for pair, question in questions.items()
         if all(sources.get(cell, cell) in in_final for cell in pair)
     }
     for pair, verdict in judged(final, finalists, sources).items():
@@ -176,7 +176,9 @@ def judged(
     """Verdict of each pair, by the question that it belongs to; `sources` as `judge_families`."""
     if not questions:
         return {}
-    pairs = [(sources.get(cell, cell), sources.get(other, other)) for cell, other in questions]
+    pairs = [
+        (sources.get(cell, cell), sources.get(against, against)) for cell, against in questions
+    ]
     frame = judge.compare(pairs, questions=list(questions.values()))
     return dict(zip(questions, read_verdicts(frame, judge.rules.looks), strict=True))
 
@@ -184,8 +186,8 @@ def judged(
 def read_verdicts(frame: pd.DataFrame, looks: int) -> list[PairVerdict]:
     """Verdicts from rows with the columns of `profiler.analyse.verdicts.compare`."""
     fields = list(_FIELD_OF_COLUMN.values())
-    known = frame.reindex(columns=list(_FIELD_OF_COLUMN))
-    rows = zip(*(known[name].tolist() for name in known), strict=True)
+    verdict_columns = frame.reindex(columns=list(_FIELD_OF_COLUMN))
+    rows = zip(*(verdict_columns[name].tolist() for name in verdict_columns), strict=True)
     return [PairVerdict(**dict(zip(fields, row, strict=True)), looks=looks) for row in rows]
 
 
@@ -203,11 +205,11 @@ class VerdictPartDocument(JsonObject):
 
     get = Source[PairVerdict]()
     verdict: str | None = get(lambda pair: pair.verdict and pair.verdict.value)
-    given = get.where(lambda pair: pair.verdict)
-    reason: str | None = given(lambda pair: pair.reason.value)
-    margin: Number = given(lambda pair: pair.margin)
-    noise_floor: Number = given(lambda pair: pair.noise_floor)
-    session_sd: Number = given(lambda pair: pair.session_sd)
-    detectable: Number = given(lambda pair: pair.detectable)
-    blocks: int | None = given(lambda pair: pair.blocks)
-    of_the_final: bool | None = given(lambda pair: pair.final)
+    with_verdict = get.where(lambda pair: pair.verdict)
+    reason: str | None = with_verdict(lambda pair: pair.reason.value)
+    margin: Number = with_verdict(lambda pair: pair.margin)
+    noise_floor: Number = with_verdict(lambda pair: pair.noise_floor)
+    session_sd: Number = with_verdict(lambda pair: pair.session_sd)
+    detectable: Number = with_verdict(lambda pair: pair.detectable)
+    blocks: int | None = with_verdict(lambda pair: pair.blocks)
+    of_the_final: bool | None = with_verdict(lambda pair: pair.final)

@@ -24,11 +24,11 @@ class Winner:
 
     cell: Cell
     value: Value
-    others: Mapping[str, PairVerdict]
+    rival_verdicts: Mapping[str, PairVerdict]
     """By cell id: each other rival against the winner."""
     excluded: Mapping[str, PairVerdict]
     """By cell id: references, which never win here, against the winner."""
-    same: tuple[Cell, ...]
+    same_cells: tuple[Cell, ...]
     """Rivals shown to differ from the winner by less than the margin, best first."""
     not_told_apart: tuple[Cell, ...]
     """Rivals that were not shown to be worse than the winner, nor to be the same, best first."""
@@ -44,23 +44,25 @@ class Winner:
     @property
     def judged(self) -> bool:
         """Whether verdicts are given at all: not on other metrics, nor with few blocks."""
-        return not self.others or any(verdict.tested for verdict in self.others.values())
+        return not self.rival_verdicts or any(
+            verdict.tested for verdict in self.rival_verdicts.values()
+        )
 
     @property
     def best(self) -> bool:
         """Whether it is shown to be better than every other: only then it is called the best."""
-        verdicts = [verdict.verdict for verdict in self.others.values()]
+        verdicts = [verdict.verdict for verdict in self.rival_verdicts.values()]
         return bool(verdicts) and all(verdict is Verdict.SLOWER for verdict in verdicts)
 
     @property
-    def all_others(self) -> Mapping[str, PairVerdict]:
+    def all_verdicts(self) -> Mapping[str, PairVerdict]:
         """Every other cell of the problem against the winner, references too."""
-        return {**self.others, **self.excluded}
+        return {**self.rival_verdicts, **self.excluded}
 
     @property
     def candidates(self) -> tuple[Cell, ...]:
         """The winner and the rivals that were not shown to be worse."""
-        return (self.cell, *self.same, *self.not_told_apart)
+        return (self.cell, *self.same_cells, *self.not_told_apart)
 
     @property
     def contenders(self) -> frozenset[str]:
@@ -96,22 +98,22 @@ def make_winner(
     `cells` stand best first, `values` are by their ids; variants (ids) in `excluded` are compared
     with it, and no rivals.
     """
-    others = [cell for cell in cells if cell != leader]
-    rivals = [cell for cell in others if cell.variant.id not in excluded]
-    against = {cell.id: verdict_on(verdicts, cell.id, leader.id) for cell in others}
-    same, not_told_apart = [], []
+    other_cells = [cell for cell in cells if cell != leader]
+    rivals = [cell for cell in other_cells if cell.variant.id not in excluded]
+    against = {cell.id: verdict_on(verdicts, cell.id, leader.id) for cell in other_cells}
+    same_cells, not_told_apart = [], []
     for cell in rivals:
         verdict = against[cell.id]
         if verdict.tested and verdict.verdict is Verdict.SAME:
-            same.append(cell)
+            same_cells.append(cell)
         elif _not_shown_worse(verdict, values[cell.id], values[leader.id]):
             not_told_apart.append(cell)
     return Winner(
         cell=leader,
         value=values[leader.id],
-        others={cell.id: against[cell.id] for cell in rivals},
-        excluded={cell.id: against[cell.id] for cell in others if cell not in rivals},
-        same=tuple(same),
+        rival_verdicts={cell.id: against[cell.id] for cell in rivals},
+        excluded={cell.id: against[cell.id] for cell in other_cells if cell not in rivals},
+        same_cells=tuple(same_cells),
         not_told_apart=tuple(not_told_apart),
     )
 
@@ -142,12 +144,12 @@ def standing_of(variant: Variant, winners: Sequence[Winner]) -> tuple[int, int, 
     """
     return (
         sum(winner.cell.variant == variant for winner in winners),
-        sum(_has(winner.same, variant) for winner in winners),
-        sum(_has(winner.not_told_apart, variant) for winner in winners),
+        sum(_has_variant(winner.same_cells, variant) for winner in winners),
+        sum(_has_variant(winner.not_told_apart, variant) for winner in winners),
     )
 
 
-def _has(cells: Sequence[Cell], variant: Variant) -> bool:
+def _has_variant(cells: Sequence[Cell], variant: Variant) -> bool:
     return any(cell.variant == variant for cell in cells)
 
 
@@ -172,7 +174,7 @@ def ranks_by_slowdown(slowdowns: Mapping[str, float]) -> dict[str, float]:
     """Rank by cell id, 1 is best; equal slowdowns share the better rank, missing ones have none."""
     ranked = [value for value in slowdowns.values() if not math.isnan(value)]
     return {
-        cell: 1.0 + sum(other < value for other in ranked)
+        cell: 1.0 + sum(slowdown_of_other < value for slowdown_of_other in ranked)
         for cell, value in slowdowns.items()
         if not math.isnan(value)
     }

@@ -180,7 +180,7 @@ def _document(imported: ImportedTimeline) -> dict[str, Any]:
         "busy_ns": summary.busy_ns,
         "devices": summary.devices,
         "kernels": _records(summary.kernels),
-        "other_operations": _records(summary.others),
+        "other_operations": _records(summary.other_operations),
         "ranges": _records(summary.ranges),
         "ranges_in_groups": {
             "count": len(summary.members),
@@ -282,9 +282,9 @@ def _with_sums(overview: TimelineOverview, tables: StatsTables) -> TimelineOverv
     with_sums = replace(
         overview,
         kernels=overview.kernels if len(overview.kernels) else sums.get(KERNELS, overview.kernels),
-        others=overview.others
-        if len(overview.others)
-        else sums.get(OTHER_OPERATIONS, overview.others),
+        other_operations=overview.other_operations
+        if len(overview.other_operations)
+        else sums.get(OTHER_OPERATIONS, overview.other_operations),
         api=overview.api if len(overview.api) else sums.get(API, overview.api),
         ranges=overview.ranges if len(overview.ranges) else _range_tree_of_sums(ranges),
         members=overview.members if len(overview.ranges) else _members(ranges),
@@ -292,7 +292,8 @@ def _with_sums(overview: TimelineOverview, tables: StatsTables) -> TimelineOverv
     if tables.operations:
         return with_sums
     counted = [
-        frame["instances"].sum(min_count=1) for frame in (with_sums.kernels, with_sums.others)
+        frame["instances"].sum(min_count=1)
+        for frame in (with_sums.kernels, with_sums.other_operations)
     ]
     counts = [int(count) for count in counted if pd.notna(count)]
     return replace(

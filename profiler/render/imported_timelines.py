@@ -87,7 +87,7 @@ def timeline_section(
         summary_table(
             "Copies and memsets" if overview.on_gpu else "Operators on the CPU",
             "operation",
-            overview.others,
+            overview.other_operations,
             MOST_ROWS,
         ),
         range_table("Ranges", overview.ranges, device, MOST_ROWS, (_BY_TIME,)),

@@ -99,7 +99,7 @@ def _tables(findings: Findings) -> dict[str, Any]:
     return {
         "table": main_table.main_table(findings, baselines[0]),
         "fewest_blocks": FEWEST_BLOCKS,
-        "verdicts": verdict_choices() if findings.verdicts.given else (),
+        "verdicts": verdict_choices() if findings.verdicts.are_given else (),
         "comparisons": [
             {"key": baseline.key, "label": baseline_label(baseline)} for baseline in baselines
         ],

@@ -66,29 +66,29 @@ def grids(
     for problem in problems:
         families.setdefault(tuple(sorted(problem.params)), []).append(problem)
     family_grids = [
-        grid for family in families.values() for grid in _of_family(family, axes, split)
+        grid for family in families.values() for grid in _family_grids(family, axes, split)
     ]
-    return tuple(_named_apart(family_grids))
+    return tuple(_with_distinct_names(family_grids))
 
 
-def _of_family(
+def _family_grids(
     problems: Sequence[Problem], axes: Sequence[str], split: Sequence[str]
 ) -> list[Grid]:
     rows, columns = _axes(problems, axes)
-    rest = [key for key in varying_parameters(problems) if key not in (rows, columns)]
+    further_keys = [key for key in varying_parameters(problems) if key not in (rows, columns)]
     # Parameters that are the same in this family may tell it from another.
-    named = [key for key in split if key in problems[0].params]
-    keys = [*named, *(key for key in rest if key not in named)]
+    split_keys = [key for key in split if key in problems[0].params]
+    keys = [*split_keys, *(key for key in further_keys if key not in split_keys)]
     groups: dict[tuple[str, ...], list[Problem]] = {}
     for problem in problems:
         groups.setdefault(tuple(str(problem.params[key]) for key in keys), []).append(problem)
     return [_grid(group, keys, rows, columns) for group in groups.values()]
 
 
-def _axes(problems: Sequence[Problem], wanted: Sequence[str]) -> tuple[str, str]:
+def _axes(problems: Sequence[Problem], wanted_axes: Sequence[str]) -> tuple[str, str]:
     """Rows and columns: as wanted, else the two numbers with most values, then anything else."""
-    if wanted and all(key in problems[0].params for key in wanted):
-        return wanted[0], wanted[1]
+    if wanted_axes and all(key in problems[0].params for key in wanted_axes):
+        return wanted_axes[0], wanted_axes[1]
     keys = varying_parameters(problems)
     values = {key: distinct_values(problems, key) for key in keys}
     numeric = {key: all(map(is_number, distinct_values)) for key, distinct_values in values.items()}
@@ -124,7 +124,7 @@ def _name(params: Mapping[str, Any], keys: Sequence[str]) -> str:
     )
 
 
-def _named_apart(family_grids: Sequence[Grid]) -> list[Grid]:
+def _with_distinct_names(family_grids: Sequence[Grid]) -> list[Grid]:
     """Names that are given twice get their axes, so that each can be chosen."""
     names = [grid.name for grid in family_grids]
     return [
@@ -181,7 +181,7 @@ class GridPairs:
     """How many grids the problems make."""
     against_baseline: tuple[VariantPair, ...]
     """Every other variant over the baseline; over the first variant where there is none."""
-    shown: tuple[VariantPair, ...]
+    compared_pairs: tuple[VariantPair, ...]
     """The pairs that are compared, those with the baseline first."""
     left_out: int
     """Pairs that have no room."""
@@ -200,7 +200,7 @@ class GridPairs:
         return [
             cell
             for pair in self.against_baseline
-            if pair in self.shown
+            if pair in self.compared_pairs
             for grid in self.grids
             for cell in self.of(pair, grid)
         ]
@@ -209,9 +209,11 @@ class GridPairs:
 def variant_pairs(programs: Programs) -> tuple[VariantPair, ...]:
     """All pairs of variants: those with the baseline first, else with the first variant."""
     under = programs.baseline or next(iter(programs.variants), None)
-    others = [variant for variant in programs.variants if variant != under]
-    rest = (VariantPair(later, earlier) for earlier, later in itertools.combinations(others, 2))
-    return (*(VariantPair(variant, under) for variant in others if under), *rest)
+    other_variants = [variant for variant in programs.variants if variant != under]
+    pairs_of_others = (
+        VariantPair(later, earlier) for earlier, later in itertools.combinations(other_variants, 2)
+    )
+    return (*(VariantPair(variant, under) for variant in other_variants if under), *pairs_of_others)
 
 
 def pairs_to_judge(programs: Programs) -> tuple[CellPair, ...]:
@@ -237,16 +239,16 @@ def find_grid_pairs(
         cell.id: sum(numbers.value(cell, name).median for name in DRAM)
         for cell in programs.correct_cells.values()
     }
-    tried = tuple(grid for grid in everything if _tried(programs, grid)) or everything
+    tried = tuple(grid for grid in everything if _is_tried(programs, grid)) or everything
     return GridPairs(
         grids=tried,
         all_grids=len(everything),
         against_baseline=pairs[: max(len(programs.variants) - 1, 0)],
-        shown=pairs[:MOST_PAIRS],
+        compared_pairs=pairs[:MOST_PAIRS],
         left_out=len(pairs[MOST_PAIRS:]),
         cells={
             (pair.over.id, pair.under.id, grid.name): tuple(
-                _compared(pair, grid, programs, verdicts, moved)
+                _compared_cells(pair, grid, programs, verdicts, moved)
             )
             for grid in tried
             for pair in pairs[:MOST_PAIRS]
@@ -255,7 +257,7 @@ def find_grid_pairs(
     )
 
 
-def _tried(programs: Programs, grid: Grid) -> bool:
+def _is_tried(programs: Programs, grid: Grid) -> bool:
     """Whether any cell of a grid was measured, or failed: a part of a run need not have all."""
     return any(
         programs.tried(programs.at(variant, problem))
@@ -264,7 +266,7 @@ def _tried(programs: Programs, grid: Grid) -> bool:
     )
 
 
-def _compared(
+def _compared_cells(
     pair: VariantPair,
     grid: Grid,
     programs: Programs,
@@ -277,7 +279,9 @@ def _compared(
         if problem is None:
             continue
         over, under = (programs.at(variant, problem) for variant in (pair.over, pair.under))
-        both = over is not None and under is not None and over.id in moved and under.id in moved
+        are_correct = (
+            over is not None and under is not None and over.id in moved and under.id in moved
+        )
         above, below = (moved.get(cell.id if cell else "", math.nan) for cell in (under, over))
         yield GridCell(
             pair=pair,
@@ -287,7 +291,9 @@ def _compared(
             problem=problem,
             over=over,
             under=under,
-            verdict=verdict_on(verdicts, over.id, under.id) if both and over and under else NO_DATA,
+            verdict=verdict_on(verdicts, over.id, under.id)
+            if are_correct and over and under
+            else NO_DATA,
             saved=above / below if below > 0 and above > 0 else math.nan,
         )
 
@@ -326,12 +332,12 @@ class GridDocument(JsonObject):
     """Problems that differ in two sizes."""
 
     get = Source[tuple[Grid, GridPairs]]()
-    name: str = get(lambda shown: shown[0].name)
-    rows: str = get(lambda shown: shown[0].rows)
-    columns: str = get(lambda shown: shown[0].columns)
+    name: str = get(lambda row: row[0].name)
+    rows: str = get(lambda row: row[0].rows)
+    columns: str = get(lambda row: row[0].columns)
     pairs = get.rows(
         GridPairDocument,
-        lambda shown: [
-            (pair, cells) for pair in shown[1].shown if (cells := shown[1].of(pair, shown[0]))
+        lambda row: [
+            (pair, cells) for pair in row[1].compared_pairs if (cells := row[1].of(pair, row[0]))
         ],
     )

@@ -26,7 +26,7 @@ from profiler.run_folder.load.report import Report, StepWeights
 MOSTLY_LIMITED_PCT = 50.0
 """From so many readings on that name the power limit, a kernel is held by it."""
 _DURATION, _CLOCK = "duration_ns", "sm_clock_ghz"
-_WORDS = (Verdict.FASTER, Verdict.SAME, Verdict.SLOWER)
+_DECIDED = (Verdict.FASTER, Verdict.SAME, Verdict.SLOWER)
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,16 @@ class SustainedCell:
         decides then.
         """
         cold, sustained = self.cold_verdict.verdict, self.verdict.verdict
-        known = cold in _WORDS or self.cold_verdict.reason is Reason.CLOCK
-        return known and sustained in _WORDS and cold != sustained
+        is_cold_clear = cold in _DECIDED or self.cold_verdict.reason is Reason.CLOCK
+        return is_cold_clear and sustained in _DECIDED and cold != sustained
 
 
-def differing(cells: Iterable[SustainedCell]) -> list[SustainedCell]:
+def differing_cells(cells: Iterable[SustainedCell]) -> list[SustainedCell]:
     """Cells whose verdict is another when they are used, contrary ones first."""
-    others = [cell for cell in cells if cell.differs]
-    return sorted(others, key=lambda cell: cell.verdict.verdict is Verdict.SAME)
+    return sorted(
+        (cell for cell in cells if cell.differs),
+        key=lambda cell: cell.verdict.verdict is Verdict.SAME,
+    )
 
 
 def find_sustained(
@@ -271,7 +273,7 @@ class StepTimeDocument(JsonObject):
     """A step with one variant of the operator."""
 
     get = Source[tuple[CapturedStep, StepTime]]()
-    named = get.spread(NamedDocument, lambda at: at[1].variant)
+    variant_names = get.spread(NamedDocument, lambda at: at[1].variant)
     operator_ns: Number = get(lambda at: at[1].ns)
     ratio: Number = get(lambda at: at[1].ratio)
     """operator_ns by that of the baseline"""

@@ -97,10 +97,10 @@ def find_search(record: SearchRecord | None) -> SearchFindings | None:
     )
 
 
-def _trials(record: SearchRecord, known: Mapping[str, Estimate]) -> Iterator[Trial]:
+def _trials(record: SearchRecord, estimates: Mapping[str, Estimate]) -> Iterator[Trial]:
     best: Estimate | None = None
     for trial_number, evaluated in enumerate(record.evaluations, start=1):
-        estimate = known.get(evaluated.variant)
+        estimate = estimates.get(evaluated.variant)
         if estimate is not None and (best is None or estimate.value < best.value):
             best = estimate
         yield Trial(

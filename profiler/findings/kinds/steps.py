@@ -167,20 +167,22 @@ def pairs_of_steps(steps: Sequence[ParameterStep], programs: Programs) -> tuple[
 def _step_effect(
     step: ParameterStep, row: Sequence[Effect], verdicts: Sequence[PairVerdict]
 ) -> StepEffect:
-    judged = _as_judged if len(step.pairs) == 1 else _mean_as_judged
-    shown = tuple(judged(effect, verdict) for effect, verdict in zip(row, verdicts, strict=True))
+    judged = _judged_effect if len(step.pairs) == 1 else _judged_mean_effect
+    judged_effects = tuple(
+        judged(effect, verdict) for effect, verdict in zip(row, verdicts, strict=True)
+    )
     where_paired = tuple(
         replace(verdict, ratio=effect.ratio, low=effect.low, high=effect.high)
         if effect.pairs and verdict.blocks
         else verdict
         if effect.pairs
         else NO_VERDICT
-        for effect, verdict in zip(shown, verdicts, strict=True)
+        for effect, verdict in zip(judged_effects, verdicts, strict=True)
     )
-    return StepEffect(step, shown, where_paired, over_problems(shown))
+    return StepEffect(step, judged_effects, where_paired, over_problems(judged_effects))
 
 
-def _mean_as_judged(effect: Effect, verdict: PairVerdict) -> Effect:
+def _judged_mean_effect(effect: Effect, verdict: PairVerdict) -> Effect:
     """The mean of several pairs, with the interval of its verdict, which has the session's offset.
 
     The ratio stays the mean of the quotients of what is shown; the interval holds it.
@@ -191,7 +193,7 @@ def _mean_as_judged(effect: Effect, verdict: PairVerdict) -> Effect:
     return replace(effect, low=low, high=high)
 
 
-def _as_judged(effect: Effect, verdict: PairVerdict) -> Effect:
+def _judged_effect(effect: Effect, verdict: PairVerdict) -> Effect:
     """The effect of a single pair, with the ratio that its verdict was given on."""
     if not verdict.blocks:
         return effect
@@ -337,7 +339,7 @@ class RungDocument(JsonObject):
 
     get = Source[Rung]()
     number: int = get(lambda rung: rung.number)
-    named = get.spread(NamedDocument, lambda rung: rung.variant)
+    variant_names = get.spread(NamedDocument, lambda rung: rung.variant)
     note: str = get(lambda rung: rung.variant.note)
     before: str | None = get(lambda rung: rung.before.name if rung.before else None)
     step = get.nested(StepPartDocument, lambda rung: rung.step)
@@ -401,27 +403,31 @@ def contrasts(ranking: Ranking, settings: PageSettings) -> tuple[Contrast, ...]:
     key = contrasted_parameter(problems, settings)
     if key is None:
         return ()
-    before, *others = sorted(distinct_values(problems, key), key=lambda value: value is True)
+    before, *other_values = sorted(distinct_values(problems, key), key=lambda value: value is True)
     best = {
         problem: winner.value.median
         for problem, winner in ranking.winners.items()
         if winner.value.median > 0
     }
-    by_key = {_rest(problem, key): problem for problem in problems if problem.params[key] == before}
+    by_key = {
+        _identity_without(problem, key): problem
+        for problem in problems
+        if problem.params[key] == before
+    }
     value_contrasts = []
-    for value in others:
+    for value in other_values:
         ratios = tuple(
-            (problem, best[problem.id] / best[other.id])
+            (problem, best[problem.id] / best[counterpart.id])
             for problem in problems
             if problem.params[key] == value
-            and (other := by_key.get(_rest(problem, key))) is not None
-            and {problem.id, other.id} <= best.keys()
+            and (counterpart := by_key.get(_identity_without(problem, key))) is not None
+            and {problem.id, counterpart.id} <= best.keys()
         )
         if ratios:
             value_contrasts.append(Contrast(ParameterStep(key, before, value, ()), ratios))
     return tuple(sorted(value_contrasts, key=lambda contrast: -abs(math.log(contrast.ratio))))
 
 
-def _rest(problem: Problem, key: str) -> str:
+def _identity_without(problem: Problem, key: str) -> str:
     """Identity of a problem without one of its parameters."""
     return repr(sorted((name, value) for name, value in problem.params.items() if name != key))

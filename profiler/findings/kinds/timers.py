@@ -49,8 +49,10 @@ def compare_timers(summary: pd.DataFrame) -> pd.DataFrame:
     for collector, metric in duration_metrics().items():
         if metric != JUDGED and metric in measured:
             medians = _medians(summary, metric)
-            both = pd.DataFrame({"median": medians, "reference": reference.reindex(medians.index)})
-            parts.append(both.reset_index().assign(collector=collector))
+            timer_pair = pd.DataFrame(
+                {"median": medians, "reference": reference.reindex(medians.index)}
+            )
+            parts.append(timer_pair.reset_index().assign(collector=collector))
     if not parts:
         return pd.DataFrame(columns=list(TIMER_COLUMNS))
     compared = pd.concat(parts, ignore_index=True)
@@ -71,7 +73,7 @@ def _medians(summary: pd.DataFrame, metric: str) -> pd.Series[float]:
     return rows.set_index("cell")["median"].astype("float64")
 
 
-def overall(compared: pd.DataFrame) -> pd.DataFrame:
+def overall_ratios(compared: pd.DataFrame) -> pd.DataFrame:
     """Geometric mean and extremes of the ratios of each timer over all cells: `OVERALL_COLUMNS`.
 
     `compared` is as `compare_timers` gives it, of the cells that count.
@@ -101,9 +103,9 @@ def split_wall_clock(summary: pd.DataFrame) -> pd.DataFrame:
     """
     medians = _medians(summary, _WALL_CLOCK_NS)
     reference = _medians(summary, JUDGED)
-    both = pd.DataFrame({"wall_clock": medians, "reference": reference}, medians.index)
-    both["traced"] = _medians(summary, _TRACED_NS)
-    both_timed = both[(both["reference"] > 0) & (both["wall_clock"] > 0)]
+    durations = pd.DataFrame({"wall_clock": medians, "reference": reference}, medians.index)
+    durations["traced"] = _medians(summary, _TRACED_NS)
+    both_timed = durations[(durations["reference"] > 0) & (durations["wall_clock"] > 0)]
     timed = both_timed.rename_axis("cell").reset_index()
     timed["host"] = timed["wall_clock"] - timed["traced"]
     timed["caches"] = timed["traced"] - timed["reference"]
@@ -179,7 +181,7 @@ def find_timers(
         reference=reference,
         collectors=tuple(dict.fromkeys(compared["collector"])),
         medians=compared,
-        overall=overall(compared),
+        overall=overall_ratios(compared),
         wall_clock=errors[errors["traced"].notna()],
         furthest=_furthest(compared, errors) if reference == _NCU else None,
     )

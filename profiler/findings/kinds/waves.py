@@ -35,7 +35,7 @@ RULE_BLOCKS_PER_SM = 4.0
 
 
 @dataclass(frozen=True)
-class Steady:
+class SteadyGrid:
     """Smallest grid of a variant from which on its tail efficiency is at least `GOOD`."""
 
     variant: str
@@ -70,19 +70,19 @@ def tail_efficiency(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(ideal_ns=ideal, efficiency=efficiency)
 
 
-def steady(table: pd.DataFrame) -> tuple[Steady, ...]:
+def steady_grids(table: pd.DataFrame) -> tuple[SteadyGrid, ...]:
     """Grid of each variant from which on its tail efficiency is good, in the order of the table.
 
     Columns `variant waves blocks_per_sm efficiency`; grids without an efficiency do not count.
     """
     measured = table[table["efficiency"].notna()]
     return tuple(
-        _steady(str(variant), rows.sort_values("waves", kind="stable"))
+        _steady_grid(str(variant), rows.sort_values("waves", kind="stable"))
         for variant, rows in measured.groupby("variant", sort=False)
     )
 
 
-def _steady(variant: str, rows: pd.DataFrame) -> Steady:
+def _steady_grid(variant: str, rows: pd.DataFrame) -> SteadyGrid:
     bad = rows.loc[rows["efficiency"] < GOOD, "waves"]
     after = rows[rows["waves"] > bad.max()] if len(bad) else rows
     waves, per_sm = (
@@ -92,7 +92,7 @@ def _steady(variant: str, rows: pd.DataFrame) -> Steady:
     )
     ruled = rows[rows["blocks_per_sm"] >= RULE_BLOCKS_PER_SM]
     least = int(ruled["efficiency"].to_numpy().argmin()) if len(ruled) else None
-    return Steady(
+    return SteadyGrid(
         variant=variant,
         waves=waves,
         blocks_per_sm=per_sm,
@@ -117,7 +117,7 @@ class WaveFindings:
 
     grids: pd.DataFrame
     """`COLUMNS` (`variant` is an id), `ideal_ns` and `efficiency`; one row per correct cell."""
-    needs: tuple[Steady, ...]
+    needs: tuple[SteadyGrid, ...]
 
 
 def find_waves(numbers: CellNumbers, sm_count: int | None) -> WaveFindings:
@@ -133,7 +133,7 @@ def find_waves(numbers: CellNumbers, sm_count: int | None) -> WaveFindings:
     if table["blocks"].isna().any():
         table["blocks"] = table["waves"]
     grids = tail_efficiency(table)
-    return WaveFindings(grids, steady(grids))
+    return WaveFindings(grids, steady_grids(grids))
 
 
 def _row(numbers: CellNumbers, cell: Cell, sm_count: int | None) -> tuple[Any, ...]:
@@ -142,8 +142,8 @@ def _row(numbers: CellNumbers, cell: Cell, sm_count: int | None) -> tuple[Any, .
         for metric in ("waves", "grid_size", "duration_ns", "achieved_occupancy_pct")
     )
     if math.isnan(waves):
-        asked = cell.problem.params.get("waves")
-        waves = float(asked) if isinstance(asked, int | float) else math.nan
+        waves_of_problem = cell.problem.params.get("waves")
+        waves = float(waves_of_problem) if isinstance(waves_of_problem, int | float) else math.nan
     per_sm = blocks / sm_count if sm_count else math.nan
     return cell.variant.id, waves, blocks, per_sm, time_ns, occupancy
 
@@ -154,7 +154,7 @@ def _row(numbers: CellNumbers, cell: Cell, sm_count: int | None) -> tuple[Any, .
 class WaveNeedDocument(JsonObject):
     """Smallest grid of a variant from which on its tail efficiency stays good."""
 
-    get = Source[Steady]()
+    get = Source[SteadyGrid]()
     variant: str = get(lambda need: need.variant)
     good_from_waves: Number = get(lambda need: need.waves)
     good_from_blocks_per_sm: Number = get(lambda need: need.blocks_per_sm)

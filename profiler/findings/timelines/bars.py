@@ -188,10 +188,10 @@ def _span_bars(phased: PhasedTimeline, rows: Integers, numbers: Integers) -> pd.
     spans = spans[numbers[spans["range"].to_numpy()] != -1].sort_values("range")
     # What lies inside another one comes after it, so that it gets a lower row.
     spans = spans.sort_values(["first_ns", "last_ns"], ascending=[True, False], kind="stable")
-    shown = numbers[spans["range"].to_numpy()]
+    bar_numbers = numbers[spans["range"].to_numpy()]
     bars = _range_bars(phased, spans["range"].to_numpy(), numbers)
     times = {"start_ns": spans["first_ns"].to_numpy(), "end_ns": spans["last_ns"].to_numpy()}
-    return bars.assign(**times, inside=shown)
+    return bars.assign(**times, inside=bar_numbers)
 
 
 def _bar_around(stack: Integers, stacks: pd.DataFrame, numbers: Integers) -> Integers:

@@ -33,8 +33,8 @@ class ActivityShare:
     median_ns: float
     time_share: float
     """Share of the time that was recorded of all warpgroups of the block."""
-    with_own: float
-    with_others: float
+    with_own_operations: float
+    with_other_operations: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +114,8 @@ class InKernelFindings:
                 count=len(part),
                 median_ns=float(part["ns"].median()),
                 time_share=_share(part["ns"].sum(), recorded_ns),
-                with_own=_share(part["own_ns"].sum(skipna=False), part["ns"].sum()),
-                with_others=_share(part["others_ns"].sum(skipna=False), part["ns"].sum()),
+                with_own_operations=_share(part["own_ns"].sum(skipna=False), part["ns"].sum()),
+                with_other_operations=_share(part["others_ns"].sum(skipna=False), part["ns"].sum()),
             )
             for group, of_group in _groups(spans, "group")
             for activity, part in of_group.groupby("activity")

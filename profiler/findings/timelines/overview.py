@@ -42,7 +42,7 @@ class TimelineOverview:
 
     kernels: pd.DataFrame
     """SUMMARY_COLUMNS by whole kernel name, as `nsys stats`."""
-    others: pd.DataFrame
+    other_operations: pd.DataFrame
     """SUMMARY_COLUMNS of copies, memsets, whole graphs, and operators on a CPU."""
     ranges: pd.DataFrame
     """TREE_COLUMNS; ranges of many numbers or identifiers are one (`step_*`)."""
@@ -82,7 +82,7 @@ def overview(
     busy, devices = busy_time(placed), placed["device"].nunique(dropna=False)
     return TimelineOverview(
         kernels=kernel_summary(operations),
-        others=operation_summary(operations, OTHER_OPERATIONS),
+        other_operations=operation_summary(operations, OTHER_OPERATIONS),
         ranges=range_tree(operations, grouped, stacks),
         members=_members(operations, ranges.assign(group=grouped["name"]), stacks),
         # Operators of a CPU are their own calls: nothing launches them, and they are never late.
@@ -100,8 +100,8 @@ def overview(
 
 def with_devices(operations: pd.DataFrame) -> pd.DataFrame:
     """Operations that name their device; all of them where none does, as on the only one."""
-    named = operations["device"].notna()
-    return operations[named].reset_index(drop=True) if named.any() else operations
+    has_device = operations["device"].notna()
+    return operations[has_device].reset_index(drop=True) if has_device.any() else operations
 
 
 def _members(operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
@@ -135,10 +135,12 @@ def _named_gaps(
     # A stack of no range finds the None at the end.
     innermost = np.append(stacks["range"].to_numpy(), -1)[gaps["stack"].to_numpy()]
     range_names = np.append(ranges["name"].astype(object).to_numpy(), np.array([None], object))
-    named = gaps.assign(
+    named_gaps = gaps.assign(
         before_name=names[gaps["before"].to_numpy()],
         after_name=names[gaps["after"].to_numpy()],
         range=range_names[innermost],
     )
-    named = named.sort_values(["idle_ns", "start_ns"], ascending=[False, True], ignore_index=True)
-    return named[list(NAMED_GAP_COLUMNS)]
+    named_gaps = named_gaps.sort_values(
+        ["idle_ns", "start_ns"], ascending=[False, True], ignore_index=True
+    )
+    return named_gaps[list(NAMED_GAP_COLUMNS)]

@@ -80,7 +80,7 @@ class Amount:
 
 
 @dataclass(frozen=True)
-class CounterOfBoth:
+class CounterComparison:
     """One counter of two cells."""
 
     name: str
@@ -112,9 +112,9 @@ class CounterOfBoth:
         return self.differs and not self.weight < _LEAST_TIME
 
 
-def counters_of_both(
+def compare_counters(
     first: CellWhy, second: CellWhy, account: Account | None, *, near_roof: bool = False
-) -> tuple[CounterOfBoth, ...]:
+) -> tuple[CounterComparison, ...]:
     """Counters of two explained cells, in the order of the parts of their account.
 
     Those that matter most come first in each part, those that hardly matter or are the same last of
@@ -123,17 +123,22 @@ def counters_of_both(
     """
     slower_ns = max(first.duration_ns, second.duration_ns) or math.nan
     rows = [
-        CounterOfBoth(
-            name, group, unit, amount, other, abs(amount.busy_ns - other.busy_ns) / slower_ns
+        CounterComparison(
+            name,
+            group,
+            unit,
+            amount,
+            second_amount,
+            abs(amount.busy_ns - second_amount.busy_ns) / slower_ns,
         )
         for name, group, unit, count in _COUNTERS
-        if _tells(amount := count(first.kernels), other := count(second.kernels))
+        if _is_comparable(amount := count(first.kernels), second_amount := count(second.kernels))
     ]
     sizes = _sizes(account)
     if near_roof:
         sizes[MEMORY] = math.inf
 
-    def order(row: CounterOfBoth) -> tuple[bool, bool, float, int, float]:
+    def order(row: CounterComparison) -> tuple[bool, bool, float, int, float]:
         weight = 0.0 if math.isnan(row.weight) else row.weight
         group = GROUPS.index(row.group)
         return not row.moved, not row.differs, -sizes.get(row.group, 0.0), group, -weight
@@ -141,7 +146,7 @@ def counters_of_both(
     return tuple(sorted(rows, key=order))
 
 
-def _tells(first: Amount, second: Amount) -> bool:
+def _is_comparable(first: Amount, second: Amount) -> bool:
     """Whether both were counted, and at least one of them is not nothing."""
     return first.known and second.known and bool(first.text or first.value or second.value)
 

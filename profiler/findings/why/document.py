@@ -188,16 +188,18 @@ class AnswerDocument(JsonObject):
     duration_ns: Number = get(lambda explained: rounded(explained.duration_ns(explained.cell)))
     """gpu__time_duration.sum, or that of the judged timer"""
     compared = get.where(lambda explained: explained.against)
-    against_ns: Number = compared(lambda both: rounded(both.duration_ns(both.against)))
-    verdict: Literal["faster", "slower", "same", "unclear", "no data"] | None = compared.one_of(
-        lambda both: _word(both.verdict)
+    against_ns: Number = compared(
+        lambda explained: rounded(explained.duration_ns(explained.against))
     )
-    reason: str | None = compared(lambda both: both.verdict.reason.value)
-    ratio: Number = compared(lambda both: rounded(both.verdict.ratio))
+    verdict: Literal["faster", "slower", "same", "unclear", "no data"] | None = compared.one_of(
+        lambda explained: _word(explained.verdict)
+    )
+    reason: str | None = compared(lambda explained: explained.verdict.reason.value)
+    ratio: Number = compared(lambda explained: rounded(explained.verdict.ratio))
     """duration over that of `against`"""
-    ratio_low: Number = compared(lambda both: rounded(both.verdict.low))
-    ratio_high: Number = compared(lambda both: rounded(both.verdict.high))
-    blocks: int | None = compared(lambda both: both.verdict.blocks)
+    ratio_low: Number = compared(lambda explained: rounded(explained.verdict.low))
+    ratio_high: Number = compared(lambda explained: rounded(explained.verdict.high))
+    blocks: int | None = compared(lambda explained: explained.verdict.blocks)
     """n of the ratio"""
 
 
@@ -209,15 +211,13 @@ class AccountPartDocument(JsonObject):
     """One part of a difference, signed: positive makes `variant` slower."""
 
     get = Source[tuple[Part, float]]()
-    name: str = get(lambda shown: shortened(shown[0].name))
+    name: str = get(lambda row: shortened(row[0].name))
     """instructions (smsp__inst_issued.sum), warps_in_flight (smsp__warps_active.sum),
     tail_and_imbalance (sm__cycles_elapsed.max, smsp__cycles_active.avg), clock, residual,
     stall:REASON (smsp__average_warp_latency_issue_stalled_REASON.ratio), kernel:NAME of a kernel
     that has no counterpart, where the other side has none left"""
-    ns: Number = get(lambda shown: rounded(shown[0].ns))
-    share_pct: Number = get(
-        lambda shown: rounded(100 * shown[0].ns / shown[1] if shown[1] else math.nan)
-    )
+    ns: Number = get(lambda row: rounded(row[0].ns))
+    share_pct: Number = get(lambda row: rounded(100 * row[0].ns / row[1] if row[1] else math.nan))
     """of duration_ns or against_ns, the longer one"""
 
 
@@ -225,37 +225,39 @@ class AccountDocument(JsonObject):
     """The difference of two durations by its factors; counters of one launch each (n = 1)."""
 
     get = Source[_Accounted]()
-    duration_ns: Number = get(lambda shown: rounded(shown.account.first_ns))
+    duration_ns: Number = get(lambda accounted: rounded(accounted.account.first_ns))
     """gpu__time_duration.sum in the explain session"""
-    against_ns: Number = get(lambda shown: rounded(shown.account.second_ns))
-    difference_ns: Number = get(lambda shown: rounded(shown.account.difference_ns))
+    against_ns: Number = get(lambda accounted: rounded(accounted.account.second_ns))
+    difference_ns: Number = get(lambda accounted: rounded(accounted.account.difference_ns))
     timed_difference_ns: _OtherThanTimed = get(
-        lambda shown: (
-            rounded(shown.pair.timed_difference_ns) if any(shown.pair.off_timing) else None
+        lambda accounted: (
+            rounded(accounted.pair.timed_difference_ns) if any(accounted.pair.off_timing) else None
         ),
         optional=True,
     )
-    closes: bool = get(lambda shown: shown.account.closes)
+    closes: bool = get(lambda accounted: accounted.account.closes)
     """whether residual_pct is at most 3"""
-    residual_pct: Number = get(lambda shown: rounded(100 * shown.account.residual))
+    residual_pct: Number = get(lambda accounted: rounded(100 * accounted.account.residual))
     """of the duration that the product of the factors is off by more"""
     parts = get.rows(
         AccountPartDocument,
-        lambda shown: [(part, _slower_ns(shown.account)) for part in shown.parts],
+        lambda accounted: [(part, _slower_ns(accounted.account)) for part in accounted.parts],
         most=MOST_PARTS,
     )
     """largest first"""
     rest_ns: Number = get(
-        lambda shown: rounded(shown.account.difference_ns - sum(part.ns for part in shown.parts))
+        lambda accounted: rounded(
+            accounted.account.difference_ns - sum(part.ns for part in accounted.parts)
+        )
     )
     """sum of the parts that are not listed"""
     pooled_kernels: int | None = get(
-        lambda shown: len(shown.account.pooled[0]) or None, optional=True
+        lambda accounted: len(accounted.account.pooled[0]) or None, optional=True
     )
     """kernels without a counterpart of their name, which are compared together with those of
     `against`; null where there are none, or one on each side"""
     against_pooled_kernels: int | None = get(
-        lambda shown: len(shown.account.pooled[1]) or None, optional=True
+        lambda accounted: len(accounted.account.pooled[1]) or None, optional=True
     )
 
 
@@ -411,7 +413,7 @@ class TreeDocument(JsonObject):
     lines = get.rows(SourceLineDocument, lambda tree: tree.kernel.lines[: tree.most])
     causes = get.rows(CauseDocument, lambda tree: tree.costs, most=MOST_CAUSES)
     """largest time first, but limits of occupancy before waits that more warps hide"""
-    tied_causes: list[list[str]] = get(lambda tree: _tied(tree.costs))
+    tied_causes: list[list[str]] = get(lambda tree: _tied_causes(tree.costs))
     """names of causes with the same time, most often what the busiest unit leaves: none of them
     comes before another"""
     inside: InsideDocument = get.nested(
@@ -437,12 +439,12 @@ class TimelineWhyDocument(JsonObject):
     get = Source[IdleDifference]()
     busy_ns: Number = get(lambda idle: rounded(idle.unit.gpu_ns))
     """an operation ran"""
-    against_busy_ns: Number = get(lambda idle: rounded(idle.other.gpu_ns))
+    against_busy_ns: Number = get(lambda idle: rounded(idle.baseline_unit.gpu_ns))
     idle_ns: Number = get(lambda idle: rounded(idle.unit.idle_ns))
     """none ran, since the unit before"""
-    against_idle_ns: Number = get(lambda idle: rounded(idle.other.idle_ns))
+    against_idle_ns: Number = get(lambda idle: rounded(idle.baseline_unit.idle_ns))
     busy_pct: Number = get(lambda idle: rounded(100 * idle.unit.busy_share))
-    against_busy_pct: Number = get(lambda idle: rounded(100 * idle.other.busy_share))
+    against_busy_pct: Number = get(lambda idle: rounded(100 * idle.baseline_unit.busy_share))
     n: int = get(lambda idle: idle.unit.units)
     """units in the timeline of `variant`"""
 
@@ -487,14 +489,14 @@ class AnswerWhyDocument(JsonObject):
     """`answer.why` of `summary.json`: the account of the pair that the answer is about."""
 
     get = Source[_Pair]()
-    variant: str = get(lambda both: both[0].cell.variant.name)
-    against: str = get(lambda both: both[1].variant.name)
-    problem: str = get(lambda both: both[1].problem.id)
-    verdict: str | None = get(lambda both: _word(both[0].verdict))
-    difference = get.spread(DifferenceWhyDocument, lambda both: both[0])
-    limit: str | None = get(lambda both: both[0].tree and both[0].tree.kernel.limit)
+    variant: str = get(lambda pair: pair[0].cell.variant.name)
+    against: str = get(lambda pair: pair[1].variant.name)
+    problem: str = get(lambda pair: pair[1].problem.id)
+    verdict: str | None = get(lambda pair: _word(pair[0].verdict))
+    difference = get.spread(DifferenceWhyDocument, lambda pair: pair[0])
+    limit: str | None = get(lambda pair: pair[0].tree and pair[0].tree.kernel.limit)
     """of `variant`, as in the tree of `explain --json`"""
-    timeline = get.nested(TimelineWhyDocument, lambda both: both[0].idle)
+    timeline = get.nested(TimelineWhyDocument, lambda pair: pair[0].idle)
     """where there is no account and the device was busier than in `against`"""
 
 
@@ -557,7 +559,7 @@ def _rules(kernel: KernelWhy) -> list[tuple[str, float | None, str | None]]:
     return list(dict.fromkeys(rules))
 
 
-def _tied(costs: Sequence[tuple[Cause, float]]) -> list[list[str]]:
+def _tied_causes(costs: Sequence[tuple[Cause, float]]) -> list[list[str]]:
     """Names of causes with the same time, of two or more: their order says nothing."""
     by_ns: dict[float | None, list[str]] = {}
     for cause, ns in costs:

@@ -108,26 +108,26 @@ def _answer_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
         first = pairs[0]
         recommended = first.cell.variant == findings.ranking.best
         longest = first.cell.problem == findings.ranking.largest_problem
-        return (not recommended, not first.told, not longest)
+        return (not recommended, not first.shows_difference, not longest)
 
     at_problems = [
         pairs
         for problem in findings.programs.problems
-        if (pairs := _at_problem(findings, cells, problem))
+        if (pairs := _problem_pairs(findings, cells, problem))
     ]
     for pairs in sorted(at_problems, key=order):
         yield from pairs
 
 
-def _at_problem(
+def _problem_pairs(
     findings: Findings, cells: Mapping[str, CellWhy], problem: Problem
 ) -> list[PairWhy]:
     """The best of a problem against the baseline, then against the best reference, if explained."""
     best = _best_at(findings.ranking, cells, problem)
     if best is None:
         return []
-    others = _others_at(findings.numbers, cells, problem, best)
-    return [pair_why(findings, cells, best, other) for other in others]
+    opponents = _opponents_at(findings.numbers, cells, problem, best)
+    return [pair_why(findings, cells, best, opponent) for opponent in opponents]
 
 
 def _best_at(ranking: Ranking, cells: Mapping[str, CellWhy], problem: Problem) -> Cell | None:
@@ -138,7 +138,7 @@ def _best_at(ranking: Ranking, cells: Mapping[str, CellWhy], problem: Problem) -
     return next((cell for cell in candidates if cell is not None and cell.id in cells), None)
 
 
-def _others_at(
+def _opponents_at(
     numbers: CellNumbers, cells: Mapping[str, CellWhy], problem: Problem, best: Cell
 ) -> list[Cell]:
     """The baseline, and the fastest of the other explained references."""
@@ -203,7 +203,7 @@ class IdleDifference:
     cell: Cell
     against: Cell
     unit: Phase
-    other: Phase
+    baseline_unit: Phase
 
 
 def idle_difference(findings: Findings) -> IdleDifference | None:
@@ -217,10 +217,10 @@ def idle_difference(findings: Findings) -> IdleDifference | None:
     against = programs.at(programs.baseline, problem)
     if cell is None or against is None:
         return None
-    unit, other = _unit(findings, cell), _unit(findings, against)
-    if unit is None or other is None or unit.busy_share - other.busy_share < BUSIER:
+    unit, baseline_unit = _unit(findings, cell), _unit(findings, against)
+    if unit is None or baseline_unit is None or unit.busy_share - baseline_unit.busy_share < BUSIER:
         return None
-    return IdleDifference(cell, against, unit, other)
+    return IdleDifference(cell, against, unit, baseline_unit)
 
 
 def _unit(findings: Findings, cell: Cell) -> Phase | None:

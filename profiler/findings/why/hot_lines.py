@@ -111,9 +111,9 @@ def _hottest_places(
 ) -> Iterator[np.ndarray]:
     """Which instructions are of each place with samples, those with most samples first."""
     groups = instructions.groupby([*place], sort=False).ngroup().fillna(-1).to_numpy(dtype="int64")
-    known = groups >= 0
+    has_place = groups >= 0
     samples = instructions[_SAMPLES].fillna(0.0).to_numpy(dtype="float64")
-    sums = np.bincount(groups[known], samples[known])
+    sums = np.bincount(groups[has_place], samples[has_place])
     for group in np.argsort(-sums, kind="stable")[:most]:
         if sums[group] > 0:
             yield groups == group

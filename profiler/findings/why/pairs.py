@@ -36,7 +36,7 @@ from profiler.analyse.why.sass_code import common_instructions, executed_by_clas
 from profiler.analyse.why.waited_for import QUEUE
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.findings.why.cells import CellWhy, cell_why
-from profiler.findings.why.counters import CounterOfBoth, counters_of_both
+from profiler.findings.why.counters import CounterComparison, compare_counters
 from profiler.model import Cell, Problem, Variant, Verdict
 
 __all__ = [
@@ -99,13 +99,13 @@ class PairWhy:
     """SM clocks of both with zeros in their inputs, in GHz; NaN where that was not measured."""
 
     @property
-    def told(self) -> bool:
+    def shows_difference(self) -> bool:
         """Whether a difference is shown: only then is it explained.
 
         One of time that cycles do not confirm is shown too, and is the clock's.
         """
-        shown = self.verdict.verdict in (Verdict.FASTER, Verdict.SLOWER)
-        return shown or self.verdict.reason is Reason.CLOCK
+        is_time_shown = self.verdict.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        return is_time_shown or self.verdict.reason is Reason.CLOCK
 
     @property
     def takes_longer(self) -> bool:
@@ -117,7 +117,7 @@ class PairWhy:
     @cached_property
     def account(self) -> Account | None:
         """Account of the durations; None where no difference is shown or a counter is missing."""
-        if not self.told:
+        if not self.shows_difference:
             return None
         return account(_profiles(self.first), _profiles(self.second))
 
@@ -164,7 +164,7 @@ class PairWhy:
     @cached_property
     def roof_account(self) -> RoofAccount | None:
         """Account over the memory that limits both, over all their kernels; None without."""
-        if not self.told:
+        if not self.shows_difference:
             return None
         durations_ns = (self.first.duration_ns, self.second.duration_ns)
         return roof_account(self.first.roofs, self.second.roofs, durations_ns)
@@ -175,7 +175,7 @@ class PairWhy:
 
         Reasons stand before their symptoms.
         """
-        if not self.told:
+        if not self.shows_difference:
             return ()
         first, second = _costs(self.first), _costs(self.second)
         changes = [
@@ -220,12 +220,12 @@ class PairWhy:
         return pd.DataFrame(sides).fillna(0.0)
 
     @cached_property
-    def counters(self) -> tuple[CounterOfBoth, ...]:
+    def counters(self) -> tuple[CounterComparison, ...]:
         """Counters of both, by the part of the account that they explain; () of no difference."""
-        if not self.told or not self.first.kernels or not self.second.kernels:
+        if not self.shows_difference or not self.first.kernels or not self.second.kernels:
             return ()
         near_roof = self.roof_account is not None
-        return counters_of_both(self.first, self.second, self.account, near_roof=near_roof)
+        return compare_counters(self.first, self.second, self.account, near_roof=near_roof)
 
     @property
     def common_instructions(self) -> list[tuple[int, int]] | None:
@@ -298,16 +298,16 @@ def files_document(pair: PairWhy) -> dict[str, Any]:
     return {
         "first": pair.cell.variant.name,
         "second": pair.against.variant.name,
-        "first_ns": _known(pair.first.duration_ns),
-        "second_ns": _known(pair.second.duration_ns),
+        "first_ns": _finite_number(pair.first.duration_ns),
+        "second_ns": _finite_number(pair.second.duration_ns),
         "parts": account and [{"name": part.name, "ns": part.ns} for part in account.parts],
         "residuals": account and list(account.residuals),
         "counters": [
             {
                 "name": counter.name,
                 "unit": counter.unit,
-                "first": counter.first.text or _known(counter.first.value),
-                "second": counter.second.text or _known(counter.second.value),
+                "first": counter.first.text or _finite_number(counter.first.value),
+                "second": counter.second.text or _finite_number(counter.second.value),
             }
             for counter in pair.counters
             if counter.moved
@@ -315,7 +315,7 @@ def files_document(pair: PairWhy) -> dict[str, Any]:
     }
 
 
-def _known(value: float) -> float | None:
+def _finite_number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 

@@ -136,8 +136,8 @@ def idle_text(findings: Findings, idle: IdleDifference, columns: int = COLUMNS) 
 
 def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:
     """Where a difference was explained, if this pair shows none; nothing else."""
-    explained = next((other for other in find_why(findings).pairs if other.told), None)
-    if pair.told or explained is None:
+    explained = next((other for other in find_why(findings).pairs if other.shows_difference), None)
+    if pair.shows_difference or explained is None:
         return
     first, second = explained.cell.variant.label, explained.against.variant.label
     problem = explained.cell.problem.name

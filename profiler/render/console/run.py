@@ -94,18 +94,18 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     rich_table.add_columns("\u00b1", right=True, drop=2)
     rich_table.add_columns(_against(findings.programs), right=True)
     rich_table.add_columns("interval", right=True, drop=1)
-    if findings.verdicts.given:
+    if findings.verdicts.are_given:
         rich_table.add_columns("verdict")
     for variant, value in shown:
         pair = findings.verdicts.at(variant, problem)
         rich_table.add_row(
             _with_role(findings.programs, variant),
             *_numbers(findings, value, value),
-            *([_verdict(pair)] if findings.verdicts.given else []),
+            *([_verdict(pair)] if findings.verdicts.are_given else []),
         )
     rich_table.add_rest_caption(len(rows) - len(shown), "variant")
     winner = findings.ranking.deciding_winners.get(problem.id)
-    source = _caption(findings.programs, [winner]) if winner and findings.verdicts.given else ""
+    source = _caption(findings.programs, [winner]) if winner and findings.verdicts.are_given else ""
     if winner and winner.final and any(value.source != FINAL for _, value in shown):
         source = f"{source} Of variants that were not confirmed: of the timing blocks."
     rich_table.caption = _joined(rich_table.caption, source)
@@ -149,7 +149,7 @@ def _joined(*sentences: str) -> str:
 
 def _winners_table(findings: Findings) -> TextTable:
     programs = findings.programs
-    metric, has_verdicts = findings.numbers.primary, findings.verdicts.given
+    metric, has_verdicts = findings.numbers.primary, findings.verdicts.are_given
     rich_table = TextTable(f"Winner per problem{_axes(programs)}")
     rich_table.add_columns("problem", fixed=True)
     rich_table.add_columns("winner", name=True)
@@ -207,7 +207,7 @@ def _rest(winner: Winner) -> str:
         return "best"
     if ties := ties_words(winner):
         return ties
-    return "alone" if not winner.others else "lowest median, not judged"
+    return "alone" if not winner.rival_verdicts else "lowest median, not judged"
 
 
 def _caption(programs: Programs, winners: Sequence[Winner]) -> str:
@@ -227,7 +227,7 @@ def _caption(programs: Programs, winners: Sequence[Winner]) -> str:
 
 def _top_table(findings: Findings) -> TextTable:
     """The first variants over all problems, and what they are compared with."""
-    has_verdicts = findings.verdicts.given
+    has_verdicts = findings.verdicts.are_given
     rows = _top_ranks(findings)
     rich_table = TextTable(_top_title(findings.programs, rows))
     rich_table.add_columns("variant", name=True)
@@ -270,7 +270,7 @@ def _top_title(programs: Programs, rows: Sequence[VariantRank]) -> str:
 
 
 def _verdict_caption(findings: Findings) -> str:
-    if not findings.verdicts.given:
+    if not findings.verdicts.are_given:
         return ""
     margin = percent(findings.report.rules.delta)
     return (

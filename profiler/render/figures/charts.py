@@ -128,7 +128,7 @@ def dot_chart(findings: Findings, problem: Problem) -> Chart | None:
         f"{colours(findings.ranking)} Bar: 95\u202f% interval of the paired ratio, where it can be "
         f"seen; further {better} is better."
     )
-    if findings.verdicts.given:
+    if findings.verdicts.are_given:
         reading += f" After the number: {verdict_key()}."
     if left_out:
         reading += f" The first {MOST_DOTS} are shown; {left_out} more stand in the main table."

@@ -104,7 +104,8 @@ def _pair_heats(
 ) -> tuple[tuple[str, dict[str, Any]], ...]:
     pairs = grid_pairs_of(findings)
     heats = (
-        (pair.name, pair_heat(findings.programs, pairs, pair, grid, scale)) for pair in pairs.shown
+        (pair.name, pair_heat(findings.programs, pairs, pair, grid, scale))
+        for pair in pairs.compared_pairs
     )
     return tuple((name, heat) for name, heat in heats if heat is not None)
 
@@ -176,7 +177,7 @@ def count_words(programs: Programs, cells: Sequence[GridCell]) -> str:
 def _mean_words(findings: Findings, pair: VariantPair) -> str:
     """The geometric mean of a pair's ratios to the baseline; empty where that is not known."""
     rank = next(rank for rank in findings.ranking.ranks if rank.variant == pair.over)
-    known_mean = findings.verdicts.given and rank.geometric_mean > 0
+    known_mean = findings.verdicts.are_given and rank.geometric_mean > 0
     return f"geometric mean {numbers.ratio(rank.geometric_mean)}; " if known_mean else ""
 
 
@@ -204,7 +205,12 @@ def overview(findings: Findings) -> SmallTable:
         "Verdicts and extremes by grid and pair of variants",
         "grid",
         columns,
-        [cells for grid in pairs.grids for pair in pairs.shown if (cells := pairs.of(pair, grid))],
+        [
+            cells
+            for grid in pairs.grids
+            for pair in pairs.compared_pairs
+            if (cells := pairs.of(pair, grid))
+        ],
         lambda cells: Row(cells[0].grid.name, mark=programs.marks[cells[0].pair.over.id]),
     )
 

@@ -72,13 +72,13 @@ def _key_of(programs: Programs, cells: Iterable[Cell]) -> str:
 
 
 def _all(pairs: GridPairs) -> int:
-    shown = [pair for pair in pairs.against_baseline if pair in pairs.shown]
+    shown = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
     return sum(bool(pairs.of(pair, grid)) for pair in shown for grid in pairs.grids)
 
 
 def _drawn(pairs: GridPairs) -> list[tuple[VariantPair, Grid]]:
     """Pairs and grids that have room, whole grids where there are several."""
-    shown = [pair for pair in pairs.against_baseline if pair in pairs.shown]
+    shown = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
     every = [(pair, grid) for pair in shown for grid in pairs.grids if pairs.of(pair, grid)]
     while len(every) > MOST_MAPS:
         grids = list(dict.fromkeys(grid.name for _, grid in every))

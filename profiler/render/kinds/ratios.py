@@ -47,7 +47,7 @@ def versions_chart(findings: Findings) -> Chart | None:
         return None
     against = programs.baseline.label if programs.baseline else "the best"
     reading = "Best first, with 95\u202f% intervals."
-    if findings.verdicts.given:
+    if findings.verdicts.are_given:
         reading += f" {verdict_key()}."
     if len(programs.variants) > lines:
         reading += f" The first {lines} of each problem."

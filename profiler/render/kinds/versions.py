@@ -154,7 +154,7 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
     problems = findings.programs.problems
     scale = scale_of(effect.ratio for row in step_effects for effect in row.effects)
     rows = []
-    has_verdicts = findings.verdicts.given
+    has_verdicts = findings.verdicts.are_given
     for step_effect in step_effects:
         overall = step_effect.overall
         data = (

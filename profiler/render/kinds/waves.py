@@ -9,7 +9,7 @@ import pandas as pd
 from rich.console import RenderableType
 
 from profiler.findings.findings import Findings
-from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
+from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, SteadyGrid
 from profiler.findings.programs import Programs
 from profiler.render.console.terminal import TextTable
 from profiler.render.figures import styles
@@ -64,7 +64,7 @@ def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
 def need_table(findings: Findings) -> SmallTable:
     """A row of each variant's needs."""
     labels = {variant.id: variant.label for variant in findings.programs.variants}
-    columns: tuple[Column[Steady], ...] = (
+    columns: tuple[Column[SteadyGrid], ...] = (
         Column("waves needed", lambda need: _plain(need.waves)),
         Column("blocks per SM needed", lambda need: _plain(need.blocks_per_sm)),
         Column("measured up to waves", lambda need: _plain(need.largest_waves)),
@@ -115,7 +115,7 @@ def _stairs(table: pd.DataFrame) -> tuple[Chart, ...]:
     return (chart,)
 
 
-def _efficiencies(table: pd.DataFrame, needs: Sequence[Steady]) -> Chart | None:
+def _efficiencies(table: pd.DataFrame, needs: Sequence[SteadyGrid]) -> Chart | None:
     measured = _shown(table)
     measured = measured[measured["efficiency"].notna()]
     if measured.empty:
@@ -156,7 +156,7 @@ def _plain_column(head: str, key: str) -> Column[FrameRow]:
     return Column(head, lambda row: _plain(row[key]))
 
 
-def _sentence(programs: Programs, steady: Steady) -> Sentence:
+def _sentence(programs: Programs, steady: SteadyGrid) -> Sentence:
     labels = {variant.id: variant.label for variant in programs.variants}
     name = strong(labels[steady.variant])
     least = numbers.share(GOOD)
@@ -174,7 +174,7 @@ def _sentence(programs: Programs, steady: Steady) -> Sentence:
     return sentence_of(f"{name}{text}{_rule_words(steady)}")
 
 
-def _rule_words(steady: Steady) -> str:
+def _rule_words(steady: SteadyGrid) -> str:
     if steady.rule_holds is None:
         return ""
     verb = "are enough" if steady.rule_holds else "are not always enough"

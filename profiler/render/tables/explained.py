@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy, KernelWhy
-from profiler.findings.why.counters import CounterOfBoth
+from profiler.findings.why.counters import CounterComparison
 from profiler.findings.why.find import find_why
 from profiler.findings.why.hot_lines import HotLine
 from profiler.findings.why.pairs import Account, PairWhy
@@ -151,7 +151,7 @@ def _cost(amount: why_words.Amount) -> Datum:
 def _classes(pair: PairWhy) -> tuple[Row, ...]:
     """Executed instructions by class, those that differ most first."""
     classes = pair.classes
-    if classes.empty or not pair.told:
+    if classes.empty or not pair.shows_difference:
         return ()
     moved = (classes["first"] - classes["second"]).abs().sort_values(ascending=False)
     return tuple(
@@ -264,7 +264,7 @@ def _percent(share: float) -> Datum:
     return Datum.quantity(100 * share, "%", "not counted")
 
 
-def _counter_row(counter: CounterOfBoth) -> Row:
+def _counter_row(counter: CounterComparison) -> Row:
     """Amount in both cells, first ÷ second, part of the account."""
     amounts = (
         Datum(counter_words(counter, amount), raw_or_none(amount.value))
@@ -274,7 +274,7 @@ def _counter_row(counter: CounterOfBoth) -> Row:
     return Row(NAMES[counter.name], data)
 
 
-def _counter_ratio(counter: CounterOfBoth) -> Datum:
+def _counter_ratio(counter: CounterComparison) -> Datum:
     """First ÷ second; words where only one of them has any."""
     if counter.first.text:
         return Datum(title="no numbers", css="none")

@@ -198,7 +198,7 @@ def heat_verdict(findings: Findings, cell: Cell) -> PairVerdict:
     if findings.programs.baseline is not None:
         return findings.verdicts.against_baseline.get(cell.id, NO_VERDICT)
     winner = findings.ranking.winners.get(cell.problem.id)
-    return winner.others.get(cell.id, NO_VERDICT) if winner else NO_VERDICT
+    return winner.rival_verdicts.get(cell.id, NO_VERDICT) if winner else NO_VERDICT
 
 
 def lacking_datum(cell_numbers: CellNumbers, cell: Cell | None) -> Datum:

@@ -278,7 +278,7 @@ def standing(ranking: Ranking, cell: Cell) -> str:
         return ""
     if cell == winner.cell:
         return "fastest" if winner.best else "lowest"
-    if cell in winner.same:
+    if cell in winner.same_cells:
         return "same"
     return "not told apart" if cell in winner.not_told_apart else ""
 

@@ -95,7 +95,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     shown = numbers.show(value.median, findings.numbers.primary.unit)
     if variant.id not in programs.references:
         slowdown = max(1.0, slowdown)
-    verdict = winner.all_others.get(cell.id, NO_VERDICT)
+    verdict = winner.all_verdicts.get(cell.id, NO_VERDICT)
     text = (
         "the winner here"
         if winner.cell == cell
@@ -121,7 +121,7 @@ def _comparison_text(
 
 def _sign(winner: Winner, cell: Cell) -> str:
     """Sign before a number: the same as the winner, or not told apart from it."""
-    if cell in winner.same:
+    if cell in winner.same_cells:
         return "\u2248"
     return "?" if cell in winner.not_told_apart else ""
 
@@ -137,7 +137,7 @@ def _mark(winner: Winner, cell: Cell) -> str:
     if winner.cell == cell:
         return " top"
     verdict = winner.excluded.get(cell.id, NO_VERDICT)
-    if cell in winner.same or (verdict.tested and verdict.verdict is Verdict.SAME):
+    if cell in winner.same_cells or (verdict.tested and verdict.verdict is Verdict.SAME):
         return " tied"
     unclear = verdict.tested and verdict.verdict is Verdict.UNCLEAR
     return " unclear" if cell in winner.not_told_apart or unclear else ""

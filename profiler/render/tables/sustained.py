@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from profiler.findings.findings import Findings
-from profiler.findings.kinds.in_use import StepTime, SustainedCell, differing
+from profiler.findings.kinds.in_use import StepTime, SustainedCell, differing_cells
 from profiler.findings.kinds.timers import TimerComparison, reference_collector
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import Problem
@@ -86,7 +86,7 @@ def sustained_sentence(findings: Findings) -> Sentence:
     """Where the verdict is another when a kernel is used; else how much all slow down then."""
     if not findings.sustained:
         return ()
-    groups = _alike(differing(findings.sustained))
+    groups = _alike(differing_cells(findings.sustained))
     if not groups:
         return sentence_of(_all_alike(findings))
     named = "; ".join(_difference(group) for group in groups[:_MOST_NAMED])

@@ -295,12 +295,12 @@ def _activity_table(name: str, inside: InKernelFindings) -> SmallTable:
         ),
         Column(
             "own under way",
-            lambda share: _share_datum(share.with_own),
+            lambda share: _share_datum(share.with_own_operations),
             "Share of its time with an operation of this warpgroup under way",
         ),
         Column(
             "others' under way",
-            lambda share: _share_datum(share.with_others),
+            lambda share: _share_datum(share.with_other_operations),
             "The same, of another warpgroup of the block",
         ),
     )

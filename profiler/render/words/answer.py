@@ -153,7 +153,7 @@ def _overall_sentence(findings: Findings) -> Sentence:
         which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
         opening += f"{strong(baseline.label)}, the baseline, has the {which} geometric mean. "
         opening += "Of the rest, "
-    verb = "takes" if findings.verdicts.given else "has"
+    verb = "takes" if findings.verdicts.are_given else "has"
     return sentence_of(
         f"{opening}{strong(row.variant.label)} {verb} {strong(numbers.ratio(row.geometric_mean))} "
         f"the {noun(findings.numbers)} of {baseline.label} (geometric mean; from "

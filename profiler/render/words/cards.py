@@ -17,7 +17,7 @@ from profiler.findings.counters import (
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.grids import DRAM
 from profiler.findings.kinds.steps import contrasts
-from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
+from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, SteadyGrid
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking, VariantRank, geometric_mean
 from profiler.findings.verdicts import PairVerdict
@@ -394,7 +394,7 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     )
 
 
-def _held(need: Steady) -> str:
+def _held(need: SteadyGrid) -> str:
     """How many blocks of a variant a multiprocessor holds at once: those of one wave."""
     return f" ({need.blocks_per_sm / need.waves:.3g} at a time)"
 
@@ -485,7 +485,7 @@ def _reality_card(findings: Findings) -> Card:
     ]
     if any(pair.verdict is not Verdict.NO_DATA for _, pair in judged):
         return _verdict_card(question, findings, row, judged)
-    if findings.verdicts.given:
+    if findings.verdicts.are_given:
         return Card(question, "not known", "only the baseline was measured")
     return _interval_card(question, findings.numbers, row)
 
@@ -575,7 +575,7 @@ def evidence(findings: Findings) -> str:
     """What the verdicts on the best against the baseline rest on, and why some are unclear."""
     row = findings.ranking.best_rank
     judged = [pair for pair in row.planned_verdicts if pair.verdict] if row else []
-    if not judged or not findings.verdicts.given:
+    if not judged or not findings.verdicts.are_given:
         return ""
     parts = [part for part in (doubts(judged), _spans(judged)) if part]
     return "; ".join(parts)
@@ -719,10 +719,10 @@ def _busy_card(findings: Findings) -> Card | None:
     difference = idle_difference(findings)
     if difference is None:
         return None
-    units = (difference.unit, difference.other)
+    units = (difference.unit, difference.baseline_unit)
     shares = [numbers.share(1 - unit.busy_share) for unit in units]
     idle = [numbers.show(unit.idle_ns, "ns") for unit in units]
-    saved = numbers.signed_time(difference.unit.idle_ns - difference.other.idle_ns)
+    saved = numbers.signed_time(difference.unit.idle_ns - difference.baseline_unit.idle_ns)
     answer = f"{findings.timelines.device} less idle, {saved}"
     place = f" at {difference.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
     against = f"{idle[1]} ({shares[1]}) in {difference.against.variant.label}"

@@ -24,8 +24,8 @@ def ties_words(winner: Winner) -> str:
     if not winner.judged:
         return ""
     parts = []
-    if winner.same:
-        parts.append(f"the same as {_names(winner.same)}")
+    if winner.same_cells:
+        parts.append(f"the same as {_names(winner.same_cells)}")
     if winner.not_told_apart:
         parts.append(f"not told apart from {_names(winner.not_told_apart)}")
     bias = bias_words(winner.selection_bias)

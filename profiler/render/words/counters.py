@@ -10,7 +10,7 @@ from profiler.findings.counters import nearest_roof
 from profiler.findings.findings import Findings
 from profiler.findings.why import pairs as accounts
 from profiler.findings.why.cells import CellWhy
-from profiler.findings.why.counters import MEMORY, SHARED, Amount, CounterOfBoth
+from profiler.findings.why.counters import MEMORY, SHARED, Amount, CounterComparison
 from profiler.findings.why.find import find_why
 from profiler.metrics.catalogue import ROOF_PREFIX, TENSOR_TYPES
 from profiler.metrics.queries import Label
@@ -157,19 +157,19 @@ _MOST_OF_A_PART = 3
 """Counters of one part that a clause names."""
 
 
-def group_words(counter: CounterOfBoth) -> str:
+def group_words(counter: CounterComparison) -> str:
     """Part of the account that a counter belongs to, or that it explains none of it."""
     if counter.moved:
         return GROUPS[counter.group]
     return LITTLE if counter.differs else SAME
 
 
-def counter_words(counter: CounterOfBoth, amount: Amount) -> str:
+def counter_words(counter: CounterComparison, amount: Amount) -> str:
     """Amount of one cell."""
     return amount.text or numbers.show(amount.value, counter.unit)
 
 
-def moved_words(counters: Sequence[CounterOfBoth]) -> list[str]:
+def moved_words(counters: Sequence[CounterComparison]) -> list[str]:
     """Counters that moved, the first three of each part: `bytes at L2 2 MB against 8 GB`."""
     by_group: dict[str, list[str]] = {}
     for counter in counters:

@@ -16,7 +16,7 @@ from profiler.findings.kinds.steps import (
     largest_effects,
     steps_up_and_down,
 )
-from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
+from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, SteadyGrid
 from profiler.findings.ranking import ReferenceLead, VariantRank
 from profiler.findings.variant_names import CUT
 from profiler.findings.why.find import find_why, idle_difference
@@ -80,7 +80,7 @@ def _contrasted(findings: Findings) -> str:
     if not shown_contrasts:
         return ""
     most, *others = shown_contrasts
-    verb = "takes" if findings.verdicts.given else "has"
+    verb = "takes" if findings.verdicts.are_given else "has"
     others_words = [
         f"{value_name(contrast.step.after)} {numbers.ratio(contrast.ratio)} ({_ends(contrast)})"
         for contrast in others
@@ -126,7 +126,7 @@ def _busy(findings: Findings) -> str:
     idle = idle_difference(findings)
     if idle is None or TIMELINES not in findings.report.settings.page_kind.finds:
         return ""
-    other, own = (numbers.share(1 - unit.busy_share) for unit in (idle.other, idle.unit))
+    other, own = (numbers.share(1 - unit.busy_share) for unit in (idle.baseline_unit, idle.unit))
     several = len(findings.programs.problems) > 1
     where = f" (recorded at {idle.cell.problem.name})" if several else ""
     return (
@@ -159,7 +159,7 @@ def _relative(findings: Findings, row: VariantRank, baseline: Variant) -> str:
     opening = ""
     if findings.ranking.baseline_rank:
         opening = f"{strong(baseline.label)}, the baseline, is ahead; of the rest, "
-    verb = "takes" if findings.verdicts.given else "has"
+    verb = "takes" if findings.verdicts.are_given else "has"
     split = f"; {opposed_words}" if (opposed_words := _opposed(row, findings)) else ""
     over = _over(len(row.ratios), len(findings.programs.problems))
     return (
@@ -352,7 +352,7 @@ def _waves(findings: Findings) -> Sentence:
     )
 
 
-def blocks_that_fill(needs: Sequence[Steady]) -> tuple[str, str]:
+def blocks_that_fill(needs: Sequence[SteadyGrid]) -> tuple[str, str]:
     """Blocks per SM, and waves, from which on grids of each variant are good, from least to most.
 
     Waves alone, and nothing else, where the number of multiprocessors is not known.

@@ -37,9 +37,9 @@ def in_sentence(label: str) -> str:
 def shared_words(programs: Programs) -> str:
     """Sentence on what all variants share; empty where labels are not made of parameters."""
     names = programs.names
-    if not names.from_parameters or not names.shared:
+    if not names.from_parameters or not names.shared_chips:
         return ""
-    texts = ", ".join(names.shared)
+    texts = ", ".join(names.shared_chips)
     every = len(names.family) == len(programs.plan.variants)
     which = "variants" if every else "compared"
     return f"All {len(names.family)} {which} have {texts}."
@@ -48,16 +48,16 @@ def shared_words(programs: Programs) -> str:
 def usual_words(programs: Programs) -> str:
     """Sentence on flags that a label says only where they are off; empty without any."""
     names = programs.names
-    if not names.from_parameters or not names.usual:
+    if not names.from_parameters or not names.usual_flags:
         return ""
-    texts = ", ".join(names.usual)
+    texts = ", ".join(names.usual_flags)
     return f"On unless a name says \u201cno\u201d: {texts}."
 
 
 def label_keys(programs: Programs) -> str:
     """Sentence on what the parts of labels are values of; empty where labels are no parameters."""
     names = programs.names
-    keys = [key for key in names.keys if key not in names.usual]
+    keys = [key for key in names.chip_keys if key not in names.usual_flags]
     if not names.from_parameters or not keys:
         return ""
     return f"Names: {JOINT.join(keys)}."

@@ -236,8 +236,8 @@ def baseline_label(baseline: NamedBaseline) -> str:
 
 def why_no_verdict(verdicts: Verdicts, baseline: NamedBaseline, cell: Cell) -> str:
     """Why a cell has no verdict against a baseline."""
-    if baseline.others[cell.id] == cell.id:
+    if baseline.opponents[cell.id] == cell.id:
         return "compared with itself"
-    if baseline.others[cell.id] is None:
+    if baseline.opponents[cell.id] is None:
         return "nothing to compare with"
-    return "not compared" if verdicts.given else "no verdict is given on this metric"
+    return "not compared" if verdicts.are_given else "no verdict is given on this metric"

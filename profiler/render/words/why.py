@@ -260,7 +260,7 @@ def slower_name(pair: PairWhy, account: Account) -> str:
 def why_sentence(pair: PairWhy) -> str:
     """Why a cell differs from another; why nothing is said where that is not shown."""
     first, second = pair.cell.variant.label, pair.against.variant.label
-    if not pair.told:
+    if not pair.shows_difference:
         return f"{first} against {second}: {_not_told(pair)}"
     account = pair.account
     if account is None:
@@ -406,7 +406,7 @@ def idle_sentence(findings: Findings) -> str:
     first, second = (
         f"{numbers.share(unit.busy_share)} of the time in {cell.variant.label} "
         f"({numbers.show(unit.idle_ns, 'ns')} idle)"
-        for cell, unit in ((idle.cell, idle.unit), (idle.against, idle.other))
+        for cell, unit in ((idle.cell, idle.unit), (idle.against, idle.baseline_unit))
     )
     place = f" at {idle.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
     return (

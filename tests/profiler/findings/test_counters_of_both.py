@@ -14,7 +14,7 @@ from profiler.findings.why.counters import (
     GROUPS,
     MEMORY,
     SHARED,
-    counters_of_both,
+    compare_counters,
 )
 from profiler.parse.ncu_source import Listing
 
@@ -57,7 +57,7 @@ def kernel(listing=None, roofs=None, *, wavefronts=100000000.0, dram_bytes=10000
 def rows(first, second, account=None, *, near_roof=False):
     kernels = first if isinstance(first, list) else [first]
     sides = CellWhy(tuple(kernels)), CellWhy((second,))
-    counters = counters_of_both(*sides, account, near_roof=near_roof)
+    counters = compare_counters(*sides, account, near_roof=near_roof)
     assert len({row.name for row in counters}) == len(counters)
     return {row.name: row for row in counters}
 

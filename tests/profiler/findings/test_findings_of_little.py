@@ -83,7 +83,7 @@ def test_metrics_without_a_verdict_or_without_a_number_decide_nothing_wrongly(me
     findings = find(dataclasses.replace(measured, settings=settings))
     known = findings.numbers.frame.query("metric == @metric")["median"].notna().any()
     assert known == (metric != "waves")
-    assert not findings.verdicts.given
+    assert not findings.verdicts.are_given
     assert all(pair.verdict is None for pair in findings.verdicts.against_baseline.values())
     assert bool(findings.ranking.winners) == (known and better(metric) is not None)
     shown(findings)

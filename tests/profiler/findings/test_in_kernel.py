@@ -37,10 +37,10 @@ def test_warpgroups_in_step_have_them_at_once():
 def test_what_is_under_way_during_an_activity(delay, with_others):
     softmax = share(found(delay=delay), 0, "softmax")
     assert softmax.median_ns == pytest.approx(95.0)
-    assert softmax.with_own == 0.0
-    assert softmax.with_others == pytest.approx(with_others, abs=0.06)
+    assert softmax.with_own_operations == 0.0
+    assert softmax.with_other_operations == pytest.approx(with_others, abs=0.06)
     assert softmax.time_share == pytest.approx(190 / 400, abs=0.05)
-    assert share(found(delay=delay), 0, "start_scores").with_own == 1.0
+    assert share(found(delay=delay), 0, "start_scores").with_own_operations == 1.0
 
 
 def test_shares_are_of_the_time_in_which_all_were_recorded():
@@ -64,8 +64,8 @@ def test_without_operations_nothing_is_said_of_them():
     findings = found(operations="")
     assert findings.operation_shares == ()
     softmax = share(findings, 0, "softmax")
-    assert math.isnan(softmax.with_own)
-    assert math.isnan(softmax.with_others)
+    assert math.isnan(softmax.with_own_operations)
+    assert math.isnan(softmax.with_other_operations)
 
 
 def test_a_kernel_that_wrote_nothing():

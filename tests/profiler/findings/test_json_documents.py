@@ -62,7 +62,7 @@ class WholeDocument(JsonObject, is_open=True):
     part: PartDocument | None = get.nested(PartDocument, lambda value: value)
     spread = get.spread(PartDocument, lambda value: value, optional=True)
     again: int = get(lambda value: ABSENT if value is None else int(value), optional=True)
-    others = get.others(lambda _: {"more": 1})
+    others = get.further_keys(lambda _: {"more": 1})
 
 
 def test_keys_stand_in_the_order_of_the_fields_and_may_be_absent():

@@ -282,7 +282,7 @@ def test_ranks_and_answers_follow_the_numbers(findings):
         assert of_final == sorted(of_final), "one kind of number stands in its order"
         if not of_final:
             assert of_blocks == sorted(of_blocks)
-        for cell in (*winner.same, *winner.not_told_apart):
+        for cell in (*winner.same_cells, *winner.not_told_apart):
             assert cell.variant.id in {variant.id for variant in findings.programs.variants}
     for rank in findings.ranking.ranks:
         if not rank.slowdowns:
@@ -310,12 +310,14 @@ def test_the_account_of_time_closes_on_every_explained_cell(findings):
             pair for pair in find_why(findings).pairs if cell in (pair.cell.id, pair.against.id)
         ]
         assert pairs
-        assert all("off the duration of" in why_sentence(pair) for pair in pairs if pair.told), cell
+        assert all(
+            "off the duration of" in why_sentence(pair) for pair in pairs if pair.shows_difference
+        ), cell
 
 
 def test_parts_of_every_account_add_up(findings):
     for pair in find_why(findings).pairs:
-        assert (pair.account is not None) == pair.told
+        assert (pair.account is not None) == pair.shows_difference
         if pair.account is None:
             continue
         total = math.fsum(part.ns for part in pair.account.parts)
@@ -329,7 +331,7 @@ def test_parts_of_every_account_add_up(findings):
 
 def test_counters_of_both_add_up_and_what_matters_comes_first(findings):
     for pair in find_why(findings).pairs:
-        assert bool(pair.counters) == pair.told
+        assert bool(pair.counters) == pair.shows_difference
         moved = [row.moved for row in pair.counters]
         assert moved == sorted(moved, reverse=True)
         rows = {row.name: row for row in pair.counters}

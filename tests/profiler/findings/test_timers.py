@@ -14,7 +14,7 @@ from profiler.findings.kinds.timers import (
     TIMER_COLUMNS,
     WALL_CLOCK_COLUMNS,
     compare_timers,
-    overall,
+    overall_ratios,
     reference_collector,
     split_wall_clock,
 )
@@ -95,11 +95,11 @@ def test_a_cell_that_the_reference_did_not_time_has_no_ratio():
     assert found["ratio"][A.id] == pytest.approx(1.2)
     assert math.isnan(found["ratio"][B.id])
     assert found["median"][B.id] == 24.0
-    assert list(overall(compared(samples))["cells"]) == [1]
+    assert list(overall_ratios(compared(samples))["cells"]) == [1]
 
 
 def test_over_all_cells():
-    found = overall(compared(FOUR))
+    found = overall_ratios(compared(FOUR))
     assert tuple(found.columns) == OVERALL_COLUMNS
     assert list(found["collector"]) == ["timer", "torch_kernels", "wall_clock"]
     wall_clock = found.set_index("collector").loc["wall_clock"]
@@ -111,7 +111,7 @@ def test_over_all_cells():
 def test_with_one_timer_there_is_nothing_to_compare():
     alone = timed(timer=[1.0, 2.0])
     assert compared(alone).empty
-    assert overall(compared(alone)).empty
+    assert overall_ratios(compared(alone)).empty
     assert reference_collector(alone.drop(columns="duration_ns")) is None
 
 

@@ -54,9 +54,9 @@ def test_a_grid_of_configurations_is_named_by_what_differs():
     assert names.of(best).chips[1] == "128\u00d764"
     assert names.label(by_full["sdpa_cudnn"]) == "sdpa_cudnn"
     assert not names.of(by_full["sdpa_cudnn"]).chips
-    shared = list(names.shared)
+    shared = list(names.shared_chips)
     assert shared == ["d_head 128", "4 warps", "async", "eager", "swizzled"]
-    assert names.keys[:2] == ("dtype", "B_r\u00d7B_c")
+    assert names.chip_keys[:2] == ("dtype", "B_r\u00d7B_c")
     assert names.from_parameters
     assert len(names.family) == 80
 
@@ -70,8 +70,8 @@ def test_flags_that_most_have_are_said_where_they_are_missing():
         "BF16 \u00b7 no async \u00b7 no eager",
         "BF16 \u00b7 no swizzled",
     ]
-    assert list(names.usual) == ["async", "eager", "swizzled", "buffer"]
-    assert "B_r\u00d7B_c 128\u00d764" in list(names.shared)
+    assert list(names.usual_flags) == ["async", "eager", "swizzled", "buffer"]
+    assert "B_r\u00d7B_c 128\u00d764" in list(names.shared_chips)
 
 
 def test_versions_of_a_ladder_say_number_and_note():
@@ -119,7 +119,7 @@ def test_default_names_say_what_differs():
         "block_size 128",
         "block_size 256",
     ]
-    assert list(names.shared) == ["1 stage", "vector"]
+    assert list(names.shared_chips) == ["1 stage", "vector"]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_where_keys_are_too_long_neighbouring_numbers_are_read_together():
     flags = "producer+overlap+ping_pong+lazy_rescale+tensor_store+persistent"
     best = by_full[f"(BF16, 128, 192, 64, 3): {flags}"]
     assert names.label(best) == "BF16 \u00b7 3/64/3 \u00b7 ping-pong \u00b7 persistent"
-    assert names.keys == ("dtype", "consumers/B_c/stages", "ping-pong", "persistent")
+    assert names.chip_keys == ("dtype", "consumers/B_c/stages", "ping-pong", "persistent")
     assert names.of(best).chips[1] == "3/64/3"
 
 

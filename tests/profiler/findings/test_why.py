@@ -97,8 +97,8 @@ def test_the_answer_is_explained_where_a_difference_is_shown():
         findings, verdicts=dataclasses.replace(findings.verdicts, pairs=verdicts)
     )
     first, second = find_why(tied).pairs
-    assert first.told
-    assert (second.cell, second.told) == (answer.cell, False)
+    assert first.shows_difference
+    assert (second.cell, second.shows_difference) == (answer.cell, False)
     assert first.cell.variant == second.cell.variant
 
 

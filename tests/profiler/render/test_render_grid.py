@@ -79,9 +79,9 @@ def test_grids_of_one_name_are_told_apart():
 
 def test_verdicts_follow_the_measured_times(pairs):
     chain, softmax = pairs.grids
-    fast = with_ratio(pairs.of(pairs.shown[1], chain))
+    fast = with_ratio(pairs.of(pairs.compared_pairs[1], chain))
     assert {one.verdict.verdict for one in fast} == {Verdict.FASTER}
-    even = with_ratio(pairs.of(pairs.shown[1], softmax))
+    even = with_ratio(pairs.of(pairs.compared_pairs[1], softmax))
     assert {one.verdict.verdict for one in even} <= {Verdict.SAME, Verdict.UNCLEAR}
     assert fast[0].verdict.ratio < fast[-1].verdict.ratio < 1
     assert fast[0].saved == pytest.approx(3.5)
@@ -89,7 +89,7 @@ def test_verdicts_follow_the_measured_times(pairs):
 
 @pytest.mark.usefixtures("undrawn")
 def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(findings, pairs):
-    both = pair_heat(findings.programs, pairs, pairs.shown[0], pairs.grids[0], SCALE)
+    both = pair_heat(findings.programs, pairs, pairs.compared_pairs[0], pairs.grids[0], SCALE)
     assert both["title"] == "compile / eager, time: below 1 is better"
     titles = [
         heat["title"] for block in grid_view(findings)["grid_blocks"] for _, heat in block["pairs"]
@@ -137,7 +137,9 @@ def test_scatter_has_only_cells_known_on_both_sides(findings, pairs):
 
 
 def test_what_nobody_measured_is_not_counted_as_no_data(run, pairs):
-    first = next(one for one in pairs.of(pairs.shown[0], pairs.grids[0]) if one.verdict.ratio > 0)
+    first = next(
+        one for one in pairs.of(pairs.compared_pairs[0], pairs.grids[0]) if one.verdict.ratio > 0
+    )
     status = CellStatus(first.over.id, Outcome.NOT_MEASURED)
     statuses = {**run.statuses, first.over.id: status}
     said = overview(find(dataclasses.replace(run, statuses=statuses))).lines[0].data[1].text

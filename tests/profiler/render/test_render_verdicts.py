@@ -99,17 +99,17 @@ def test_ties_are_counted_where_they_are_many_and_named_where_they_are_few(equal
     winner = findings.ranking.winners[findings.programs.problems[0].id]
     assert winner.final
     assert not winner.best
-    cells = (*winner.same, *winner.not_told_apart)
+    cells = (*winner.same_cells, *winner.not_told_apart)
     assert f"reads {100 * winner.selection_bias:.2f}\u202f% too low)" in ties_words(winner)
     winner = dataclasses.replace(winner, selection_bias=math.nan)
-    many = dataclasses.replace(winner, same=cells, not_told_apart=())
+    many = dataclasses.replace(winner, same_cells=cells, not_told_apart=())
     assert ties_words(many) == f"the same as {len(cells)} others"
-    few = dataclasses.replace(winner, same=cells[:1], not_told_apart=cells[1:3])
+    few = dataclasses.replace(winner, same_cells=cells[:1], not_told_apart=cells[1:3])
     names = [cell.variant.label for cell in cells[:3]]
     assert ties_words(few) == (
         f"the same as {names[0]} and not told apart from {names[1]} and {names[2]}"
     )
-    assert ties_words(dataclasses.replace(winner, same=(), not_told_apart=())) == ""
+    assert ties_words(dataclasses.replace(winner, same_cells=(), not_told_apart=())) == ""
     assert "the same as" in say(findings) or "not told apart" in say(findings)
     assert Verdict.FASTER.word in say(again)
 
@@ -140,7 +140,7 @@ def test_blocks_that_no_look_could_decide_are_no_verdict():
 def test_other_metrics_have_intervals_and_no_verdict(measured_again):
     report = with_metrics(without(measured_again, primary="cycles"), "duration_ns", "cycles")
     findings = find(report)
-    assert not findings.verdicts.given
+    assert not findings.verdicts.are_given
     assert Verdict.FASTER.word not in say(findings)
     assert "no verdict is given on cycles" in cards(findings)[2].detail.lower()
     page = render_page(find(report))
@@ -289,7 +289,7 @@ def test_every_named_baseline_asks_the_same_judge(findings):
     times = visit_times(report.measured.samples, report.plan.cells, SessionKind.TIMING)
     judge = Judge(times, report.plan.baseline, report.rules)
     for key in ("reference", "first", "previous"):
-        others = by_key[key].others
+        others = by_key[key].opponents
         pair = next((cell, other) for cell, other in others.items() if other and other != cell)
         alone = judge.compare([pair]).iloc[0]
         assert by_key[key].verdicts[pair[0]].ratio == alone["ratio"]
@@ -321,7 +321,7 @@ def test_an_alias_is_a_name_of_what_was_measured_and_no_variant(findings):
         owners.pop(): tuple(names[alias] for alias in aliases)
     }
     for winner in findings.ranking.winners.values():
-        named = {cell.variant.id for cell in (*winner.same, *winner.not_told_apart)}
+        named = {cell.variant.id for cell in (*winner.same_cells, *winner.not_told_apart)}
         assert not named & aliases.keys()
     table = summary_table(findings).set_index(["cell", "metric"])
     for cell in findings.programs.plan.cells:
@@ -343,7 +343,7 @@ def test_wrong_results_have_no_verdict(findings):
         for cell in wrong:
             assert one.verdicts[cell.id] == NO_VERDICT
         for cell in findings.programs.cells:
-            assert one.others[cell.id] not in {each.id for each in wrong}
+            assert one.opponents[cell.id] not in {each.id for each in wrong}
 
 
 def test_rows_can_be_filtered_by_verdict(tree):
@@ -373,7 +373,7 @@ def test_no_pair_has_two_verdicts_on_one_page(again, findings):
     for one in (again, findings):
         told = {}
         for each in one.verdicts.baselines:
-            for cell, other in each.others.items():
+            for cell, other in each.opponents.items():
                 pair = each.verdicts[cell]
                 if other and other != cell:
                     key = cell < other

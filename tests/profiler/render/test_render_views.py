@@ -508,7 +508,7 @@ def test_a_wrong_result_with_a_rank_is_still_not_ranked(findings):
     assert spoiled.ranking.best == findings.ranking.best
     assert not {winner.cell.id for winner in spoiled.ranking.winners.values()} & set(wrong)
     assert not {
-        cell for winner in spoiled.ranking.winners.values() for cell in winner.others
+        cell for winner in spoiled.ranking.winners.values() for cell in winner.rival_verdicts
     } & set(wrong)
 
 

@@ -95,7 +95,7 @@ def test_a_wrong_cell_is_never_ranked(place):
     assert sorted(ranks[[PLAIN, "loop..small"]]) == [1, 2]
     findings = find(finish(place))
     assert math.isnan(findings.numbers.values[TREE, "duration_ns"].rank)
-    assert TREE not in findings.ranking.winners["small"].all_others
+    assert TREE not in findings.ranking.winners["small"].all_verdicts
 
 
 def test_a_twin_has_samples_and_the_same_numbers(place):
