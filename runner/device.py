@@ -142,7 +142,7 @@ class CudaDevice(Device):
         self._canary = torch.zeros(1, device=self.torch_device)
         self._runtime = _loaded_runtime()
         self._flush: Callable[[], None] | None = None
-        self._kept: torch.Tensor | None = None
+        self._held_memory: torch.Tensor | None = None
         """Memory that later allocations lie behind."""
 
     def wait(self) -> None:
@@ -170,7 +170,7 @@ class CudaDevice(Device):
         """Hold up to 64 MB until the next move: later allocations lie behind them."""
         pages = 1 + zlib.crc32(key.encode()) % _MOST_PAGES
         size = pages * _PAGE_BYTES
-        self._kept = torch.empty(size, dtype=torch.uint8, device=self.torch_device)
+        self._held_memory = torch.empty(size, dtype=torch.uint8, device=self.torch_device)
 
     def attributes(self) -> dict[str, int]:
         """Number of multiprocessors, and bytes of the L2 cache."""

@@ -190,9 +190,9 @@ def _negative_log_posterior(logs: Floats, squares: Floats, values: Floats) -> tu
     # Priors: a length as the range of the values, the variance of standardised values.
     expected, spread = np.zeros(len(logs)), np.full(len(logs), LOG_SPREAD)
     expected[-1], spread[-1] = LOG_NUGGET, LOG_NUGGET_SPREAD
-    off = (logs - expected) / spread
-    value = values @ solved / 2 + np.log(np.diag(lower)).sum() + off @ off / 2
-    return float(value), gradient + off / spread
+    deviations = (logs - expected) / spread
+    value = values @ solved / 2 + np.log(np.diag(lower)).sum() + deviations @ deviations / 2
+    return float(value), gradient + deviations / spread
 
 
 def standardised_logs(values: Sequence[float] | Floats) -> Floats:

@@ -370,30 +370,30 @@ def _copied(value: Any) -> Any:
     return {k: _copied(v) for k, v in value.items()} if isinstance(value, Mapping) else value
 
 
-def _first_fault(results: list[torch.Tensor], right: list[torch.Tensor]) -> str | None:
+def _first_fault(results: list[torch.Tensor], right_results: list[torch.Tensor]) -> str | None:
     """First fault of results, against the results of another launch; None without a fault."""
-    if len(results) != len(right):
-        return f"{len(results)} results in place of {len(right)}"
-    pairs = zip(results, right, strict=True)
+    if len(results) != len(right_results):
+        return f"{len(results)} results in place of {len(right_results)}"
+    pairs = zip(results, right_results, strict=True)
     return next(filter(None, (_fault_of(*pair, _RELATIVE) for pair in pairs)), None)
 
 
 def _fault_of(
     result: torch.Tensor,
-    right: torch.Tensor,
+    right_result: torch.Tensor,
     by_type: Mapping[torch.dtype, float],
     error: float = 0.0,
 ) -> str | None:
     """Why a result is wrong, or None. `error`: largest error of another right result."""
-    if result.shape != right.shape:
-        return f"a result of {tuple(result.shape)} in place of {tuple(right.shape)}"
-    result, right = _of_parts(result), _of_parts(right)
-    if not right.is_floating_point():
-        different = int((result != right).sum())
+    if result.shape != right_result.shape:
+        return f"a result of {tuple(result.shape)} in place of {tuple(right_result.shape)}"
+    result, right_result = _of_parts(result), _of_parts(right_result)
+    if not right_result.is_floating_point():
+        different = int((result != right_result).sum())
         return f"{different} elements are wrong" if different else None
     narrow = result.element_size() == 1
     relative = _RELATIVE_NARROW if narrow else by_type.get(result.dtype, _RELATIVE_WIDE)
-    got, expected = result.double(), right.double()
+    got, expected = result.double(), right_result.double()
     is_finite = expected.isfinite() & got.isfinite()
     is_equal = (got == expected) | (got.isnan() & expected.isnan())
     scale = (

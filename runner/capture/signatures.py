@@ -296,13 +296,13 @@ class CallDescription:
         self._key, self._names = key, tuple(arguments)
         self._like = like
         self._floats: list[float] = []
-        self._read: list[torch.Tensor] = []
+        self._sampled_tensors: list[torch.Tensor] = []
         self._samples: list[int | None] = []
         """Place of each tensor's statistics among the described samples; None without any."""
         for name, value in arguments.items():
             self._look_over(value, name not in overwritten)
-        self._describe, self.held_bytes = look_at(self._read)
-        del self._read
+        self._describe, self.held_bytes = look_at(self._sampled_tensors)
+        del self._sampled_tensors
         self.values: list[torch.Tensor] = []
         """Copies of the used parts of the storages, as bytes in main memory."""
         if values:
@@ -315,8 +315,8 @@ class CallDescription:
             if self._like is not None and dtype not in _INTEGERS:
                 is_read = False
             if is_read and not (is_like_last and self._is_like_last(dtype)):
-                self._read.append(value)
-            self._samples.append(len(self._read) - 1 if is_read else None)
+                self._sampled_tensors.append(value)
+            self._samples.append(len(self._sampled_tensors) - 1 if is_read else None)
         elif isinstance(value, _LISTS):
             every = 1 + len(value) // _LOOKED_AT
             for n, item in enumerate(value):
@@ -326,7 +326,7 @@ class CallDescription:
 
     def _is_like_last(self, dtype: torch.dtype) -> bool:
         """Whether the last visited tensor has numbers of this type, not indices."""
-        last = self._read[-1]
+        last = self._sampled_tensors[-1]
         return last.dtype is dtype and dtype.is_floating_point and last.numel() > 0
 
     def _arguments(self) -> _Arguments:

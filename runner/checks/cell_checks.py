@@ -162,7 +162,7 @@ class CellChecks:
                 self._phases.not_rechecked([cell], memory_only=True),
             ):
                 launch = launches[cell.id]
-                own_check = self._workload.own_check_of(cell, renewal.others)
+                own_check = self._workload.own_check_of(cell, renewal.other_inputs)
                 if own_check is None:
                     samples[cell.id] = renewal.sample(launch, self._device)
                 else:
@@ -173,7 +173,7 @@ class CellChecks:
         if self._workload.reference is None or not cells:
             return None
         with self._phases.settings.in_force(None):
-            result = self._workload.reference(dict(cells[0].problem_params), renewal.others)
+            result = self._workload.reference(dict(cells[0].problem_params), renewal.other_inputs)
         return _expected_tensors(result)
 
     def _recheck_cell(
@@ -183,7 +183,7 @@ class CellChecks:
         renewal: Renewal,
         reference: Tensors | None,
     ) -> None:
-        expected, tolerances = self._workload.expected_of(cell, renewal.others, reference)
+        expected, tolerances = self._workload.expected_of(cell, renewal.other_inputs, reference)
         with self._phases.journalled(protocol.RECHECK, [cell]):
             layers = (cell.tolerances, self._job.tolerances, tolerances)
             require_same(samples, renewal.take(expected), *layers, rounding=self._rounding)

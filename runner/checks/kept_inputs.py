@@ -126,7 +126,7 @@ class InputWatch:
         self, named_inputs: NamedInputs | None, cells: Sequence[JobCell], inputs: Any
     ) -> None:
         """Before the checks; `named_inputs` gives the inputs that no launch may write, by name."""
-        self._named = named_inputs
+        self._named_inputs = named_inputs
         self._are_checked = all(cell.check for cell in cells)
         self._before = InputSums(self._unnamed_tensors(inputs), ())
         self._unwritten: frozenset[str] = frozenset()
@@ -161,8 +161,8 @@ class InputWatch:
 
     def move(self, inputs: Any, launches: Mapping[str, Launch]) -> None:
         """Watch these inputs, without the tensors that a launch names as its outputs."""
-        if self._named is not None:
-            watched = self._named(inputs) if inputs is not None else {}
+        if self._named_inputs is not None:
+            watched = self._named_inputs(inputs) if inputs is not None else {}
         else:
             tensors = tensors_in(inputs) if self._unwritten else {}
             watched = {name: t for name, t in tensors.items() if name in self._unwritten}
@@ -170,7 +170,7 @@ class InputWatch:
 
     def _unnamed_tensors(self, inputs: Any) -> dict[str, torch.Tensor]:
         """Tensors in inputs that the workload does not name; empty where a cell is not checked."""
-        if self._named is not None or not self._are_checked:
+        if self._named_inputs is not None or not self._are_checked:
             return {}
         with suppress(Exception):  # of any kind, by objects of a workload
             return tensors_in(inputs)

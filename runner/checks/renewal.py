@@ -79,7 +79,7 @@ class Renewal:
     """
 
     def __init__(self, inputs: Any, other_inputs: Any, seeds: tuple[int, int]) -> None:
-        self.others = other_inputs
+        self.other_inputs = other_inputs
         self._pairs = list(_pairs(inputs, other_inputs, "the inputs", seeds, set()))
         if all(torch.equal(old, new) for old, new in self._pairs):
             raise NotRenewableError("inputs of another seed are the same")

@@ -138,11 +138,13 @@ def _largest_drawn(reference: Reference, amounts: Sequence[float]) -> Sequence[f
     largest_amounts = list(amounts)
     try:
         for seed in range(_DRAWS):
-            results, right = (
+            results, right_results = (
                 as_tensors(result, "the reference") for result in reference.both_nearby(seed)
             )
-            drawn_amounts = _amounts_by_output(results, right, reference.largest_step)
-            for number, (amount, output) in enumerate(zip(drawn_amounts, right, strict=True)):
+            drawn_amounts = _amounts_by_output(results, right_results, reference.largest_step)
+            for number, (amount, output) in enumerate(
+                zip(drawn_amounts, right_results, strict=True)
+            ):
                 if output.numel() <= _FEW:
                     largest_amounts[number] = max(largest_amounts[number], amount)
     except Exception:  # of any kind: not the fault of the variant whose result is compared
@@ -156,11 +158,13 @@ def _explained_errors(expected: Tensors, nearby: Nearby) -> Tensors:
     Empty where memory does not suffice, or the user's code takes no inputs but the given ones.
     """
     wide = tuple(map(_wide_tensor, expected))
-    distances = [torch.zeros_like(right, dtype=torch.float64) for right in wide]
+    distances = [torch.zeros_like(right_result, dtype=torch.float64) for right_result in wide]
     try:
         for seed in range(_NUDGES):
-            for most, right, nearby_result in zip(distances, wide, nearby(seed), strict=True):
-                torch.maximum(most, (_wide_tensor(nearby_result) - right).abs(), out=most)
+            for most, right_result, nearby_result in zip(
+                distances, wide, nearby(seed), strict=True
+            ):
+                torch.maximum(most, (_wide_tensor(nearby_result) - right_result).abs(), out=most)
     except Exception:  # of any kind: not the fault of the variant whose result is compared
         return ()
     return tuple(map(_allowed_errors, distances, wide, expected))

@@ -134,8 +134,8 @@ class CountedVisits(Visits):
     def _make_room(self, visits: Sequence[JobVisit]) -> None:
         """Make room to count many of these visits together, and any of them alone."""
         kernels = [self._kernels[visit.cell] for visit in visits]
-        together = min(sum(kernels[:MOST_TOGETHER]), MOST_KERNELS_TOGETHER)
-        room = max(together, *kernels, 0)
+        shared_kernels = min(sum(kernels[:MOST_TOGETHER]), MOST_KERNELS_TOGETHER)
+        room = max(shared_kernels, *kernels, 0)
         if room > self._profiler.most_kernels:
             self._profiler.make_room(room)
 
