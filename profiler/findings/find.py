@@ -452,7 +452,7 @@ class _Finder:
         candidates = [self.sources.get(cell.id, cell.id) for cell in winner.candidates]
         return (final if winner.final else timing).selection_bias(candidates)
 
-    def _slowdowns(self, winners: Mapping[str, Winner]) -> dict[tuple[str, str], float]:
+    def _slowdowns(self, winners: Mapping[str, Winner]) -> dict[str, float]:
         """Slowdown of each cell relative to the winner of its problem.
 
         Of durations it is the ratio that the verdict against the winner was given on, so that no
@@ -465,9 +465,7 @@ class _Finder:
                 continue
             verdict = winner.all_verdicts.get(cell.id, NO_VERDICT)
             judged = verdict.blocks > 0 and verdict.ratio > 0
-            slowdowns[cell.variant.id, cell.problem.id] = (
-                verdict.ratio if judged else self.slowdown(cell, winner.cell)
-            )
+            slowdowns[cell.id] = verdict.ratio if judged else self.slowdown(cell, winner.cell)
         return slowdowns
 
     # ---- of some kinds of page -------------------------------------------------------------------

@@ -109,8 +109,8 @@ class Ranking:
     """By problem id, among all variants; none where nothing is correct."""
     rival_winners: Mapping[str, Winner]
     """By problem id, among the variants that are no references."""
-    slowdowns: Mapping[tuple[str, str], float]
-    """By (variant id, problem id): how many times worse than the deciding winner."""
+    slowdowns: Mapping[str, float]
+    """By cell id: how many times worse than the deciding winner."""
 
     @property
     def deciding_winners(self) -> Mapping[str, Winner]:
@@ -149,9 +149,10 @@ class Ranking:
         is_reference = self.tunes and variant.id in self.programs.references
         winners = () if is_reference else tuple(self.deciding_winners)
         slowdowns = {
-            problem: max(1.0, self.slowdowns[variant.id, problem])
+            problem: max(1.0, slowdown)
             for problem in winners
-            if math.isfinite(self.slowdowns.get((variant.id, problem), math.nan))
+            if (cell := self.programs.correct_by_place.get((variant.id, problem)))
+            and math.isfinite(slowdown := self.slowdowns.get(cell.id, math.nan))
         }
         missing = (problem for problem in winners if slowdowns and problem not in slowdowns)
         return VariantRank(

@@ -181,10 +181,7 @@ def _cells(findings: Findings, samples: CellSamples) -> dict[str, Any]:
             "duplicate_of": [status.duplicate_of for status in statuses],
             "missing_metrics": [list(status.missing_metrics) for status in statuses],
             "slowdown": [
-                _number(
-                    findings.ranking.slowdowns.get((cell.variant.id, cell.problem.id), math.nan)
-                )
-                for cell in cells
+                _number(findings.ranking.slowdowns.get(cell.id, math.nan)) for cell in cells
             ],
             "blocks": [_blocks(findings.numbers, cell) for cell in cells],
             "slow": [_slow(findings.numbers, cell) for cell in cells],

@@ -216,7 +216,7 @@ def heat_ratio(findings: Findings, cell: Cell) -> tuple[float, float, float]:
     value = findings.numbers.value(cell, findings.numbers.primary.name)
     if findings.programs.baseline is not None:
         return value.ratio, value.ratio_low, value.ratio_high
-    slower = findings.ranking.slowdowns.get((cell.variant.id, cell.problem.id), math.nan)
+    slower = findings.ranking.slowdowns.get(cell.id, math.nan)
     ratio = 1 / slower if findings.numbers.primary.better == "higher" else slower
     return ratio, math.nan, math.nan
 

@@ -86,9 +86,8 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     cell = programs.at(variant, problem)
     if cell is None or not programs.correct(cell):
         return lacking_datum(findings.numbers, cell)
-    winners = findings.ranking.rival_winners if programs.rivals else findings.ranking.winners
-    slowdown = findings.ranking.slowdowns.get((variant.id, problem.id), math.nan)
-    winner = winners.get(problem.id)
+    slowdown = findings.ranking.slowdowns.get(cell.id, math.nan)
+    winner = findings.ranking.deciding_winners.get(problem.id)
     if winner is None or numbers.is_missing(slowdown):
         return Datum(title="not ranked", css="none")
     value = findings.numbers.value(cell, findings.numbers.primary.name)

@@ -70,8 +70,8 @@ def test_every_correct_configuration_has_a_line_the_best_on_top(tuning, result):
     (problem,) = [one for one in tuning.programs.problems if one.name == result["problem"]]
     assert problem == tuning.ranking.largest_problem
     slowdowns = [
-        tuning.ranking.slowdowns[tuning.programs.variants[int(number)].id, problem.id]
-        for number in result["lines"]
+        tuning.ranking.slowdowns[tuning.programs.at(variant, problem).id]
+        for variant in (tuning.programs.variants[int(number)] for number in result["lines"])
     ]
     assert len(slowdowns) > 3
     assert slowdowns == sorted(slowdowns, reverse=True)
@@ -102,7 +102,7 @@ def test_the_slider_leaves_out_what_is_slower(tuning, result):
     quick = [
         cell
         for cell in tuning.programs.cells
-        if tuning.ranking.slowdowns.get((cell.variant.id, cell.problem.id), 9.0) <= 1.005
+        if tuning.ranking.slowdowns.get(cell.id, 9.0) <= 1.005
     ]
     assert rows_of(count) == len(quick) > 0
     assert out > 0
