@@ -39,12 +39,16 @@ class Programs:
         return tuple(variant for variant in self.plan.variants if variant.id not in self.owners)
 
     @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """Label of every variant of the plan, aliases too, by its id."""
+        return {variant.id: variant.label for variant in self.plan.variants}
+
+    @cached_property
     def aliases(self) -> Mapping[str, tuple[str, ...]]:
         """Further names of a variant, by its id; only of those that have any."""
-        names = {variant.id: variant.label for variant in self.plan.variants}
         by_owner: dict[str, tuple[str, ...]] = {}
         for alias, owner in self.owners.items():
-            by_owner[owner] = (*by_owner.get(owner, ()), names[alias])
+            by_owner[owner] = (*by_owner.get(owner, ()), self.labels[alias])
         return by_owner
 
     @cached_property

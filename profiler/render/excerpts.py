@@ -34,11 +34,12 @@ def run_markdown(findings: Findings) -> str:
     """Heading, answer, table and warnings of a run; every name in it is escaped."""
     report = findings.report
     machine = report.environment.gpu or report.environment.cpu or "an unnamed machine"
+    warnings = "\n".join(f"- {escaped_markdown(text)}" for text in _warnings(findings))
     blocks = [
         f"### {escaped_markdown(report.experiment.title)}",
         *_answer(findings),
         *_table(short_table(findings)),
-        *_warnings(findings),
+        *([warnings] if warnings else []),
         f"<sub>{escaped_markdown(f'{machine}, {moment(report.execution.created)}')}</sub>",
     ]
     return "\n\n".join(blocks) + "\n"
@@ -66,9 +67,9 @@ def _table(table: SmallTable) -> list[str]:
 
 
 def _warnings(findings: Findings) -> list[str]:
+    """Texts of all notices but those that only inform."""
     folded = notices.fold(findings.notices)
-    texts = [notice.text for notice in folded if notice.severity is not Severity.INFO]
-    return ["\n".join(f"- {escaped_markdown(text)}" for text in texts)] if texts else []
+    return [notice.text for notice in folded if notice.severity is not Severity.INFO]
 
 
 # ---- a notebook ----------------------------------------------------------------------------------
@@ -79,12 +80,11 @@ _VARIABLE = re.compile(r"--[a-z0-9-]+: light-dark\([^)]*\);")
 
 def run_html(findings: Findings) -> str:
     """HTML of a run for the output of a notebook cell."""
-    folded = notices.fold(findings.notices)
     parts = {
         "sentences": first_answer(findings),
         "chart": _chart(findings),
         "table": short_table(findings),
-        "warnings": [notice.text for notice in folded if notice.severity is not Severity.INFO],
+        "warnings": _warnings(findings),
         "colours": colours(),
     }
     return render("notebook.html", parts)

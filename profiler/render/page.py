@@ -113,5 +113,4 @@ def _tables(findings: Findings) -> dict[str, Any]:
 
 def _code_groups(programs: Programs) -> tuple[tuple[str, ...], ...]:
     """Names of variants that share their machine code, the measured one first."""
-    names = {variant.id: variant.label for variant in programs.variants}
-    return tuple((names[owner], *aliases) for owner, aliases in programs.aliases.items())
+    return tuple((programs.labels[owner], *aliases) for owner, aliases in programs.aliases.items())

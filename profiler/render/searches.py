@@ -279,5 +279,4 @@ def objective_words(programs: Programs, search: SearchFindings) -> str:
 
 def variant_name(programs: Programs, variant: str) -> str:
     """Label of a variant; its id where it was not measured after the search."""
-    labels = {variant.id: variant.label for variant in programs.plan.variants}
-    return labels.get(variant, variant)
+    return programs.labels.get(variant, variant)

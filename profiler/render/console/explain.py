@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -77,7 +77,7 @@ def explain_text(
     if pair is not None and after_account:
         room = MOST_LINES - sum(len(_in_columns(line, columns)) for line in lines)
         lines[after_account:after_account] = _moved(pair, columns, min(room, _MOST_MOVED_LINES))
-    return "\n".join(text for line in lines for text in _in_columns(line, columns)) + "\n"
+    return _text(lines, columns)
 
 
 def files_text(pair: PairWhy, columns: int = COLUMNS) -> str:
@@ -94,6 +94,10 @@ def files_text(pair: PairWhy, columns: int = COLUMNS) -> str:
             _Prose("`ncu --set full` has the counters."),
         ]
     lines += [*_moved(pair, columns, _MOST_MOVED_LINES), *_changes(pair)]
+    return _text(lines, columns)
+
+
+def _text(lines: Sequence[str | _Prose], columns: int) -> str:
     return "\n".join(text for line in lines for text in _in_columns(line, columns)) + "\n"
 
 
@@ -131,7 +135,7 @@ def idle_text(findings: Findings, idle: IdleDifference, columns: int = COLUMNS) 
         "",
         _Prose(why_words.idle_sentence(findings)),
     ]
-    return "\n".join(text for line in lines for text in _in_columns(line, columns)) + "\n"
+    return _text(lines, columns)
 
 
 def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:

@@ -72,6 +72,11 @@ class Mark(NamedTuple):
         return mark_id(self.variant, self.cell)
 
 
+def ends_of(marks: Iterable[Mark]) -> list[float]:
+    """Values of marks, each with both ends of its interval."""
+    return [end for mark in marks for end in (mark.value, mark.low, mark.high)]
+
+
 class Drawing:
     """Shapes on a page of `width` by `height` points."""
 

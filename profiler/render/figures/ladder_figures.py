@@ -31,6 +31,7 @@ from profiler.render.figures.drawing import (
     WIDTH_IN,
     Drawing,
     Mark,
+    ends_of,
     fitted,
     scaled_label,
     spans_decades,
@@ -95,7 +96,7 @@ def ladder(marks: Sequence[Mark], label: str) -> Drawing:
     Each version is a tread at its value; its text says what the step to it was.
     """
     axes, across = _version_axes([mark.name for mark in marks])
-    ratios = [end for mark in marks for end in (mark.value, mark.low, mark.high)]
+    ratios = ends_of(marks)
     upwards = _ratio_axis(axes, ratios, label)
     points = [(across.at(place), upwards.at(mark.value)) for place, mark in enumerate(marks)]
     edges = [across.at(edge - 0.5) for edge in range(len(marks) + 1)]

@@ -24,6 +24,7 @@ from profiler.render.figures.drawing import (
     Drawing,
     Mark,
     Point,
+    ends_of,
     fitted,
     mark_id,
     text_width_in,
@@ -235,7 +236,7 @@ def _names_in(marks: Sequence[Mark], width: float) -> float:
 
 def _ends(marks: Sequence[Mark]) -> tuple[float, float]:
     """Least and greatest of ratios, intervals and 1, at least 4 percent apart."""
-    ends = [end for mark in marks for end in (mark.value, mark.low, mark.high)]
+    ends = ends_of(marks)
     finite = [end for end in ends if math.isfinite(end) and end > 0]
     low, high = min(1.0, *finite), max(1.0, *finite)
     return (low, high) if high / low > 1.04 else (low / 1.02, high * 1.02)

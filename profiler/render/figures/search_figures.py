@@ -20,7 +20,7 @@ from profiler.render.figures.axes import (
     times_ticks,
     whole_numbers,
 )
-from profiler.render.figures.drawing import WIDTH_IN, Drawing, Mark, spans_decades
+from profiler.render.figures.drawing import WIDTH_IN, Drawing, Mark, ends_of, spans_decades
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
@@ -43,7 +43,7 @@ def course(evaluated: Sequence[Mark], best: Sequence[Mark], label: str) -> Drawi
     number = [mark.place for mark in best]
     ratios = [mark.value for mark in evaluated]
     logarithmic = spans_decades(ratios)
-    every = [*ratios, *(end for mark in best for end in (mark.value, mark.low, mark.high))]
+    every = [*ratios, *ends_of(best)]
     ends = limits(list(filter(math.isfinite, every)), logarithmic=logarithmic)
     across = axes.across((0.5, max(*number, 2) + 0.5))
     upwards = axes.upwards(ends, logarithmic=logarithmic)

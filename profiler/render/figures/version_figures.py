@@ -34,6 +34,7 @@ from profiler.render.figures.drawing import (
     Drawing,
     Element,
     Mark,
+    ends_of,
     scaled_label,
     spans_decades,
     widest_in,
@@ -118,7 +119,7 @@ def dots(
     names = shortened([mark.name for mark in marks])
     rows = row_axes(names)
     least = _NARROWEST if effects else 1.0
-    ends = [end for mark in marks for end in (mark.value, mark.low, mark.high)]
+    ends = ends_of(marks)
     present = list(filter(math.isfinite, ends))
     smallest, largest = min(1 / least, *present), max(least, *present)
     room = (largest / smallest) ** 0.05 if largest > smallest else 1.05

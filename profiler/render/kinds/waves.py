@@ -63,7 +63,6 @@ def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
 
 def need_table(findings: Findings) -> SmallTable:
     """A row of each variant's needs."""
-    labels = {variant.id: variant.label for variant in findings.programs.variants}
     columns: tuple[Column[SteadyGrid], ...] = (
         Column("waves needed", lambda need: _plain(need.waves)),
         Column("blocks per SM needed", lambda need: _plain(need.blocks_per_sm)),
@@ -78,7 +77,9 @@ def need_table(findings: Findings) -> SmallTable:
         "variant",
         columns,
         findings.waves.needs if findings.waves else (),
-        lambda need: Row(labels[need.variant], mark=findings.programs.marks[need.variant]),
+        lambda need: Row(
+            findings.programs.labels[need.variant], mark=findings.programs.marks[need.variant]
+        ),
     )
 
 
@@ -88,10 +89,9 @@ _RULE = {None: "not measured", True: "holds", False: "does not hold"}
 def wave_table(findings: Findings) -> pd.DataFrame:
     """Every grid with its variant's `name`, `role` and `mark`, as figures take it."""
     grids = findings.waves.grids if findings.waves else pd.DataFrame(columns=["variant"])
-    names = {variant.id: variant.label for variant in findings.programs.variants}
     roles = {variant.id: findings.ranking.role(variant) for variant in findings.programs.variants}
     return grids.assign(
-        name=grids["variant"].map(names),
+        name=grids["variant"].map(findings.programs.labels),
         role=grids["variant"].map(roles),
         mark=grids["variant"].map(findings.programs.marks),
     )
@@ -157,8 +157,7 @@ def _plain_column(head: str, key: str) -> Column[FrameRow]:
 
 
 def _sentence(programs: Programs, steady: SteadyGrid) -> Sentence:
-    labels = {variant.id: variant.label for variant in programs.variants}
-    name = strong(labels[steady.variant])
+    name = strong(programs.labels[steady.variant])
     least = numbers.share(GOOD)
     if math.isnan(steady.waves):
         text = f": no grid up to {steady.largest_waves:.4g} waves from which on all keep at least "

@@ -25,7 +25,7 @@ from profiler.render.figures.axes import (
     points_of,
     symbol_handle,
 )
-from profiler.render.figures.drawing import PANEL_COLUMNS, Drawing, Mark
+from profiler.render.figures.drawing import PANEL_COLUMNS, Drawing, Mark, ends_of
 from profiler.render.html import moment
 from profiler.render.runs.rows import MACHINE_WORDS, field_word, verdict_datum
 from profiler.render.tables.rows import PAGE_ONLY, Column, Datum, Row, SmallTable, text_column
@@ -199,7 +199,7 @@ def history_figure(
 
 def _limits(marks: Sequence[Mark], *, from_zero: bool) -> tuple[float, float]:
     """Ends of the upward axis of a panel, with room above."""
-    ends = [end for mark in marks for end in (mark.value, mark.low, mark.high)]
+    ends = ends_of(marks)
     low, high = min(filter(math.isfinite, ends)), max(filter(math.isfinite, ends))
     if from_zero:
         return 0.0, high * 1.12

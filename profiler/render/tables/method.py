@@ -84,7 +84,7 @@ def builds_of(findings: Findings) -> dict[str, Any]:
     """
     programs = findings.programs
     distinct = [build for build in findings.report.builds if not build.duplicate_of]
-    names = {variant.id: variant.label for variant in programs.variants}
+    names = programs.labels
     without: dict[str, list[str]] = {}
     for build in distinct:
         if not build.kernels:

@@ -23,7 +23,7 @@ from profiler.findings.ranking import Ranking, VariantRank, geometric_mean
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import NEAR_ROOF
 from profiler.findings.why.find import find_why, idle_difference
-from profiler.findings.winners import standing_of
+from profiler.findings.winners import Winner, standing_of
 from profiler.model import Problem, Variant, Verdict
 from profiler.render.tables.sustained import captured_sentences, sustained_sentence
 from profiler.render.tables.timers import timer_cards
@@ -338,6 +338,11 @@ def _reference_words(findings: Findings) -> str:
     return spoken(sentence_of(reference_clause(findings.numbers, lead))).removeprefix("; ")
 
 
+def _won_cells(ranking: Ranking, row: VariantRank) -> list[Winner]:
+    """The winners that are cells of this variant."""
+    return [at for at in ranking.deciding_winners.values() if at.cell.variant == row.variant]
+
+
 def _place(ranking: Ranking, row: VariantRank) -> str:
     """Heading for the first: best only where it is so at each of its problems.
 
@@ -346,18 +351,14 @@ def _place(ranking: Ranking, row: VariantRank) -> str:
     held = ranking.contenders.get(row.variant.id, frozenset())
     if not row.planned <= held:
         return "Leader" if row.planned & held or not ranking.tunes else "Compromise"
-    winners = [
-        winner for winner in ranking.deciding_winners.values() if winner.cell.variant == row.variant
-    ]
+    winners = _won_cells(ranking, row)
     alone = len(winners) == len(row.planned) and all(winner.best for winner in winners)
     return "Best" if alone else "Best or tied"
 
 
 def _ties(ranking: Ranking, row: VariantRank) -> str:
     """Clause on variants the same as the leader at its only problem, or not told apart from it."""
-    winners = [
-        winner for winner in ranking.deciding_winners.values() if winner.cell.variant == row.variant
-    ]
+    winners = _won_cells(ranking, row)
     if len(row.planned) != 1 or not winners or not ties_words(winners[0]):
         return ""
     return ties_words(winners[0])
@@ -373,7 +374,7 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     least = min(enough, key=lambda need: need.rule_least, default=None)
     if least is None or numbers.is_missing(least.rule_least):
         return ()
-    labels = {variant.id: variant.label for variant in findings.programs.variants}
+    labels = findings.programs.labels
     blocks = [
         f"{need.blocks_per_sm:.4g} for {quoted(labels[need.variant])}{_held(need)}"
         for need in enough
