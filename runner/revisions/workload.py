@@ -1,4 +1,4 @@
-"""One workload of several revisions of a file: each variant names its revision.
+"""Merged workload of several revisions of a file: each variant names its revision.
 
 Every revision makes inputs of its own; where they hold the same values, they share memory, so that
 nothing but the code differs. The right result is the newest revision's.
