@@ -88,7 +88,7 @@ def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> Ga
         machine=(environment and (environment.gpu or environment.cpu)) or "no machine",
         gate=gate,
         rows=rows,
-        same=measured.unchanged,
+        unchanged=measured.unchanged,
         left_out=left_out_words(run.left_out) if run is not None and run.left_out else "",
         history=_history(measured, request.out),
     )

@@ -230,7 +230,7 @@ def test_unclear_and_same_do_not_trip_and_many_rows_are_counted():
     text = gate_markdown(found)
     assert "none of 25 cells slower beyond its margin, 1 undecided" in text
     assert "| 5 more | | | | | | 5 = SAME |" in text
-    nothing = gate_markdown(answer(same=("a",), left_out="left out: looks."))
+    nothing = gate_markdown(answer(unchanged=("a",), left_out="left out: looks."))
     assert "nothing differs between the revisions" in nothing
     assert "Not measured, the same sources at both: a." in nothing
     assert "The budget: left out: looks." in nothing

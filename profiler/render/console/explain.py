@@ -82,8 +82,8 @@ def explain_text(
 
 def files_text(pair: PairWhy, columns: int = COLUMNS) -> str:
     """Text of the difference of two imported files; no line has more columns."""
-    told = why_words.why_sentence(pair)
-    sentence = f"{told} Medians of the launches of each kind; no test says how sure."
+    why_sentence = why_words.why_sentence(pair)
+    sentence = f"{why_sentence} Medians of the launches of each kind; no test says how sure."
     lines: list[str | _Prose] = [_Prose(sentence)]
     if pair.account is not None:
         bar = _BAR if columns >= COLUMNS else _SHORT_BAR
@@ -140,7 +140,9 @@ def idle_text(findings: Findings, idle: IdleDifference, columns: int = COLUMNS) 
 
 def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:
     """Where a difference was explained, if this pair shows none; nothing else."""
-    explained = next((other for other in find_why(findings).pairs if other.shows_difference), None)
+    explained = next(
+        (other_pair for other_pair in find_why(findings).pairs if other_pair.shows_difference), None
+    )
     if pair.shows_difference or explained is None:
         return
     first, second = explained.cell.variant.label, explained.against.variant.label
@@ -154,29 +156,32 @@ def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:
 def _account(pair: PairWhy, account: Account, bar: int) -> Iterator[str | _Prose]:
     """Rows that add up; shares are of the time of the slower one."""
     rows = why_words.account_rows(account, _MOST_PARTS)
-    named = rows[: len(account.parts[:_MOST_PARTS])]
+    named_parts = rows[: len(account.parts[:_MOST_PARTS])]
     rows.append(("together", account.difference_ns))
     yield _Prose(
         "Where the difference is (one launch each under ncu; shares are of the slower one's time)"
     )
-    for words in (
+    for label in (
         why_words.pooled_words(account),
         why_words.kernel_times(pair),
         why_words.clock_words(pair),
     ):
-        if words:
-            yield _Prose(words, "  ")
-    largest = max(abs(ns) for _, ns in named)
-    for place, (words, ns) in enumerate(rows):
+        if label:
+            yield _Prose(label, "  ")
+    largest = max(abs(ns) for _, ns in named_parts)
+    for place, (label, ns) in enumerate(rows):
         share = why_words.signed_share(ns, account)
-        size = max(1, round(bar * abs(ns) / largest)) if place < len(named) and largest else 0
-        yield f"  {numbers.signed_time(ns):>10} {share:>8}  {'█' * size:<{bar}} {words}"
+        size = max(1, round(bar * abs(ns) / largest)) if place < len(named_parts) and largest else 0
+        yield f"  {numbers.signed_time(ns):>10} {share:>8}  {'█' * size:<{bar}} {label}"
 
 
 def _moved(pair: PairWhy, columns: int, most_lines: int) -> Iterator[_Prose]:
     """Counters that moved, as many as so many lines hold; those of the largest part first."""
-    words = moved_words(pair.counters)
-    prose = [_Prose(f"moved: {', '.join(words[:most])}", "  ") for most in range(1, len(words) + 1)]
+    moved_counters = moved_words(pair.counters)
+    prose = [
+        _Prose(f"moved: {', '.join(moved_counters[:most])}", "  ")
+        for most in range(1, len(moved_counters) + 1)
+    ]
     fitting = [line for line in prose if len(line.lines(columns)) <= most_lines]
     yield from fitting[-1:]
 
@@ -184,9 +189,9 @@ def _moved(pair: PairWhy, columns: int, most_lines: int) -> Iterator[_Prose]:
 def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
     if pair.causes:
         yield f"What went with it ({why_words.ESTIMATED})"
-    for words, (first, second) in why_words.cause_rows_of_pair(pair)[:_MOST_CAUSES]:
+    for cause, (first, second) in why_words.cause_rows_of_pair(pair)[:_MOST_CAUSES]:
         yield _Prose(
-            f"{words}: {why_words.amount_words(second)} in {pair.against.variant.label}, "
+            f"{cause}: {why_words.amount_words(second)} in {pair.against.variant.label}, "
             f"{why_words.amount_words(first)} here",
             "  ",
         )
@@ -222,11 +227,11 @@ def _tree(why: CellWhy, kernel: KernelWhy) -> Iterator[str | _Prose]:
     rows = why_words.cause_rows_of_cell(why)
     if rows:
         yield f"  causes ({why_words.ESTIMATED}):"
-    for words, (amount,) in rows[:_MOST_CAUSES]:
-        yield _Prose(f"about {why_words.amount_words(amount)}: {words}", "  ")
+    for cause_label, (amount,) in rows[:_MOST_CAUSES]:
+        yield _Prose(f"about {why_words.amount_words(amount)}: {cause_label}", "  ")
     # A rule may say the same of several units; which ones, only its text tells.
-    for words in [*dict.fromkeys(map(_advice, kernel.advice))][:_MOST_ADVICE]:
-        yield f"  ncu's rule {words}"
+    for cause_label in [*dict.fromkeys(map(_advice, kernel.advice))][:_MOST_ADVICE]:
+        yield f"  ncu's rule {cause_label}"
 
 
 def _advice(advice: Advice) -> str:

@@ -34,9 +34,9 @@ def doctor_table(checks: Iterable[tuple[str, str, str, str]]) -> RenderableType:
     listed.add_columns("what")
     listed.add_columns("state", fixed=True)
     listed.add_columns("found", "what to do")
-    for name, state, found, remedy in checks:
+    for name, state, finding, remedy in checks:
         style = _STATUS_STYLES.get(state, "")
-        listed.add_row(name, Text(state, style=style), found, remedy)
+        listed.add_row(name, Text(state, style=style), finding, remedy)
     return listed
 
 
@@ -232,10 +232,10 @@ def replay_lines(
             f"{recorded.foreign} records that the space does not have."
         )
     if recorded.recorded_again:
-        again = recorded.recorded_again
+        recorded_again = recorded.recorded_again
         lines.append(
-            f"{again} {'record is' if again == 1 else 'records are'} of configurations that have "
-            "an earlier one: the last of each counts."
+            f"{recorded_again} {'record is' if recorded_again == 1 else 'records are'} of "
+            "configurations that have an earlier one: the last of each counts."
         )
     lines += [_target_line(strategy, target, seeds) for target in summary.targets]
     lines.append(
@@ -256,5 +256,7 @@ def _target_line(strategy: str, target: TargetSummary, seeds: int) -> str:
             else f"{strategy} reached {share} after {count:.0f} evaluations."
         )
     median = target.median_evaluations
-    words = "fewer than half of them" if median is None else f"{median:g} evaluations in the median"
-    return f"{strategy} reached {share} with {target.reached} of {seeds} seeds; {words}."
+    search_median = (
+        "fewer than half of them" if median is None else f"{median:g} evaluations in the median"
+    )
+    return f"{strategy} reached {share} with {target.reached} of {seeds} seeds; {search_median}."

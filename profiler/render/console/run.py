@@ -83,7 +83,7 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     """Variants at the only problem of a run."""
     metric, baseline = findings.numbers.primary, findings.programs.baseline
     rows = findings.numbers.sorted_at(problem, metric.name)
-    shown = [
+    shown_variants = [
         (variant, value)
         for number, (variant, value) in enumerate(rows)
         if value.present and (number < _TOP or variant == baseline)
@@ -96,17 +96,17 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     rich_table.add_columns("interval", right=True, drop=1)
     if findings.verdicts.are_given:
         rich_table.add_columns("verdict")
-    for variant, value in shown:
+    for variant, value in shown_variants:
         pair = findings.verdicts.at(variant, problem)
         rich_table.add_row(
             _with_role(findings.programs, variant),
             *_numbers(findings, value, value),
             *([_verdict(pair)] if findings.verdicts.are_given else []),
         )
-    rich_table.add_rest_caption(len(rows) - len(shown), "variant")
+    rich_table.add_rest_caption(len(rows) - len(shown_variants), "variant")
     winner = findings.ranking.deciding_winners.get(problem.id)
     source = _caption(findings.programs, [winner]) if winner and findings.verdicts.are_given else ""
-    if winner and winner.final and any(value.source != FINAL for _, value in shown):
+    if winner and winner.final and any(value.source != FINAL for _, value in shown_variants):
         source = f"{source} Of variants that were not confirmed: of the timing blocks."
     rich_table.caption = _joined(rich_table.caption, source)
     return rich_table
@@ -325,8 +325,8 @@ def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> Text
             Text(OUTCOME_WORDS[status.outcome], style="red"),
             next(iter(status.cause.strip().splitlines()), ""),
         )
-    rest = sum(map(len, groups[most:]))
-    rich_table.add_rest_caption(rest, "failed cell")
+    left_out = sum(map(len, groups[most:]))
+    rich_table.add_rest_caption(left_out, "failed cell")
     return rich_table
 
 

@@ -90,16 +90,16 @@ _WHAT_NEXT = (
 
 def ranks_table(file: str, ranks: pd.DataFrame) -> tuple[RenderableType, ...]:
     """Table of the first rows of `ranked_work`, and how much a live capture would record."""
-    shown = TextTable(f"{file}: what takes most time")
-    shown.add_columns("name", name=True)
-    shown.add_columns("live capture")
-    shown.add_columns("calls", "time", "share", right=True)
+    table = TextTable(f"{file}: what takes most time")
+    table.add_columns("name", name=True)
+    table.add_columns("live capture")
+    table.add_columns("calls", "time", "share", right=True)
     for row in ranks.head(_MOST_RANKS).to_dict("records"):
         name, capture = shorten(str(row["name"]), LONGEST_KERNEL), row["capture"]
         share = f"{100 * row['share']:.1f}\u202f%"
-        shown.add_row(name, capture, str(row["calls"]), numbers.show(row["total_ns"], "ns"), share)
-    shown.add_rest_caption(max(0, len(ranks) - _MOST_RANKS), "kernel", _REST)
-    return shown, Paragraph(_WHAT_NEXT)
+        table.add_row(name, capture, str(row["calls"]), numbers.show(row["total_ns"], "ns"), share)
+    table.add_rest_caption(max(0, len(ranks) - _MOST_RANKS), "kernel", _REST)
+    return table, Paragraph(_WHAT_NEXT)
 
 
 # ---- answers -------------------------------------------------------------------------------------
@@ -152,8 +152,8 @@ class SmallTextTable:
         """The table with names of at most so many characters where these differ."""
         table = self.table
         rows = table.lines[:_MOST_LINES]
-        shown = TextTable(table.caption)
-        shown.add_columns(table.first, name=True)
+        printed = TextTable(table.caption)
+        printed.add_columns(table.first, name=True)
         numbered, places = 0, []
         for place, column in enumerate(table.columns):
             # Texts in front of all numbers tell rows apart, as their names do.
@@ -162,15 +162,17 @@ class SmallTextTable:
             if drop != PAGE_ONLY:
                 places.append(place)
                 is_short = all(len(row.data[place].text) <= _SHORT for row in rows)
-                shown.add_columns(column.head, right=not column.is_text, fixed=is_short, drop=drop)
+                printed.add_columns(
+                    column.head, right=not column.is_text, fixed=is_short, drop=drop
+                )
                 numbered += not column.is_text
         names = _cut_names([row.name for row in rows], longest)
         for row in rows:
             data = (row.data[place] for place in places)
             cells = (Text(safe(datum.text), style=_STYLES.get(datum.css, "")) for datum in data)
-            shown.add_row(_INDENT * row.depth + names[row.name], *cells)
-        shown.add_rest_caption(len(table.lines) - len(rows) + table.left_out, "row")
-        return shown
+            printed.add_row(_INDENT * row.depth + names[row.name], *cells)
+        printed.add_rest_caption(len(table.lines) - len(rows) + table.left_out, "row")
+        return printed
 
 
 def _cut_names(names: Sequence[str], longest: int) -> dict[str, str]:

@@ -102,13 +102,13 @@ def slice_marks(findings: Findings, grid: Grid, *, along: str) -> tuple[dict[str
         ]
         for value in fixed
     }
-    known = [
+    known_panels = [
         (panel, marks)
         for panel, marks in panels.items()
         if any(math.isfinite(mark.value) for mark in marks)
     ]
-    shown = dict(known[-MOST_PANELS:])
-    return shown, len(known) - len(shown)
+    shown_panels = dict(known_panels[-MOST_PANELS:])
+    return shown_panels, len(known_panels) - len(shown_panels)
 
 
 def slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:

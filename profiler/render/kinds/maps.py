@@ -72,14 +72,14 @@ def _key_of(programs: Programs, cells: Iterable[Cell]) -> str:
 
 
 def _all(pairs: GridPairs) -> int:
-    shown = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
-    return sum(bool(pairs.of(pair, grid)) for pair in shown for grid in pairs.grids)
+    shown_pairs = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
+    return sum(bool(pairs.of(pair, grid)) for pair in shown_pairs for grid in pairs.grids)
 
 
 def _drawn(pairs: GridPairs) -> list[tuple[VariantPair, Grid]]:
     """Pairs and grids that have room, whole grids where there are several."""
-    shown = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
-    every = [(pair, grid) for pair in shown for grid in pairs.grids if pairs.of(pair, grid)]
+    shown_pairs = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
+    every = [(pair, grid) for pair in shown_pairs for grid in pairs.grids if pairs.of(pair, grid)]
     while len(every) > MOST_MAPS:
         grids = list(dict.fromkeys(grid.name for _, grid in every))
         if len(grids) == 1:
@@ -204,8 +204,11 @@ def _pair(findings: Findings, cell: Cell) -> PairVerdict:
 
 def _left_out(ranking: Ranking, problems: Sequence[Problem], rows: int) -> str:
     columns = len(ranking.programs.problems) - len(problems)
-    others = len(ranking.ranks) - rows - (ranking.programs.baseline is not None)
-    parts = [f"{columns} problems" if columns else "", f"{others} variants" if others > 0 else ""]
+    other_variants = len(ranking.ranks) - rows - (ranking.programs.baseline is not None)
+    parts = [
+        f"{columns} problems" if columns else "",
+        f"{other_variants} variants" if other_variants > 0 else "",
+    ]
     more = " and ".join(filter(None, parts))
     return f" {more} more stand in the tables." if more else ""
 

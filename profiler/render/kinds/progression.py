@@ -151,8 +151,8 @@ def _ladder(findings: Findings, ladder: Sequence[Rung]) -> Chart | None:
         Column("step", lambda rung: _overall(rung.step, "ratio")),
         Column("verdict", lambda rung: _verdicts(rung.step), is_text=True),
     )
-    shown = [rung for rung, _ in _with_tread(ladder)]
-    rows = _version_table(findings.programs, title, columns, shown)
+    shown_rungs = [rung for rung, _ in _with_tread(ladder)]
+    rows = _version_table(findings.programs, title, columns, shown_rungs)
     return make_chart("ladder", title, reading, figure, table=rows)
 
 
@@ -209,8 +209,8 @@ def panel_name(panel: StepPanel) -> str:
 def panels_of(numbers: CellNumbers) -> tuple[StepPanel, ...]:
     """The primary metric and the small multiples of which all metrics were collected."""
     present = {metric.name for metric in numbers.metrics}
-    wanted = dict.fromkeys([(numbers.primary.name,), *MULTIPLES])
-    return tuple(labels(names) for names in wanted if present.issuperset(names))
+    metric_groups = dict.fromkeys([(numbers.primary.name,), *MULTIPLES])
+    return tuple(labels(names) for names in metric_groups if present.issuperset(names))
 
 
 def _multiples(findings: Findings, ladder: Sequence[Rung], problem: Problem) -> Chart | None:
@@ -326,11 +326,11 @@ def _step_there(step: StepEffect | None, place: int) -> Datum:
     if step is None or not step.effects[place].pairs:
         return _ratio(math.nan)
     effect, verdict = step.effects[place], step.verdicts[place]
-    shown = verdict_datum(verdict)
+    datum = verdict_datum(verdict)
     between = numbers.interval(effect.low, effect.high)
     texts = (numbers.ratio(effect.ratio), between, word_of(verdict))
-    css = shown.css.removesuffix(" none")
-    return Datum(" ".join(filter(None, texts)), numbers.raw(effect.ratio), shown.title, css)
+    css = datum.css.removesuffix(" none")
+    return Datum(" ".join(filter(None, texts)), numbers.raw(effect.ratio), datum.title, css)
 
 
 def counter_bars(
@@ -345,14 +345,14 @@ def counter_bars(
     moved = moved_counters(rung.step.step, medians, [problem.id])
     stalls = [counter for counter in moved if counter.metric.name.startswith(STALL_PREFIX)]
     left_out = stalls[_MOST_STALLS:]
-    shown = [counter for counter in moved if counter not in left_out][:_MOST_COUNTERS]
+    shown_counters = [counter for counter in moved if counter not in left_out][:_MOST_COUNTERS]
     return tuple(
         (
             counter.metric.label,
             move_datum(counter.metric, counter.moves[0]).text,
             f"w{max(1, round(BAR_STEPS * min(counter.size, 1.0)))}",
         )
-        for counter in shown
+        for counter in shown_counters
     )
 
 

@@ -226,10 +226,10 @@ def _entries(dots: Sequence[Mark], references: Sequence[Mark]) -> tuple[Handle, 
         in_order = (of_variants[variant] for variant in sorted(of_variants))
         return [(shorten(mark.name), mark.colour) for mark in in_order]
 
-    others = len({mark.variant for mark in dots if mark.role == "other"})
+    other_variants = len({mark.variant for mark in dots if mark.role == "other"})
     return (
         *(symbol_handle(*entry) for entry in named(dots)),
-        *([symbol_handle(f"{others} others", styles.OTHER)] if others else []),
+        *([symbol_handle(f"{other_variants} others", styles.OTHER)] if other_variants else []),
         *(reference_handle(*entry) for entry in named(references)),
     )
 
@@ -246,8 +246,8 @@ def timers_chart(programs: Programs, timers: TimerComparison) -> Chart:
     """A row for each cell, those that take least first; a mark for each timer."""
     medians = timers.medians[timers.medians["ratio"] > 0]
     times = medians.groupby("cell")["reference"].first().sort_values(kind="stable")
-    shown = list(times.index[:MOST_CELLS])
-    places = {cell: row for row, cell in enumerate(shown)}
+    shown_cells = list(times.index[:MOST_CELLS])
+    places = {cell: row for row, cell in enumerate(shown_cells)}
     collectors = timers.collectors[: len(_LOOKS)]
     looks = dict(zip(collectors, _LOOKS, strict=False))
     cells = {cell.id: cell for cell in programs.cells}
@@ -265,10 +265,10 @@ def timers_chart(programs: Programs, timers: TimerComparison) -> Chart:
             f"{cells[cell].problem.name} \u00b7 {cells[cell].variant.label}",
             numbers.show(float(times[cell]), "ns"),
         )
-        for cell in shown
+        for cell in shown_cells
     ]
     reading = f"Shortest first; right, the time by {reference}."
-    left_out = len(times) - len(shown)
+    left_out = len(times) - len(shown_cells)
     if left_out:
         reading += f" {left_out} longer ones stand in the tables only."
     figure = ratio_rows.timer_ratios(

@@ -54,25 +54,28 @@ def timeline_view(findings: Findings) -> View:
 
 def timeline_parts(findings: Findings) -> dict[str, Any]:
     """Variables of the template of timelines; `timeline` is None where there is none."""
-    named, timelines = named_timelines(findings)
-    return {"timeline": make_section(named, timelines), "timeline_files": tuple(_files(named))}
+    cell_timelines, timelines = named_timelines(findings)
+    return {
+        "timeline": make_section(cell_timelines, timelines),
+        "timeline_files": tuple(_files(cell_timelines)),
+    }
 
 
-def _files(named: Sequence[NamedTimeline]) -> Iterator[dict[str, str]]:
+def _files(cell_timelines: Sequence[NamedTimeline]) -> Iterator[dict[str, str]]:
     """Files that tools wrote, in the order of the cells that they hold.
 
     `path` is relative to the run folder; `cells` is empty where a file holds all of this page, and
     `command` where nothing is to be typed in the run folder.
     """
-    originals = dict.fromkeys(file for cell in named for file in cell.timeline.originals)
+    originals = dict.fromkeys(file for cell in cell_timelines for file in cell.timeline.originals)
     for original in originals:
-        names = [cell.name for cell in named if original in cell.timeline.originals]
+        names = [cell.name for cell in cell_timelines if original in cell.timeline.originals]
         how, command = "open it in Perfetto (ui.perfetto.dev), as it is.", ""
         if original.collector == "nsys":
             how = "unpack it and open it in Nsight Systems."
             plain = shlex.quote(original.path.removesuffix(".gz"))
             command = f"gunzip -k {shlex.quote(original.path)} && nsys-ui {plain}"
-        cells = "" if len(names) == len(named) else "; ".join(names)
+        cells = "" if len(names) == len(cell_timelines) else "; ".join(names)
         yield {"path": original.path, "cells": cells, "how": how, "command": command}
 
 
@@ -88,23 +91,23 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
     only = all(session.kind is SessionKind.TIMELINE for session in report.plan.sessions)
     if not report.details.timelines or not (only or TIMELINES in report.settings.page_kind.finds):
         return []
-    named, timelines = named_timelines(findings)
-    phases, phase_rows = phase_shares(named)
-    shown = TextTable(f"{timelines.device} busy share by phase")
-    shown.add_columns("variant", name=True)
-    shown.add_columns("of", drop=1)
-    shown.add_columns(*phases, right=True)
+    cell_timelines, timelines = named_timelines(findings)
+    phases, phase_rows = phase_shares(cell_timelines)
+    table = TextTable(f"{timelines.device} busy share by phase")
+    table.add_columns("variant", name=True)
+    table.add_columns("of", drop=1)
+    table.add_columns(*phases, right=True)
     caption = (
         "Medians; busy: an operation ran, from the first to the last of the phase; of the whole, "
         "since the last of the one before."
     )
-    shown.caption = " ".join(filter(None, (caption, slowed_words(named, timelines))))
-    rows = zip(phase_rows, named, strict=True)
+    table.caption = " ".join(filter(None, (caption, slowed_words(cell_timelines, timelines))))
+    rows = zip(phase_rows, cell_timelines, strict=True)
     for row, cell in list(rows)[:_MOST_CELLS]:
         data = (Text(datum.text) for datum in row.data[1:])
-        shown.add_row(cell.name, cell.units, *data)
-    shown.add_rest_caption(len(named) - _MOST_CELLS, "cell")
-    return [shown]
+        table.add_row(cell.name, cell.units, *data)
+    table.add_rest_caption(len(cell_timelines) - _MOST_CELLS, "cell")
+    return [table]
 
 
 # ---- the first figure: one unit of every recorded cell on one time axis --------------------------
@@ -128,18 +131,18 @@ def units_chart(findings: Findings) -> Chart | None:
     ]
     if not rows:
         return None
-    shown = timelines[cells[0].id]
-    what = shown.unit.removesuffix("_*") or "recording"
+    timeline = timelines[cells[0].id]
+    unit_name = timeline.unit.removesuffix("_*") or "recording"
     reading = (
-        f"The {what} in the middle by its time; above, phases on the host, below, operations on "
-        f"the {shown.device}, each from its own beginning."
+        f"The {unit_name} in the middle by its time; above, phases on the host, below, operations "
+        f"on the {timeline.device}, each from its own beginning."
     )
     if len(cells) > MOST_CELLS:
         reading += f" {len(cells) - MOST_CELLS} more stand below."
     entries = [symbol_handle(name, phase_colour(place), "s") for place, name in enumerate(names)]
     entries.append(symbol_handle("other", styles.OTHER, "s"))
     figure = units(rows, entries[: len(PHASE_COLOURS) + 1])
-    return make_chart("first", f"One {what} of each variant", reading, figure)
+    return make_chart("first", f"One {unit_name} of each variant", reading, figure)
 
 
 def _row(
@@ -204,7 +207,9 @@ def units(rows: Sequence[UnitRow], entries: Sequence[Handle]) -> Drawing:
     """Draw the units; colours are those of the phases."""
     texts = [text for text, *_ in rows]
     axes = strip_axes(texts, row_in=_ROW_IN)
-    longest = max(float(bars["end_ns"].max()) for _, *both in rows for bars in both if len(bars))
+    longest = max(
+        float(bars["end_ns"].max()) for _, *bar_frames in rows for bars in bar_frames if len(bars)
+    )
     divisor, unit = numbers.scale(max(longest, 1.0), "ns")
     across = axes.axes.across((0.0, longest * 1.005))
     ticks = named_ticks(

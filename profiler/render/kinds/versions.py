@@ -74,10 +74,10 @@ def _first(findings: Findings) -> Chart | None:
 
 def problem_parts(findings: Findings) -> dict[str, Any]:
     """Ratios to the baseline with their intervals, a figure for each problem."""
-    shown = len(findings.programs.problems) if findings.programs.baseline else 0
+    shown_problems = len(findings.programs.problems) if findings.programs.baseline else 0
     return {
         "problem_charts": tuple(charts.problem_charts(findings)),
-        "left_out_problems": max(0, shown - charts.MOST_PROBLEM_FIGURES),
+        "left_out_problems": max(0, shown_problems - charts.MOST_PROBLEM_FIGURES),
     }
 
 

@@ -103,14 +103,14 @@ def _shown(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stairs(table: pd.DataFrame) -> tuple[Chart, ...]:
-    shown = _shown(table)
-    if shown.empty:
+    shown_table = _shown(table)
+    if shown_table.empty:
         return ()
     chart = make_chart(
         "wave-times",
         "Time by waves",
         "A step where one more block begins a new wave; dashed, the best rate of full waves.",
-        stairs(shown),
+        stairs(shown_table),
     )
     return (chart,)
 
@@ -184,8 +184,8 @@ def _rule_words(steady: SteadyGrid) -> str:
 def _plain(value: float) -> Datum:
     if math.isnan(value):
         return Datum(title="not known", css="none")
-    shown = f"{value:.0f}" if value.is_integer() else f"{value:.4g}"
-    return Datum(shown, numbers.raw(value))
+    waves_text = f"{value:.0f}" if value.is_integer() else f"{value:.4g}"
+    return Datum(waves_text, numbers.raw(value))
 
 
 def _time(value: float) -> Datum:

@@ -59,8 +59,8 @@ def runs_table(comparison: RunComparison) -> SmallTable:
         for field, values in comparison.differences.items()
     ]
     if not comparison.differences:
-        same = "the same, as far as it was recorded"
-        rows.append(("Everything else", [same] * len(runs)))
+        no_change = "the same, as far as it was recorded"
+        rows.append(("Everything else", [no_change] * len(runs)))
     columns = [
         text_column(f"{number + 1} \u00b7 {run.name}", partial(_of_run, number), without="")
         for number, run in enumerate(runs)
@@ -161,11 +161,11 @@ def history_marks(comparison: RunComparison) -> dict[str, list[Mark]]:
 
 def _varied(comparison: RunComparison) -> list[str]:
     """Cells with the first of each variant in front: one that moved everywhere hides no other."""
-    seen: Counter[str] = Counter()
+    value_counts: Counter[str] = Counter()
     ranked: list[tuple[int, str]] = []
     for cell in comparison.most_moved:
-        ranked.append((seen[comparison.variant(cell)] // _PANELS_OF_VARIANT, cell))
-        seen[comparison.variant(cell)] += 1
+        ranked.append((value_counts[comparison.variant(cell)] // _PANELS_OF_VARIANT, cell))
+        value_counts[comparison.variant(cell)] += 1
     return [cell for _, cell in sorted(ranked, key=lambda pair: pair[0])]
 
 

@@ -50,16 +50,16 @@ def render_comparison(comparison: RunComparison) -> str:
     """Render a comparison as HTML: the step to the newest run in full, all runs as a history."""
     step = comparison.last
     first, *more = sentences(comparison)
-    both = (comparison.runs[step.older], comparison.runs[step.newer])
+    step_runs = (comparison.runs[step.older], comparison.runs[step.newer])
     older, newer = step.numbers
     counters = step.moved_counters
     parts = {
         "title": _title(comparison),
         "older": older,
         "newer": newer,
-        "names": [run.name for run in both],
-        "moments": [run.report.execution.created for run in both],
-        "gpus": list(dict.fromkeys(map(_gpu, both))),
+        "names": [run.name for run in step_runs],
+        "moments": [run.report.execution.created for run in step_runs],
+        "gpus": list(dict.fromkeys(map(_gpu, step_runs))),
         "runs": comparison.runs,
         "banner": step.refused_words,
         "machines": machine_label(comparison),
@@ -124,7 +124,7 @@ def _changed(comparison: RunComparison) -> Chart | None:
     by_change = sorted(
         measured, key=lambda change: (not change.decided, -abs(math.log(change.ratio)))
     )
-    shown = sorted(by_change[:MOST_DOTS], key=lambda change: -change.ratio)
+    shown_changes = sorted(by_change[:MOST_DOTS], key=lambda change: -change.ratio)
     marks = [
         Mark(
             _called(change.cell.id, comparison),
@@ -132,7 +132,7 @@ def _changed(comparison: RunComparison) -> Chart | None:
             role=VERDICT_ROLES.get(change.verdict, "other"),
             variant=comparison.mark(change.cell.id),
         )
-        for change in shown
+        for change in shown_changes
     ]
     quantity = "Duration" if step.control is None else "Duration relative to the baseline"
     reading = "Bars: 95\u202f% intervals."
@@ -169,10 +169,10 @@ _DECIDED = (Verdict.SLOWER, Verdict.FASTER)
 def sentences(comparison: RunComparison) -> tuple[Sentence, ...]:
     """Answer in a few sentences: the headline, then what it rests on."""
     step = comparison.last
-    rest = () if step.refused is not None else tuple(map(_rest_sentence, step.by_code))
+    rest_sentences = () if step.refused is not None else tuple(map(_rest_sentence, step.by_code))
     return (
         headline(comparison),
-        *rest,
+        *rest_sentences,
         *_changed_sentence(comparison),
         *_retuned_sentence(step),
         *_drawn_sentence(comparison),

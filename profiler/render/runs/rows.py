@@ -231,8 +231,8 @@ def reason_words(change: CellChange) -> str:
     judged = change.judgement
     margin = f"\u00b1{percent(judged.margin)}"
     blocks = f"{judged.blocks_older} and {judged.blocks_newer} blocks"
-    seen = judged.detectable
-    likely = "" if numbers.is_missing(seen) else f"; would likely see {percent(seen)}"
+    detectable = judged.detectable
+    likely = "" if numbers.is_missing(detectable) else f"; would likely see {percent(detectable)}"
     clauses = {
         BetweenRunsReason.DECIDED: f"beyond {margin}",
         BetweenRunsReason.DECIDED_BY_TIME: f"beyond {margin}; the clock is not known",

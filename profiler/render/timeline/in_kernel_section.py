@@ -66,7 +66,7 @@ def _cell(
 ) -> dict[str, Any]:
     """The timeline of one cell; `keys`: each activity with the name of its colour, or none."""
     drawn = number < MOST_PICTURES and len(inside.stamps.spans) > 0
-    seen = {share.activity for share in inside.activity_shares}
+    activities = {share.activity for share in inside.activity_shares}
     return {
         "name": name,
         "sentence": _sentence(inside),
@@ -74,7 +74,7 @@ def _cell(
         "keys": [
             (words(activity), phase_name(place))
             for activity, place in colours.items()
-            if activity in seen
+            if activity in activities
         ],
         "chart": _chart(name, number, inside, colours) if drawn else None,
         "table": _activity_table(name, inside),
@@ -222,8 +222,8 @@ def _close_up(inside: InKernelFindings, block: int) -> tuple[float, float]:
         return inside.window(block)
     busiest = spans[spans["group"] == spans["group"].value_counts().idxmax()]
     first = max(len(busiest) // 3 - _SHOWN_ACTIVITIES // 2, 0)
-    shown = busiest.iloc[first : first + _SHOWN_ACTIVITIES]
-    return float(shown["start_ns"].min()), float(shown["end_ns"].max())
+    shown_activities = busiest.iloc[first : first + _SHOWN_ACTIVITIES]
+    return float(shown_activities["start_ns"].min()), float(shown_activities["end_ns"].max())
 
 
 def _panel(
@@ -235,11 +235,11 @@ def _panel(
 ) -> TimelinePanel | None:
     bars, rows = _bars(inside, block, colours)
     start, end = int(window[0]), int(np.ceil(window[1]))
-    shown = joined_bars(bars_within(bars, (start, end)), (end - start) / _PIXELS)
-    if shown.empty:
+    shown_bars = joined_bars(bars_within(bars, (start, end)), (end - start) / _PIXELS)
+    if shown_bars.empty:
         return None
     caption = f"block {block}, {title}, from {numbers.show(float(start), 'ns')}"
-    return TimelinePanel(title=caption, rows=rows, first=0, bars=shown, window=(start, end))
+    return TimelinePanel(title=caption, rows=rows, first=0, bars=shown_bars, window=(start, end))
 
 
 def _bars(

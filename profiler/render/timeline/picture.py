@@ -46,14 +46,16 @@ def in_rows(bars: TimelineBars, *, on_cpu: bool = False) -> TimelineBars:
     return replace(bars, frames=placed, rows=tuple(rows))
 
 
-def _thread_labels(threads: pd.Series, what: str, main: int) -> Sequence[str]:
+def _thread_labels(threads: pd.Series, thread_kind: str, main: int) -> Sequence[str]:
     numbers = threads.tolist()
     distinct = [number for number in dict.fromkeys(numbers) if number != main]
     if not distinct or len({*numbers}) < 2:
-        return [what] * len(numbers)
+        return [thread_kind] * len(numbers)
     # The numbers of an operating system's threads say nothing, their order does.
-    names = {number: f"{what}, thread {place}" for place, number in enumerate(distinct, start=2)}
-    names[main] = f"{what}, {_MAIN}"
+    names = {
+        number: f"{thread_kind}, thread {place}" for place, number in enumerate(distinct, start=2)
+    }
+    names[main] = f"{thread_kind}, {_MAIN}"
     return [names[number] for number in numbers]
 
 
@@ -170,13 +172,13 @@ def variable_length(columns: Sequence[Integers]) -> bytes:
         raise ValueError("only numbers from 0 on can be written")
     parts: list[npt.NDArray[np.uint8]] = []
     places: list[Integers] = []
-    rest, where = values, np.arange(len(values))
+    remaining, where = values, np.arange(len(values))
     byte = 0
-    while len(rest):
-        more = rest >= 128
-        parts.append(((rest & 127) | np.where(more, 128, 0)).astype(np.uint8))
+    while len(remaining):
+        more = remaining >= 128
+        parts.append(((remaining & 127) | np.where(more, 128, 0)).astype(np.uint8))
         places.append(where * 10 + byte)  # at most ten bytes a number
-        rest, where, byte = rest[more] >> 7, where[more], byte + 1
+        remaining, where, byte = remaining[more] >> 7, where[more], byte + 1
     if not parts:
         return b""
     order = np.argsort(np.concatenate(places), kind="stable")
@@ -222,11 +224,11 @@ def joined_bars(frame: pd.DataFrame, least_ns: float) -> pd.DataFrame:
     frame = frame.sort_values(["row", "start_ns"], kind="stable")
     start, end = frame["start_ns"].to_numpy(), frame["end_ns"].to_numpy()
     short = end - start < least_ns
-    same = np.ones(len(frame) - 1, bool)
+    is_joined = np.ones(len(frame) - 1, bool)
     for name in ("row", "phase"):
         values = frame[name].to_numpy()
-        same &= values[1:] == values[:-1]
-    joined = same & short[1:] & short[:-1] & (start[1:] - end[:-1] < least_ns)
+        is_joined &= values[1:] == values[:-1]
+    joined = is_joined & short[1:] & short[:-1] & (start[1:] - end[:-1] < least_ns)
     group = np.concatenate([[0], np.cumsum(~joined)])
     grouped = frame.groupby(group, sort=True)
     result = grouped.first()

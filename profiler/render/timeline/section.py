@@ -67,7 +67,7 @@ def named_timelines(findings: Findings) -> tuple[tuple[NamedTimeline, ...], Time
     cells = {cell.id: cell for cell in findings.programs.cells}
     timelines = findings.timelines.of_cells(cells)
     several = len({cells[timeline.cell].problem.id for timeline in timelines.cells}) > 1
-    named = tuple(
+    cell_timelines = tuple(
         NamedTimeline(
             variant=cells[timeline.cell].variant.label,
             problem=cells[timeline.cell].problem.name if several else "",
@@ -76,21 +76,21 @@ def named_timelines(findings: Findings) -> tuple[tuple[NamedTimeline, ...], Time
         )
         for timeline in timelines.cells
     )
-    return named, timelines
+    return cell_timelines, timelines
 
 
 def make_section(
-    named: Sequence[NamedTimeline], timelines: TimelineFindings
+    cell_timelines: Sequence[NamedTimeline], timelines: TimelineFindings
 ) -> dict[str, Any] | None:
     """Parts of the section; None without a timeline."""
-    if not named:
+    if not cell_timelines:
         return None
-    drawn = named[:MOST_PICTURES]
+    drawn = cell_timelines[:MOST_PICTURES]
     most = min(MOST_OPERATIONS, MOST_ON_PAGE // len(drawn))
     names: dict[str, int] = {}
     data: list[dict[str, Any]] = []
     cells = []
-    for number, cell in enumerate(named):
+    for number, cell in enumerate(cell_timelines):
         picture = window = None
         if number < len(drawn):
             timeline = cell.timeline
@@ -101,12 +101,12 @@ def make_section(
         cells.append(_cell(cell, number, picture, window))
     return {
         "cells": cells,
-        "shares": phase_shares(named),
-        "slowed": slowed_words(named, timelines),
-        "phases": phase_table(named, timelines.device),
-        "calls": call_table(named, timelines.call_names),
+        "shares": phase_shares(cell_timelines),
+        "slowed": slowed_words(cell_timelines, timelines),
+        "phases": phase_table(cell_timelines, timelines.device),
+        "calls": call_table(cell_timelines, timelines.call_names),
         "operator_heads": OPERATOR_HEADS,
-        "left_out_pictures": len(named) - len(drawn),
+        "left_out_pictures": len(cell_timelines) - len(drawn),
         "device": timelines.device,
         "by_time": timelines.by_time,
         "data": embed.dump({"names": list(names), "colours": list(PHASE_NAMES), "cells": data}),

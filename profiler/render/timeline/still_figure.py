@@ -204,11 +204,13 @@ def run_chart(findings: Findings) -> Chart | None:
     if not spans:
         return None
     rows = list(dict.fromkeys(span.row for span in spans))
-    shown = rows[:_MOST_ROWS]
-    drawn = spans if shown == rows else _spans_of(shown, spans)
+    shown_rows = rows[:_MOST_ROWS]
+    drawn = spans if shown_rows == rows else _spans_of(shown_rows, spans)
     measured = sum(span.end_s - span.begin_s for span in spans if span.step == SessionStep.MEASURES)
     whole_s = max(span.end_s for span in spans)
-    left_out = f" The first {len(shown)} of {len(rows)} rows are shown." if shown != rows else ""
+    left_out = (
+        f" The first {len(shown_rows)} of {len(rows)} rows are shown." if shown_rows != rows else ""
+    )
     reading = (
         f"Visits were made for {numbers.seconds(measured)} of {numbers.seconds(whole_s)}. Each "
         "row is a process: it starts (the tool, Python, torch, the workload), waits for its turn, "

@@ -95,12 +95,12 @@ def _counted(number: int, name: str) -> str:
     return f"{number} {name}{plural}".rstrip()
 
 
-def slowed_words(named: Iterable[NamedTimeline], timelines: TimelineFindings) -> str:
+def slowed_words(cell_timelines: Iterable[NamedTimeline], timelines: TimelineFindings) -> str:
     """Sentence on the slowdown by recording; empty where there was none, or it is not known."""
     slowed = timelines.most_slowed
     if slowed is None:
         return ""
-    name = next(cell.name for cell in named if cell.timeline is slowed)
+    name = next(cell.name for cell in cell_timelines if cell.timeline is slowed)
     recorded, timed = (numbers.show(time, "ns") for time in (slowed.launch_ns, slowed.timed_ns))
     return (
         "Recording slows the host down, so busy shares are lower here than in a run without it: "
@@ -127,7 +127,7 @@ def _share_datum(phase: Phase | None) -> Datum:
     return Datum.quantity(100 * phase.busy_share, "%", "", title)
 
 
-def phase_table(named: Iterable[NamedTimeline], device: str) -> SmallTable:
+def phase_table(cell_timelines: Iterable[NamedTimeline], device: str) -> SmallTable:
     """Host and GPU time of every phase of every cell: medians over units."""
     busy = (
         "Time in which an operation of it ran, of the time from its first to its last; of the "
@@ -182,7 +182,7 @@ def phase_table(named: Iterable[NamedTimeline], device: str) -> SmallTable:
         "Phases: medians, from the lowest to the highest over units",
         "variant",
         columns,
-        [(cell, phase) for cell in named for phase in cell.timeline.phases],
+        [(cell, phase) for cell in cell_timelines for phase in cell.timeline.phases],
         lambda row: Row(row[0].variant, mark=row[0].mark),
     )
 
@@ -192,7 +192,7 @@ def _phase_words(row: tuple[NamedTimeline, Phase]) -> str:
     return _phase_name(phase.part, phase.name, f"whole {cell.timeline.unit}".rstrip())
 
 
-def call_table(named: Iterable[NamedTimeline], names: Sequence[str]) -> SmallTable | None:
+def call_table(cell_timelines: Iterable[NamedTimeline], names: Sequence[str]) -> SmallTable | None:
     """CUDA calls by cell and name: how many a launch makes, and how long they take on the host."""
     if not names:
         return None
@@ -211,7 +211,7 @@ def call_table(named: Iterable[NamedTimeline], names: Sequence[str]) -> SmallTab
         "CUDA calls per launch: how many, and how long on the host",
         "variant",
         columns,
-        [cell for cell in named if not cell.timeline.on_cpu],
+        [cell for cell in cell_timelines if not cell.timeline.on_cpu],
         lambda cell: Row(cell.variant, mark=cell.mark),
     )
 
@@ -279,8 +279,10 @@ def range_table(
     )
     some = ranges["operations"] > 0
     times = ("gpu_ns", "self_gpu_ns", "busy_ns", "idle_ns")
-    shown = ranges.assign(**{name: ranges[name].where(some) for name in times})
-    return frame_table(caption, "range", columns, shown, most, named=_range_row, long_names=False)
+    shown_ranges = ranges.assign(**{name: ranges[name].where(some) for name in times})
+    return frame_table(
+        caption, "range", columns, shown_ranges, most, named=_range_row, long_names=False
+    )
 
 
 _INSIDE = "Kernels, copies and memsets inside, also further in"
@@ -338,8 +340,8 @@ def _between(row: FrameRow) -> Datum:
 
 def kernel_table(timeline: CellTimelineFindings) -> SmallTable | None:
     """Kernels as `nsys stats` sums them up, then copies, memsets and whole graphs."""
-    kernels, others = timeline.kernels, timeline.other_operations
-    parts = [part for part in (kernels.head(MOST_KERNELS), others) if len(part)]
+    kernels, other_operations = timeline.kernels, timeline.other_operations
+    parts = [part for part in (kernels.head(MOST_KERNELS), other_operations) if len(part)]
     if not parts:
         return None
     caption, first = (
@@ -347,7 +349,7 @@ def kernel_table(timeline: CellTimelineFindings) -> SmallTable | None:
         if timeline.on_cpu
         else ("Kernels; then copies and memsets, percent of their own", "kernel")
     )
-    table = summary_table(caption, first, pd.concat(parts), MOST_KERNELS + len(others))
+    table = summary_table(caption, first, pd.concat(parts), MOST_KERNELS + len(other_operations))
     return replace(table, left_out=max(0, len(kernels) - MOST_KERNELS))
 
 

@@ -96,18 +96,18 @@ def _ladder_sentence(findings: Findings) -> Sentence:
     measured = [rung for rung in ladder if rung.step is not None and rung.step.overall.pairs]
     if not measured:
         return ()
-    last, what = measured[-1], noun(findings.numbers)
+    last, quantity = measured[-1], noun(findings.numbers)
     cumulative = last.cumulative
     if cumulative is None:
         return ()
     return sentence_of(
-        f"The ladder of {len(ladder)} versions{_led(findings.numbers, ladder)} ends at "
-        f"{strong(numbers.ratio(cumulative.overall.ratio))} the {what} of its first version "
+        f"The ladder of {len(ladder)} versions{_ratios_clause(findings.numbers, ladder)} ends at "
+        f"{strong(numbers.ratio(cumulative.overall.ratio))} the {quantity} of its first version "
         f"(geometric mean){counts_clause(cumulative.verdicts)}."
     )
 
 
-def _led(cell_numbers: CellNumbers, ladder: tuple[Rung, ...]) -> str:
+def _ratios_clause(cell_numbers: CellNumbers, ladder: tuple[Rung, ...]) -> str:
     ratios = [numbers.ratio(rung.ratio) for rung in ladder if not numbers.is_missing(rung.ratio)]
     baseline = cell_numbers.programs.baseline
     if baseline is None or len(ratios) < 2:
@@ -176,28 +176,30 @@ def _largest_sentence(findings: Findings) -> Sentence:
     where = f"At {_largest_words(findings.programs, problem)}{problem.name}"
     where += "," if len(findings.programs.problems) > 1 else ""
     first = findings.ranking.winners[problem.id]
-    shown = findings.ranking.rival_winners.get(problem.id, first)
+    rival_winner = findings.ranking.rival_winners.get(problem.id, first)
     text = f"{where} {winner_words(findings.numbers, first)}"
-    if first.cell != shown.cell:
-        text += f"; of the rest, {winner_words(findings.numbers, shown)}"
-    value = findings.numbers.value(shown.cell, findings.numbers.primary.name)
-    alone = shown.cell.variant == findings.programs.baseline
+    if first.cell != rival_winner.cell:
+        text += f"; of the rest, {winner_words(findings.numbers, rival_winner)}"
+    value = findings.numbers.value(rival_winner.cell, findings.numbers.primary.name)
+    alone = rival_winner.cell.variant == findings.programs.baseline
     if findings.programs.baseline is None or alone or numbers.is_missing(value.ratio):
         return sentence_of(f"{text}.")
-    certainty = _certainty(value, findings.verdicts.at(shown.cell.variant, problem))
+    certainty = _certainty(value, findings.verdicts.at(rival_winner.cell.variant, problem))
     return sentence_of(
         f"{text}: {strong(numbers.ratio(value.ratio))} the {noun(findings.numbers)} of "
         f"{findings.programs.baseline.label}{certainty}."
     )
 
 
-def _largest_words(programs: Programs, shown: Problem) -> str:
+def _largest_words(programs: Programs, shown_problem: Problem) -> str:
     """Apposition to the problem that is shown: the largest, or the one that takes longest."""
     if len(programs.problems) == 1:
         return ""
     keys = telling_parameters(programs.problems)
-    shown_sizes = _sizes(shown, keys)
-    is_exceeded = any(_exceed(_sizes(other, keys), shown_sizes) for other in programs.problems)
+    shown_sizes = _sizes(shown_problem, keys)
+    is_exceeded = any(
+        _exceed_sizes(_sizes(problem, keys), shown_sizes) for problem in programs.problems
+    )
     is_largest = bool(shown_sizes) and not is_exceeded
     return "the largest problem, " if is_largest else "the problem that takes longest, "
 
@@ -208,27 +210,27 @@ def _sizes(problem: Problem, keys: Iterable[str]) -> dict[str, float]:
     return {key: value for key, value in values.items() if is_number(value)}
 
 
-def _exceed(sizes: Mapping[str, float], others: Mapping[str, float]) -> bool:
+def _exceed_sizes(sizes: Mapping[str, float], compared_sizes: Mapping[str, float]) -> bool:
     """Whether some of these sizes are larger than the others, and none is smaller."""
-    pairs = [(sizes[key], others[key]) for key in sizes.keys() & others.keys()]
+    pairs = [(sizes[key], compared_sizes[key]) for key in sizes.keys() & compared_sizes.keys()]
     return any(a > b for a, b in pairs) and all(a >= b for a, b in pairs)
 
 
 def winner_words(cell_numbers: CellNumbers, winner: Winner) -> str:
     """Clause on the winner of a problem with its number: the best only where verdicts show it."""
     programs = cell_numbers.programs
-    shown = numbers.show(winner.value.median, cell_numbers.primary.unit)
+    median = numbers.show(winner.value.median, cell_numbers.primary.unit)
     variant = winner.cell.variant
     if winner.final:
-        shown += " in the confirmation"
+        median += " in the confirmation"
     name = f"{strong(variant.label)}{_aside(programs, winner)}"
     if winner.best:
         outside = variant.id in programs.references and variant != programs.baseline
         opening = "the lowest time is that of" if outside else "the best is"
-        return f"{opening} {name} with {shown}"
+        return f"{opening} {name} with {median}"
     which = "highest" if cell_numbers.primary.better == "higher" else "lowest"
     ties = ties_words(winner)
-    return f"{name} has the {which} median, {shown}{f', {ties}' if ties else ''}"
+    return f"{name} has the {which} median, {median}{f', {ties}' if ties else ''}"
 
 
 def _aside(programs: Programs, winner: Winner) -> str:
@@ -276,10 +278,10 @@ def _first_elsewhere(ranking: Ranking, row: VariantRank) -> str:
         return ""
     first = [ranking.deciding_winners[problem.id].cell.variant.label for problem in lost]
     if len(lost) <= _MOST_LOST:
-        named = [f"{name} at {problem.name}" for name, problem in zip(first, lost, strict=True)]
+        winners = [f"{name} at {problem.name}" for name, problem in zip(first, lost, strict=True)]
     else:
-        named = [f"{name} at {count}" for name, count in Counter(first).most_common(_MOST_FIRST)]
-    return f" (elsewhere: {', '.join(named)})"
+        winners = [f"{name} at {count}" for name, count in Counter(first).most_common(_MOST_FIRST)]
+    return f" (elsewhere: {', '.join(winners)})"
 
 
 def problem_of(programs: Programs, identifier: str) -> Problem:
@@ -307,11 +309,13 @@ def _timer_sentence(findings: Findings) -> Sentence:
 def coverage_sentence(programs: Programs) -> Sentence:
     """Sentence on the number of measured cells, and the outcomes of the others."""
     total = len(programs.plan.cells)
-    others = [
+    unmeasured = [
         f"{count} {OUTCOME_WORDS[outcome]}"
         for outcome, count in programs.outcome_counts().items()
         if not outcome.correct
     ]
-    rest = f" ({', '.join(others)})" if others else ""
+    unmeasured_words = f" ({', '.join(unmeasured)})" if unmeasured else ""
     cells = "cell" if total == 1 else "cells"
-    return sentence_of(f"{programs.measured_count()} of {total} {cells} measured{rest}.")
+    return sentence_of(
+        f"{programs.measured_count()} of {total} {cells} measured{unmeasured_words}."
+    )

@@ -92,8 +92,8 @@ def first_answer(findings: Findings) -> tuple[Sentence, ...]:
 
     What one must know to read the names, where they are not plain, follows the sentence.
     """
-    words = (label_keys, usual_words, *([shared_words] if findings.search else []))
-    key = " ".join(filter(None, (of_names(findings.programs) for of_names in words)))
+    keys_of_names = (label_keys, usual_words, *([shared_words] if findings.search else []))
+    key = " ".join(filter(None, (of_names(findings.programs) for of_names in keys_of_names)))
     return (
         headline(findings),
         *([sentence_of(key)] if key else []),
@@ -107,9 +107,11 @@ def first_answer(findings: Findings) -> tuple[Sentence, ...]:
 def _coverage(findings: Findings) -> Sentence:
     """How many cells were measured, where not all were, and what a search left out."""
     programs, untried = findings.programs, _never_tried(findings)
-    whole = 0 < programs.measured_count() == len(programs.plan.cells)
+    is_complete = 0 < programs.measured_count() == len(programs.plan.cells)
     return sentence_of(
-        " ".join(filter(None, ("" if whole else spoken(coverage_sentence(programs)), untried)))
+        " ".join(
+            filter(None, ("" if is_complete else spoken(coverage_sentence(programs)), untried))
+        )
     )
 
 
@@ -136,15 +138,15 @@ def _best_card(findings: Findings) -> Card:
         return Card("Best", "nothing", "no correct result was measured")
     farthest = _coverage_words(findings, row)
     wins = _wins_words(findings, row)
-    others = _won(findings.ranking, findings.ranking.deciding_winners.keys() - row.planned)
-    following = "" if farthest else _next_words(findings, row, in_short=len(others) > 1)
+    won_elsewhere = _won(findings.ranking, findings.ranking.deciding_winners.keys() - row.planned)
+    following = "" if farthest else _next_words(findings, row, in_short=len(won_elsewhere) > 1)
     details = [
         "the baseline" if row is findings.ranking.baseline_rank else "",
         *((wins, farthest) if findings.ranking.wins else (farthest, wins)),
-        following if len(others) > 1 else "",
+        following if len(won_elsewhere) > 1 else "",
         _elsewhere(findings.ranking, row),
         _ties(findings.ranking, row),
-        following if len(others) < 2 else "",
+        following if len(won_elsewhere) < 2 else "",
         _reference_words(findings),
     ]
     detail = "; ".join(filter(None, details))
@@ -156,17 +158,17 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
     """At how many problems it wins, and at how many more it was not shown to be slower."""
     total = len(row.planned)
     winners = planned_winners(findings.ranking, row)
-    of_all = f"of {total}"
+    of_total = f"of {total}"
     if not all(winner.judged for winner in winners):
         first = len(findings.ranking.contenders.get(row.variant.id, ()))
-        return f"first, or its interval overlaps the first one's, at {first} {of_all}"
-    wins, same, not_told_apart = standing_of(row.variant, winners)
+        return f"first, or its interval overlaps the first one's, at {first} {of_total}"
+    wins, same_count, not_told_apart = standing_of(row.variant, winners)
     higher = findings.numbers.primary.better == "higher"
-    more = same + not_told_apart
-    parts = [f"{'highest' if higher else 'lowest'} at {wins or 'none'} {of_all}"]
+    more = same_count + not_told_apart
+    parts = [f"{'highest' if higher else 'lowest'} at {wins or 'none'} {of_total}"]
     parts += [f"tied at {more} more"] if more else []
     if findings.ranking.tunes and not wins and not more:
-        parts = [f"best at none {of_all}"]
+        parts = [f"best at none {of_total}"]
     return f"{', '.join(parts)}{_first_instead(findings.ranking, row)}"
 
 
@@ -181,13 +183,13 @@ def _first_instead(ranking: Ranking, row: VariantRank) -> str:
     (label, problems), *_ = won.items()
     if ranking.tunes:
         return f" ({label} at {len(problems)})"
-    named = [
+    winner_words = [
         f"{label} at {places(problems, ranking.programs.problems)}"
         for label, problems in list(won.items())[:_MOST_NAMED]
     ]
-    others = sum(map(len, list(won.values())[_MOST_NAMED:]))
-    named += [f"others at {others}"] if others else []
-    return f" (elsewhere {', '.join(named)}{_worst_loss(ranking, row, won)})"
+    other_wins = sum(map(len, list(won.values())[_MOST_NAMED:]))
+    winner_words += [f"others at {other_wins}"] if other_wins else []
+    return f" (elsewhere {', '.join(winner_words)}{_worst_loss(ranking, row, won)})"
 
 
 def _lost(ranking: Ranking, row: VariantRank) -> frozenset[str]:
@@ -244,19 +246,19 @@ def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
         return ""
     problems = [problem for several in won.values() for problem in several]
     leaders = [rows[0] for rows in ranking.rival_groups if rows[0].planned.isdisjoint(row.planned)]
-    condition, kept = common_condition(problems, ranking.programs.problems)
-    having = f" with {condition}" if len(kept) == len(problems) else ""
+    condition, having_condition = common_condition(problems, ranking.programs.problems)
+    having = f" with {condition}" if len(having_condition) == len(problems) else ""
     opening = f"not run at the {len(problems)}{having}"
     rows = {in_sentence(rank.variant.label): rank for rank in ranking.ranks}
     if len(leaders) == 1 and (ranking.tunes or len(won) == 1):
         name = in_sentence(leaders[0].variant.label)
         return f"{opening}: there {name}{_short_ratio(ranking, leaders[0], problems)}"
-    named = [
+    leader_words = [
         f"{label} {where(won[label], problems)}"
         f"{_short_ratio(ranking, rows[label], won[label], names_baseline=not place)}"
         for place, label in enumerate(list(won)[:_MOST_ELSEWHERE])
     ]
-    return f"{opening}: there {', '.join(named)}"
+    return f"{opening}: there {', '.join(leader_words)}"
 
 
 def _short_ratio(
@@ -271,8 +273,8 @@ def _short_ratio(
     ratios = [value.ratio for problem, value in row.ratios if problem.id in at]
     pairs = [
         pair
-        for each, pair in row.verdict_by_problem.items()
-        if each in at and pair.verdict is not Verdict.NO_DATA
+        for problem_id, pair in row.verdict_by_problem.items()
+        if problem_id in at and pair.verdict is not Verdict.NO_DATA
     ]
     agreed = symbol(pairs)
     verdicts = f" {agreed}" if agreed else f", {counted(pairs)}"
@@ -298,9 +300,9 @@ def _next_words(findings: Findings, row: VariantRank, *, in_short: bool) -> str:
     group = next((rows for rows in ranking.rival_groups if row in rows), ())
     following = next(
         (
-            other
-            for other in group
-            if other is not row and other.slowdowns and other.variant != findings.programs.baseline
+            rank
+            for rank in group
+            if rank is not row and rank.slowdowns and rank.variant != findings.programs.baseline
         ),
         None,
     )
@@ -311,11 +313,11 @@ def _next_words(findings: Findings, row: VariantRank, *, in_short: bool) -> str:
     if in_short:
         return f"tied with {name}" if held == total else ""
     worse = "lower" if findings.numbers.primary.better == "higher" else "slower"
-    shown = f"not shown {worse}" if held == total else f"{_SLOWER} at {total - held}"
+    slower_words = f"not shown {worse}" if held == total else f"{_SLOWER} at {total - held}"
     mean = following.geometric_mean / row.geometric_mean
     compared = len(following.ratios) == len(row.ratios) and mean > 0
     of_leader = f", {numbers.ratio(mean)} its {noun(findings.numbers)}" if compared else ""
-    return f"next {name}{of_leader}, {shown}"
+    return f"next {name}{of_leader}, {slower_words}"
 
 
 _FEWEST_PROBLEMS = 2
@@ -376,12 +378,12 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
         return ()
     labels = findings.programs.labels
     blocks = [
-        f"{need.blocks_per_sm:.4g} for {quoted(labels[need.variant])}{_held(need)}"
+        f"{need.blocks_per_sm:.4g} for {quoted(labels[need.variant])}{_held_blocks_words(need)}"
         for need in enough
     ]
     answer, waves = blocks_that_fill(enough)
-    known = not any(numbers.is_missing(need.blocks_per_sm) for need in enough)
-    detail = "; ".join(blocks[:_MOST_NEEDS]) if known and len(enough) > 1 else waves
+    blocks_are_known = not any(numbers.is_missing(need.blocks_per_sm) for need in enough)
+    detail = "; ".join(blocks[:_MOST_NEEDS]) if blocks_are_known and len(enough) > 1 else waves
     cost = f"{numbers.share(least.rule_least)} of the full rate"
     where = f"{quoted(labels[least.variant])} at {least.rule_least_at:.4g} waves"
     grids = sum(need.rule_grids for need in enough)
@@ -395,7 +397,7 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     )
 
 
-def _held(need: SteadyGrid) -> str:
+def _held_blocks_words(need: SteadyGrid) -> str:
     """How many blocks of a variant a multiprocessor holds at once: those of one wave."""
     return f" ({need.blocks_per_sm / need.waves:.3g} at a time)"
 
@@ -406,15 +408,17 @@ def _duration_evidence(findings: Findings, ratio: float) -> Card:
         findings.numbers.value(cell, findings.numbers.primary.name)
         for cell in findings.programs.correct_cells.values()
     ]
-    known = [value for value in values if value.present and not numbers.is_missing(value.high)]
-    if not known:
+    with_interval = [
+        value for value in values if value.present and not numbers.is_missing(value.high)
+    ]
+    if not with_interval:
         return Card("Is it real", "not known", "durations have no intervals")
-    widest = max((value.high - value.low) / 2 / value.median for value in known)
+    widest = max((value.high - value.low) / 2 / value.median for value in with_interval)
     beyond = abs(math.log(ratio)) > math.log1p(widest)
-    visits = _counted_as((value.n for value in known), "visit")
+    visits = _count_words((value.n for value in with_interval), "visit")
     detail = (
         f"{'beyond' if beyond else 'within'} \u00b1{percent(widest)}, the widest 95\u202f% "
-        f"interval of {len(known)} durations; medians of {visits}"
+        f"interval of {len(with_interval)} durations; medians of {visits}"
     )
     return Card("Is it real", "yes" if beyond else "not shown", detail)
 
@@ -439,12 +443,13 @@ def _difference_card(findings: Findings) -> Card:
     if len(row.ratios) == 1:
         value = row.best[1]
         between = numbers.interval(value.ratio_low, value.ratio_high)
-        words = " ".join(filter(None, (against, between)))
-        return Card(question, numbers.ratio(value.ratio), f"{words}{selection_bias}")
-    own = [problem for problem, _ in row.ratios]
+        comparison = " ".join(filter(None, (against, between)))
+        return Card(question, numbers.ratio(value.ratio), f"{comparison}{selection_bias}")
+    compared_problems = [problem for problem, _ in row.ratios]
     span = " to ".join(
-        f"{numbers.ratio(value.ratio)} {min(f'at {problem.name}', where([problem], own), key=len)}"
+        f"{numbers.ratio(value.ratio)} {place}"
         for problem, value in (row.best, row.worst)
+        for place in [min(f"at {problem.name}", where([problem], compared_problems), key=len)]
     )
     return Card(question, numbers.ratio(row.geometric_mean), f"{against}; {span}{selection_bias}")
 
@@ -455,8 +460,8 @@ def _source(verdicts: Sequence[PairVerdict]) -> str:
     final = sum(pair.final for pair in judged)
     if judged and final == len(judged):
         return "confirmed"
-    again = f"remeasured at {final}" if final else "not remeasured"
-    return ", ".join(filter(None, (_blocks(verdicts), again)))
+    remeasured = f"remeasured at {final}" if final else "not remeasured"
+    return ", ".join(filter(None, (_blocks(verdicts), remeasured)))
 
 
 def _selection_words(ranking: Ranking, row: VariantRank) -> str:
@@ -466,8 +471,8 @@ def _selection_words(ranking: Ranking, row: VariantRank) -> str:
     problems adds less than choosing at each.
     """
     biases = [winner.selection_bias for winner in planned_winners(ranking, row)]
-    known = [0.0 if numbers.is_missing(bias) else bias for bias in biases]
-    bias = bias_words(sum(known) / len(known)) if known else ""
+    known_biases = [0.0 if numbers.is_missing(bias) else bias for bias in biases]
+    bias = bias_words(sum(known_biases) / len(known_biases)) if known_biases else ""
     return f"; chosen as the lowest, it may read {bias}" if bias else ""
 
 
@@ -506,36 +511,39 @@ def _verdict_card(
     for problem, pair in judged:
         if pair.verdict:
             by_verdict.setdefault(pair.verdict, []).append(problem)
-    first, *others = sorted(by_verdict, key=lambda verdict: -len(by_verdict[verdict]))
-    others.sort(key=lambda verdict: verdict not in (Verdict.FASTER, Verdict.SLOWER))
+    first, *other_verdicts = sorted(by_verdict, key=lambda verdict: -len(by_verdict[verdict]))
+    other_verdicts.sort(key=lambda verdict: verdict not in (Verdict.FASTER, Verdict.SLOWER))
     total = len(verdicts)
-    words = {
+    verdict_words = {
         verdict: word_of_all([pair for pair in verdicts if pair.verdict is verdict])
         for verdict in by_verdict
     }
     every = all_problems(total).removesuffix(" problems")
-    answer = f"{words[first]} at {every if not others else f'{len(by_verdict[first])} of {total}'}"
-    rest = [
-        f"{words[verdict]} at "
+    at = f"{len(by_verdict[first])} of {total}" if other_verdicts else every
+    answer = f"{verdict_words[first]} at {at}"
+    other_answers = [
+        f"{verdict_words[verdict]} at "
         + (
             f"{len(by_verdict[verdict])}{_why_no_data(programs, row, by_verdict[verdict])}"
             if verdict is Verdict.NO_DATA
             else _places(findings.ranking, row, by_verdict[verdict])
         )
-        for verdict in others
+        for verdict in other_verdicts
     ]
     margins = _span("margin \u00b1", [pair.margin for pair in verdicts], "")
     against = f"against {programs.baseline.label}" if programs.baseline else ""
     rests_on = ", ".join(filter(None, (against, f"{margins}{_offsets(verdicts)}")))
-    details = [", ".join(rest), rests_on, _source(verdicts)]
+    details = [", ".join(other_answers), rests_on, _source(verdicts)]
     detail = "; ".join(filter(None, details))
-    return Card(question, answer, detail, "" if others else CSS[first])
+    return Card(question, answer, detail, "" if other_verdicts else CSS[first])
 
 
 def _places(ranking: Ranking, row: VariantRank, problems: Sequence[Problem]) -> str:
     """Their places; their number alone where the card of the best has named the same."""
-    said = row is ranking.leader and {problem.id for problem in problems} == _lost(ranking, row)
-    if said and len(problems) > 1:
+    is_on_best_card = row is ranking.leader and {problem.id for problem in problems} == _lost(
+        ranking, row
+    )
+    if is_on_best_card and len(problems) > 1:
         return f"those {len(problems)}"
     return places(problems, [problem for problem, _ in row.ratios])
 
@@ -560,16 +568,16 @@ def _offsets(verdicts: Sequence[PairVerdict]) -> str:
 
 def _blocks(verdicts: Sequence[PairVerdict]) -> str:
     """`8 visits`: blocks would be taken for thread blocks here."""
-    return _counted_as((pair.blocks for pair in verdicts if pair.blocks), "visit")
+    return _count_words((pair.blocks for pair in verdicts if pair.blocks), "visit")
 
 
-def _counted_as(counts: Iterable[int], what: str) -> str:
+def _count_words(counts: Iterable[int], counted_noun: str) -> str:
     """`1 visit`, `8 visits`, `8 to 32 visits`; empty without any."""
     ends = sorted(set(counts))
     if not ends:
         return ""
     few_to_many = dict.fromkeys((ends[0], ends[-1]))
-    return f"{' to '.join(map(str, few_to_many))} {what}{'' if ends[-1] == 1 else 's'}"
+    return f"{' to '.join(map(str, few_to_many))} {counted_noun}{'' if ends[-1] == 1 else 's'}"
 
 
 def evidence(findings: Findings) -> str:
@@ -591,8 +599,8 @@ def doubts(verdicts: Sequence[PairVerdict]) -> str:
     why = next(reason_and_blocks(pair) for pair in unclear if pair.reason is reason)
     if count == len(verdicts):
         return why
-    others = len(unclear) - count
-    return f"{Verdict.UNCLEAR.word} at {len(unclear)}{', most often' if others else ''}: {why}"
+    other_count = len(unclear) - count
+    return f"{Verdict.UNCLEAR.word} at {len(unclear)}{', most often' if other_count else ''}: {why}"
 
 
 def _spans(verdicts: Sequence[PairVerdict]) -> str:
@@ -617,7 +625,7 @@ def _span(prefix: str, values: Sequence[float], without: str) -> str:
 def _interval_card(question: str, numbers: CellNumbers, row: VariantRank) -> Card:
     """For metrics that no verdict is given on."""
     values = (numbers.at(row.variant, at, numbers.primary.name) for at, _ in row.ratios)
-    visits = _counted_as((value.n for value in values), "visit")
+    visits = _count_words((value.n for value in values), "visit")
     detail = (
         f"95\u202f% intervals of the ratio exclude 1; {visits} each; no verdict is given "
         f"on {numbers.primary.label.lower()}"
@@ -689,22 +697,32 @@ def _parts_words(
 
     Where many would have to be named, the largest of those in the other direction, and the rest.
     """
-    others = sorted((part for part in parts if part != largest), key=lambda part: -abs(part[1]))
+    other_parts = sorted(
+        (part for part in parts if part != largest), key=lambda part: -abs(part[1])
+    )
 
-    def rest(named: Sequence[tuple[str, float]]) -> float:
-        return difference_ns - largest[1] - sum(ns for _, ns in named)
+    def rest_ns(named_parts: Sequence[tuple[str, float]]) -> float:
+        return difference_ns - largest[1] - sum(ns for _, ns in named_parts)
 
-    firsts = [others[:count] for count in range(_MOST_OTHER_PARTS + 1)]
-    few = (named for named in firsts if abs(rest(named)) <= _SMALL_REST * abs(difference_ns))
-    contrary = (part for part in others if part[1] * difference_ns < 0)
-    named = next(few, None)
-    if named is None:
-        named = [next(contrary, others[0])]
-    words = [f"{part}, {numbers.signed_time(ns)}" for part, ns in named]
-    if abs(rest(named)) > _NO_REST * abs(difference_ns):
-        words.append(f"the rest {numbers.signed_time(rest(named))}")
+    firsts = [other_parts[:count] for count in range(_MOST_OTHER_PARTS + 1)]
+    few = (
+        named_parts
+        for named_parts in firsts
+        if abs(rest_ns(named_parts)) <= _SMALL_REST * abs(difference_ns)
+    )
+    contrary = (part for part in other_parts if part[1] * difference_ns < 0)
+    named_parts = next(few, None)
+    if named_parts is None:
+        named_parts = [next(contrary, other_parts[0])]
+    part_texts = [f"{part}, {numbers.signed_time(ns)}" for part, ns in named_parts]
+    if abs(rest_ns(named_parts)) > _NO_REST * abs(difference_ns):
+        part_texts.append(f"the rest {numbers.signed_time(rest_ns(named_parts))}")
     first, total = numbers.signed_time(largest[1]), numbers.signed_time(difference_ns)
-    return f"{'; '.join([first, *words])}; in all {total}" if words else f"{first} of {total}"
+    return (
+        f"{'; '.join([first, *part_texts])}; in all {total}"
+        if part_texts
+        else f"{first} of {total}"
+    )
 
 
 _MOST_OTHER_PARTS = 2
@@ -779,8 +797,10 @@ def _traffic_card(findings: Findings, variant: Variant, problem: Problem) -> Car
     Fewer bytes alone explain nothing where a roof of arithmetic is nearer than device memory.
     """
     ratios = ((DRAM, "the DRAM bytes"), (("kernels",), "the kernels"))
-    means = [(mean_ratio(findings, names), what) for names, what in ratios]
-    fewer = [f"{numbers.ratio(ratio)} {what}" for ratio, what in means if ratio < _LEAST_SAVED]
+    means = [(mean_ratio(findings, names), quantity) for names, quantity in ratios]
+    fewer = [
+        f"{numbers.ratio(ratio)} {quantity}" for ratio, quantity in means if ratio < _LEAST_SAVED
+    ]
     roof = nearest_roof(findings.numbers, variant, problem)
     by_arithmetic = roof is not None and roof[0] not in _MEMORY_ROOFS
     if not fewer or findings.programs.baseline is None or (by_arithmetic and len(fewer) == 1):

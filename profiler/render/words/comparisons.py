@@ -71,10 +71,10 @@ def contender_words(ranking: Ranking, row: VariantRank) -> str:
     if not all(winner.judged for winner in winners):
         first = len(ranking.contenders.get(row.variant.id, ()))
         return f"first, or with an interval that overlaps the first one's, at {first} of {problems}"
-    wins, same, not_told_apart = standing_of(row.variant, winners)
+    wins, same_count, not_told_apart = standing_of(row.variant, winners)
     parts = [f"has the lowest number at {wins} of {problems}"]
-    if same:
-        parts.append(f"the same as the winner at {same}")
+    if same_count:
+        parts.append(f"the same as the winner at {same_count}")
     if not_told_apart:
         parts.append(f"not told apart from it at {not_told_apart}")
     return ", ".join(parts)
@@ -98,8 +98,8 @@ def worst_of_the_best(numbers: CellNumbers, slowdown: float) -> str:
 
 def noun(numbers: CellNumbers) -> str:
     """Noun for the primary metric in a sentence."""
-    named = numbers.primary.name == "duration_ns"
-    return "time" if named else numbers.primary.label.lower()
+    is_duration = numbers.primary.name == "duration_ns"
+    return "time" if is_duration else numbers.primary.label.lower()
 
 
 def step_summary(cell_numbers: CellNumbers, step_effect: StepEffect) -> str:

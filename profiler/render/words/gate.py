@@ -48,7 +48,7 @@ class GateAnswer:
     machine: str
     gate: Gate
     rows: tuple[GateRow, ...]
-    same: tuple[str, ...]
+    unchanged: tuple[str, ...]
     """Variants of the same sources, which were not measured."""
     left_out: str
     """What the budget had no time for; empty where it had."""
@@ -110,8 +110,8 @@ def gate_markdown(answer: GateAnswer) -> str:
     if answer.rows:
         blocks.append("\n".join(_table(answer.rows)))
     blocks += [escaped_markdown(sentence) for sentence in control_sentences(answer)]
-    if answer.same:
-        names = ", ".join(map(escaped_markdown, answer.same))
+    if answer.unchanged:
+        names = ", ".join(map(escaped_markdown, answer.unchanged))
         blocks.append(f"Not measured, the same sources at both: {names}.")
     if answer.left_out:
         blocks.append(f"The budget: {escaped_markdown(answer.left_out)}")
@@ -139,7 +139,7 @@ def _table(rows: Sequence[GateRow]) -> Iterator[str]:
     yield "| variant | problem | before | after | ratio | interval | verdict |"
     yield "|---|---|---:|---:|---:|---|---|"
     for row in ordered[:MOST_ROWS]:
-        shown = (
+        cells = (
             escaped_markdown(row.variant),
             escaped_markdown(row.problem),
             numbers.show(row.pair.against_median, "ns"),
@@ -147,12 +147,12 @@ def _table(rows: Sequence[GateRow]) -> Iterator[str]:
             *ratio_words(row),
             f"**{word(row.verdict)}**" if row.trips else word(row.verdict),
         )
-        yield f"| {' | '.join(shown)} |"
+        yield f"| {' | '.join(cells)} |"
     left_out = ordered[MOST_ROWS:]
     if left_out:
         counts = {verdict: sum(row.verdict is verdict for row in left_out) for verdict in _ORDER}
-        words = ", ".join(f"{count} {word(v)}" for v, count in counts.items() if count)
-        yield f"| {len(left_out)} more | | | | | | {words} |"
+        counts_words = ", ".join(f"{count} {word(v)}" for v, count in counts.items() if count)
+        yield f"| {len(left_out)} more | | | | | | {counts_words} |"
 
 
 def ratio_words(row: GateRow) -> tuple[str, str]:

@@ -28,7 +28,7 @@ from profiler.render.words import numbers
 from profiler.render.words.answer import NOTHING_MEASURED
 from profiler.render.words.comparisons import noun, step_name, ties_words, value_name
 from profiler.render.words.names import quoted
-from profiler.render.words.places import named, where
+from profiler.render.words.places import names_or_count, where
 from profiler.render.words.sentences import Sentence, sentence_of, spoken, strong
 from profiler.render.words.signs import SYMBOLS, word
 from profiler.render.words.verdicts import counted, counts_clause, symbol, word_of
@@ -69,8 +69,8 @@ def _general(findings: Findings) -> Sentence:
     if len(row.planned) == 1 or findings.programs.baseline is None or row.best is None:
         return sentence_of(f"{_winner(findings, row)}{reference}.")
     relative = _relative(findings, row, findings.programs.baseline)
-    meanwhile = _busy(findings) or _inside(findings, row.variant)
-    opening = _searched(findings) or _contrasted(findings)
+    meanwhile = _idle_clause(findings) or _overlap_clause(findings, row.variant)
+    opening = _search_clause(findings) or _contrasted(findings)
     return sentence_of(f"{opening}{relative}{meanwhile}{reference}.")
 
 
@@ -79,11 +79,11 @@ def _contrasted(findings: Findings) -> str:
     shown_contrasts = contrasts(findings.ranking, findings.report.settings)
     if not shown_contrasts:
         return ""
-    most, *others = shown_contrasts
+    most, *other_contrasts = shown_contrasts
     verb = "takes" if findings.verdicts.are_given else "has"
     others_words = [
         f"{value_name(contrast.step.after)} {numbers.ratio(contrast.ratio)} ({_ends(contrast)})"
-        for contrast in others
+        for contrast in other_contrasts
     ]
     steps = [
         effect
@@ -91,11 +91,12 @@ def _contrasted(findings: Findings) -> str:
         if symbol(effect.verdicts) != SYMBOLS[Verdict.SAME]
     ][:_MOST_EFFECTS]
     steps_words = [_effect_words(step, findings.programs.problems) for step in steps]
-    rest = "".join(f", {words}" for words in (*others_words, *steps_words))
+    clauses = "".join(f", {clause}" for clause in (*others_words, *steps_words))
     return (
         f"{strong(step_name(most.step))} {verb} {strong(numbers.ratio(most.ratio))} the "
-        f"{noun(findings.numbers)} (best of each, {_over(len(most.ratios))}, "
-        f"{_ends(most)}; different work, no verdict{_unexplained(findings, most.step)}){rest}; "
+        f"{noun(findings.numbers)} (best of each, {_mean_words(len(most.ratios))}, "
+        f"{_ends(most)}; different work, no verdict{_unexplained_clause(findings, most.step)})"
+        f"{clauses}; "
     )
 
 
@@ -105,15 +106,15 @@ def _ends(contrast: Contrast) -> str:
     return f"{numbers.ratio(min(ratios))} to {numbers.ratio(max(ratios))}"
 
 
-def _unexplained(findings: Findings, step: ParameterStep) -> str:
+def _unexplained_clause(findings: Findings, step: ParameterStep) -> str:
     """Says so where counters explain another pair of variants than one that differs in this."""
     pair = find_why(findings).answer
     explained = pair and {pair.cell.variant.id, pair.against.variant.id}
-    told = any({before.id, after.id} == explained for before, after in step.pairs)
-    return "" if told else ", not explained"
+    is_explained = any({before.id, after.id} == explained for before, after in step.pairs)
+    return "" if is_explained else ", not explained"
 
 
-def _searched(findings: Findings) -> str:
+def _search_clause(findings: Findings) -> str:
     """How many configurations a search chose from, before what it found; empty without one."""
     cover = findings.search.coverage if findings.search else None
     if cover is None:
@@ -121,36 +122,40 @@ def _searched(findings: Findings) -> str:
     return f"Of {cover.configurations:,} configurations ({cover.tried:,} tried), "
 
 
-def _busy(findings: Findings) -> str:
+def _idle_clause(findings: Findings) -> str:
     """How long the device is idle, on a page of timelines."""
     idle = idle_difference(findings)
     if idle is None or TIMELINES not in findings.report.settings.page_kind.finds:
         return ""
-    other, own = (numbers.share(1 - unit.busy_share) for unit in (idle.baseline_unit, idle.unit))
+    baseline_idle, variant_idle = (
+        numbers.share(1 - unit.busy_share) for unit in (idle.baseline_unit, idle.unit)
+    )
     several = len(findings.programs.problems) > 1
     where = f" (recorded at {idle.cell.problem.name})" if several else ""
     return (
-        f"; the {findings.timelines.device} is idle {strong(other)} of the time in "
-        f"{idle.against.variant.label}, {own} in {idle.cell.variant.label}{where}"
+        f"; the {findings.timelines.device} is idle {strong(baseline_idle)} of the time in "
+        f"{idle.against.variant.label}, {variant_idle} in {idle.cell.variant.label}{where}"
     )
 
 
-def _inside(findings: Findings, variant: Variant) -> str:
+def _overlap_clause(findings: Findings, variant: Variant) -> str:
     """How much of the time two warpgroups or more work at once, where kernels were recorded."""
     programs, problem = findings.programs, findings.ranking.largest_problem
-    both = [compared for compared in (variant, programs.baseline) if compared and problem]
+    compared_variants = [
+        compared for compared in (variant, programs.baseline) if compared and problem
+    ]
     shares = [
         inside.operation_shares
-        for compared in both
+        for compared in compared_variants
         if (cell := programs.at(compared, problem))
         if (inside := findings.in_kernel.get(cell.id))
     ]
     if len(shares) < 2 or not all(shares):
         return ""
-    own, other = (numbers.share(sum(share[2:])) for share in shares)
+    variant_share, baseline_share = (numbers.share(sum(share[2:])) for share in shares)
     return (
-        f"; two or more warpgroups have operations under way {strong(own)} of the time in "
-        f"{both[0].label}, {other} in {both[1].label}"
+        f"; two or more warpgroups have operations under way {strong(variant_share)} of the time "
+        f"in {compared_variants[0].label}, {baseline_share} in {compared_variants[1].label}"
     )
 
 
@@ -160,15 +165,15 @@ def _relative(findings: Findings, row: VariantRank, baseline: Variant) -> str:
     if findings.ranking.baseline_rank:
         opening = f"{strong(baseline.label)}, the baseline, is ahead; of the rest, "
     verb = "takes" if findings.verdicts.are_given else "has"
-    split = f"; {opposed_words}" if (opposed_words := _opposed(row, findings)) else ""
-    over = _over(len(row.ratios), len(findings.programs.problems))
+    split = f"; {opposed_words}" if (opposed_words := _opposed_verdicts(row, findings)) else ""
+    over = _mean_words(len(row.ratios), len(findings.programs.problems))
     return (
         f"{opening}{strong(row.variant.label)} {verb} {strong(numbers.ratio(row.geometric_mean))} "
         f"the {noun(findings.numbers)} of {baseline.label} ({over}{split})"
     )
 
 
-def _opposed(row: VariantRank, findings: Findings) -> str:
+def _opposed_verdicts(row: VariantRank, findings: Findings) -> str:
     """`▼ FASTER at 69, ▲ SLOWER at 1024 x 64`, where there are both; else empty."""
     at = {
         verdict: [
@@ -181,13 +186,17 @@ def _opposed(row: VariantRank, findings: Findings) -> str:
     }
     if not all(at.values()):
         return ""
-    return ", ".join(f"{word(verdict)} at {named(problems)}" for verdict, problems in at.items())
+    return ", ".join(
+        f"{word(verdict)} at {names_or_count(problems)}" for verdict, problems in at.items()
+    )
 
 
-def _over(problems: int, planned: int = 0) -> str:
+def _mean_words(problems: int, planned: int = 0) -> str:
     """`geometric mean of 6 of 12 problems`; all of them where no more are planned."""
-    of_all = f" of {planned}" if planned > problems else ""
-    return f"geometric mean of {problems}{of_all} problems" if problems > 1 else "at one problem"
+    of_planned = f" of {planned}" if planned > problems else ""
+    return (
+        f"geometric mean of {problems}{of_planned} problems" if problems > 1 else "at one problem"
+    )
 
 
 def _winner(findings: Findings, row: VariantRank) -> str:
@@ -205,9 +214,9 @@ def _winner(findings: Findings, row: VariantRank) -> str:
 
 def _at_one(cell_numbers: CellNumbers, row: VariantRank, winner: Winner, which: str) -> str:
     baseline = cell_numbers.programs.baseline
-    shown = numbers.show(winner.value.median, cell_numbers.primary.unit)
+    median = numbers.show(winner.value.median, cell_numbers.primary.unit)
     called = "is the best" if winner.best else f"has the {which} {noun(cell_numbers)}"
-    text = f" {called}, {shown}"
+    text = f" {called}, {median}"
     if winner.cell.variant != row.variant:
         text = f" is first of the rest, after {winner.cell.variant.label}"
     ties = ties_words(winner)
@@ -247,11 +256,11 @@ def _ladder(findings: Findings) -> Sentence:
     if len(measured) < 2 or not steps or baseline is None:
         return ()
     best = next((rung for rung in measured if rung.variant == findings.ranking.best), measured[-1])
-    what = noun(findings.numbers)
+    quantity = noun(findings.numbers)
     first, last = (_spelled(rung.variant) for rung in (measured[0], best))
     return sentence_of(
-        f"{len(findings.ladder)} versions go from {numbers.ratio(measured[0].ratio)} the {what} of "
-        f"{baseline.label} with {first} to {strong(numbers.ratio(best.ratio))} with "
+        f"{len(findings.ladder)} versions go from {numbers.ratio(measured[0].ratio)} the {quantity} "
+        f"of {baseline.label} with {first} to {strong(numbers.ratio(best.ratio))} with "
         f"{strong(last)}; {steps}."
     )
 
@@ -274,9 +283,9 @@ def _steps_words(findings: Findings) -> str:
         and 2 * sum(pair.verdict is Verdict.SLOWER for pair in rung.step.verdicts)
         > len(rung.step.verdicts)
     ]
-    told = (("the largest gain of one step is ", gains), ("the largest loss ", losses))
+    openings = (("the largest gain of one step is ", gains), ("the largest loss ", losses))
     return ", ".join(
-        f"{opening}{_step_words(findings, rungs[0])}" for opening, rungs in told if rungs
+        f"{opening}{_step_words(findings, rungs[0])}" for opening, rungs in openings if rungs
     )
 
 
@@ -286,7 +295,7 @@ def _step_words(findings: Findings, rung: Rung) -> str:
     ratio = numbers.ratio(rung.step.overall.ratio)
     agreed = symbol(rung.step.verdicts)
     verdicts = f" {agreed}" if agreed else counts_clause(rung.step.verdicts)
-    unexplained = _unexplained(findings, rung.step.step)
+    unexplained = _unexplained_clause(findings, rung.step.step)
     return f"{strong(_spelled(rung.variant))} ({ratio}{verdicts}{unexplained})"
 
 
@@ -294,15 +303,18 @@ def _steps(findings: Findings) -> Sentence:
     steps = largest_effects(findings.parameter_steps)
     if not steps:
         return ()
-    most, *others = steps
-    shown = [_effect_words(each, findings.programs.problems) for each in others[:_MOST_EFFECTS]]
-    rest = f"; {', '.join(shown)}" if shown else ""
-    more = len(others) - _MOST_EFFECTS
+    most, *other_steps = steps
+    effect_words = [
+        _effect_words(step_effect, findings.programs.problems)
+        for step_effect in other_steps[:_MOST_EFFECTS]
+    ]
+    other_words = f"; {', '.join(effect_words)}" if effect_words else ""
+    more = len(other_steps) - _MOST_EFFECTS
     return sentence_of(
         f"{strong(step_name(most.step))} takes {strong(numbers.ratio(most.overall.ratio))} the "
-        f"{noun(findings.numbers)} ({_over(len(findings.programs.problems))}"
-        f"{_unexplained(findings, most.step)})"
-        f"{counts_clause(most.verdicts)}{rest}{f' and {more} more' if more > 0 else ''}."
+        f"{noun(findings.numbers)} ({_mean_words(len(findings.programs.problems))}"
+        f"{_unexplained_clause(findings, most.step)})"
+        f"{counts_clause(most.verdicts)}{other_words}{f' and {more} more' if more > 0 else ''}."
     )
 
 
@@ -321,15 +333,16 @@ def _effect_words(step_effect: StepEffect, problems: Sequence[Problem]) -> str:
     measured = [effect for effect in step_effect.effects if effect.pairs]
     if not measured or not step_effect.verdicts:
         return f"{name} {numbers.ratio(overall.ratio)}"
-    given = {pair.verdict for pair in step_effect.verdicts}
+    step_verdicts = {pair.verdict for pair in step_effect.verdicts}
     at = {effect.problem for effect in measured}
-    those = {problem.id: problem for problem in problems if problem.id in at}
+    measured_problems = {problem.id: problem for problem in problems if problem.id in at}
     least = min((effect.smallest, effect.problem) for effect in measured)
     most = max((effect.largest, effect.problem) for effect in measured)
     ends = [
-        numbers.ratio(ratio) + (f" {place}" if {Verdict.FASTER, Verdict.SLOWER} <= given else "")
+        numbers.ratio(ratio)
+        + (f" {place}" if {Verdict.FASTER, Verdict.SLOWER} <= step_verdicts else "")
         for ratio, problem in (least, most)
-        for place in [where([those[problem]], [*those.values()])]
+        for place in [where([measured_problems[problem]], [*measured_problems.values()])]
     ]
     count = len(step_effect.step.pairs)
     pairs = f"mean of {count} pairs; " if count > 1 else ""
@@ -384,7 +397,7 @@ def _versions(findings: Findings, reference: str) -> str:
     row, baseline = findings.ranking.best_rank, findings.programs.baseline
     if row is None or baseline is None or row.best is None or row.variant == baseline:
         return ""
-    opposed = _opposed(row, findings)
+    opposed = _opposed_verdicts(row, findings)
     verdicts = f", {opposed}" if opposed else counts_clause(row.planned_verdicts)
     return (
         f"; by {reference}, {row.variant.label} takes {numbers.ratio(row.geometric_mean)} the time "

@@ -89,20 +89,25 @@ def _control_sentences(history: History, control: Control) -> Iterator[str]:
     elif cause is Cause.MACHINE:
         subject = f"The baseline {took}" if baseline is not None else f"{count} moved together"
         differs = ", ".join(history.differences(newest - 1, newest)) or "nothing that is recorded"
-        rest = "" if baseline is None else f", and the variants with it ({count} are off by more)"
+        with_variants = (
+            "" if baseline is None else f", and the variants with it ({count} are off by more)"
+        )
         yield (
-            f"{subject}{rest}: the machine, its driver or versions changed, not the kernels. "
-            f"Differs from the run before: {differs}."
+            f"{subject}{with_variants}: the machine, its driver or versions changed, not the "
+            f"kernels. Differs from the run before: {differs}."
         )
     elif cause is Cause.BASELINE:
         yield f"The baseline alone {took}; {count} moved against it: its own kernel changed."
     else:
         beside = "" if baseline is None else f" The baseline {took}: not the machine."
-        named = ", ".join(
+        kernel_changes = ", ".join(
             f"{trend.variant}, {trend.problem}: {numbers.ratio(ratio)}"
             for trend, ratio in control.moved_cells[:MOST_NAMED]
         )
-        yield f"{count} are off what they were {past}: their kernels changed ({named}).{beside}"
+        yield (
+            f"{count} are off what they were {past}: their kernels changed ({kernel_changes})."
+            f"{beside}"
+        )
     floor, usual = control.noise_floor, control.usual_noise_floor
     if floor is not None and usual is not None and floor > max(_NOISIER * usual, 0.01):
         yield (

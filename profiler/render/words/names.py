@@ -139,6 +139,6 @@ def readable_kernel(name: str) -> str:
         return name
     if node is None:
         return name
-    shown = str(node.name if node.kind == "func" else node)
-    shown = _NUMBER.sub(lambda match: "-"[: len(match[1])] + match[2], shown)
-    return _BOOL.sub(lambda match: _BOOLS[match[0]], shown) or name
+    readable = str(node.name if node.kind == "func" else node)
+    readable = _NUMBER.sub(lambda match: "-"[: len(match[1])] + match[2], readable)
+    return _BOOL.sub(lambda match: _BOOLS[match[0]], readable) or name

@@ -192,9 +192,9 @@ def seconds(value: float) -> str:
     """Write a wall time: `3.2 s`, `4 min 05 s`, `1 h 02 min`."""
     if value < 60:
         return f"{value:.1f} s"
-    minutes, rest = divmod(round(value), 60)
+    minutes, rest_s = divmod(round(value), 60)
     if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
+        return f"{minutes} min {rest_s:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 

@@ -22,74 +22,82 @@ Condition = tuple[str, frozenset[str]]
 """In words, and the ids of the problems that keep it."""
 
 
-def places(found: Sequence[Problem], problems: Sequence[Problem]) -> str:
+def places(selected: Sequence[Problem], problems: Sequence[Problem]) -> str:
     """`1024 x 256`; `the 4 with dtype=float16`; `14, all with dim0 ≤ 512`; `14` without such."""
-    if len(found) <= _NAMED:
-        return named(found)
-    condition, kept = common_condition(found, problems)
+    if len(selected) <= _NAMED:
+        return names_or_count(selected)
+    condition, having_condition = common_condition(selected, problems)
     if not condition:
-        return f"{len(found)}{_parts(found, problems) if len(found) < len(problems) else ''}"
-    exactly = len(kept) == len(found)
-    return f"{f'the {len(found)} with' if exactly else f'{len(found)}, all with'} {condition}"
+        clauses = _condition_clauses(selected, problems) if len(selected) < len(problems) else ""
+        return f"{len(selected)}{clauses}"
+    exactly = len(having_condition) == len(selected)
+    return f"{f'the {len(selected)} with' if exactly else f'{len(selected)}, all with'} {condition}"
 
 
-def named(found: Sequence[Problem]) -> str:
+def names_or_count(selected: Sequence[Problem]) -> str:
     """Names of one or two problems; the number of more."""
-    few = len(found) <= _NAMED
-    return " and ".join(problem.name for problem in found) if few else str(len(found))
+    few = len(selected) <= _NAMED
+    return " and ".join(problem.name for problem in selected) if few else str(len(selected))
 
 
-def where(found: Sequence[Problem], problems: Sequence[Problem]) -> str:
+def where(selected: Sequence[Problem], problems: Sequence[Problem]) -> str:
     """`with seq_len=512` where none of the others keep that; else `at 23, all with dim0 ≤ 64`."""
-    condition, kept = common_condition(found, problems)
-    if len(kept) == len(found):
+    condition, having_condition = common_condition(selected, problems)
+    if len(having_condition) == len(selected):
         return f"with {condition}"
-    return f"at {named(found)}{f', all with {condition}' if condition else ''}"
+    return f"at {names_or_count(selected)}{f', all with {condition}' if condition else ''}"
 
 
-def common_condition(found: Sequence[Problem], problems: Sequence[Problem]) -> Condition:
+def common_condition(selected: Sequence[Problem], problems: Sequence[Problem]) -> Condition:
     """The condition on one or two parameters that all of `found`, and the fewest others, keep.
 
     Without words where half of the others keep it: it tells nothing then.
     """
-    if not found:
+    if not selected:
         return "", frozenset()
-    by_key = [list(_conditions(key, found, problems)) for key in found[0].params]
-    words, kept = min(
-        _alone_and_paired(by_key),
+    by_key = [list(_conditions(key, selected, problems)) for key in selected[0].params]
+    condition_words, having_condition = min(
+        _single_and_paired(by_key),
         key=lambda condition: (len(condition[1]), condition[0].count(" and ")),
         default=("", frozenset[str]()),
     )
-    is_telling = 2 * (len(kept) - len(found)) < len(problems) - len(found)
-    return (words, kept) if is_telling else ("", frozenset())
+    is_telling = 2 * (len(having_condition) - len(selected)) < len(problems) - len(selected)
+    return (condition_words, having_condition) if is_telling else ("", frozenset())
 
 
-def _alone_and_paired(by_key: Sequence[Sequence[Condition]]) -> Iterator[Condition]:
+def _single_and_paired(by_key: Sequence[Sequence[Condition]]) -> Iterator[Condition]:
     """Every condition, and every two on different parameters."""
     for conditions in by_key:
         yield from conditions
     for first, second in combinations(by_key, 2):
-        for words, kept in first:
-            for more_words, kept_too in second:
-                yield f"{words} and {more_words}", kept & kept_too
+        for first_words, first_ids in first:
+            for second_words, second_ids in second:
+                yield f"{first_words} and {second_words}", first_ids & second_ids
 
 
 def _conditions(
-    key: str, found: Sequence[Problem], problems: Sequence[Problem]
+    key: str, selected: Sequence[Problem], problems: Sequence[Problem]
 ) -> Iterator[Condition]:
     """Conditions on a parameter that all of `found` keep; none where one of them has none."""
     values = _values(key, problems)
-    own = {values.get(problem.id) for problem in found}
-    if None in own:
+    selected_values = {values.get(problem.id) for problem in selected}
+    if None in selected_values:
         return
-    if own == set(values.values()):
+    if selected_values == set(values.values()):
         if len(values) < len(problems):
             yield key, frozenset(values)
         return
-    if len(own) <= _VALUES_NAMED:
-        words = f"{key}={' or '.join(map(value_name, sorted(own, key=_order)))}"
-        yield words, frozenset(each for each, value in values.items() if value in own)
-    yield from _bounds(key, values, own)
+    if len(selected_values) <= _VALUES_NAMED:
+        condition_words = (
+            f"{key}={' or '.join(map(value_name, sorted(selected_values, key=_order)))}"
+        )
+        yield (
+            condition_words,
+            frozenset(
+                problem_id for problem_id, value in values.items() if value in selected_values
+            ),
+        )
+    yield from _bounds(key, values, selected_values)
 
 
 def _bounds(
@@ -102,8 +110,8 @@ def _bounds(
     ends = [value for value in of if _is_number(value)]
     most, least = max(ends), min(ends)
     for sign, end, keeps in (("\u2264", most, operator.le), ("\u2265", least, operator.ge)):
-        kept = frozenset(problem for problem, value in numbers.items() if keeps(value, end))
-        yield f"{key} {sign} {value_name(end)}", kept
+        within_bound = frozenset(problem for problem, value in numbers.items() if keeps(value, end))
+        yield f"{key} {sign} {value_name(end)}", within_bound
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
@@ -120,42 +128,52 @@ def _order(value: Scalar) -> tuple[float, str]:
     return (value, "") if _is_number(value) else (math.inf, str(value))
 
 
-def _parts(found: Sequence[Problem], problems: Sequence[Problem]) -> str:
+def _condition_clauses(selected: Sequence[Problem], problems: Sequence[Problem]) -> str:
     """`: 6 of the 10 with dim1=128, the 5 with dim0 \u2265 512, 3 others`; empty without such."""
-    conditions = [*_alone_and_paired([_of_values(key, problems) for key in found[0].params])]
-    left = {problem.id: problem for problem in found}
-    words: list[str] = []
-    while len(words) < _PARTS and len(left) > _NAMED:
-        condition, kept = max(
+    conditions = [
+        *_single_and_paired([_value_conditions(key, problems) for key in selected[0].params])
+    ]
+    remaining = {problem.id: problem for problem in selected}
+    clauses: list[str] = []
+    while len(clauses) < _PARTS and len(remaining) > _NAMED:
+        condition, having_condition = max(
             conditions,
-            key=lambda each: (2 * len(each[1] & left.keys()) - len(each[1]), -len(each[0])),
+            key=lambda each: (2 * len(each[1] & remaining.keys()) - len(each[1]), -len(each[0])),
         )
-        here = kept & left.keys()
-        if 2 * len(here) <= len(kept) or 3 * len(here) < len(found):
+        covered = having_condition & remaining.keys()
+        if 2 * len(covered) <= len(having_condition) or 3 * len(covered) < len(selected):
             break
-        of = f"the {len(here)}" if here == kept else f"{len(here)} of the {len(kept)}"
-        words.append(f"{of} with {condition}")
-        left = {problem: each for problem, each in left.items() if problem not in kept}
-    if 2 * len(left) >= len(found):
+        of = (
+            f"the {len(covered)}"
+            if covered == having_condition
+            else f"{len(covered)} of the {len(having_condition)}"
+        )
+        clauses.append(f"{of} with {condition}")
+        remaining = {
+            problem: each for problem, each in remaining.items() if problem not in having_condition
+        }
+    if 2 * len(remaining) >= len(selected):
         return ""
-    if left:
-        words.append(named([*left.values()]) + (" others" if len(left) > _NAMED else ""))
-    return f": {', '.join(words)}"
+    if remaining:
+        clauses.append(
+            names_or_count([*remaining.values()]) + (" others" if len(remaining) > _NAMED else "")
+        )
+    return f": {', '.join(clauses)}"
 
 
-def _of_values(key: str, problems: Sequence[Problem]) -> list[Condition]:
+def _value_conditions(key: str, problems: Sequence[Problem]) -> list[Condition]:
     """Conditions on each value that a parameter has, but for those that all problems keep."""
     values = _values(key, problems)
     conditions = [
         condition
         for value in dict.fromkeys(values.values())
         for condition in (
-            (f"{key}={value_name(value)}", _having(values, value)),
+            (f"{key}={value_name(value)}", _problems_with(values, value)),
             *_bounds(key, values, [value]),
         )
     ]
     return [condition for condition in conditions if len(condition[1]) < len(problems)]
 
 
-def _having(values: Mapping[str, Scalar], value: Scalar) -> frozenset[str]:
-    return frozenset(problem for problem, own in values.items() if own == value)
+def _problems_with(values: Mapping[str, Scalar], value: Scalar) -> frozenset[str]:
+    return frozenset(problem for problem, problem_value in values.items() if problem_value == value)

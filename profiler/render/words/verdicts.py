@@ -49,14 +49,16 @@ def reason_words(pair: PairVerdict) -> str:
     missing = numbers.is_missing
     unknown = " (noise floor not known)" if missing(pair.noise_floor) else ""
     limits = "the margin" if missing(pair.margin) else f"\u00b1{percent(pair.margin)}{unknown}"
-    seen = "" if missing(pair.detectable) else f"; would likely see {percent(pair.detectable)}"
+    detectable = (
+        "" if missing(pair.detectable) else f"; would likely see {percent(pair.detectable)}"
+    )
     clauses = {
         Reason.DECIDED: f"beyond {limits} in time and in cycles",
         Reason.DECIDED_BY_TIME: f"beyond {limits}; its blocks counted no cycles",
-        Reason.WITHIN_MARGIN: f"in time, and cycles do not object{unknown}{seen}",
-        Reason.WITHIN_MARGIN_BY_TIME: f"in time; its blocks counted no cycles{unknown}{seen}",
+        Reason.WITHIN_MARGIN: f"in time, and cycles do not object{unknown}{detectable}",
+        Reason.WITHIN_MARGIN_BY_TIME: f"in time; its blocks counted no cycles{unknown}{detectable}",
         Reason.FEW_BLOCKS: f"{block_words(pair.blocks)}; a verdict needs {FEWEST_BLOCKS}",
-        Reason.MORE_BLOCKS_NEEDED: f"{pair.blocks} blocks do not tell it from {limits}{seen}",
+        Reason.MORE_BLOCKS_NEEDED: f"{pair.blocks} blocks do not tell it from {limits}{detectable}",
         Reason.MANY_COMPARISONS: "would be decided alone, but not as one of so many comparisons",
         Reason.NOISE: f"the baseline varies by {limits}: too much to call two durations the same",
         Reason.CYCLES_UNCLEAR: f"differs in time, but {pair.blocks} blocks do not show it in "
@@ -99,11 +101,11 @@ def cycles_words(pair: PairVerdict) -> str:
     """The ratio of cycles, and by how much the clocks differ where that is much; or empty."""
     if numbers.is_missing(pair.cycles_ratio) or numbers.is_missing(pair.ratio):
         return ""
-    words = f"cycles {numbers.ratio(pair.cycles_ratio)}"
+    cycles = f"cycles {numbers.ratio(pair.cycles_ratio)}"
     clocks_differ = max(pair.cycles_ratio / pair.ratio, pair.ratio / pair.cycles_ratio) - 1
     if clocks_differ <= CLOCKS_DIFFER:
-        return words
-    return f"{words}, clocks {percent(clocks_differ)} apart"
+        return cycles
+    return f"{cycles}, clocks {percent(clocks_differ)} apart"
 
 
 def limits(pair: PairVerdict) -> str:

@@ -176,33 +176,33 @@ def waited_for(reason: str) -> str:
     wait, _, unit = reason.partition(":")
     if not unit:
         return WAITS.get(reason, f"({reason})" if reason else "")
-    named = _UNITS.get(unit, unit.replace("_", " "))
-    return f"for the MIO queue ({named})" if wait == accounts.QUEUE else f"for {named}"
+    unit_name = _UNITS.get(unit, unit.replace("_", " "))
+    return f"for the MIO queue ({unit_name})" if wait == accounts.QUEUE else f"for {unit_name}"
 
 
 def account_words(account: Account) -> str:
     """The largest parts, each with its signed time in brackets."""
     difference = account.difference_ns
-    named = _named(account)
-    parts = [f"{part_words(part)} ({numbers.signed_time(part.ns)})" for part in named]
-    rest = difference - sum(part.ns for part in named)
-    if abs(rest) > _SMALL * abs(difference):
-        parts.append(f"all others ({numbers.signed_time(rest)})")
+    large_parts = _large_parts(account)
+    parts = [f"{part_words(part)} ({numbers.signed_time(part.ns)})" for part in large_parts]
+    rest_ns = difference - sum(part.ns for part in large_parts)
+    if abs(rest_ns) > _SMALL * abs(difference):
+        parts.append(f"all others ({numbers.signed_time(rest_ns)})")
     return ", ".join(parts)
 
 
 def roof_parts(pair: PairWhy, account: RoofAccount) -> list[tuple[str, float]]:
     """Parts of the difference of two kernels under one roof in words, in ns, the largest first."""
     cause = pair.cause_under_roof
-    named = "" if cause is None else cause_words(cause.name)
+    cause_name = "" if cause is None else cause_words(cause.name)
     amount = "bytes" if account.first.unit == BYTES else "operations"
     parts = [
         (account.amount_ns, (f"more {amount}", f"fewer {amount}")),
         (
             account.share_ns,
             (
-                f"a lower share of the roof{named and f' through {named}'}",
-                f"a higher share of the roof{named and f' with less {named}'}",
+                f"a lower share of the roof{cause_name and f' through {cause_name}'}",
+                f"a higher share of the roof{cause_name and f' with less {cause_name}'}",
             ),
         ),
         (account.ceiling_ns, ("a lower roof (clock)", "a higher roof (clock)")),
@@ -216,7 +216,7 @@ def roof_account_words(pair: PairWhy, account: RoofAccount) -> str:
     first, second = account.first, account.second
     parts = roof_parts(pair, account)
     difference = sum(ns for _, ns in parts)
-    words = ", ".join(
+    parts_words = ", ".join(
         f"{name} ({numbers.signed_time(ns)})"
         for name, ns in parts
         if abs(ns) >= _SMALL_UNDER_ROOF * abs(difference)
@@ -224,12 +224,12 @@ def roof_account_words(pair: PairWhy, account: RoofAccount) -> str:
     shares = [numbers.share(roof.share) for roof in (first, second)]
     amounts = [numbers.show(roof.amount, roof.unit) for roof in (first, second)]
     return (
-        f"{words}. Both are limited by {roof_words(account.name)}: {amounts[0]} at {shares[0]} of "
-        f"its roof against {amounts[1]} at {shares[1]}"
+        f"{parts_words}. Both are limited by {roof_words(account.name)}: {amounts[0]} at {shares[0]} "
+        f"of its roof against {amounts[1]} at {shares[1]}"
     )
 
 
-def _named(account: Account) -> tuple[Part, ...]:
+def _large_parts(account: Account) -> tuple[Part, ...]:
     largest = abs(account.parts[0].ns) if account.parts else 0.0
     large = [part for part in account.parts if abs(part.ns) >= _SMALL * largest]
     return tuple(large[:MOST_NAMED])
@@ -293,14 +293,14 @@ def _off_timing(pair: PairWhy) -> str:
     ]
     if not launches:
         return ""
-    explained, those = (
+    explained, those_launches = (
         ("launch that was explained took", "that launch")
         if len(launches) == 1
         else ("launches that were explained took", "these launches")
     )
     return (
-        f" The {explained} {', and '.join(launches)}: the parts are of {those}, and the timed "
-        f"medians differ by {numbers.signed_time(pair.timed_difference_ns)}.{_caches_between(pair)}"
+        f" The {explained} {', and '.join(launches)}: the parts are of {those_launches}, and the "
+        f"timed medians differ by {numbers.signed_time(pair.timed_difference_ns)}.{_caches_between(pair)}"
     )
 
 
@@ -343,34 +343,34 @@ def account_rows(account: Account, most: int) -> list[tuple[str, float]]:
     """The largest parts of an account, at most so many, in words and ns; then all others as one."""
     parts = account.parts[:most]
     rows = [(part_words(part), part.ns) for part in parts]
-    others = len(account.parts) - len(parts)
-    if others:
-        rest = account.difference_ns - sum(part.ns for part in parts)
-        rows.append((f"all {others} others", rest))
+    other_count = len(account.parts) - len(parts)
+    if other_count:
+        rest_ns = account.difference_ns - sum(part.ns for part in parts)
+        rows.append((f"all {other_count} others", rest_ns))
     return rows
 
 
 def pooled_words(account: Account) -> str:
     """Sentence on the kernels without a counterpart that are compared together; empty without."""
-    sides = [_counted(names) for names in account.pooled if names]
+    sides = [_kernel_counts(names) for names in account.pooled if names]
     if not sides:
         return ""
     return f"Kernels without a counterpart are compared together: {sides[0]} against {sides[1]}."
 
 
-def _counted(names: Sequence[str]) -> str:
+def _kernel_counts(names: Sequence[str]) -> str:
     """Short names of kernels, each with how often it is launched; the first few of many."""
     counts = Counter(map(plain_kernel, names))
-    shown = [_launches(name, count) for name, count in counts.most_common(_MOST_POOLED)]
-    others = len(counts) - len(shown)
-    return ", ".join(shown) + (f" and {_others(others)}" if others else "")
+    launches = [_launches(name, count) for name, count in counts.most_common(_MOST_POOLED)]
+    other_count = len(counts) - len(launches)
+    return ", ".join(launches) + (f" and {_others_words(other_count)}" if other_count else "")
 
 
 def _launches(name: str, count: int) -> str:
     return name if count == 1 else f"{count} {numbers.TIMES} {name}"
 
 
-def _others(count: int) -> str:
+def _others_words(count: int) -> str:
     return "another" if count == 1 else f"{count} others"
 
 
@@ -388,14 +388,16 @@ def _kernel_times(variant: str, why: CellWhy) -> str:
     for kernel in why.kernels:
         times.setdefault(plain_kernel(kernel.profile.name), []).append(kernel.duration_ns)
     ranked = sorted(times.items(), key=lambda row: -sum(row[1]))
-    shown = [
+    kernels = [
         f"{numbers.show(sum(durations), 'ns')} in {_launches(name, len(durations))}"
         for name, durations in ranked[:_MOST_POOLED]
     ]
-    others = [ns for _, durations in ranked[_MOST_POOLED:] for ns in durations]
-    if others:
-        shown.append(f"{numbers.show(sum(others), 'ns')} in {_others(len(others))}")
-    return f"{variant} spends {', '.join(shown)}."
+    other_durations = [ns for _, durations in ranked[_MOST_POOLED:] for ns in durations]
+    if other_durations:
+        kernels.append(
+            f"{numbers.show(sum(other_durations), 'ns')} in {_others_words(len(other_durations))}"
+        )
+    return f"{variant} spends {', '.join(kernels)}."
 
 
 def idle_sentence(findings: Findings) -> str:
@@ -486,7 +488,7 @@ def inside_words(kernel: KernelWhy) -> str:
     inside = kernel.inside
     if inside is None:
         return ""
-    ramp, tail, whole = (
+    ramp, tail, launch = (
         numbers.show(ns, "ns") for ns in (inside.ramp_ns, inside.tail_ns, inside.duration_ns)
     )
     lowest, highest = inside.clock_range_ghz
@@ -496,7 +498,7 @@ def inside_words(kernel: KernelWhy) -> str:
     )
     words = (
         f"One launch, a sample each {numbers.show(inside.step_ns, 'ns')}: SMs fill for {ramp} "
-        f"(ramp) and empty for {tail} (tail) of {whole}; they are idle for {idle} of the time, "
+        f"(ramp) and empty for {tail} (tail) of {launch}; they are idle for {idle} of the time, "
         f"{at_ends} in these two. The clock is {inside.clock_ghz:.2f} GHz, by tenths of the launch "
         f"{lowest:.2f} to {highest:.2f}."
     )
@@ -546,8 +548,8 @@ def nominal_words(share: float, nominal_share: float) -> str:
 def no_practical_words(measured: Collection[str], faults: Mapping[str, str]) -> str:
     """Sentence on practical roofs that were not measured, and why; nothing where none failed."""
     if faults:
-        named = "; ".join(f"{roof_words(roof)}: {cause}" for roof, cause in faults.items())
-        return f"Practical roofs that could not be measured: {named}."
+        faults_words = "; ".join(f"{roof_words(roof)}: {cause}" for roof, cause in faults.items())
+        return f"Practical roofs that could not be measured: {faults_words}."
     return "" if measured else "No copy and no matrix product were measured as practical roofs."
 
 
@@ -572,10 +574,10 @@ def wait_words(line: HotLine) -> str:
 
 
 def _both_ends(place: str) -> str:
-    stem, dot, rest = place.rpartition(".")
+    stem, dot, suffix = place.rpartition(".")
     if not dot or len(stem) <= _MOST_STEM:
         return place
-    return f"{stem[:_ENDS]}…{stem[-_ENDS:]}{dot}{rest}"
+    return f"{stem[:_ENDS]}…{stem[-_ENDS:]}{dot}{suffix}"
 
 
 ESTIMATED = "estimates, in brackets ÷ the true time where it was planted; they overlap"
@@ -647,10 +649,10 @@ def planted_words(causes: Sequence[str]) -> str:
 
 def _together(causes: Sequence[str]) -> str:
     """Causes after one another, as tied; two resources that limit the warps as one of them."""
-    few = [words for words in causes if words.startswith(_FEW_WARPS)]
-    limits = " and by ".join(words.removeprefix(_FEW_WARPS) for words in few)
-    rest = [words for words in causes if words not in few]
-    together = [f"{_FEW_WARPS}{limits}", *rest] if few else rest
+    few = [cause for cause in causes if cause.startswith(_FEW_WARPS)]
+    limits = " and by ".join(cause.removeprefix(_FEW_WARPS) for cause in few)
+    other_causes = [cause for cause in causes if cause not in few]
+    together = [f"{_FEW_WARPS}{limits}", *other_causes] if few else other_causes
     return f"{'; '.join(together)} (tied)" if len(together) > 1 else together[0]
 
 
@@ -671,9 +673,9 @@ def limit_of_cell(why: CellWhy) -> str:
     if not why.kernels:
         return "nothing was counted"
     kernel = why.kernels[0]
-    words = limit_words(kernel)
+    limit = limit_words(kernel)
     if len(why.kernels) > 1 and math.isfinite(why.duration_ns):
         share = numbers.show(100 * kernel.duration_ns / why.duration_ns, "%")
         name = plain_kernel(kernel.profile.name)
-        return f"its longest kernel of {len(why.kernels)}, {name} ({share} of the time): {words}"
-    return words
+        return f"its longest kernel of {len(why.kernels)}, {name} ({share} of the time): {limit}"
+    return limit
