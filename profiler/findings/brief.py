@@ -42,7 +42,7 @@ _SHOWN_SEVERITIES = (Severity.ERROR, Severity.WARNING)
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """What a check ended with: findings and what is said of them, or the error that ended it."""
+    """Result of a check: findings with the sentences on them, or the error that ended it."""
 
     exit_code: ExitCode
     findings: Findings | None = None
@@ -50,7 +50,7 @@ class Checked:
     """What the run says first, wherever it is asked."""
     page: str | None = None
     left_out: str = ""
-    """What there was no time for."""
+    """Cells and stages that there was no time for."""
     error: ProfilerError | None = None
     most: int = _MOST_ROWS
     """Rows in each list, at most."""

@@ -1,4 +1,4 @@
-"""One number per cell and metric: of the final where the cell was in it, else of the blocks."""
+"""Numbers by cell and metric: of the final where the cell was in it, else of the blocks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ NOTHING = Value()
 
 @dataclass(frozen=True, eq=False)
 class CellNumbers:
-    """One number per cell and metric."""
+    """Numbers by cell and metric, one for each."""
 
     programs: Programs
     primary: Label

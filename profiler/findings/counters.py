@@ -278,7 +278,7 @@ _LEAST_PCT = 1.0
 
 @dataclass(frozen=True)
 class RoofLine:
-    """One roof of the hardware at the clocks of a problem's launches."""
+    """Roof of the hardware at the clocks of a problem's launches."""
 
     name: str
     """`dram`, `l2`, `l1`, `shared`, `tensor_TYPE`, `fp32`."""

@@ -294,7 +294,7 @@ def _status_document(status: CellStatus) -> Document:
 
 
 def _phase(phase: Phase) -> Document:
-    """One phase of a timeline: its name, and times over all units."""
+    """Phase of a timeline as JSON: its name, and times over all units."""
     document = asdict(phase)
     part, name = document.pop("part"), document.pop("name")
     return {"phase": name or part, **document}
@@ -437,7 +437,7 @@ def _ranges_by_cell(counters: pd.DataFrame) -> dict[str, list[Document]]:
 
 
 def summary_table(findings: Findings) -> pd.DataFrame:
-    """One row per cell and metric, for a CSV: names, parameters, the number, source, verdict.
+    """Table with a row per cell and metric, for a CSV: names, parameters, number, source, verdict.
 
     Columns `cell variant problem alias_of`, `variant.KEY` and `problem.KEY` for each parameter,
     then `metric unit`, the numbers with their `source`, and of durations `verdict reason margin
@@ -459,7 +459,7 @@ def summary_table(findings: Findings) -> pd.DataFrame:
 
 
 def cell_table(programs: Programs) -> pd.DataFrame:
-    """One row per cell of the plan: `cell variant problem alias_of` and every parameter.
+    """Table with a row per cell: `cell variant problem alias_of` and every parameter.
 
     Whole numbers are `Int64` where some cells lack the parameter.
     """
@@ -474,7 +474,7 @@ def cell_table(programs: Programs) -> pd.DataFrame:
 
 
 def wide_table(findings: Findings) -> pd.DataFrame:
-    """One row per cell: names, parameters, outcome, a column per metric with its median, verdict.
+    """Table with a row per cell: names, parameters, outcome, median of each metric, verdict.
 
     Columns `experiment created gpu`, those of `cell_table`, `outcome`, the metrics by their names,
     and of the primary metric `ratio ratio_low ratio_high`, of durations `verdict`. Frames of

@@ -195,7 +195,7 @@ class _Finder:
 
     @cached_property
     def joined(self) -> pd.DataFrame:
-        """One number per cell and metric, before verdicts and ranks."""
+        """Table with a row per cell and metric, before verdicts and ranks."""
         correct = [cell.id for cell in self.programs.plan.cells if self.programs.correct(cell)]
         return one_number_per_cell(self.blocks, final_numbers(self.report, correct, self.sources))
 

@@ -26,7 +26,7 @@ from profiler.run_folder.load.report import Report
 
 @dataclass(frozen=True)
 class NamedBaseline:
-    """One baseline by its name, and every cell of the plan compared with it."""
+    """Baseline by its name, and the verdict on every cell of the plan against it."""
 
     key: str
     """`reference`, `best`, `first` or `previous`."""

@@ -91,11 +91,11 @@ class Source(Generic[S]):
         return Source(holds)
 
     def __call__(self, value: Callable[[S], T], *, optional: bool = False) -> T:
-        """A value."""
+        """Field with a plain value."""
         return cast(T, self._field(value, optional=optional))
 
     def one_of(self, value: Callable[[S], object]) -> Any:
-        """One of the values of a Literal."""
+        """Field with a value of a Literal."""
         return self._field(value)
 
     def _field(self, value: Callable[[S], object], *, optional: bool = False) -> _Field:

@@ -66,7 +66,7 @@ def _outcome(cell: Cell, statuses: Mapping[str, CellStatus]) -> Outcome:
 
 @dataclass(frozen=True)
 class MadeSession:
-    """One session, and the command that ran it."""
+    """Session that was made, and the command that ran it."""
 
     name: str
     collector: str

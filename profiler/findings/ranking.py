@@ -1,4 +1,4 @@
-"""Which variant is best over all problems: ranks, the variant to recommend, roles in figures."""
+"""Ranking of variants over all problems, the variant to recommend, roles in figures."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class ReferenceLead:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Which variant is best, at each problem and over all of them."""
+    """Winners of the problems, and ranks of the variants over all of them."""
 
     programs: Programs
     tunes: bool

@@ -241,14 +241,14 @@ _LEADS_ON = re.compile(
 
 @dataclass(frozen=True)
 class VariantName:
-    """What one variant is called."""
+    """Label, full name and chips of a variant."""
 
     label: str
     """Shortest text that no other variant of the report has."""
     full: str
     """The name as the spec or the workload gives it."""
     chips: tuple[Chip, ...] = ()
-    """What tells it from the others; empty where it shares no parameters with them."""
+    """Values that tell the variant from the others; empty where these have other parameters."""
 
     @property
     def shortened(self) -> bool:
@@ -270,11 +270,11 @@ class Names:
     family: frozenset[str]
     """Ids of the variants whose parameters are compared: all but references of another kind."""
     shared_chips: tuple[Chip, ...]
-    """What all variants of the family have."""
+    """Chips that all variants of the family have."""
     usual_flags: tuple[Chip, ...]
-    """Flags that most have: the labels of the others say `no …`."""
+    """Flags that most variants have: the labels of the others say `no …`."""
     chip_keys: tuple[str, ...]
-    """What chips are values of, in their order: `dtype`, `B_r\u00d7B_c`, `buffer`."""
+    """Parameters that chips are values of, in their order: `dtype`, `B_r\u00d7B_c`, `buffer`."""
 
     def of(self, variant: Variant) -> VariantName:
         """Short and full name of a variant, and its chips."""

@@ -294,10 +294,10 @@ def _table(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Columns of one table, each in its shortest form."""
     written: dict[str, Any] = {}
     for name, values in columns.items():
-        same = next((other for other in written if columns[other] == values), None)
+        equal_column = next((earlier for earlier in written if columns[earlier] == values), None)
         short = _column(values)
         plain = isinstance(short, list) or "index" in short
-        written[name] = same if same is not None and plain else short
+        written[name] = equal_column if equal_column is not None and plain else short
     return written
 
 

@@ -1,4 +1,4 @@
-"""What leaves a page: answer, main table and warnings of a run, as Markdown and for a notebook."""
+"""Excerpts of a page: answer, main table and warnings of a run, as Markdown and for a notebook."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def short_table(findings: Findings) -> SmallTable:
     At most `MOST_ROWS` rows: of each problem the best cells and that of the baseline.
     """
     table = main_table(findings, findings.verdicts.baselines[0])
-    shown = _shown(findings.programs, table.rows)
+    shown_rows = _shown(findings.programs, table.rows)
     several = len(findings.programs.problems) > 1
     ratio = f"\u00f7 {findings.programs.baseline.label}" if findings.programs.baseline else "ratio"
     role_names = {"best": best_word(findings.ranking), "baseline": "baseline"}
@@ -134,9 +134,9 @@ def short_table(findings: Findings) -> SmallTable:
         "",
         "problem" if several else "variant",
         columns,
-        shown,
+        shown_rows,
         lambda row: Row(row.cell.problem.name if several else variant(row)),
-        left_out=len(table.rows) - len(shown),
+        left_out=len(table.rows) - len(shown_rows),
     )
 
 
@@ -148,13 +148,13 @@ def _shown(programs: Programs, rows: Sequence[CellRow]) -> list[CellRow]:
     of_baseline = programs.baseline is not None
     most = max(1, MOST_ROWS // max(1, len(programs.problems)) - of_baseline)
     counts: dict[str, int] = {}
-    shown = []
+    table_rows = []
     for row in rows:
         problem = row.cell.problem.id
         counts[problem] = counts.get(problem, 0) + 1
         if counts[problem] <= most or row.cell.variant == programs.baseline:
-            shown.append(row)
-    return shown[:MOST_ROWS]
+            table_rows.append(row)
+    return table_rows[:MOST_ROWS]
 
 
 # ---- figures by matplotlib for papers, slides and notebooks --------------------------------------
@@ -218,34 +218,34 @@ def metric_figure(
     baseline = findings.programs.baseline if ratio else None
     if ratio and baseline is None:
         raise UsageError("There are no ratios: the run has no baseline.")
-    shown = (labels[metric], None if baseline is None else baseline.label)
-    other = None if against is None else (labels[against], None)
+    quantity = (labels[metric], None if baseline is None else baseline.label)
+    against_quantity = None if against is None else (labels[against], None)
     panels = [
         (of, cells)
         for of in _problems(findings.programs, problem)
-        if (cells := _cells_with(findings.numbers, (shown, other), of))
+        if (cells := _cells_with(findings.numbers, (quantity, against_quantity), of))
     ][:MOST_PANELS]
     if not panels:
         raise UsageError(f"No version has {' and '.join(filter(None, (metric, against)))}.")
     columns = min(_COLUMNS, len(panels))
     lines = math.ceil(len(panels) / columns)
     rows_in = _ROW_HEIGHT_IN * max(len(cells) for _, cells in panels)
-    height_in = _MARGIN_IN + (rows_in if other is None else _SCATTER_HEIGHT_IN)
+    height_in = _MARGIN_IN + (rows_in if against_quantity is None else _SCATTER_HEIGHT_IN)
     figure = Figure(figsize=(_PANEL_WIDTH_IN * columns, lines * height_in), layout="constrained")
     for place, (of, cells) in enumerate(panels, start=1):
         panel = figure.add_subplot(lines, columns, place)
-        _draw_panel(panel, findings, cells, shown, other)
+        _draw_panel(panel, findings, cells, quantity, against_quantity)
         panel.set_title(of.name, fontsize=9)
     return figure
 
 
-def _problems(programs: Programs, named: str | None) -> Sequence[Problem]:
-    if named is None:
+def _problems(programs: Programs, problem_name: str | None) -> Sequence[Problem]:
+    if problem_name is None:
         return programs.problems
-    problems = problems_called(programs.problems, named)
+    problems = problems_called(programs.problems, problem_name)
     if not problems:
         names = ", ".join(problem.name for problem in programs.problems)
-        raise UsageError(f"No problem is called {named}.", remedy=f"Name one of: {names}.")
+        raise UsageError(f"No problem is called {problem_name}.", remedy=f"Name one of: {names}.")
     return problems
 
 
@@ -269,17 +269,17 @@ def _draw_panel(
     panel: Axes,
     findings: Findings,
     cells: Sequence[Cell],
-    shown: _Quantity,
-    other: _Quantity | None,
+    quantity: _Quantity,
+    against: _Quantity | None,
 ) -> None:
     """Versions as points with intervals: in rows, or by another quantity upwards."""
-    across = [_ends(findings.numbers, shown, cell) for cell in cells]
-    divisor, words = _axis(shown, max(middle for _, middle, _ in across))
+    across = [_ends(findings.numbers, quantity, cell) for cell in cells]
+    divisor, axis_words = _axis(quantity, max(middle for _, middle, _ in across))
     rows: list[tuple[float, float, float]] = [(row, row, row) for row in range(len(cells))]
     up, up_divisor = rows, 1.0
-    if other is not None:
-        up = [_ends(findings.numbers, other, cell) for cell in cells]
-        up_divisor, up_words = _axis(other, max(middle for _, middle, _ in up))
+    if against is not None:
+        up = [_ends(findings.numbers, against, cell) for cell in cells]
+        up_divisor, up_words = _axis(against, max(middle for _, middle, _ in up))
         panel.set_ylabel(up_words, fontsize=8)
     for cell, across_ends, up_ends in zip(cells, across, up, strict=True):
         low, x, high = (end / divisor for end in across_ends)
@@ -292,13 +292,13 @@ def _draw_panel(
         panel.plot([x, x], [bottom, top], color=colour, linewidth=1.2)
         marker = "D" if cell.variant.id == findings.programs.plan.baseline else "o"
         panel.plot([x], [y], marker, color=colour, markersize=4)
-        if other is not None:
+        if against is not None:
             panel.annotate(cell.variant.label, (x, y), (4, 3), textcoords="offset points", size=6)
-    if other is None:
+    if against is None:
         panel.set_yticks(range(len(cells)), [cell.variant.label for cell in cells], fontsize=7)
         panel.invert_yaxis()
     panel.set_xlim(left=0)
     panel.tick_params(axis="x", labelsize=7)
-    panel.set_xlabel(words, fontsize=8)
+    panel.set_xlabel(axis_words, fontsize=8)
     panel.grid(axis="x", color="#dddddd", linewidth=0.6)
     panel.set_axisbelow(True)

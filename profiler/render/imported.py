@@ -41,7 +41,7 @@ class ImportedSection:
 
 @dataclass(frozen=True)
 class ImportedPage:
-    """What is shown of files of one kind."""
+    """Page on imported files of one kind: lead, sections, answer and chart."""
 
     lead: str
     sections: tuple[ImportedSection, ...]
@@ -54,7 +54,7 @@ class ImportedPage:
 
 
 def render_imported(
-    shown: ImportedPage,
+    page: ImportedPage,
     files: Sequence[str],
     notices: Sequence[Notice] = (),
     *,
@@ -67,21 +67,21 @@ def render_imported(
     that the page has no room for, empty where there is none.
     """
     parts = {
-        "shown": shown,
+        "shown": page,
         "files": list(files),
         "notice_rows": notice_rows(notices),
         "account": account,
         "csv": csv,
-        "timeline": shown.pictures,
+        "timeline": page.pictures,
         "timeline_files": (),
     }
     return render("imported.html", parts)
 
 
-def imported_text(shown: ImportedPage) -> RenderableType:
+def imported_text(page: ImportedPage) -> RenderableType:
     """The answer and the first rows of the tables, for a terminal."""
-    parts: list[RenderableType] = [answer_lines([shown.answer])]
-    for section in shown.sections:
+    parts: list[RenderableType] = [answer_lines([page.answer])]
+    for section in page.sections:
         if section.folded:
             continue
         if section.sentence:
@@ -155,9 +155,9 @@ def source_sentence(kernels: Sequence[ListedKernel]) -> Sentence:
 
 def _hot_lines(kernel: ListedKernel) -> SmallTable:
     """Lines, or without line information instructions, with the most samples without issue."""
-    what = "Source lines"
+    caption = "Source lines"
     if not kernel.has_lines:
-        what = "Instructions (the kernel has no line information: nvcc -lineinfo)"
+        caption = "Instructions (the kernel has no line information: nvcc -lineinfo)"
     columns: tuple[Column[HotLine], ...] = (
         *(
             (text_column("line", lambda line: line.place, css="code", without=""),)
@@ -188,7 +188,7 @@ def _hot_lines(kernel: ListedKernel) -> SmallTable:
         kernel.lines,
         lambda line: Row(line.text),
         long_names=True,
-        reading=f"{what} with the most samples in which the warp could not issue.",
+        reading=f"{caption} with the most samples in which the warp could not issue.",
     )
 
 

@@ -144,12 +144,12 @@ def _kernel_row(row: FrameRow) -> Row:
 def _spread(row: FrameRow) -> Datum:
     """Shortest and longest duration; nothing where they are near each other."""
     ends = (row[SHORTEST], row[LONGEST])
-    words = " … ".join(numbers.show(end, "ns") for end in ends) if _is_wide(*ends) else ""
-    return Datum(words, css="words")
+    ends_text = " … ".join(numbers.show(end, "ns") for end in ends) if _is_wide(*ends) else ""
+    return Datum(ends_text, css="words")
 
 
-def _counted(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"
 
 
 def _shown(groups: LaunchGroups) -> tuple[Label, ...]:
@@ -209,7 +209,7 @@ def _times(groups: LaunchGroups) -> pd.Series[float]:
 
 
 def _launches_sentence(groups: LaunchGroups) -> Sentence:
-    """Which kernel takes most of the time; empty where no durations are known."""
+    """Sentence on the kernel that takes most of the time; empty where no durations are known."""
     times = _times(groups)
     if times.empty:
         return ()
@@ -230,14 +230,16 @@ def _time_chart(groups: LaunchGroups) -> Chart | None:
     times = _times(groups)
     if times.empty:
         return None
-    shown, total = times[:_MOST_BARS], float(times.sum())
-    names = [shorten(plain_kernel(readable_kernel(str(name)))) for name in shown.index]
-    texts = [f"{numbers.show(ns, 'ns')}, {numbers.show(100 * ns / total, '%')}" for ns in shown]
+    shown_times, total = times[:_MOST_BARS], float(times.sum())
+    names = [shorten(plain_kernel(readable_kernel(str(name)))) for name in shown_times.index]
+    texts = [
+        f"{numbers.show(ns, 'ns')}, {numbers.show(100 * ns / total, '%')}" for ns in shown_times
+    ]
     marks = [
         Mark(name, float(ns), text=text, role="best")
-        for name, ns, text in zip(names, shown, texts, strict=True)
+        for name, ns, text in zip(names, shown_times, texts, strict=True)
     ]
-    left_out = len(times) - len(shown)
+    left_out = len(times) - len(shown_times)
     reading = "All launches of a kernel together."
     if left_out:
         reading += f" {left_out} more take less."

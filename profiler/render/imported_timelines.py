@@ -110,9 +110,9 @@ def timeline_section(
 def _unread_sentence(unread: Mapping[str, int]) -> str:
     if not unread:
         return ""
-    kinds = [counted_kind(count, what) for what, count in unread.items()]
-    named = ", ".join(kinds[:_NAMED_KINDS]) + (", …" if len(kinds) > _NAMED_KINDS else "")
-    return f" Not read: {named}."
+    kinds = [counted_kind(count, kind) for kind, count in unread.items()]
+    kind_names = ", ".join(kinds[:_NAMED_KINDS]) + (", …" if len(kinds) > _NAMED_KINDS else "")
+    return f" Not read: {kind_names}."
 
 
 def _calls_title(api: pd.DataFrame) -> str:
@@ -146,7 +146,7 @@ def _sentence(tool: str, overview: TimelineOverview, unread: Mapping[str, int]) 
 
 
 def _member_table(frame: pd.DataFrame) -> SmallTable:
-    shown = frame.groupby("group", sort=False).head(_MOST_OF_GROUP)
+    shown_members = frame.groupby("group", sort=False).head(_MOST_OF_GROUP)
     columns = (
         frame_text("in", "group"),
         frame_column("instances", "instances"),
@@ -158,7 +158,9 @@ def _member_table(frame: pd.DataFrame) -> SmallTable:
         "Single names of the rows with a star, or without their identifiers, above: those with the "
         "most GPU time of each."
     )
-    table = frame_table("Ranges of the groups", "name", columns, shown, MOST_ROWS, reading=reading)
+    table = frame_table(
+        "Ranges of the groups", "name", columns, shown_members, MOST_ROWS, reading=reading
+    )
     return replace(table, left_out=len(frame) - len(table.lines))
 
 

@@ -57,10 +57,10 @@ def render_runs(entries: Sequence[RunEntry]) -> str:
     listed = newest_listed(entries)
     groups = [_group(tuple(runs)) for _, runs in groupby(listed, lambda run: run.experiment)]
     experiments = len({run.experiment for run in entries})
-    rest = f" The newest {len(listed)} are listed." if len(listed) < len(entries) else ""
+    newest_words = f" The newest {len(listed)} are listed." if len(listed) < len(entries) else ""
     lead = (
-        f"Runs: {len(entries)}; experiments: {experiments}.{rest} A verdict is on the best of each "
-        "problem, relative to the baseline of its own run, against the run before."
+        f"Runs: {len(entries)}; experiments: {experiments}.{newest_words} A verdict is on the best "
+        "of each problem, relative to the baseline of its own run, against the run before."
     )
     parts = {"title": "Runs", "crumb": "kernel-profiler", "lead": lead, "groups": groups}
     return render("index.html", parts | {"missing": {}})
@@ -204,22 +204,22 @@ def small_line(points: Sequence[tuple[float, float, float]], label: str) -> Mark
 
     The scale is that of what is shown, and has no labels: the words beside it say the numbers.
     """
-    shown = points[-_MOST_POINTS:]
-    bottom, top = min(low for low, _, _ in shown), max(high for _, _, high in shown)
+    shown_points = points[-_MOST_POINTS:]
+    bottom, top = min(low for low, _, _ in shown_points), max(high for _, _, high in shown_points)
     span = (top - bottom) or 1.0
-    step = min(_STEP, (_WIDEST - 2 * _EDGE) / max(len(shown) - 1, 1))
+    step = min(_STEP, (_WIDEST - 2 * _EDGE) / max(len(shown_points) - 1, 1))
 
     def height(value: float) -> str:
         return f"{_HEIGHT - _EDGE - (value - bottom) / span * (_HEIGHT - 2 * _EDGE):.1f}"
 
     parts = {
         "label": label,
-        "width": f"{2 * _EDGE + step * (len(shown) - 1):.0f}",
+        "width": f"{2 * _EDGE + step * (len(shown_points) - 1):.0f}",
         "height": f"{_HEIGHT:.0f}",
         "radius": "2.5" if step > _DOTS_FROM else "1",
         "points": [
             (f"{_EDGE + step * number:.1f}", *map(height, point))
-            for number, point in enumerate(shown)
+            for number, point in enumerate(shown_points)
         ],
     }
     drawn = templates().get_template("small_line.html").render(parts)

@@ -86,10 +86,12 @@ def _notices(findings: Findings) -> dict[str, Any]:
     if replay is None:
         return {"banner": None, "notice_rows": notice_rows(findings.notices)}
     values = vars(replay) | {"when": moment(replay.when)}
-    others = [notice for notice in findings.notices if notice.kind is not NoticeKind.REPLAYED]
+    other_notices = [
+        notice for notice in findings.notices if notice.kind is not NoticeKind.REPLAYED
+    ]
     return {
         "banner": notice_rows([Notice(NoticeKind.REPLAYED, values)])[0],
-        "notice_rows": notice_rows(others),
+        "notice_rows": notice_rows(other_notices),
     }
 
 

@@ -93,13 +93,13 @@ def course_marks(search: SearchFindings) -> tuple[list[Mark], list[Mark]]:
 
 
 def _tried_chart(search: SearchFindings, free: tuple[Parameter, ...]) -> Chart | None:
-    shown = free[:_MOST_AXES]
-    tried = tried_lines(search, shown)
-    if len(tried) < 2 or not shown:
+    shown_axes = free[:_MOST_AXES]
+    tried = tried_lines(search, shown_axes)
+    if len(tried) < 2 or not shown_axes:
         return None
-    left_out = len(free) - len(shown)
+    left_out = len(free) - len(shown_axes)
     more = f" {left_out} less important parameters have no axis." if left_out else ""
-    axes = [(p.name, [value_text(value) for value in p.values]) for p in shown]
+    axes = [(p.name, [value_text(value) for value in p.values]) for p in shown_axes]
     return make_chart(
         "search-tried",
         "What was tried",
@@ -149,7 +149,7 @@ IMPORTANCE_METHOD = "permutation importance over kernel ridge regression on the 
 
 
 def search_sentences(findings: Findings, search: SearchFindings) -> tuple[str, ...]:
-    """What there is to say of a search, one thing after the other."""
+    """Sentences on a search: its course, its result, its noise and what it may have missed."""
     return (
         _course(search),
         *_found(findings.programs, search),
@@ -200,7 +200,7 @@ def _found(programs: Programs, search: SearchFindings) -> Iterator[str]:
 
 
 def search_summary(search: SearchFindings) -> str:
-    """What was tried, and how sure it is that nothing much better was missed."""
+    """Sentence on what was tried, and how sure it is that nothing much better was missed."""
     return f"Search: {_course(search)} {missed(search)}"
 
 
@@ -234,7 +234,7 @@ def _noise(search: SearchFindings) -> str:
 
 
 def _gpus(search: SearchFindings) -> Iterator[str]:
-    """Which GPU measured how many, where there are several."""
+    """Number of evaluations by GPU, where there are several."""
     counts = Counter(trial.worker for trial in search.trials)
     workers = [worker for worker in search.record.workers if counts[worker.worker]]
     if len(workers) < 2:
@@ -250,7 +250,7 @@ def _gpus(search: SearchFindings) -> Iterator[str]:
 
 
 def importance_reading(search: SearchFindings) -> str:
-    """What the importances are, or why there are none."""
+    """Sentence on what the importances are, or why there are none."""
     importance = search.importance
     if importance is None:
         few = "Too few configurations were measured for a model"

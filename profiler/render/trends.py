@@ -55,7 +55,7 @@ def _by_change(trend: Trend) -> tuple[bool, float]:
 
 
 def _row(history: History, trend: Trend) -> dict[str, Any]:
-    """One cell: its newest number, that by the baseline of its run, and its last change."""
+    """Row of a cell: its newest number, that by the baseline of its run, and its last change."""
     newest = trend.answers[max(trend.answers)]
     unit = label(history.metric).unit
     interval = numbers.interval(newest.low, newest.high, unit)
@@ -76,8 +76,8 @@ def _row(history: History, trend: Trend) -> dict[str, Any]:
 def _line(trend: Trend) -> Markup:
     """Its numbers over the runs, as large as two lines of text; scaled to them."""
     points = [_ends(trend, run) for run in trend.answers]
-    words = f"{trend.variant}, {trend.problem}: the oldest of {len(points)} runs first"
-    return small_line(points, words)
+    caption = f"{trend.variant}, {trend.problem}: the oldest of {len(points)} runs first"
+    return small_line(points, caption)
 
 
 def _ends(trend: Trend, run: int) -> tuple[float, float, float]:
@@ -88,12 +88,12 @@ def _ends(trend: Trend, run: int) -> tuple[float, float, float]:
 
 def _chart(history: History, ordered: list[Trend]) -> Chart | None:
     """A row of panels, of the cells that changed most; None where there are no two runs."""
-    shown = [trend for trend in ordered if len(trend.answers) > 1][:PANEL_COLUMNS]
-    if not shown:
+    shown_trends = [trend for trend in ordered if len(trend.answers) > 1][:PANEL_COLUMNS]
+    if not shown_trends:
         return None
     panels = {
         f"{trend.variant}\n{trend.problem}": list(_marks(number, trend))
-        for number, trend in enumerate(shown)
+        for number, trend in enumerate(shown_trends)
     }
     ticks = _ticks(len(history.runs))
     reading = (

@@ -1,4 +1,4 @@
-"""What autotuners tried and chose, of each cell of a run or in a file that one wrote, as tables."""
+"""Tables of the configurations that autotuners tried and chose, of a run's cells or of a file."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def tuned_cells(findings: Findings) -> dict[str, Any] | None:
         if (tuned := findings.programs.status(cell).tuned)
         and len(_by_operation(tuned)) < len(tuned)
     ]
-    shown = _fitting(findings.programs, tried)
+    shown_cells = _fitting(findings.programs, tried)
     return {
         "table": _chosen_table(findings, having),
         "tried": {
             f"{cell.variant.label}, {cell.problem.name}": tuning_tables(
                 findings.programs.status(cell).tuned
             )
-            for cell in shown
+            for cell in shown_cells
         },
-        "left_out_tried": len(tried) - len(shown),
+        "left_out_tried": len(tried) - len(shown_cells),
     }
 
 
@@ -73,7 +73,7 @@ def _plain(name: str) -> str:
 
 
 class _Tuned(NamedTuple):
-    """What was tried for a kernel or operation of a cell."""
+    """Configurations that were tried for a kernel or operation of a cell."""
 
     cell: Cell
     configs: Sequence[TunedConfig]
@@ -200,15 +200,15 @@ def tuning_tables(tuned: Sequence[TunedConfig], most: int = MOST_CONFIGS) -> tup
             _of_tried("spills", "spills"),
             _of_tried("shared memory", "shared_bytes", "byte"),
         )
-        shown = ordered[: max(0, room)]
+        shown_configs = ordered[: max(0, room)]
         room -= len(group)
         table = SmallTable.of(
             operation or "one kernel",
             "configuration",
             columns,
-            shown,
+            shown_configs,
             lambda candidate: Row(config_words(candidate.config) or numbers.MISSING),
-            left_out=len(group) - len(shown),
+            left_out=len(group) - len(shown_configs),
             long_names=True,
             elsewhere="; --json has them",
         )

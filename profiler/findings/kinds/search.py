@@ -1,4 +1,4 @@
-"""What is true of a search: its course, its noise, what matters, and what it may have missed."""
+"""Findings of a search: its course, noise, importance of parameters, coverage of the space."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from profiler.search.journal import SearchRecord, WorkerJoined
 
 @dataclass(frozen=True)
 class Trial:
-    """One evaluation: its result, and the best up to it."""
+    """Evaluation of a search: its result, and the best result up to it."""
 
     number: int
     variant: str

@@ -59,7 +59,7 @@ class StepEffect:
 
 @dataclass(frozen=True)
 class Rung:
-    """One version of a ladder; effects are by problem, in the order of the plan."""
+    """Version of a ladder; effects are by problem, in the order of the plan."""
 
     number: int
     """From 1, in the order of the spec; that of an alias of another version is left out."""
@@ -353,7 +353,7 @@ class RungDocument(JsonObject):
 
 @dataclass(frozen=True)
 class Contrast:
-    """One value of a parameter against the first, or against `false`."""
+    """Value of a parameter against the first value, or against `false`."""
 
     step: ParameterStep
     """Without pairs of variants: each problem has its own best."""

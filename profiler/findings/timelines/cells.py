@@ -59,7 +59,7 @@ _PARTS: Mapping[str, UnitPart] = {WHOLE: "whole", OUTSIDE: "outside"}
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase over all units: medians, lowest and highest; NaN where nothing ran in it."""
+    """Phase over all units: medians, lowest and highest; NaN where nothing ran in it."""
 
     part: UnitPart
     name: str

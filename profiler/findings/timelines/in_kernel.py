@@ -1,4 +1,4 @@
-"""What the warpgroups of one launch did, and what was under way meanwhile."""
+"""Activities of the warpgroups of one launch, and the operations under way meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Edges = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class ActivityShare:
-    """One activity of one warpgroup, over all blocks that were recorded.
+    """Activity of a warpgroup, over all blocks that were recorded.
 
     Shares are of the time of the activity, in which operations of the warpgroup itself, and of
     another one of its block, were under way; NaN where the kernel names no operations.

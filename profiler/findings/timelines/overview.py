@@ -1,4 +1,4 @@
-"""One whole timeline, as an import of it shows: summaries, tree of ranges, gaps, latency, calls."""
+"""Summary of a timeline, as an import of it shows: sums, tree of ranges, gaps, latency, calls."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class KernelWhy:
 
     @property
     def inside(self) -> PmSamples | None:
-        """What was sampled inside it; None where that is too little to tell."""
+        """Samples inside the launch; None where they are too few to tell."""
         inside = self.profile.inside
         return inside if inside is not None and inside.is_known else None
 

@@ -64,7 +64,7 @@ _LEAST_TIME = 0.005
 
 @dataclass(frozen=True)
 class Amount:
-    """One counter of a cell."""
+    """Amount of a counter in a cell."""
 
     value: float
     """NaN where it was not counted."""
@@ -81,7 +81,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class CounterComparison:
-    """One counter of two cells."""
+    """Counter of two cells."""
 
     name: str
     group: str

@@ -525,7 +525,7 @@ def idle_document(findings: Findings, idle: IdleDifference) -> Document:
 
 
 def why_of_answer(findings: Findings, pair: PairWhy | None) -> _Pair | None:
-    """What `answer.why` of a run's summary is made of: the pair that the answer is about.
+    """Source of `answer.why` of a run's summary: the pair that the answer is about.
 
     Without an account, how long the device was idle in the timelines; None where nothing was
     explained and there are no timelines that differ in it.

@@ -21,7 +21,7 @@ _NO_SOURCE = re.compile(r"|<(unable|failed|no|source)\b.*>", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class HotLine:
-    """One source line, or one instruction where the kernel has no line information."""
+    """Source line, or instruction where the kernel has no line information."""
 
     file: str | None
     line: int | None
@@ -45,7 +45,7 @@ class HotLine:
 
 @dataclass(frozen=True, eq=False)
 class ListedKernel:
-    """One launch of a source page."""
+    """Launch of a source page."""
 
     file: str
     """File that it stands in."""
@@ -109,7 +109,7 @@ def _sums(counts: np.ndarray) -> list[float]:
 def _hottest_places(
     instructions: pd.DataFrame, place: Sequence[str], most: int
 ) -> Iterator[np.ndarray]:
-    """Which instructions are of each place with samples, those with most samples first."""
+    """Masks of the instructions of each place with samples, places with most samples first."""
     groups = instructions.groupby([*place], sort=False).ngroup().fillna(-1).to_numpy(dtype="int64")
     has_place = groups >= 0
     samples = instructions[_SAMPLES].fillna(0.0).to_numpy(dtype="float64")

@@ -1,4 +1,4 @@
-"""What two cells of a problem differ by: the account of their times, and what moved beside it."""
+"""Difference of two cells of a problem: account of their times, causes, counters that moved."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ and more; kernels that share L2 when timed, and not when explained, can be off b
 
 @dataclass(frozen=True)
 class CauseChange:
-    """One cause in both cells, as estimated time and as a share of the duration of all kernels."""
+    """Cause in both cells, as estimated time and as a share of the duration of all kernels."""
 
     name: str
     first_ns: float
@@ -196,7 +196,7 @@ class PairWhy:
 
     @property
     def cause_under_roof(self) -> CauseChange | None:
-        """What goes with another share of the roof, where that is most of the difference.
+        """Cause that goes with another share of the roof, where that is most of the difference.
 
         The cause that makes the largest part of it, _OF_SHARE or more; a share alone names none.
         """

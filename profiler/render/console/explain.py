@@ -1,4 +1,4 @@
-"""What `profiler explain` prints: the answer, the account, the tree; at most 60 lines."""
+"""Text of `profiler explain`: the answer, the account, the tree; at most 60 lines."""
 
 from __future__ import annotations
 

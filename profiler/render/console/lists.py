@@ -76,7 +76,7 @@ def runs_table(runs: Sequence[RunEntry], left_out: int = 0) -> RenderableType:
 
 
 def _kind_words(run: RunEntry) -> str:
-    """What stands in place of a verdict: only runs that were measured here have one."""
+    """Kind of a run in place of a verdict, which only runs that were measured here have."""
     if run.recording:
         return "recording"
     return "replay" if run.replayed else numbers.MISSING

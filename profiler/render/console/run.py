@@ -57,7 +57,7 @@ def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
 
 
 def _timers_table(programs: Programs, timers: TimerComparison) -> TextTable:
-    """Each timer by the first one, over all cells."""
+    """Table of the ratio of each timer to the first, over all cells."""
     reference = timers.title(timers.reference)
     rich_table = TextTable(f"Times by other timers \u00f7 that by {reference}, over all cells")
     rich_table.add_columns("timer", name=True)
@@ -123,7 +123,7 @@ def _numbers(findings: Findings, value: Value, of_ratio: Value) -> tuple[str, st
 
 
 def _axes(programs: Programs) -> str:
-    """What short names of problems are made of, in brackets; empty where they have their keys."""
+    """Parameters that short names of problems are made of, in brackets; empty with their keys."""
     names = problem_key(programs.problems)
     return f" ({names})" if names else ""
 

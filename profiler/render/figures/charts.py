@@ -101,7 +101,7 @@ def bar_marks(findings: Findings, metric: Label, problem: Problem) -> tuple[list
         return _short_reason(findings.programs, variant, problem)
 
     rows = findings.numbers.sorted_at(problem, metric.name)
-    shown = _keep(findings.programs, [variant for variant, _ in rows], MOST_BARS)
+    shown_variants = _keep(findings.programs, [variant for variant, _ in rows], MOST_BARS)
     marks = [
         mark_of(
             findings.ranking,
@@ -111,7 +111,7 @@ def bar_marks(findings: Findings, metric: Label, problem: Problem) -> tuple[list
             text=text(variant, value),
         )
         for variant, value in rows
-        if variant.id in shown
+        if variant.id in shown_variants
     ]
     return marks, len(rows) - len(marks)
 
@@ -217,10 +217,10 @@ def line_marks(
 
 
 def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Problem]]:
-    others = [key for key in varying_parameters(problems) if key != parameter]
+    other_keys = [key for key in varying_parameters(problems) if key != parameter]
     groups: dict[str, list[Problem]] = {}
     for problem in problems:
-        name = ", ".join(f"{key} = {problem.params.get(key)}" for key in others)
+        name = ", ".join(f"{key} = {problem.params.get(key)}" for key in other_keys)
         groups.setdefault(name, []).append(problem)
     return groups
 
@@ -298,9 +298,9 @@ def _limit(values: Sequence[float]) -> float:
 
 def _keep(programs: Programs, variants: Sequence[Variant], most: int) -> set[str]:
     """Ids of the first variants of a list, the baseline always among them."""
-    shown = {variant.id for variant in variants[:most]}
+    shown_ids = {variant.id for variant in variants[:most]}
     baseline = programs.baseline
-    return shown | {baseline.id} if baseline else shown
+    return shown_ids | {baseline.id} if baseline else shown_ids
 
 
 def _short_reason(programs: Programs, variant: Variant, problem: Problem) -> str:

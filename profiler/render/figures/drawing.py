@@ -38,7 +38,7 @@ def mark_id(variant: int, cell: int | None = None) -> str:
 
 
 class Mark(NamedTuple):
-    """One number in a figure, as a bar or a dot; NaN where it is missing."""
+    """Number in a figure, as a bar or a dot; NaN where it is missing."""
 
     name: str
     """Text of its row, or of the series that it belongs to."""
@@ -62,7 +62,7 @@ class Mark(NamedTuple):
         return styles.colour_of(self.role)
 
     def divided_by(self, divisor: float) -> Mark:
-        """The same in another unit."""
+        """The mark with its numbers in another unit."""
         ends = (self.value / divisor, self.low / divisor, self.high / divisor)
         return self._replace(value=ends[0], low=ends[1], high=ends[2])
 
@@ -88,8 +88,10 @@ class Drawing:
 
     def group(self, parent: Element | None = None, **attributes: str) -> Element:
         """A group of shapes; `class`, `data-variant` and the like as attributes."""
-        named = {name.rstrip("_").replace("_", "-"): text for name, text in attributes.items()}
-        return ElementTree.SubElement(self._inside(parent), "g", named)
+        svg_attributes = {
+            name.rstrip("_").replace("_", "-"): text for name, text in attributes.items()
+        }
+        return ElementTree.SubElement(self._inside(parent), "g", svg_attributes)
 
     def path(self, points: Sequence[Point], style: str, parent: Element | None = None) -> Element:
         """A line through points."""

@@ -124,17 +124,17 @@ def _ratio_axis(axes: Axes, ratios: Sequence[float], label: str) -> Scale:
 
 
 def multiples(panels: Sequence[tuple[str, str, Sequence[Mark]]]) -> Drawing:
-    """One panel a metric (label, unit, marks) over the versions, the same in all panels.
+    """Figure with a panel for each metric (label, unit, marks) over the same versions.
 
     The place of a mark is that of its version, its name what the axis has there.
     """
     drawing, grid = panel_axes(len(panels))
     names = [mark.name for mark in panels[0][2]]
     every = math.ceil(len(names) / _MOST_TICKS)
-    shown = ["" if place % every else name for place, name in enumerate(names)]
+    tick_texts = ["" if place % every else name for place, name in enumerate(names)]
     for axes, (label, unit, marks) in zip(grid, panels, strict=True):
         across = axes.across((-0.5, len(names) - 0.5))
-        axes.grid_across(across, Ticks(range(len(names)), shown))
+        axes.grid_across(across, Ticks(range(len(names)), tick_texts))
         present = [mark for mark in marks if math.isfinite(mark.value)]
         divisor, title = scaled_label(label, unit, max(mark.value for mark in present))
         _draw_panel(axes, across, title, [mark.divided_by(divisor) for mark in present])
@@ -158,16 +158,16 @@ def _draw_panel(axes: Axes, across: Scale, title: str, marks: Sequence[Mark]) ->
 
 def _version_axes(names: Iterable[str]) -> tuple[Axes, Scale]:
     """Axes with a place on the x axis for each version, and that axis."""
-    shown = [shorten(name, _LONGEST) for name in names]
+    short_names = [shorten(name, _LONGEST) for name in names]
     turn = math.radians(_TURN_DEGREES)
-    foot = 0.2 + widest_in(shown) * math.sin(turn)
+    foot = 0.2 + widest_in(short_names) * math.sin(turn)
     # The first label reaches furthest to the left of its place.
-    reach = 0.1 + text_width_in(shown[0]) * math.cos(turn)
-    left = max(_LEFT * WIDTH_IN, reach - 0.6 * (WIDTH_IN - reach) / len(shown))
+    reach = 0.1 + text_width_in(short_names[0]) * math.cos(turn)
+    left = max(_LEFT * WIDTH_IN, reach - 0.6 * (WIDTH_IN - reach) / len(short_names))
     drawing = sheet(_HEAD_IN + _PLOT_IN + foot)
     axes = Axes.in_inches(drawing, left, _HEAD_IN, _RIGHT * WIDTH_IN, _HEAD_IN + _PLOT_IN)
-    across = axes.across((-0.6, len(shown) - 0.4))
-    axes.slanted_labels(across, shown, _TURN_DEGREES)
+    across = axes.across((-0.6, len(short_names) - 0.4))
+    axes.slanted_labels(across, short_names, _TURN_DEGREES)
     return axes, across
 
 

@@ -68,11 +68,11 @@ def strip(
         line = axes.drawing.path(ends, styles.line(mark.colour, 2.2, ""))
         line.set("id", mark_id(mark.variant))
     axes.axes.spines()
-    others = [mark for mark in dots if mark.role == "other"]
+    other_marks = [mark for mark in dots if mark.role == "other"]
     faint = partial(styles.fill, opacity=0.6)
-    axes.drawing.dots(_DOT, _points(axes, across, others), others, faint)
-    named = [mark for mark in dots if mark.role != "other"]
-    axes.drawing.dots(_NAMED_DOT, _points(axes, across, named), named, styles.fill)
+    axes.drawing.dots(_DOT, _points(axes, across, other_marks), other_marks, faint)
+    role_marks = [mark for mark in dots if mark.role != "other"]
+    axes.drawing.dots(_NAMED_DOT, _points(axes, across, role_marks), role_marks, styles.fill)
     legend(axes.drawing, entries)
     return axes.drawing
 
@@ -147,12 +147,12 @@ def ratio_ticks(low: float, high: float, most: int = 14) -> list[float]:
         candidates = {float(f"{step * 10**decade:.6g}") for decade in decades for step in _ROUND}
     inside = [tick for tick in candidates if low <= tick <= high]
     least = math.log(high / low) / most
-    shown: list[float] = []
+    shown_ticks: list[float] = []
     # 1 and what is short to write first: the others stand where these leave room.
     for tick in sorted(inside, key=lambda tick: (tick != 1, len(f"{tick:g}"), tick)):
-        if all(abs(math.log(tick / other)) >= least for other in shown):
-            shown.append(tick)
-    return sorted(shown)
+        if all(abs(math.log(tick / shown_tick)) >= least for shown_tick in shown_ticks):
+            shown_ticks.append(tick)
+    return sorted(shown_ticks)
 
 
 # ---- small multiples with intervals; a panel for each problem, or for each step ------------------

@@ -210,9 +210,9 @@ class _Roofline:
                 for intensity, rate, role, number in columns
             ]
             drawing.dots(styles.marker(_MARKERS[str(level)], _DOT), points_of(marks, scales), marks)
-        own = dots[dots["own"] <= self.upwards.high]
-        points = places(own["intensity"], own["own"], scales)
-        for (x, y), role, mark in zip(points, own["role"], own["mark"], strict=True):
+        own_dots = dots[dots["own"] <= self.upwards.high]
+        points = places(own_dots["intensity"], own_dots["own"], scales)
+        for (x, y), role, mark in zip(points, own_dots["role"], own_dots["mark"], strict=True):
             tick = [(x - _TICK_POINTS / 2, y), (x + _TICK_POINTS / 2, y)]
             drawing.path(tick, styles.line(styles.colour_of(role), 1.6, "")).set(
                 "id", mark_id(mark)

@@ -95,9 +95,9 @@ def parallel_lines(
         for row in rows:
             axes.drawing.path(places(range(len(row)), row, scales), style)
     for place, (name, values) in enumerate(axes_values):
-        shown = [shorten(value, 12) for value in values]
+        value_texts = [shorten(value, 12) for value in values]
         levels = [(code + 0.5) / len(values) for code in range(len(values))]
-        _axis(axes, scales, (place, shorten(name, 16)), dict(zip(levels, shown, strict=True)))
+        _axis(axes, scales, (place, shorten(name, 16)), dict(zip(levels, value_texts, strict=True)))
     _ratio_axis(axes, scales, len(axes_values), ratios)
     return axes.drawing
 

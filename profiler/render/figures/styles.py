@@ -57,10 +57,10 @@ def number(value: float) -> str:
     return f"{round(float(value), 2) + 0.0:g}"
 
 
-def line(colour: str, width: float, rest: str = "stroke-linecap: square") -> str:
+def line(colour: str, width: float, further_style: str = "stroke-linecap: square") -> str:
     """Style of a line."""
     stroke = f"fill: none; stroke: {colour}; stroke-width: {width:g}"
-    return f"{stroke}; {rest}" if rest else stroke
+    return f"{stroke}; {further_style}" if further_style else stroke
 
 
 def dashed(colour: str, width: float, dash: float = 4.0, gap: float = 2.0) -> str:

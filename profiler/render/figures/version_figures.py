@@ -55,7 +55,7 @@ _MARKER, _LEGEND_MARKER, _OTHERS_MARKER = 4.5, 6.0, 1.5
 
 
 def bars(marks: Sequence[Mark], label: str, unit: str, limit: float = math.inf) -> Drawing:
-    """One bar a row with its interval.
+    """Figure with a bar and its interval in each row.
 
     A row without a value has no bar, only its text, which then says why. Bars longer than `limit`
     are cut there and get an arrow.
@@ -154,16 +154,16 @@ def pairs(
     """
     titles = shortened([name for name, *_ in rows_of_pairs])
     rows = row_axes(titles, row_height=0.36, head=0.34)
-    end = _greatest(value for _, *both in rows_of_pairs for value in both) or 1.0
+    end = _greatest(value for _, *ends in rows_of_pairs for value in ends) or 1.0
     across = rows.axes.across((0.0, max(end * 1.12, 100.0 if unit == "%" else 0.0)))
     rows.axes.grid_across(across, linear_ticks(across), unit)
     roles = ("best", "baseline")
     for offset, side, role in ((-0.2, 1, roles[0]), (0.2, 2, roles[1])):
         for row, pair in enumerate(rows_of_pairs):
             length = float(pair[side])
-            shown = _greatest([length])
-            _bar(rows, across, row + offset, shown, (_PAIR_BAR, styles.COLOURS[role]))
-            rows.text(across.at(shown + end * 0.008), row + offset, numbers.show(length, unit))
+            bar_length = _greatest([length])
+            _bar(rows, across, row + offset, bar_length, (_PAIR_BAR, styles.COLOURS[role]))
+            rows.text(across.at(bar_length + end * 0.008), row + offset, numbers.show(length, unit))
     rows.axes.spines()
     rows.names(titles)
     handles = [
@@ -226,8 +226,8 @@ def _scaled(
     across = axes.across(limits(xs, logarithmic=steps), logarithmic=steps)
     widest = widest_in([f"{tick:g}" for tick in ticks]) + _TICK_ROOM_IN
     most = max(1, int((axes.right - axes.left) / POINTS / widest))
-    shown = across.inside(apart(ticks, most, logarithmic=steps))
-    axes.grid_across(across, named_ticks(shown), labels[0])
+    shown_ticks = across.inside(apart(ticks, most, logarithmic=steps))
+    axes.grid_across(across, named_ticks(shown_ticks), labels[0])
     logarithmic = spans and bool(marks)
     bottom, top = limits([mark.value for mark in marks], logarithmic=logarithmic)
     if not logarithmic:
@@ -260,26 +260,26 @@ def apart(ticks: Sequence[float], most: int, *, logarithmic: bool) -> list[float
     """
     places = {tick: math.log(tick) if logarithmic else tick for tick in ticks}
     least = (places[ticks[-1]] - places[ticks[0]]) / most
-    shown: list[float] = []
+    shown_ticks: list[float] = []
     for tick in sorted(ticks, key=lambda value: (len(f"{value:g}"), value)):
-        if all(abs(places[tick] - places[other]) >= least for other in shown):
-            shown.append(tick)
-    return sorted(shown)
+        if all(abs(places[tick] - places[shown_tick]) >= least for shown_tick in shown_ticks):
+            shown_ticks.append(tick)
+    return sorted(shown_ticks)
 
 
 def _line_legend(drawing: Drawing, roles: Mapping[str, str]) -> None:
     """Legend of series by their names and roles; all others together."""
-    named = {role: name for name, role in roles.items() if role != "other"}
+    named_roles = {role: name for name, role in roles.items() if role != "other"}
     handles = []
-    for role in (role for role in styles.COLOURS if role in named):
+    for role in (role for role in styles.COLOURS if role in named_roles):
         colour = styles.COLOURS[role]
         style = styles.dashed(colour, 1.5) if role == "baseline" else styles.line(colour, 1.5)
         outline = styles.marker(styles.MARKERS[role], _LEGEND_MARKER)
-        handles.append(Handle(shorten(named[role]), style, (outline, colour)))
-    if others := sum(role == "other" for role in roles.values()):
+        handles.append(Handle(shorten(named_roles[role]), style, (outline, colour)))
+    if other_count := sum(role == "other" for role in roles.values()):
         style, dot = (
             styles.line(styles.OTHER, 0.9),
             (styles.marker("o", _OTHERS_MARKER), styles.OTHER),
         )
-        handles.append(Handle(f"{others} others", style, dot))
+        handles.append(Handle(f"{other_count} others", style, dot))
     legend(drawing, handles)

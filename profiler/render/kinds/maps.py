@@ -102,7 +102,7 @@ def _arranged(
 
 
 def _axes_words(grids: Sequence[Grid]) -> str:
-    """What rows and columns are, where that is the same in all maps; else titles say it."""
+    """Words on rows and columns, where these are the same in all maps; else titles say it."""
     if len({(grid.rows, grid.columns) for grid in grids}) > 1:
         return ""
     if not grids[0].rows:
@@ -142,7 +142,7 @@ def _cell(  # noqa: PLR0913, PLR0917 - what one place of a map is made of
     scale: RatioScale,
     lacking: Cell,
 ) -> MapCell:
-    """One place of a map; `lacking`: the cell that has no number, where there is no ratio."""
+    """Cell of a map; `lacking`: the cell that has no number, where there is no ratio."""
     programs = findings.programs
     ratio = pair.ratio
     present = ratio > 0
@@ -230,7 +230,7 @@ _EDGE = 0.47
 
 @dataclass(frozen=True)
 class MapCell:
-    """One cell: its class of colour, what is written, and whose it is."""
+    """Cell of a map: its class of colour, its text, and the mark that it belongs to."""
 
     row: int
     column: int
@@ -243,7 +243,7 @@ class MapCell:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """One map; `rows` and `columns` are the texts beside it."""
+    """Map of ratios; `rows` and `columns` are the texts beside it."""
 
     title: str
     rows: tuple[str, ...]

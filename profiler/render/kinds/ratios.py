@@ -109,7 +109,7 @@ def steps_chart(findings: Findings) -> Chart | None:
 
 
 def contrasts_chart(findings: Findings) -> Chart | None:
-    """What a parameter of the problems changes, a panel for each value, then flags of variants."""
+    """Chart of a parameter of the problems, a panel for each value, then flags of variants."""
     differences = contrasts(findings.ranking, findings.report.settings)
     most = max((len(contrast.ratios) for contrast in differences), default=0)
     if not differences or most > 2 * MOST_PROBLEMS:

@@ -148,7 +148,7 @@ def units_chart(findings: Findings) -> Chart | None:
 def _row(
     programs: Programs, cell: Cell, timeline: CellTimelineFindings, names: Sequence[str]
 ) -> UnitRow | None:
-    """One row; `names` are those of the phases of all rows, in the order of their colours."""
+    """Row of a cell; `names` are those of the phases of all rows, in the order of their colours."""
     bars = timeline.bars(_MOST_BARS)
     window = timeline.window(bars.until_ns)
     if window is None:

@@ -95,7 +95,7 @@ def metric_parts(findings: Findings) -> dict[str, Any]:
 
 
 def _metric_block(findings: Findings, metric: Label) -> tuple[Label, tuple[Chart, ...]]:
-    """One metric and its figures; the page's script makes their table."""
+    """Metric and its figures; the page's script makes their table."""
     problem = findings.ranking.largest_problem
     drawn = [charts.line_chart(findings, metric)]
     if problem is not None:
@@ -228,7 +228,7 @@ def _mark(step_effect: StepEffect) -> Mark:
 
 
 def problem_effect_marks(problems: Sequence[Problem], step_effect: StepEffect) -> list[Mark]:
-    """One step at each problem, with its interval."""
+    """Marks of a step at each problem, with its interval."""
     return [
         Mark(
             shorten(problem.name),

@@ -41,7 +41,7 @@ def machine_label(comparison: RunComparison) -> str:
 
 
 def direction(grids: RunGrids) -> str:
-    """Which ratio is shown and how it is read."""
+    """Words on which ratio is shown and how to read it."""
     older, newer = grids.names
     return f"time on {newer} / time on {older}: below 1 = {newer} faster"
 
@@ -215,7 +215,7 @@ def _end(of: VariantGrid, place: int) -> Datum:
 
 
 def grid_sentences(comparison: RunComparison) -> tuple[Sentence, ...]:
-    """One sentence for each variant: the mean ratio and its span, with the label of the machines.
+    """Sentence for each variant: the mean ratio and its span, with the label of the machines.
 
     Empty where neither run is of page kind grid.
     """

@@ -74,7 +74,7 @@ def _ratio(change: CellChange, control: str) -> Datum:
 
 
 def change_words(change: CellChange) -> str:
-    """What was tuned differently, static facts that differ, and the counters that moved most."""
+    """Words on a different tuning, static facts that differ, and the counters that moved most."""
     alone = len(change.retuned) == 1
     retuned = (_retuned_words(operation, alone=alone) for operation in change.retuned)
     return ", ".join((*retuned, *map(_metric_words, change.most_telling)))
@@ -110,7 +110,7 @@ def _moved(change: MetricChange) -> Datum:
 
 
 def _both(change: MetricChange) -> tuple[Datum, Datum]:
-    """Both values; of values that rounding would make the same, all digits."""
+    """Texts of both values; of values that rounding would make the same, all digits."""
     unit, values = label(change.metric).unit, (change.older, change.newer)
     older, newer = (Datum.quantity(value, unit, "not measured") for value in values)
     if older.text == newer.text:

@@ -1,4 +1,4 @@
-"""What the details of a cell show: its samples, packed, its commands, facts of its problem."""
+"""Details of a cell: its samples, packed, its commands, facts of its problem."""
 
 from __future__ import annotations
 
@@ -144,10 +144,15 @@ def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> 
         [(sets[name], list(map(_written, values.tolist()))) for name, values in column]
         for column in columns
     ]
-    decimals = max(own for column in written for _, of_set in column for _, own in of_set)
-    scales = [10 ** (decimals - own) for own in range(decimals + 1)]
+    decimals = max(
+        own_decimals for column in written for _, of_set in column for _, own_decimals in of_set
+    )
+    scales = [10 ** (decimals - own_decimals) for own_decimals in range(decimals + 1)]
     scaled = [
-        [(place, [digits * scales[own] for digits, own in of_set]) for place, of_set in column]
+        [
+            (place, [digits * scales[own_decimals] for digits, own_decimals in of_set])
+            for place, of_set in column
+        ]
         for column in written
     ]
     step = math.gcd(*(number for column in scaled for _, ints in column for number in ints)) or 1
@@ -165,8 +170,8 @@ def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> 
 def _written(value: float) -> tuple[int, int]:
     """The digits of a number as it is written, and how many of them are behind the point."""
     text = numbers.raw(value)
-    whole, _, fraction = (f"{Decimal(text):f}" if "e" in text else text).partition(".")
-    return int(whole + fraction), len(fraction)
+    whole_digits, _, fraction = (f"{Decimal(text):f}" if "e" in text else text).partition(".")
+    return int(whole_digits + fraction), len(fraction)
 
 
 def _differences(ints: Sequence[int]) -> list[int]:
@@ -218,8 +223,8 @@ def _facts(statuses: Sequence[CellStatus]) -> Iterator[str]:
     ):
         stated = sorted(_finite(getattr(status, name) for status in statuses))
         if stated:
-            shown = dict.fromkeys(numbers.show(value, unit) for value in stated)
-            yield f"{fact}: {' to '.join([*shown][:: max(1, len(shown) - 1)])}."
+            stated_texts = dict.fromkeys(numbers.show(value, unit) for value in stated)
+            yield f"{fact}: {' to '.join([*stated_texts][:: max(1, len(stated_texts) - 1)])}."
     for kind, name in (("absolute", "max_abs_error"), ("relative", "max_rel_error")):
         errors = _finite(getattr(status, name) for status in statuses if not status.outcome.failed)
         if errors:

@@ -71,7 +71,7 @@ def explained(findings: Findings) -> dict[str, Any] | None:
 
 
 def _pair(pair: PairWhy) -> dict[str, Any]:
-    """One pair: its account, and causes, counters and classes of instructions in both."""
+    """Tables on a pair: its account, and causes, counters and classes of instructions in both."""
     names = (pair.cell.variant.label, pair.against.variant.label)
     note = pair.cell.variant.remark
     says_more = note and note not in names[0]
@@ -83,8 +83,8 @@ def _pair(pair: PairWhy) -> dict[str, Any]:
         "names": names,
         "account": None if pair.account is None else _account(pair, pair.account),
         "causes": [
-            Row(words, tuple(map(_cost, amounts)))
-            for words, amounts in why_words.cause_rows_of_pair(pair)[:_MOST_CAUSES]
+            Row(cause, tuple(map(_cost, amounts)))
+            for cause, amounts in why_words.cause_rows_of_pair(pair)[:_MOST_CAUSES]
         ],
         "classes": _classes(pair),
         "counters": list(map(_counter_row, pair.counters)),
@@ -97,33 +97,33 @@ def _account(pair: PairWhy, account: Account) -> dict[str, Any]:
     The largest parts, and one row for all others. Bars begin at 0 unless the parts are small. The
     class of a bar: `adds` where it makes the first slower, `whole` of a duration.
     """
-    words = (
+    sentences = (
         why_words.pooled_words(account),
         why_words.kernel_times(pair),
         why_words.clock_words(pair),
     )
     parts = {
-        "kernels": " ".join(filter(None, words)),
+        "kernels": " ".join(filter(None, sentences)),
         "slower": why_words.slower_name(pair, account),
         "total": numbers.signed_time(account.difference_ns),
     }
     if not account.parts:
         return parts | {"rows": ()}
-    named = why_words.account_rows(account, _MOST_PARTS)
+    named_parts = why_words.account_rows(account, _MOST_PARTS)
     end = pair.first.duration_ns
-    levels = list(accumulate((ns for _, ns in named), initial=end - account.difference_ns))
+    levels = list(accumulate((ns for _, ns in named_parts), initial=end - account.difference_ns))
     lowest, highest = min(*levels, end), max(*levels, end)
     is_cut = _CUT * highest <= lowest < highest
     origin = lowest - (highest - lowest) / 4 if is_cut else min(0.0, lowest)
 
-    def row(words: str, ns: float, begin: float, css: str) -> dict[str, Any]:
+    def row(part_text: str, ns: float, begin: float, css: str) -> dict[str, Any]:
         low, high = sorted((begin, begin + ns))
         low, scale = max(low, origin), 100 / (highest - origin)
         time = numbers.show(ns, "ns") if css == _WHOLE else numbers.signed_time(ns)
         percent = why_words.share_of_slower(ns, account)
         share = numbers.show(percent, "%") if css == _WHOLE else why_words.signed_share(ns, account)
         return {
-            "words": words,
+            "words": part_text,
             "time": Datum(time, numbers.raw(ns)),
             "share": Datum(share, numbers.raw(percent)),
             "begin_pct": scale * (low - origin),
@@ -134,8 +134,8 @@ def _account(pair: PairWhy, account: Account) -> dict[str, Any]:
     rows = (
         row(pair.against.variant.label, levels[0], 0.0, _WHOLE),
         *(
-            row(words, ns, level, "adds" if ns > 0 else "")
-            for (words, ns), level in zip(named, levels, strict=False)
+            row(part_text, ns, level, "adds" if ns > 0 else "")
+            for (part_text, ns), level in zip(named_parts, levels, strict=False)
         ),
         row(pair.cell.variant.label, end, 0.0, _WHOLE),
     )
@@ -175,13 +175,13 @@ def _causes(why: CellWhy) -> tuple[Row, ...]:
     for cause, amount in amounts:
         notes.setdefault(why_words.amount_words(amount), {}).update(
             dict.fromkeys(
-                f"{words} {numbers.show(evidence.value, evidence.unit)} ({evidence.metric})"
-                for words, evidence in cause.evidence.items()
+                f"{evidence_name} {numbers.show(evidence.value, evidence.unit)} ({evidence.metric})"
+                for evidence_name, evidence in cause.evidence.items()
             )
         )
     return tuple(
-        Row(words, (_cost(amount),), note="; ".join(notes[why_words.amount_words(amount)]))
-        for words, (amount,) in why_words.cause_rows_of_cell(why)
+        Row(cause_text, (_cost(amount),), note="; ".join(notes[why_words.amount_words(amount)]))
+        for cause_text, (amount,) in why_words.cause_rows_of_cell(why)
     )
 
 
@@ -245,15 +245,15 @@ def _inside(name: str, number: int, kernel: KernelWhy) -> Chart | None:
     inside = kernel.inside
     if inside is None:
         return None
-    shown = {
-        words: inside.samples[sampled]
-        for sampled, words in why_words.PIPES.items()
+    pipe_names = {
+        pipe_name: inside.samples[sampled]
+        for sampled, pipe_name in why_words.PIPES.items()
         if sampled in inside.samples and inside.samples[sampled].max() >= _LEAST_SHOWN_PCT
     }
     drawing = inside_figure(
         inside.times_ns / 1e3,
         100 * inside.busy,
-        shown,
+        pipe_names,
         inside.clocks_ghz,
         (inside.ramp_ns / 1e3, inside.tail_ns / 1e3, inside.duration_ns / 1e3),
     )
@@ -318,7 +318,7 @@ def inside_figure(
     room = _CLOCK_ROOM * highest
     clock_upwards = clock.upwards((lowest - room, highest + room))
     _shade_ends(shares, across, ends_us)
-    _shade_ends(clock, across, ends_us, words=False)
+    _shade_ends(clock, across, ends_us, has_text=False)
     ticks = linear_ticks(across)
     shares.grid_across(across, Ticks(ticks.values, [""] * len(ticks.values)))
     shares.grid_upwards(upwards, linear_ticks(upwards, at_most(5)), "% of the peak")
@@ -326,8 +326,8 @@ def inside_figure(
     clock.grid_upwards(clock_upwards, linear_ticks(clock_upwards, at_most(4)), "SM clock, GHz")
     handles = []
     colours = (styles.INK, *styles.SERIES)
-    shown = {"SMs with a warp": busy_pct, **lines}
-    for (name, values), colour in zip(shown.items(), colours, strict=False):
+    shown_lines = {"SMs with a warp": busy_pct, **lines}
+    for (name, values), colour in zip(shown_lines.items(), colours, strict=False):
         _draw(shares, _points(times_us, values, (across, upwards)), colour)
         handles.append(Handle(name, styles.line(colour, 1.8)))
     _draw(clock, _points(times_us, clocks_ghz, (across, clock_upwards)), styles.INK)
@@ -343,7 +343,7 @@ def _panel(drawing: Drawing, edges_in: tuple[float, float]) -> Axes:
 
 
 def _shade_ends(
-    axes: Axes, across: Scale, ends_us: tuple[float, float, float], *, words: bool = True
+    axes: Axes, across: Scale, ends_us: tuple[float, float, float], *, has_text: bool = True
 ) -> None:
     """Ramp and tail as areas, with their names where there is room."""
     ramp, tail, end_of_launch = ends_us
@@ -351,15 +351,15 @@ def _shade_ends(
         left, right = across.at(begin), across.at(end)
         corners = (left, axes.top), (right, axes.bottom)
         axes.drawing.rectangle(*corners, styles.fill(styles.BASELINE, _ENDS))
-        if words and end - begin >= _LABELLED * end_of_launch:
+        if has_text and end - begin >= _LABELLED * end_of_launch:
             at = ((left + right) / 2, axes.top + 12)
             axes.drawing.text(name, at, styles.text("middle", colour=styles.MUTED))
 
 
 def _points(times: Floats, values: Floats, scales: tuple[Scale, Scale]) -> list[list[Point]]:
     """Places of the values in parts, which end where one is missing."""
-    known = np.flatnonzero(np.isfinite(values))
-    parts = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
+    finite_places = np.flatnonzero(np.isfinite(values))
+    parts = np.split(finite_places, np.flatnonzero(np.diff(finite_places) > 1) + 1)
     # The first sample begins before the launch does, and the last may end after it.
     inside = np.clip(times, scales[0].low, scales[0].high)
     return [places(inside[part], values[part], scales) for part in parts if len(part)]

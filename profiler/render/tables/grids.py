@@ -62,11 +62,11 @@ def grid_heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) 
 
 def _pair_datum(programs: Programs, cell: GridCell | None, scale: RatioScale) -> Datum:
     """A cell of a heat map of ratios, which opens the details of both."""
-    shown = _ratio_datum(programs, cell, scale)
+    datum = _ratio_datum(programs, cell, scale)
     if cell is None or cell.over is None or cell.under is None:
-        return shown
+        return datum
     over, under = (programs.cell_numbers[compared.id] for compared in (cell.over, cell.under))
-    return replace(shown, cell=over, beside=under)
+    return replace(datum, cell=over, beside=under)
 
 
 def _ratio_datum(programs: Programs, cell: GridCell | None, scale: RatioScale) -> Datum:
@@ -78,7 +78,7 @@ def _ratio_datum(programs: Programs, cell: GridCell | None, scale: RatioScale) -
         None,
     )
     if failed is not None:
-        return lacking(programs, failed, named=failed == cell.under)
+        return lacking(programs, failed, with_variant=failed == cell.under)
     verdict = cell.verdict
     if not verdict.ratio > 0:
         return Datum("NO DATA", None, "no blocks in common", "none")
@@ -88,14 +88,14 @@ def _ratio_datum(programs: Programs, cell: GridCell | None, scale: RatioScale) -
     return Datum(short_ratio(verdict.ratio), numbers.raw(verdict.ratio), title, css)
 
 
-def lacking(programs: Programs, cell: Cell, *, named: bool = False) -> Datum:
+def lacking(programs: Programs, cell: Cell, *, with_variant: bool = False) -> Datum:
     """Datum of a cell without a correct result: crossed, with the word of its outcome."""
     status = programs.status(cell)
     word = OUTCOME_WORDS[status.outcome].upper()
     number = programs.cell_numbers[cell.id]
     if not status.outcome.failed:
         return Datum(word, None, status.cause, "absent", number)
-    whose = f"{cell.variant.label}: " if named else ""
+    whose = f"{cell.variant.label}: " if with_variant else ""
     cause = f"{cell.variant.label}: {status.cause}".rstrip(": ")
     css = "crossed" + OUTCOME_CSS.get(status.outcome, "")
     return Datum(whose + word, None, cause, css, number)
@@ -133,8 +133,8 @@ def metric_heats(programs: Programs, quantity: GridQuantity, grid: Grid) -> dict
                 return ABSENT
             if not programs.correct(cell):
                 return lacking(programs, cell)
-            shown = _magnitude(quantity, cell, values[variant.id, (row, column)], scale)
-            return replace(shown, cell=programs.cell_numbers[cell.id])
+            shown_datum = _magnitude(quantity, cell, values[variant.id, (row, column)], scale)
+            return replace(shown_datum, cell=programs.cell_numbers[cell.id])
 
         return grid_heat(f"{variant.label}, {quantity.name.lower()}", grid, datum)
 

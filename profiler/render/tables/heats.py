@@ -110,7 +110,7 @@ has beside it."""
 
 @dataclass(frozen=True)
 class Heat:
-    """One number of each thing at every problem, the best variant first."""
+    """Heat map of one number by row and problem, the best variant first."""
 
     caption: str
     problems: Sequence[Problem]
@@ -136,7 +136,7 @@ class Heat:
                 for problem in self.problems
             ]
             runs = itertools.groupby(places)
-            yield key, tuple((place[-1], len(list(same))) for place, same in runs)
+            yield key, tuple((place[-1], len(list(equal_columns))) for place, equal_columns in runs)
 
 
 def heat(findings: Findings) -> Heat:

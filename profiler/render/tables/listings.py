@@ -33,17 +33,24 @@ def packed_listings(why: RunWhy, names: Mapping[str, str]) -> Markup:
     numbers: dict[str, list[int]] = {}
     pairs: list[list[Any]] = []
     for pair in why.pairs:
-        both = ((pair.cell.id, pair.first), (pair.against.id, pair.second))
-        for cell, of_cell in both:
+        sides = ((pair.cell.id, pair.first), (pair.against.id, pair.second))
+        for cell, of_cell in sides:
             kernels = [kernel for kernel in of_cell.kernels if kernel.profile.listing]
             if cell not in numbers and _fits(listings, kernels):
                 numbers[cell] = list(range(len(listings), len(listings) + len(kernels)))
                 listings += [_listing(kernel, names[cell], len(kernels)) for kernel in kernels]
-        same = pair.common_instructions if all(cell in numbers for cell, _ in both) else None
-        if same is not None:
+        common_instructions = (
+            pair.common_instructions if all(cell in numbers for cell, _ in sides) else None
+        )
+        if common_instructions is not None:
             title = f"{names[pair.cell.id]} against {pair.against.variant.label}"
             pairs.append(
-                [title, *numbers[pair.cell.id], *numbers[pair.against.id], list(_runs(same))]
+                [
+                    title,
+                    *numbers[pair.cell.id],
+                    *numbers[pair.against.id],
+                    list(_runs(common_instructions)),
+                ]
             )
     paired = {number for _, *both_numbers, _ in pairs for number in both_numbers}
     alone = [number for number in range(len(listings)) if number not in paired]
@@ -64,8 +71,8 @@ def _fits(listings: Sequence[Mapping[str, Any]], kernels: Sequence[KernelWhy]) -
 def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
     """Pairs of positions as runs in which both grow by one."""
     for _, run in itertools.groupby(enumerate(pairs), lambda item: _shifts(*item)):
-        both = [pair for _, pair in run]
-        yield [*both[0], len(both)]
+        positions = [pair for _, pair in run]
+        yield [*positions[0], len(positions)]
 
 
 def _shifts(place: int, pair: tuple[int, int]) -> tuple[int, int]:
@@ -97,14 +104,14 @@ def _listing(kernel: KernelWhy, name: str, kernels: int) -> dict[str, Any]:
 
 
 def _longest_waits(code: pd.DataFrame) -> list[str]:
-    """What most samples of each instruction waited for, in words; empty without samples."""
+    """Words on the longest wait of each instruction; empty without samples."""
     stalls = stall_columns(code)
     counts = code[[*stalls]].fillna(0.0).to_numpy(dtype="float64")
     if not stalls or not len(code):
         return [""] * len(code)
-    words = [*map(waited_for, stalls.values())]
+    wait_words = [*map(waited_for, stalls.values())]
     longest = zip(counts.argmax(axis=1), counts.max(axis=1), strict=True)
-    return [words[place] if most > 0 else "" for place, most in longest]
+    return [wait_words[place] if most > 0 else "" for place, most in longest]
 
 
 def _counts(column: pd.Series[float]) -> list[int | None]:

@@ -47,7 +47,7 @@ _MOST_FACET_VALUES = 12
 
 @dataclass(frozen=True)
 class CellRow:
-    """One cell in the main table."""
+    """Row of a cell in the main table."""
 
     cell: Cell
     also: tuple[str, ...]
@@ -104,10 +104,10 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
         for variant, _ in findings.numbers.sorted_at(problem, findings.numbers.primary.name)
         if (variant.id, problem.id) in findings.programs.by_place
     ]
-    others = _other_metrics(findings)
+    other_metrics = _other_metrics(findings)
     columns = [
         metric_column(findings.numbers, cells, metric)
-        for metric in (findings.numbers.primary, *others[:MOST_COLUMNS])
+        for metric in (findings.numbers.primary, *other_metrics[:MOST_COLUMNS])
     ]
     rows = tuple(
         _cell_row(findings, cell, keys, against, [column.data[row] for column in columns])
@@ -118,7 +118,7 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
         parameters=keys,
         constants=fixed,
         columns=tuple(columns),
-        left_out=max(0, len(others) - MOST_COLUMNS),
+        left_out=max(0, len(other_metrics) - MOST_COLUMNS),
         rows=_with_lines(rows),
     )
 
@@ -137,7 +137,7 @@ def _other_metrics(findings: Findings) -> tuple[Label, ...]:
 
     These are the nearest roof, traffic and kernels.
     """
-    shown = dict.fromkeys(shown_metrics(findings))
+    metric_names = dict.fromkeys(shown_metrics(findings))
     measured = {metric.name: metric for metric in findings.numbers.metrics}
     has_traffic = measured.keys() >= set(TRAFFIC)
     roof = nearest_roof_label(findings.numbers)
@@ -147,13 +147,13 @@ def _other_metrics(findings: Findings) -> tuple[Label, ...]:
         first.append(measured["kernels"])
     repeated = {findings.numbers.primary.name, *(TRAFFIC if has_traffic else ())}
     return tuple(
-        metric for metric in dict.fromkeys([*first, *shown]) if metric.name not in repeated
+        metric for metric in dict.fromkeys([*first, *metric_names]) if metric.name not in repeated
     )
 
 
 @dataclass(frozen=True)
 class MetricColumn:
-    """One metric in one unit, over the rows of the table."""
+    """Metric in one unit, over the rows of the table."""
 
     label: Label
     unit: str
@@ -272,7 +272,7 @@ def _rank(ranking: Ranking, cell: Cell, value: Value) -> Datum:
 
 
 def standing(ranking: Ranking, cell: Cell) -> str:
-    """What a rank means by the verdicts: fastest, lowest, same, not told apart; else empty."""
+    """Word on a rank by the verdicts: fastest, lowest, same, not told apart; else empty."""
     winner = ranking.winners.get(cell.problem.id)
     if winner is None or not winner.judged:
         return ""
@@ -302,8 +302,8 @@ def facets(programs: Programs) -> list[dict[str, Any]]:
                 of_cells = [str(getattr(cell, side).params.get(key)) for cell in programs.cells]
                 groups.append((f"{side} \u00b7 {key}", values, of_cells))
     outcomes = [programs.status(cell).outcome for cell in programs.cells]
-    words = tuple(OUTCOME_WORDS[outcome] for outcome in Outcome if outcome in outcomes)
-    groups.append(("outcome", words, [OUTCOME_WORDS[outcome] for outcome in outcomes]))
+    outcome_words = tuple(OUTCOME_WORDS[outcome] for outcome in Outcome if outcome in outcomes)
+    groups.append(("outcome", outcome_words, [OUTCOME_WORDS[outcome] for outcome in outcomes]))
     return [
         {"label": label, "choices": values, "cells": list(map(values.index, of_cells))}
         for label, values, of_cells in groups

@@ -41,13 +41,13 @@ ENVIRONMENT_WORDS: Mapping[str, tuple[str, str]] = {
 def method(findings: Findings) -> dict[str, Any]:
     """Parts of the last section; what was not recorded is left out, never guessed."""
     report, sessions = findings.report, made_sessions(findings.report)
-    named = {session.name for session in sessions}
+    session_names = {session.name for session in sessions}
     commands, stages = report.execution.commands, report.execution.stages
     return {
         "environment": tuple(_environment(report.environment)),
         "funnel": run_funnel(report),
         "sessions": sessions,
-        "other_commands": [item for item in commands.items() if item[0] not in named],
+        "other_commands": [item for item in commands.items() if item[0] not in session_names],
         "stages": [(name, numbers.seconds(value)) for name, value in stages.items()],
         "glossary": findings.numbers.metrics,
     }
@@ -77,7 +77,7 @@ BUILD_HEADS = (
 
 
 def builds_of(findings: Findings) -> dict[str, Any]:
-    """What the builds say, in their order; the same machine code once, and so equal messages.
+    """Messages of the builds, in their order; the same machine code once, and so equal messages.
 
     `with_facts`: variants with kernels, of each the static facts for `BUILD_HEADS`; `without`:
     names of the others by the state of their build.

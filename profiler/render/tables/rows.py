@@ -30,7 +30,7 @@ from profiler.render.words.verdicts import (
 
 @dataclass(frozen=True)
 class Datum:
-    """One value in a table: as shown, raw for sorting, and what stands behind it."""
+    """Value in a table: as shown, raw for sorting, and what stands behind it."""
 
     text: str = numbers.MISSING
     raw: str | None = None
@@ -59,7 +59,7 @@ class Datum:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table whose heads are elsewhere."""
+    """Row of a table whose heads are elsewhere."""
 
     name: str
     data: tuple[Datum, ...] = ()
@@ -83,7 +83,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """One column of a table: its head, and what stands in it of a row."""
+    """Column of a table: its head, and the value of a row in it."""
 
     head: str
     value: Callable[[T], Datum]
@@ -270,11 +270,11 @@ _SAMPLED = ("energy_j", "power_w", "sustained_clock_ghz", "gflop_per_j", "gb_per
 def shown_metrics(findings: Findings) -> tuple[Label, ...]:
     """Metrics for figures and the main table: the primary one, the most telling, the rest."""
     measured = {metric.name: metric for metric in findings.numbers.metrics}
-    wanted = findings.report.settings.metrics or tuple(measured)
-    telling = [name for name in _MOST_TELLING if name in wanted or name in measured]
+    metric_names = findings.report.settings.metrics or tuple(measured)
+    telling = [name for name in _MOST_TELLING if name in metric_names or name in measured]
     # Nobody asks for these: they are there where launches were measured back to back.
     sampled = [name for name in _SAMPLED if name in measured]
-    names = dict.fromkeys([findings.numbers.primary.name, *telling, *wanted, *sampled])
+    names = dict.fromkeys([findings.numbers.primary.name, *telling, *metric_names, *sampled])
     return tuple(measured.get(name) or label(name) for name in names)
 
 
@@ -317,21 +317,21 @@ def move_datum(metric: Label, move: CounterChange) -> Datum:
     """Change of one counter: a ratio, or points where it is a percentage."""
     if not move.pairs:
         return Datum(title="not collected for both", css="none")
-    shown = change_datum(move.after, move.before, metric)
-    both = (numbers.show(value, metric.unit) for value in (move.before, move.after))
-    return Datum(shown.text, shown.raw, " \u2192 ".join(both), shown.css)
+    datum = change_datum(move.after, move.before, metric)
+    before_and_after = (numbers.show(value, metric.unit) for value in (move.before, move.after))
+    return Datum(datum.text, datum.raw, " \u2192 ".join(before_and_after), datum.css)
 
 
-def change_datum(value: float, other: float, metric: Label) -> Datum:
+def change_datum(value: float, reference: float, metric: Label) -> Datum:
     """Change of a counter from `other` to `value`: a ratio, of percentages points."""
-    if not (math.isfinite(value) and math.isfinite(other)):
+    if not (math.isfinite(value) and math.isfinite(reference)):
         return Datum(title="one of the two is missing", css="none")
     if metric.unit == "%":
-        points = value - other
+        points = value - reference
         text = numbers.signed(points) if abs(points) >= 0.05 else "\u00b10.0"
         return Datum(f"{text} points", numbers.raw(points))
-    if other == 0:
+    if reference == 0:
         return Datum("unchanged" if value == 0 else "from 0", title="no ratio to 0")
     if value == 0:
         return Datum("to 0", "0")
-    return Datum(numbers.change(value / other), numbers.raw(value / other))
+    return Datum(numbers.change(value / reference), numbers.raw(value / reference))

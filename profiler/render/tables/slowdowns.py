@@ -53,8 +53,8 @@ def slowdown_heats(findings: Findings) -> tuple[tuple[str, Heat], ...]:
 def _common(problems: Sequence[Problem], group: Sequence[Problem]) -> str:
     """The parameters that differ among the problems, but not among these."""
     keys = [key for key in varying_parameters(problems) if key not in varying_parameters(group)]
-    same = ", ".join(f"{key} = {group[0].params.get(key)}" for key in keys)
-    return same or ", ".join(problem.name for problem in group)
+    shared_params = ", ".join(f"{key} = {group[0].params.get(key)}" for key in keys)
+    return shared_params or ", ".join(problem.name for problem in group)
 
 
 def _row(findings: Findings, rank: VariantRank, problems: Sequence[Problem]) -> Row:
@@ -91,7 +91,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     if winner is None or numbers.is_missing(slowdown):
         return Datum(title="not ranked", css="none")
     value = findings.numbers.value(cell, findings.numbers.primary.name)
-    shown = numbers.show(value.median, findings.numbers.primary.unit)
+    median = numbers.show(value.median, findings.numbers.primary.unit)
     if variant.id not in programs.references:
         slowdown = max(1.0, slowdown)
     verdict = winner.all_verdicts.get(cell.id, NO_VERDICT)
@@ -103,7 +103,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     return Datum(
         f"{_sign(winner, cell)}{_plain(slowdown)}",
         numbers.raw(slowdown),
-        f"{problem.name}: {shown}, {text}",
+        f"{problem.name}: {median}, {text}",
         slowdown_class(slowdown, _mark(winner, cell)),
         programs.cell_numbers[cell.id],
     )
@@ -151,7 +151,7 @@ def slowdown_legend() -> tuple[str, ...]:
 
 
 def single_choice_table(ranking: Ranking) -> SmallTable:
-    """Each configuration as the only one, the smallest worst slowdown first."""
+    """Table of each configuration as the only one, the smallest worst slowdown first."""
     names = {problem.id: problem.name for problem in ranking.programs.problems}
 
     def worst_problem(rank: VariantRank) -> Datum:

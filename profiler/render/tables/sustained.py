@@ -89,10 +89,10 @@ def sustained_sentence(findings: Findings) -> Sentence:
     groups = _alike(differing_cells(findings.sustained))
     if not groups:
         return sentence_of(_all_alike(findings))
-    named = "; ".join(_difference(group) for group in groups[:_MOST_NAMED])
+    differences = "; ".join(_difference(group) for group in groups[:_MOST_NAMED])
     more = sum(map(len, groups[_MOST_NAMED:]))
-    rest = f"; {more} more cells differ as well" if more > 0 else ""
-    return sentence_of(f"{named}{rest}.")
+    more_words = f"; {more} more cells differ as well" if more > 0 else ""
+    return sentence_of(f"{differences}{more_words}.")
 
 
 def _alike(cells: Sequence[SustainedCell]) -> list[list[SustainedCell]]:
@@ -105,9 +105,9 @@ def _alike(cells: Sequence[SustainedCell]) -> list[list[SustainedCell]]:
 
 
 def _difference(cells: Sequence[SustainedCell]) -> str:
-    of, others = cells[0], len(cells) - 1
+    of, other_cells = cells[0], len(cells) - 1
     cold, sustained = of.cold_verdict, of.verdict
-    where = f"{of.cell.problem.name}{f' and {others} more' if others else ''}"
+    where = f"{of.cell.problem.name}{f' and {other_cells} more' if other_cells else ''}"
     ratios = f"{numbers.ratio(cold.ratio)}, then {numbers.ratio(sustained.ratio)}"
     return (
         f"{strong(of.cell.variant.label)} is {_word(cold)} cold, {_word(sustained)} sustained at "
@@ -121,28 +121,28 @@ def _word(pair: PairVerdict) -> str:
 
 def _state(of: SustainedCell) -> str:
     """`it is held at 698 W, 1.41 GHz`."""
-    known = (
+    known_words = (
         (of.median("power_w"), "W"),
         (of.clock_ghz, "GHz"),
     )
-    words = ", ".join(
-        numbers.show(value, unit) for value, unit in known if not numbers.is_missing(value)
+    state_words = ", ".join(
+        numbers.show(value, unit) for value, unit in known_words if not numbers.is_missing(value)
     )
     verb = "is held at" if of.is_power_limited else "draws"
-    return f"it {verb} {words}" if words else "its power is not known"
+    return f"it {verb} {state_words}" if state_words else "its power is not known"
 
 
 def _all_alike(findings: Findings) -> str:
     cells = findings.sustained
     shares = sorted(of.cold_share for of in cells)
     judged = [of for of in cells if of.verdict.tested and of.cold_verdict.tested]
-    same = "Back to back no verdict changes" if judged else "Back to back"
+    no_change = "Back to back no verdict changes" if judged else "Back to back"
     limited = sum(of.is_power_limited for of in cells)
     held = f"; the power limit holds {limited} of {len(cells)} cells" if limited else ""
     reference = reference_collector(findings.report.measured.samples)
     ends = f"{numbers.ratio(1 / shares[-1])} to {numbers.ratio(1 / shares[0])}"
     return (
-        f"{same}: a launch takes {ends} as long as one on an idle GPU by "
+        f"{no_change}: a launch takes {ends} as long as one on an idle GPU by "
         f"{TimerComparison.title(reference or '')}{held}."
     )
 
@@ -181,21 +181,21 @@ def captured_step_table(findings: Findings) -> SmallTable | None:
 
 
 def step_note(findings: Findings) -> str:
-    """What the capture said of the step; empty without any."""
+    """Note of the capture on the step; empty without any."""
     weights = findings.report.settings.weights
     return "" if weights is None else weights.note
 
 
 def captured_sentences(findings: Findings) -> tuple[Sentence, ...]:
-    """What the captured step would take, and whether its indices decide who wins; may be none."""
+    """Sentences on the captured step: its time, and whether its indices decide who wins."""
     if findings.captured_step is None:
         return ()
-    made = (captured_step_sentence(findings), indices_sentence(findings))
-    return tuple(sentence for sentence in made if sentence)
+    step_sentences = (captured_step_sentence(findings), indices_sentence(findings))
+    return tuple(sentence for sentence in step_sentences if sentence)
 
 
 def captured_step_sentence(findings: Findings) -> Sentence:
-    """What of the step is the operator, and what it would take with the best other variant."""
+    """Sentence on the operator's part of the step, and its time with the best other variant."""
     step = findings.captured_step
     if step is None:
         return ()
@@ -209,8 +209,8 @@ def captured_step_sentence(findings: Findings) -> Sentence:
         return sentence_of(f"{baseline}.")
     best = step.times[0]
     ends = [step.step_with(ratio) for ratio in (best.ratio, best.low, best.high)]
-    shown = [numbers.show(end, "ns") for end in ends if end is not None]
-    becomes = "; the step would take {} ({} to {})".format(*shown) if shown else ""
+    end_texts = [numbers.show(end, "ns") for end in ends if end is not None]
+    becomes = "; the step would take {} ({} to {})".format(*end_texts) if end_texts else ""
     return sentence_of(
         f"{baseline}, and {strong(best.variant.label)} {strong(numbers.ratio(best.ratio))} of that "
         f"({numbers.interval(best.low, best.high)}){becomes}."

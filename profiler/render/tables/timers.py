@@ -82,15 +82,15 @@ def overall_table(programs: Programs, timers: TimerComparison) -> SmallTable:
 
 
 def _cell_table(programs: Programs, timers: TimerComparison) -> SmallTable:
-    """Each cell: time of the reference, then time and ratio of each other timer."""
+    """Table of the cells: time of the reference, then time and ratio of each other timer."""
     reference = timers.title(timers.reference)
     times: dict[str, dict[str, FrameRow]] = {}
     for row in timers.medians.to_dict("records"):
         times.setdefault(row["cell"], {})[row["collector"]] = row
 
     def of_reference(cell: str) -> Datum:
-        known = (row["reference"] for row in times[cell].values())
-        return _time(next((time for time in known if not numbers.is_missing(time)), math.nan))
+        references = (row["reference"] for row in times[cell].values())
+        return _time(next((time for time in references if not numbers.is_missing(time)), math.nan))
 
     columns: list[Column[str]] = [Column(reference, of_reference)]
     for timer in timers.collectors:
@@ -108,12 +108,12 @@ def _cell_table(programs: Programs, timers: TimerComparison) -> SmallTable:
 def _by_timer(
     times: Mapping[str, Mapping[str, FrameRow]],
     timer: str,
-    what: str,
+    column: str,
     datum: Callable[[float], Datum],
     cell: str,
 ) -> Datum:
     row = times[cell].get(timer)
-    return datum(math.nan if row is None else row[what])
+    return datum(math.nan if row is None else row[column])
 
 
 def _table_of_cells(
@@ -199,7 +199,7 @@ def _furthest(programs: Programs, timers: TimerComparison, error: TimerError) ->
 
 
 def timer_cards(findings: Findings, timers: TimerComparison, evidence: Card) -> tuple[Card, ...]:
-    """Which timer is nearest to the primary one, how far others are, on what evidence, and why."""
+    """Cards on the timer nearest to the primary one, how far others are, evidence, and why."""
     furthest = furthest_of(findings)
     return (
         _nearest_card(timers),
@@ -222,14 +222,14 @@ def _nearest_card(timers: TimerComparison) -> Card:
 
 def _furthest_card(timers: TimerComparison, furthest: Furthest | None) -> Card:
     """Where any timer is furthest from ncu; without ncu, how far each is in the mean."""
-    others = [name for name in timers.collectors if name != timers.nearest]
-    means = {name: f"{timers.title(name)} {_mean_words(timers, name)}" for name in others}
+    other_timers = [name for name in timers.collectors if name != timers.nearest]
+    means = {name: f"{timers.title(name)} {_mean_words(timers, name)}" for name in other_timers}
     if furthest is not None:
-        own = next(name for name in others if timers.title(name) == furthest.timer)
-        del means[own]
-        by = f"by {furthest.timer}, {furthest.where}, {_mean_words(timers, own)}"
+        furthest_timer = next(name for name in other_timers if timers.title(name) == furthest.timer)
+        del means[furthest_timer]
+        by = f"by {furthest.timer}, {furthest.where}, {_mean_words(timers, furthest_timer)}"
         return Card("By how much", furthest.ratio, "; ".join([by, *means.values()]))
-    return Card("By how much", f"{len(others)} others", "; ".join(means.values()))
+    return Card("By how much", f"{len(other_timers)} others", "; ".join(means.values()))
 
 
 def _mean_words(timers: TimerComparison, collector: str) -> str:

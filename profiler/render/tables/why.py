@@ -75,7 +75,7 @@ def why(findings: Findings) -> dict[str, Any] | None:
         findings, [collected[name] for name in PEAKS if name in collected], problem
     )
     stalls = largest_stalls(findings, problem, MOST_STALLS)
-    what = "Percent of peak, occupancy and hit rates"
+    caption = "Percent of peak, occupancy and hit rates"
     quotient = f"{called} ÷ baseline"
     return {
         "problem": problem.name,
@@ -83,10 +83,10 @@ def why(findings: Findings) -> dict[str, Any] | None:
         "baseline": baseline.label,
         "peaks": make_chart(
             "peaks",
-            f"{what} at {problem.name}",
+            f"{caption} at {problem.name}",
             colours(findings.ranking),
             _pair_bars(peaks, names),
-            table=_pair_table(what, names, f"{called} {numbers.MINUS} baseline", peaks),
+            table=_pair_table(caption, names, f"{called} {numbers.MINUS} baseline", peaks),
         )
         if peaks
         else None,
@@ -286,7 +286,7 @@ def _short_name(roof: str) -> str:
 
 
 def _reading(findings: Findings, lines: Sequence[RoofLine], table: pd.DataFrame) -> str:
-    """What lines and marks are, and which of them are missing."""
+    """Words on lines and marks of the roofline, and which of them are missing."""
     sentences = [
         colours(findings.ranking),
         "Lines: the most that memory allows (FLOP per byte times bandwidth) and that arithmetic "
@@ -300,7 +300,7 @@ def _reading(findings: Findings, lines: Sequence[RoofLine], table: pd.DataFrame)
             f"{numbers.share(_SAME)} off the line."
         )
     marks = {"l2": "squares: L2", "l1": "triangles: L1", "shared": "diamonds: shared memory"}
-    levels = [words for level, words in marks.items() if level in set(table["level"])]
+    levels = [level_words for level, level_words in marks.items() if level in set(table["level"])]
     if levels:
         sentences.append(f"Circles: FLOP per byte of DRAM traffic; {', '.join(levels)}.")
     if not any(not line.is_memory for line in lines):
@@ -309,9 +309,12 @@ def _reading(findings: Findings, lines: Sequence[RoofLine], table: pd.DataFrame)
         )
     practical = [line.name for line in lines if math.isfinite(line.practical)]
     if practical:
-        named = "; ".join(f"{roof_words(name)}: {plain_kernel_words(name)}" for name in practical)
+        roof_kernels = "; ".join(
+            f"{roof_words(name)}: {plain_kernel_words(name)}" for name in practical
+        )
         sentences.append(
-            f"Dashed: what plain kernels reached in this run, at the clock of the lines ({named})."
+            f"Dashed: what plain kernels reached in this run, at the clock of the lines "
+            f"({roof_kernels})."
         )
     report = findings.report
     sentences.append(
@@ -403,7 +406,7 @@ def _of_roof(row: FrameRow, value: Callable[[OwnRoof], Datum]) -> Datum:
 
 
 def _ceiling(roof: OwnRoof) -> Datum:
-    words = _ceiling_words(roof)
-    if not words:
+    ceiling_words = _ceiling_words(roof)
+    if not ceiling_words:
         return Datum(title=_NOT_COUNTED, css="none")
-    return Datum(words, numbers.raw(roof.ceiling / _TERA))
+    return Datum(ceiling_words, numbers.raw(roof.ceiling / _TERA))

@@ -201,7 +201,7 @@ def _notes(timeline: CellTimelineFindings, picture: TimelineBars | None) -> list
 
 
 def _cut_note(launches: int, picture: TimelineBars) -> str:
-    """Which operations the picture leaves out."""
+    """Words on the operations that the picture leaves out."""
     left_out = numbers.show(float(picture.left_out))
     if not launches:
         return f"The picture leaves out the last {left_out} operations; they are in the tables."

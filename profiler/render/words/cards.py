@@ -105,7 +105,7 @@ def first_answer(findings: Findings) -> tuple[Sentence, ...]:
 
 
 def _coverage(findings: Findings) -> Sentence:
-    """How many cells were measured, where not all were, and what a search left out."""
+    """Sentence on the number of measured cells, where not all were, and on untried ones."""
     programs, untried = findings.programs, _never_tried(findings)
     is_complete = 0 < programs.measured_count() == len(programs.plan.cells)
     return sentence_of(
@@ -155,7 +155,7 @@ def _best_card(findings: Findings) -> Card:
 
 
 def _wins_words(findings: Findings, row: VariantRank) -> str:
-    """At how many problems it wins, and at how many more it was not shown to be slower."""
+    """Words on the number of problems that a variant wins, and is not shown to be slower at."""
     total = len(row.planned)
     winners = planned_winners(findings.ranking, row)
     of_total = f"of {total}"
@@ -291,7 +291,7 @@ _SLOWER = SYMBOLS[Verdict.SLOWER]
 
 
 def _next_words(findings: Findings, row: VariantRank, *, in_short: bool) -> str:
-    """The next of those that run on the same problems, and whether it was shown to be slower.
+    """Words on the next variant that runs on the same problems, and whether it is slower.
 
     In short only its name, where it was not.
     """
@@ -539,7 +539,7 @@ def _verdict_card(
 
 
 def _places(ranking: Ranking, row: VariantRank, problems: Sequence[Problem]) -> str:
-    """Their places; their number alone where the card of the best has named the same."""
+    """Words on problems; their number alone where the card of the best has named them."""
     is_on_best_card = row is ranking.leader and {problem.id for problem in problems} == _lost(
         ranking, row
     )
@@ -549,7 +549,7 @@ def _places(ranking: Ranking, row: VariantRank, problems: Sequence[Problem]) -> 
 
 
 def _why_no_data(programs: Programs, row: VariantRank, problems: Sequence[Problem]) -> str:
-    """Which of the two failed at these problems, most often, and how, in brackets."""
+    """Label and outcome of the variant or baseline that failed most often, in brackets."""
     failed = Counter(
         (variant.label, OUTCOME_WORDS[outcome])
         for problem in problems
@@ -581,7 +581,7 @@ def _count_words(counts: Iterable[int], counted_noun: str) -> str:
 
 
 def evidence(findings: Findings) -> str:
-    """What the verdicts on the best against the baseline rest on, and why some are unclear."""
+    """Words on what verdicts on the best rest on, and why some are unclear."""
     row = findings.ranking.best_rank
     judged = [pair for pair in row.planned_verdicts if pair.verdict] if row else []
     if not judged or not findings.verdicts.are_given:

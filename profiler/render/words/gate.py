@@ -1,4 +1,4 @@
-"""What a gate found: two revisions cell by cell, what tells the machine from the kernel; in words.
+"""Result of a gate in words: two revisions cell by cell, and what tells machine from kernel.
 
 The comment is Markdown: what became slower against the base, and what it is.
 """
@@ -23,7 +23,7 @@ _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR, Verdict.NO_DATA, Verd
 
 @dataclass(frozen=True)
 class GateRow:
-    """One cell at both revisions."""
+    """Cell at both revisions."""
 
     variant: str
     problem: str
@@ -39,7 +39,7 @@ class GateRow:
 
 @dataclass(frozen=True)
 class GateAnswer:
-    """What a gate found."""
+    """Result of a gate."""
 
     experiment: str
     base: str

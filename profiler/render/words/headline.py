@@ -75,7 +75,7 @@ def _general(findings: Findings) -> Sentence:
 
 
 def _contrasted(findings: Findings) -> str:
-    """What a parameter of the problems changes, and flags of variants; empty on most pages."""
+    """Sentence on a parameter of the problems, and flags of variants; empty on most pages."""
     shown_contrasts = contrasts(findings.ranking, findings.report.settings)
     if not shown_contrasts:
         return ""
@@ -259,8 +259,8 @@ def _ladder(findings: Findings) -> Sentence:
     quantity = noun(findings.numbers)
     first, last = (_spelled(rung.variant) for rung in (measured[0], best))
     return sentence_of(
-        f"{len(findings.ladder)} versions go from {numbers.ratio(measured[0].ratio)} the {quantity} "
-        f"of {baseline.label} with {first} to {strong(numbers.ratio(best.ratio))} with "
+        f"{len(findings.ladder)} versions go from {numbers.ratio(measured[0].ratio)} the "
+        f"{quantity} of {baseline.label} with {first} to {strong(numbers.ratio(best.ratio))} with "
         f"{strong(last)}; {steps}."
     )
 

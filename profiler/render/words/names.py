@@ -64,7 +64,7 @@ def label_keys(programs: Programs) -> str:
 
 
 def key_to_names(programs: Programs) -> str:
-    """What one must know to read the labels, in one line; empty where they are plain names."""
+    """Key to the labels in one line; empty where they are plain names."""
     sentences = (label_keys(programs), usual_words(programs), shared_words(programs))
     return " ".join(filter(None, sentences))
 

@@ -19,7 +19,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Card:
-    """One of the four cards."""
+    """Card with a question and its answer."""
 
     question: str
     answer: str

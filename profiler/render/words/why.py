@@ -172,7 +172,7 @@ def part_words(part: Part) -> str:
 
 
 def waited_for(reason: str) -> str:
-    """What a stall reason waits for: `short_scoreboard:constant_memory` for constant memory."""
+    """Words on a stall reason: for constant memory of `short_scoreboard:constant_memory`."""
     wait, _, unit = reason.partition(":")
     if not unit:
         return WAITS.get(reason, f"({reason})" if reason else "")
@@ -224,8 +224,8 @@ def roof_account_words(pair: PairWhy, account: RoofAccount) -> str:
     shares = [numbers.share(roof.share) for roof in (first, second)]
     amounts = [numbers.show(roof.amount, roof.unit) for roof in (first, second)]
     return (
-        f"{parts_words}. Both are limited by {roof_words(account.name)}: {amounts[0]} at {shares[0]} "
-        f"of its roof against {amounts[1]} at {shares[1]}"
+        f"{parts_words}. Both are limited by {roof_words(account.name)}: {amounts[0]} at "
+        f"{shares[0]} of its roof against {amounts[1]} at {shares[1]}"
     )
 
 
@@ -300,7 +300,8 @@ def _off_timing(pair: PairWhy) -> str:
     )
     return (
         f" The {explained} {', and '.join(launches)}: the parts are of {those_launches}, and the "
-        f"timed medians differ by {numbers.signed_time(pair.timed_difference_ns)}.{_caches_between(pair)}"
+        f"timed medians differ by {numbers.signed_time(pair.timed_difference_ns)}."
+        f"{_caches_between(pair)}"
     )
 
 
@@ -332,7 +333,7 @@ def _not_closed(pair: PairWhy, account: Account) -> str:
 
 
 def _kernels(pair: PairWhy) -> str:
-    """How many kernels each launches, where it is not one."""
+    """Clause on the number of kernels of both cells, where it is not one each."""
     counts = [len(why.kernels) for why in (pair.first, pair.second)]
     if counts == [1, 1]:
         return ""
@@ -539,7 +540,7 @@ def practical_words(roof: str, share: float) -> str:
 
 
 def nominal_words(share: float, nominal_share: float) -> str:
-    """What a share of a roof is at the highest clock; empty where the launch had nearly that."""
+    """Share of a roof at the highest clock, in words; empty where the launch had nearly that."""
     if numbers.is_missing(nominal_share) or share < nominal_share * (1 + CLOCKS_DIFFER):
         return ""
     return f"; the first is {numbers.share(nominal_share)} at the highest clock"
@@ -565,7 +566,7 @@ def place_words(line: HotLine) -> str:
 
 
 def wait_words(line: HotLine) -> str:
-    """What a line waits for: a load from another line where it is known, else the stall reason."""
+    """Words on the wait of a line: a load from another line if known, else the stall reason."""
     file, _, number = line.loaded_at.rpartition(":")
     if not file:
         return waited_for(line.reason)
