@@ -206,7 +206,7 @@ def answer(*rows, **changed):
         "machine": "NVIDIA H100",
         "gate": Gate(),
         "rows": rows,
-        "same": (),
+        "unchanged": (),
         "left_out": "",
         "history": None,
     }
