@@ -299,7 +299,7 @@ def find_names(
     versions, each made from the one before.
     """
     maker = _labels(tuple(variants), _family(variants, references))
-    parameter_words = maker.words
+    parameter_words = maker.parameter_words
     labels = {variant.id: maker.label(variant) for variant in variants}
     if ladder:
         labels |= _ladder_labels([item for item in variants if item.id not in references])
@@ -354,7 +354,7 @@ class _Labels:
     """Labels of variants by their own names and parameters."""
 
     variants: tuple[Variant, ...]
-    words: ParameterWords
+    parameter_words: ParameterWords
 
     def label(self, variant: Variant) -> str:
         """Label of a variant; that of another may be the same."""
@@ -367,7 +367,7 @@ class _Labels:
     def of_parameters(self) -> Mapping[str, str]:
         """By variant id, the parameters that differ: of long names that say nothing else."""
         return {
-            variant.id: JOINT.join(self.words.differing_chips(variant.params))
+            variant.id: JOINT.join(self.parameter_words.differing_chips(variant.params))
             for variant in self._long_in_family
             if self._says_parameters(variant)
         }
@@ -380,7 +380,7 @@ class _Labels:
     @cached_property
     def _long_in_family(self) -> tuple[Variant, ...]:
         """Long names of the family where most are: beside short ones, parameters tell little."""
-        members = {variant.id for variant in self.words.family}
+        members = {variant.id for variant in self.parameter_words.family}
         family = tuple(item for item in self._long if item.id in members)
         return family if 2 * len(family) > len(members) else ()
 
@@ -424,7 +424,7 @@ class _Labels:
             {item.params.get(key) for item in derived}.isdisjoint(
                 item.params.get(key) for item in without
             )
-            for key in self.words.keys
+            for key in self.parameter_words.keys
         )
 
     def _differing_words(self, name: Sequence[str]) -> str:

@@ -114,7 +114,7 @@ def short_table(findings: Findings) -> SmallTable:
     At most `MOST_ROWS` rows: of each problem the best cells and that of the baseline.
     """
     table = main_table(findings, findings.verdicts.baselines[0])
-    shown_rows = _shown(findings.programs, table.rows)
+    shown_rows = _shown_rows(findings.programs, table.rows)
     several = len(findings.programs.problems) > 1
     ratio = f"\u00f7 {findings.programs.baseline.label}" if findings.programs.baseline else "ratio"
     role_names = {"best": best_word(findings.ranking), "baseline": "baseline"}
@@ -144,7 +144,7 @@ def _verdict(row: CellRow) -> str:
     return row.verdict.text if row.primary.raw is not None else row.outcome
 
 
-def _shown(programs: Programs, rows: Sequence[CellRow]) -> list[CellRow]:
+def _shown_rows(programs: Programs, rows: Sequence[CellRow]) -> list[CellRow]:
     of_baseline = programs.baseline is not None
     most = max(1, MOST_ROWS // max(1, len(programs.problems)) - of_baseline)
     counts: dict[str, int] = {}

@@ -70,7 +70,7 @@ def launches_page(
 
 def _lead(groups: LaunchGroups, kernels: Sequence[ListedKernel]) -> str:
     if kernels and not groups.launches:
-        return f"{_counted(len(kernels), 'launch', 'launches')} with counters of instructions."
+        return f"{_count_words(len(kernels), 'launch', 'launches')} with counters of instructions."
     return (
         f"{groups.launches} launches of {len(groups)} kinds. A kind is a kernel with one grid and "
         f"one block size{' in one NVTX range' if groups.has_ranges else ''}; numbers are medians "
@@ -116,13 +116,13 @@ def _kinds_table(groups: LaunchGroups) -> SmallTable:
         *((Column("from … to", _spread, spread, is_text=True),) * groups.has_spread),
     )
     caption = (
-        f"{_counted(groups.launches, 'launch', 'launches')} of "
-        f"{_counted(len(groups), 'kind', 'kinds')}"
+        f"{_count_words(groups.launches, 'launch', 'launches')} of "
+        f"{_count_words(len(groups), 'kind', 'kinds')}"
     )
     reading = "Sorted by the time that all launches of a kind took together."
     rows = groups.listed
     return frame_table(
-        caption, "kernel", columns, rows, len(rows), named=_kernel_row, reading=reading
+        caption, "kernel", columns, rows, len(rows), head_row=_kernel_row, reading=reading
     )
 
 
@@ -132,7 +132,7 @@ def _range(hint: str) -> Column[FrameRow]:
 
 def _metric_columns(groups: LaunchGroups) -> Iterator[Column[FrameRow]]:
     """Columns of the metrics that tables have room for; the terminal has fewer."""
-    for place, metric in enumerate(_shown(groups)):
+    for place, metric in enumerate(_shown_metrics(groups)):
         drop = PAGE_ONLY if place >= _MOST_TEXT_COLUMNS else None
         yield frame_column(metric.label, metric.name, metric.unit, metric.hint, MISSING, drop=drop)
 
@@ -148,11 +148,11 @@ def _spread(row: FrameRow) -> Datum:
     return Datum(ends_text, css="words")
 
 
-def _counted(count: int, singular: str, plural: str) -> str:
+def _count_words(count: int, singular: str, plural: str) -> str:
     return f"{count} {singular if count == 1 else plural}"
 
 
-def _shown(groups: LaunchGroups) -> tuple[Label, ...]:
+def _shown_metrics(groups: LaunchGroups) -> tuple[Label, ...]:
     return labels(groups.shown or groups.metrics[:1])
 
 
@@ -174,7 +174,7 @@ def _metrics_table(groups: LaunchGroups, row: FrameRow) -> SmallTable:
 
 def _launches_table(launches: pd.DataFrame, groups: LaunchGroups) -> SmallTable:
     """The first launches, as many as there is room for, with the whole names of their ranges."""
-    names = ["id", "kernel", "full_range", *(metric.name for metric in _shown(groups))]
+    names = ["id", "kernel", "full_range", *(metric.name for metric in _shown_metrics(groups))]
     head = launches.head(MOST_LAUNCHES).reindex(columns=names)
     texts = {name: head[name].astype(object).map(word) for name in names[:3]}
     head = head.assign(id=texts["id"], kernel=texts["kernel"], range=texts["full_range"])
@@ -190,7 +190,7 @@ def _launches_table(launches: pd.DataFrame, groups: LaunchGroups) -> SmallTable:
         columns,
         head,
         room,
-        named=_kernel_row,
+        head_row=_kernel_row,
         left_out=len(launches) - room,
         elsewhere="; they are in the numbers above",
     )

@@ -181,7 +181,7 @@ def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> SmallTable:
         columns,
         frame.assign(late=late),
         MOST_ROWS,
-        named=_gap_row,
+        head_row=_gap_row,
         reading=f"{len(frame)} stretches between two operations in which {idle}, {total} together; "
         "the longest first.",
     )

@@ -38,7 +38,7 @@ def tuned_cells(findings: Findings) -> dict[str, Any] | None:
         if (tuned := findings.programs.status(cell).tuned)
         and len(_by_operation(tuned)) < len(tuned)
     ]
-    shown_cells = _fitting(findings.programs, tried)
+    shown_cells = _fitting_cells(findings.programs, tried)
     return {
         "table": _chosen_table(findings, having),
         "tried": {
@@ -51,7 +51,7 @@ def tuned_cells(findings: Findings) -> dict[str, Any] | None:
     }
 
 
-def _fitting(programs: Programs, cells: Sequence[Cell]) -> list[Cell]:
+def _fitting_cells(programs: Programs, cells: Sequence[Cell]) -> list[Cell]:
     """The first cells whose configurations have room together."""
     room, fitting = MOST_TRIED, []
     for cell in cells:
@@ -65,10 +65,10 @@ def _fitting(programs: Programs, cells: Sequence[Cell]) -> list[Cell]:
 def _kernel_names(findings: Findings) -> dict[str, tuple[str, ...]]:
     """Names of the kernels that were seen in each cell, without arguments; by cell id."""
     kernels = kernels_by_cell(findings.report.measured.samples)
-    return {cell: tuple(map(_plain, names)) for cell, names in kernels.items()}
+    return {cell: tuple(map(_plain_name, names)) for cell, names in kernels.items()}
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     return name.strip().removeprefix("void ").partition("<")[0].partition("(")[0]
 
 
@@ -105,11 +105,11 @@ def _chosen_table(findings: Findings, cells: Sequence[Cell]) -> SmallTable:
         text_column("chosen", lambda of: _choice(of.best), css="code"),
         Column("joined", lambda of: _join(of.operation, of.kernels), is_text=True),
         Column("tried", lambda of: Datum(str(len(of.configs)), str(len(of.configs)))),
-        _of_chosen("tuner's time", "time_ns", "ns"),
+        _choice_column("tuner's time", "time_ns", "ns"),
         Column("slowest / chosen", _slowest),
-        _of_chosen("registers", "registers"),
-        _of_chosen("spills", "spills"),
-        _of_chosen("shared memory", "shared_bytes", "byte"),
+        _choice_column("registers", "registers"),
+        _choice_column("spills", "spills"),
+        _choice_column("shared memory", "shared_bytes", "byte"),
         *(
             Column(head, partial(_measured, findings.numbers, place))
             for place, head in enumerate(
@@ -147,7 +147,7 @@ def _join(operation: str, names: Sequence[str]) -> Datum:
     )
 
 
-def _of_chosen(head: str, name: str, unit: str = "") -> Column[_Tuned]:
+def _choice_column(head: str, name: str, unit: str = "") -> Column[_Tuned]:
     return Column(head, lambda of: _number(getattr(of.best, name, None), unit))
 
 
@@ -194,11 +194,11 @@ def tuning_tables(tuned: Sequence[TunedConfig], most: int = MOST_CONFIGS) -> tup
         ordered = sorted(group, key=_time)
         columns: tuple[Column[TunedConfig], ...] = (
             text_column("choice", _choice_words, css="code"),
-            _of_tried("time", "time_ns", "ns"),
+            _config_column("time", "time_ns", "ns"),
             Column("against the best", partial(_against_best, _time(ordered[0]))),
-            _of_tried("registers", "registers"),
-            _of_tried("spills", "spills"),
-            _of_tried("shared memory", "shared_bytes", "byte"),
+            _config_column("registers", "registers"),
+            _config_column("spills", "spills"),
+            _config_column("shared memory", "shared_bytes", "byte"),
         )
         shown_configs = ordered[: max(0, room)]
         room -= len(group)
@@ -216,7 +216,7 @@ def tuning_tables(tuned: Sequence[TunedConfig], most: int = MOST_CONFIGS) -> tup
     return tuple(table for table in tables if table.lines)
 
 
-def _of_tried(head: str, name: str, unit: str = "") -> Column[TunedConfig]:
+def _config_column(head: str, name: str, unit: str = "") -> Column[TunedConfig]:
     return Column(head, lambda tried: Datum.quantity(getattr(tried, name), unit, _MISSING))
 
 

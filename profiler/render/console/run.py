@@ -92,14 +92,14 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     rich_table.add_columns("variant", name=True)
     rich_table.add_columns(metric.label, right=True)
     rich_table.add_columns("\u00b1", right=True, drop=2)
-    rich_table.add_columns(_against(findings.programs), right=True)
+    rich_table.add_columns(_ratio_head(findings.programs), right=True)
     rich_table.add_columns("interval", right=True, drop=1)
     if findings.verdicts.are_given:
         rich_table.add_columns("verdict")
     for variant, value in shown_variants:
         pair = findings.verdicts.at(variant, problem)
         rich_table.add_row(
-            _with_role(findings.programs, variant),
+            _name_with_role(findings.programs, variant),
             *_numbers(findings, value, value),
             *([_verdict(pair)] if findings.verdicts.are_given else []),
         )
@@ -108,7 +108,7 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     source = _caption(findings.programs, [winner]) if winner and findings.verdicts.are_given else ""
     if winner and winner.final and any(value.source != FINAL for _, value in shown_variants):
         source = f"{source} Of variants that were not confirmed: of the timing blocks."
-    rich_table.caption = _joined(rich_table.caption, source)
+    rich_table.caption = _joined_sentences(rich_table.caption, source)
     return rich_table
 
 
@@ -128,7 +128,7 @@ def _axes(programs: Programs) -> str:
     return f" ({names})" if names else ""
 
 
-def _against(programs: Programs) -> str:
+def _ratio_head(programs: Programs) -> str:
     """Head of ratios: the name of the baseline where it is short."""
     if programs.baseline is None:
         return "ratio"
@@ -136,14 +136,14 @@ def _against(programs: Programs) -> str:
     return f"\u00f7 {name if len(name) <= _SHORT else 'baseline'}"
 
 
-def _with_role(programs: Programs, variant: Variant) -> str:
+def _name_with_role(programs: Programs, variant: Variant) -> str:
     """Name of a variant, and whether it is what others are compared with."""
     if variant == programs.baseline:
         return f"{variant.label} (baseline)"
     return f"{variant.label} (reference)" if variant.id in programs.references else variant.label
 
 
-def _joined(*sentences: str) -> str:
+def _joined_sentences(*sentences: str) -> str:
     return " ".join(filter(None, sentences))
 
 
@@ -155,12 +155,12 @@ def _winners_table(findings: Findings) -> TextTable:
     rich_table.add_columns("winner", name=True)
     rich_table.add_columns(metric.label, right=True)
     rich_table.add_columns("\u00b1", right=True, drop=3)
-    rich_table.add_columns(_against(programs), right=True)
+    rich_table.add_columns(_ratio_head(programs), right=True)
     rich_table.add_columns("interval", right=True, drop=2)
     if has_verdicts:
         rich_table.add_columns("verdict", drop=1)
     rich_table.add_columns("against the rest", drop=4)
-    best, tried = findings.ranking.deciding_winners, _tried(programs)
+    best, tried = findings.ranking.deciding_winners, _tried_problems(programs)
     for problem in programs.problems:
         winner = best.get(problem.id)
         if winner is None:
@@ -174,7 +174,7 @@ def _winners_table(findings: Findings) -> TextTable:
             winner.cell.variant.label,
             *_numbers(findings, winner.value, value),
             *([_verdict(pair)] if has_verdicts else []),
-            _rest(winner),
+            _tie_words(winner),
         )
     rich_table.add_rest_caption(
         len(programs.problems) - len(best.keys() | tried),
@@ -182,11 +182,13 @@ def _winners_table(findings: Findings) -> TextTable:
         ": not measured",
     )
     if has_verdicts:
-        rich_table.caption = _joined(rich_table.caption, _caption(programs, list(best.values())))
+        rich_table.caption = _joined_sentences(
+            rich_table.caption, _caption(programs, list(best.values()))
+        )
     return rich_table
 
 
-def _tried(programs: Programs) -> set[str]:
+def _tried_problems(programs: Programs) -> set[str]:
     """Problems (ids) of which any cell was measured, or failed."""
     return {
         cell.problem.id
@@ -201,7 +203,7 @@ def _verdict(pair: PairVerdict) -> Text:
     return Text(word_of(pair), style=_STYLES.get(pair.verdict, ""))
 
 
-def _rest(winner: Winner) -> str:
+def _tie_words(winner: Winner) -> str:
     """Comparison of a winner with the other variants of its problem."""
     if winner.best:
         return "best"
@@ -231,7 +233,7 @@ def _top_table(findings: Findings) -> TextTable:
     rows = _top_ranks(findings)
     rich_table = TextTable(_top_title(findings.programs, rows))
     rich_table.add_columns("variant", name=True)
-    rich_table.add_columns(_against(findings.programs), right=True)
+    rich_table.add_columns(_ratio_head(findings.programs), right=True)
     rich_table.add_columns("worst", right=True, drop=3)
     rich_table.add_columns("at", drop=4)
     if has_verdicts:
@@ -242,7 +244,7 @@ def _top_table(findings: Findings) -> TextTable:
         total = len(row.planned)
         held = len(findings.ranking.contenders.get(row.variant.id, ()))
         rich_table.add_row(
-            _with_role(findings.programs, row.variant),
+            _name_with_role(findings.programs, row.variant),
             numbers.ratio(row.geometric_mean),
             numbers.ratio(row.worst[1].ratio if row.worst else None),
             row.worst[0].name if row.worst else "",
@@ -253,7 +255,7 @@ def _top_table(findings: Findings) -> TextTable:
     ranked = sum(bool(row.slowdowns) for row in findings.ranking.ranks)
     left_out = ranked - sum(bool(row.slowdowns) for row in rows)
     rich_table.add_rest_caption(left_out, "variant")
-    rich_table.caption = _joined(rich_table.caption, _verdict_caption(findings))
+    rich_table.caption = _joined_sentences(rich_table.caption, _verdict_caption(findings))
     return rich_table
 
 
@@ -316,12 +318,12 @@ def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> Text
     rich_table = TextTable(f"Failed: {len(failed)} of {len(programs.plan.cells)} cells")
     rich_table.add_columns("variant", name=True)
     rich_table.add_columns("problem", "outcome", "cause")
-    groups = _alike(programs, failed)
+    groups = _groups_of_failures(programs, failed)
     for cells in groups[:most]:
         status = programs.status(cells[0])
         rich_table.add_row(
-            variants_text(_distinct(cell.variant.label for cell in cells)),
-            _problems_text(_distinct(cell.problem.name for cell in cells)),
+            variants_text(_distinct_names(cell.variant.label for cell in cells)),
+            _problems_text(_distinct_names(cell.problem.name for cell in cells)),
             Text(OUTCOME_WORDS[status.outcome], style="red"),
             next(iter(status.cause.strip().splitlines()), ""),
         )
@@ -330,7 +332,7 @@ def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> Text
     return rich_table
 
 
-def _alike(programs: Programs, failed: Sequence[Cell]) -> list[list[Cell]]:
+def _groups_of_failures(programs: Programs, failed: Sequence[Cell]) -> list[list[Cell]]:
     """Failed cells, those together whose code has the same error for the compiler or for Python.
 
     Others stay apart: where memory was not enough, it matters at which problem.
@@ -347,7 +349,7 @@ def _alike(programs: Programs, failed: Sequence[Cell]) -> list[list[Cell]]:
     return list(groups.values())
 
 
-def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+def _distinct_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 

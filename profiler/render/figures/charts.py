@@ -101,7 +101,7 @@ def bar_marks(findings: Findings, metric: Label, problem: Problem) -> tuple[list
         return _short_reason(findings.programs, variant, problem)
 
     rows = findings.numbers.sorted_at(problem, metric.name)
-    shown_variants = _keep(findings.programs, [variant for variant, _ in rows], MOST_BARS)
+    shown_variants = _kept_variants(findings.programs, [variant for variant, _ in rows], MOST_BARS)
     marks = [
         mark_of(
             findings.ranking,
@@ -296,7 +296,7 @@ def _limit(values: Sequence[float]) -> float:
     return _CUT * usual if max(present, default=0.0) > _FAR * usual else math.inf
 
 
-def _keep(programs: Programs, variants: Sequence[Variant], most: int) -> set[str]:
+def _kept_variants(programs: Programs, variants: Sequence[Variant], most: int) -> set[str]:
     """Ids of the first variants of a list, the baseline always among them."""
     shown_ids = {variant.id for variant in variants[:most]}
     baseline = programs.baseline

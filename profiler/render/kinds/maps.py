@@ -41,25 +41,25 @@ _KEY = ", ".join(f"{sign} {verdict.word}" for verdict, sign in _SIGNS.items())
 
 def grid_chart(findings: Findings, pairs: GridPairs) -> Chart | None:
     """Pairs with the baseline on every grid; None where no pair has a ratio."""
-    drawn = _drawn(pairs)
+    drawn = _drawn_pairs(pairs)
     cells = [cell for pair, grid in drawn for cell in pairs.of(pair, grid)]
     scale = scale_of(cell.verdict.ratio for cell in cells)
     maps = [_grid_map(findings, pairs, pair, grid, scale) for pair, grid in drawn]
     if not any(cell.step is not None for heat in maps for cell in heat.cells):
         return None
-    left_out = _all(pairs) - len(drawn)
-    tried = [cell for pair, grid in drawn for cell in _both(pairs.of(pair, grid))]
+    left_out = _map_count(pairs) - len(drawn)
+    tried = [cell for pair, grid in drawn for cell in _planned_cells(pairs.of(pair, grid))]
     reading = (
         f"{_axes_words([grid for _, grid in drawn])} {_key_of(findings.programs, tried)}".strip()
     )
     if left_out:
         reading += f" {left_out} more maps stand below."
     ends = f"; {scale.clipped}" if scale.clipped else ""
-    figure = heat_maps(*_arranged(maps, drawn), scale.legend, ends)
+    figure = heat_maps(*_arranged_maps(maps, drawn), scale.legend, ends)
     return make_chart("first", "Time of one variant \u00f7 that of another", reading, figure)
 
 
-def _both(compared: Iterable[GridCell]) -> Iterator[Cell]:
+def _planned_cells(compared: Iterable[GridCell]) -> Iterator[Cell]:
     """The cells of each comparison that are planned, at most two."""
     for pair in compared:
         yield from (cell for cell in (pair.over, pair.under) if cell is not None)
@@ -71,12 +71,12 @@ def _key_of(programs: Programs, cells: Iterable[Cell]) -> str:
     return f"{_KEY}{f', {missing}' if missing else ''}."
 
 
-def _all(pairs: GridPairs) -> int:
+def _map_count(pairs: GridPairs) -> int:
     shown_pairs = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
     return sum(bool(pairs.of(pair, grid)) for pair in shown_pairs for grid in pairs.grids)
 
 
-def _drawn(pairs: GridPairs) -> list[tuple[VariantPair, Grid]]:
+def _drawn_pairs(pairs: GridPairs) -> list[tuple[VariantPair, Grid]]:
     """Pairs and grids that have room, whole grids where there are several."""
     shown_pairs = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
     every = [(pair, grid) for pair in shown_pairs for grid in pairs.grids if pairs.of(pair, grid)]
@@ -88,7 +88,7 @@ def _drawn(pairs: GridPairs) -> list[tuple[VariantPair, Grid]]:
     return every
 
 
-def _arranged(
+def _arranged_maps(
     maps: Sequence[HeatMap], drawn: Sequence[tuple[VariantPair, Grid]]
 ) -> tuple[list[HeatMap], int]:
     """Maps in their order, and how many beside each other: all pairs of a grid, or all grids."""
@@ -258,7 +258,7 @@ def heat_maps(
     rows = [maps[start : start + columns] for start in range(0, len(maps), columns)]
     width = WIDTH_IN / columns
     left = max(_left_in(heat, width) for heat in maps)
-    turned = any(_turned(heat, width - left) for heat in maps)
+    turned = any(_has_turned_labels(heat, width - left) for heat in maps)
     foot = max(_foot_in(heat, turned=turned) for heat in maps)
     lines = sum(max(len(heat.rows) for heat in row) for row in rows)
     room = _HEIGHT_IN - _LEGEND_IN - len(rows) * (_TITLE_IN + foot)
@@ -304,7 +304,7 @@ def _left_in(heat: HeatMap, width: float) -> float:
     return min(widest_in(heat.rows, _SMALL) + 0.12, 0.4 * width)
 
 
-def _turned(heat: HeatMap, room_in: float) -> bool:
+def _has_turned_labels(heat: HeatMap, room_in: float) -> bool:
     """Whether labels of columns are too wide to stand upright."""
     return widest_in(heat.columns, _SMALL) + 0.06 > min(room_in / len(heat.columns), _WIDEST_IN)
 

@@ -163,7 +163,7 @@ MOST_STRIPS = 16
 
 def configurations_chart(findings: Findings, chart_id: str = "first") -> Chart | None:
     """Ratio of every configuration at each problem; None without a correct result."""
-    problems = _shown(findings.ranking)
+    problems = _shown_problems(findings.ranking)
     dots, references = strip_marks(findings, problems)
     if not dots:
         return None
@@ -188,7 +188,7 @@ def configurations_chart(findings: Findings, chart_id: str = "first") -> Chart |
     return make_chart(chart_id, title, reading, figure)
 
 
-def _shown(ranking: Ranking) -> tuple[Problem, ...]:
+def _shown_problems(ranking: Ranking) -> tuple[Problem, ...]:
     """Problems that have room, the ones that take longest; in the order of the plan."""
     with_winner = [
         problem for problem in ranking.programs.problems if problem.id in ranking.rival_winners

@@ -64,12 +64,12 @@ def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
 def need_table(findings: Findings) -> SmallTable:
     """A row of each variant's needs."""
     columns: tuple[Column[SteadyGrid], ...] = (
-        Column("waves needed", lambda need: _plain(need.waves)),
-        Column("blocks per SM needed", lambda need: _plain(need.blocks_per_sm)),
-        Column("measured up to waves", lambda need: _plain(need.largest_waves)),
-        Column(f"grids of {_PER_SM} and more", lambda need: _plain(float(need.rule_grids))),
+        Column("waves needed", lambda need: _count_datum(need.waves)),
+        Column("blocks per SM needed", lambda need: _count_datum(need.blocks_per_sm)),
+        Column("measured up to waves", lambda need: _count_datum(need.largest_waves)),
+        Column(f"grids of {_PER_SM} and more", lambda need: _count_datum(float(need.rule_grids))),
         Column("their least rate", lambda need: _percent(100 * need.rule_least)),
-        Column("at waves", lambda need: _plain(need.rule_least_at)),
+        Column("at waves", lambda need: _count_datum(need.rule_least_at)),
         text_column("the rule", lambda need: _RULE[need.rule_holds]),
     )
     return SmallTable.of(
@@ -97,13 +97,13 @@ def wave_table(findings: Findings) -> pd.DataFrame:
     )
 
 
-def _shown(table: pd.DataFrame) -> pd.DataFrame:
+def _shown_grids(table: pd.DataFrame) -> pd.DataFrame:
     """Grids of the variants that have a panel."""
     return table[table["name"].isin(list(table["name"].unique()[:MOST_PANELS]))]
 
 
 def _stairs(table: pd.DataFrame) -> tuple[Chart, ...]:
-    shown_table = _shown(table)
+    shown_table = _shown_grids(table)
     if shown_table.empty:
         return ()
     chart = make_chart(
@@ -116,7 +116,7 @@ def _stairs(table: pd.DataFrame) -> tuple[Chart, ...]:
 
 
 def _efficiencies(table: pd.DataFrame, needs: Sequence[SteadyGrid]) -> Chart | None:
-    measured = _shown(table)
+    measured = _shown_grids(table)
     measured = measured[measured["efficiency"].notna()]
     if measured.empty:
         return None
@@ -153,7 +153,7 @@ _SIZES = {"waves": "waves", "blocks": "blocks", "blocks per SM": "blocks_per_sm"
 
 
 def _plain_column(head: str, key: str) -> Column[FrameRow]:
-    return Column(head, lambda row: _plain(row[key]))
+    return Column(head, lambda row: _count_datum(row[key]))
 
 
 def _sentence(programs: Programs, steady: SteadyGrid) -> Sentence:
@@ -181,7 +181,7 @@ def _rule_words(steady: SteadyGrid) -> str:
     return f" At least {_PER_SM} {verb}: the least is {share}, at {steady.rule_least_at:.4g} waves."
 
 
-def _plain(value: float) -> Datum:
+def _count_datum(value: float) -> Datum:
     if math.isnan(value):
         return Datum(title="not known", css="none")
     waves_text = f"{value:.0f}" if value.is_integer() else f"{value:.4g}"
@@ -219,7 +219,7 @@ def stairs(table: pd.DataFrame) -> Drawing:
         measured, ideal = (ordered[column] / divisor for column in ("time_ns", "ideal_ns"))
         labels = outer_labels(index, len(panels), "waves", f"time ({unit})")
         top = limits([*measured, *ideal.dropna()])[1]
-        scales = _dressed(axes, str(name), ordered["waves"], top, labels)
+        scales = _panel_scales(axes, str(name), ordered["waves"], top, labels)
         _draw_grids(axes, ordered, places(ordered["waves"], measured, scales))
         drawing.path(places(ordered["waves"], ideal, scales), _IDEAL)
         axes.spines()
@@ -239,7 +239,7 @@ def efficiencies(table: pd.DataFrame, x: str, x_label: str, good: float) -> Draw
         ordered = rows.sort_values(x, kind="stable")
         labels = outer_labels(index, len(panels), x_label, "tail efficiency (%)")
         top = max(105.0, 100 * float(ordered["efficiency"].max()) + 5)
-        scales = _dressed(axes, str(name), ordered[x], top, labels)
+        scales = _panel_scales(axes, str(name), ordered[x], top, labels)
         enough = float(ordered["enough"].iloc[0])
         if math.isfinite(enough):
             corner = (scales[0].at(enough), axes.top)
@@ -253,7 +253,7 @@ def efficiencies(table: pd.DataFrame, x: str, x_label: str, good: float) -> Draw
     return drawing
 
 
-def _dressed(
+def _panel_scales(
     axes: Axes, name: str, xs: Iterable[float], top: float, labels: tuple[str, str]
 ) -> tuple[Scale, Scale]:
     """Scales of a panel from 0 on, with its grid and title."""

@@ -62,14 +62,14 @@ def runs_table(comparison: RunComparison) -> SmallTable:
         no_change = "the same, as far as it was recorded"
         rows.append(("Everything else", [no_change] * len(runs)))
     columns = [
-        text_column(f"{number + 1} \u00b7 {run.name}", partial(_of_run, number), without="")
+        text_column(f"{number + 1} \u00b7 {run.name}", partial(_run_value, number), without="")
         for number, run in enumerate(runs)
     ]
     caption = "Runs and what differs between them"
     return SmallTable.of(caption, "property", columns, rows, lambda row: Row(row[0]))
 
 
-def _of_run(run: int, row: tuple[str, Sequence[str]]) -> str:
+def _run_value(run: int, row: tuple[str, Sequence[str]]) -> str:
     return row[1][run]
 
 
@@ -113,7 +113,7 @@ def _columns_of_run(comparison: RunComparison, run: int) -> list[Column[str]]:
     ratio = f"to the baseline of run {number}"
 
     def of(place: int) -> Callable[[str], Datum]:
-        return lambda cell: _in_run(comparison, run, cell)[place]
+        return lambda cell: _run_data(comparison, run, cell)[place]
 
     columns = [
         Column(f"{number} \u00b7 {report.execution.created[:10]}", of(0), hint, drop=0),
@@ -123,7 +123,7 @@ def _columns_of_run(comparison: RunComparison, run: int) -> list[Column[str]]:
     return columns if run else columns[:2]
 
 
-def _in_run(comparison: RunComparison, run: int, cell: str) -> tuple[Datum, Datum, Datum]:
+def _run_data(comparison: RunComparison, run: int, cell: str) -> tuple[Datum, Datum, Datum]:
     """Duration of a cell in a run, its ratio to the baseline there, and verdict of the step."""
     times = comparison.history[cell].get(run)
     if times is None:
@@ -155,11 +155,11 @@ def history_marks(comparison: RunComparison) -> dict[str, list[Mark]]:
             for run, times in comparison.history[cell].items()
             for change in [_change_to(comparison, cell, run)]
         ]
-        for cell in _varied(comparison)[:MOST_PANELS]
+        for cell in _varied_cells(comparison)[:MOST_PANELS]
     }
 
 
-def _varied(comparison: RunComparison) -> list[str]:
+def _varied_cells(comparison: RunComparison) -> list[str]:
     """Cells with the first of each variant in front: one that moved everywhere hides no other."""
     value_counts: Counter[str] = Counter()
     ranked: list[tuple[int, str]] = []

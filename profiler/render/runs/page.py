@@ -72,8 +72,8 @@ def render_comparison(comparison: RunComparison) -> str:
         "edited_files": step.edited_files,
         "code_apart": len(step.by_code) > 1,
         "control": comparison.variant_name(step.control),
-        "only_older": [_called(cell, comparison) for cell in step.only_older],
-        "only_newer": [_called(cell, comparison) for cell in step.only_newer],
+        "only_older": [_cell_name(cell, comparison) for cell in step.only_older],
+        "only_newer": [_cell_name(cell, comparison) for cell in step.only_newer],
         "delta": f"{100 * comparison.delta:.0f}\u202f%",
         "fewest_blocks": comparison.fewest_blocks,
         "programs": [(PROGRAM_WORDS[program], count) for program, count in step.programs.items()],
@@ -83,7 +83,7 @@ def render_comparison(comparison: RunComparison) -> str:
         "grids": grid_parts(comparison),
         # Variants by hundreds of problems could not be read: grids have heat maps of their own.
         "heat": None if comparison.grids is not None else variant_heat(comparison),
-        "first": _changed(comparison),
+        "first": _changes_chart(comparison),
         "history": _history_chart(comparison),
         "durations": durations_table(comparison) if len(comparison.steps) > 1 else None,
         "facts": metric_table("Static facts before and after", step.changed_facts, comparison),
@@ -104,14 +104,14 @@ def _title(comparison: RunComparison) -> str:
     return f"{names}: {comparison.runs[0].name} \u2192 {comparison.runs[-1].name}"
 
 
-def _called(cell: str, comparison: RunComparison) -> str:
+def _cell_name(cell: str, comparison: RunComparison) -> str:
     return f"{comparison.variant(cell)}, {comparison.problem(cell)}"
 
 
 # ---- figures -------------------------------------------------------------------------------------
 
 
-def _changed(comparison: RunComparison) -> Chart | None:
+def _changes_chart(comparison: RunComparison) -> Chart | None:
     """Cells that changed most with their intervals: those with a verdict first."""
     step = comparison.last
     measured = [
@@ -127,7 +127,7 @@ def _changed(comparison: RunComparison) -> Chart | None:
     shown_changes = sorted(by_change[:MOST_DOTS], key=lambda change: -change.ratio)
     marks = [
         Mark(
-            _called(change.cell.id, comparison),
+            _cell_name(change.cell.id, comparison),
             *(change.ratio, change.ratio_low, change.ratio_high),
             role=VERDICT_ROLES.get(change.verdict, "other"),
             variant=comparison.mark(change.cell.id),
@@ -190,11 +190,11 @@ def headline(comparison: RunComparison) -> Sentence:
         return sentence_of(refused + _mean_text(step))
     if step.mean_ratio is None:
         return sentence_of(_mean_text(step))
-    groups = (_counted(group, comparison) for group in step.by_code)
+    groups = (_decided_counts(group, comparison) for group in step.by_code)
     return sentence_of(f"{'; '.join(groups)}.")
 
 
-def _counted(group: CodeGroup, comparison: RunComparison) -> str:
+def _decided_counts(group: CodeGroup, comparison: RunComparison) -> str:
     """Numbers of slower and faster cells of a group, with the cell that changed most of each."""
     counts = []
     for verdict in _DECIDED:
@@ -205,14 +205,14 @@ def _counted(group: CodeGroup, comparison: RunComparison) -> str:
             most = cells[0]
             between = numbers.interval(most.ratio_low, most.ratio_high)
             ratio = f"{numbers.ratio(most.ratio)} {between}".strip()
-            count += f" (most: {strong(ratio)}, {_where(most.cell.id, comparison)})"
+            count += f" (most: {strong(ratio)}, {_cell_place(most.cell.id, comparison)})"
         counts.append(count)
     return (
         f"{'of' if group.other_code is False else 'Of'} {_cells_of(group)}, {' and '.join(counts)}"
     )
 
 
-def _where(cell: str, comparison: RunComparison) -> str:
+def _cell_place(cell: str, comparison: RunComparison) -> str:
     return f"{comparison.variant(cell)} at {comparison.problem(cell)}"
 
 
@@ -284,7 +284,7 @@ def _drawn_sentence(comparison: RunComparison) -> tuple[Sentence, ...]:
     return (
         sentence_of(
             "Each run is a draw of the autotuner: over the runs, ratios of tuned cells span "
-            f"{strong(f'up to {numbers.ratio(spread)}')} ({_where(cell, comparison)})."
+            f"{strong(f'up to {numbers.ratio(spread)}')} ({_cell_place(cell, comparison)})."
         ),
     )
 

@@ -90,11 +90,11 @@ def metric_table(
     columns: list[Column[MetricChange]] = [
         text_column("problem", lambda change: comparison.problem(change.cell)),
         Column("metric", _metric_name, is_text=True),
-        Column(f"run {comparison.last.numbers[0]}", lambda change: _both(change)[0]),
-        Column(f"run {comparison.last.numbers[1]}", lambda change: _both(change)[1]),
+        Column(f"run {comparison.last.numbers[0]}", lambda change: _value_data(change)[0]),
+        Column(f"run {comparison.last.numbers[1]}", lambda change: _value_data(change)[1]),
     ]
     if not all(change.is_fact for change in changes):
-        columns.append(Column("change", _moved))
+        columns.append(Column("change", _change_datum))
     return SmallTable.of(
         caption, "variant", columns, changes, lambda change: Row(comparison.variant(change.cell))
     )
@@ -105,11 +105,11 @@ def _metric_name(change: MetricChange) -> Datum:
     return Datum(metric.label, title=metric.hint, css="words")
 
 
-def _moved(change: MetricChange) -> Datum:
+def _change_datum(change: MetricChange) -> Datum:
     return change_datum(change.newer, change.older, label(change.metric))
 
 
-def _both(change: MetricChange) -> tuple[Datum, Datum]:
+def _value_data(change: MetricChange) -> tuple[Datum, Datum]:
     """Texts of both values; of values that rounding would make the same, all digits."""
     unit, values = label(change.metric).unit, (change.older, change.newer)
     older, newer = (Datum.quantity(value, unit, "not measured") for value in values)
@@ -144,9 +144,9 @@ def _choices(choices: Sequence[TunedChoice]) -> str:
 def _metric_words(change: MetricChange) -> str:
     name = label(change.metric).label
     if change.is_fact:
-        older, newer = _both(change)
+        older, newer = _value_data(change)
         return f"{name} {older.text} \u2192 {newer.text}"
-    return f"{name} {_moved(change).text}"
+    return f"{name} {_change_datum(change).text}"
 
 
 # ---- words and colours ---------------------------------------------------------------------------

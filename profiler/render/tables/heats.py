@@ -84,12 +84,12 @@ def _clipped(beyond: list[float], end: float) -> str:
     """Where the scale is clipped, and how far the numbers beyond go, on each side that has any."""
     below = [ratio for ratio in beyond if ratio < 1]
     above = [ratio for ratio in beyond if ratio > 1]
-    sides = [_beyond(below, 1 / end, min(below))] if below else []
-    sides += [_beyond(above, end, max(above))] if above else []
+    sides = [_clipped_words(below, 1 / end, min(below))] if below else []
+    sides += [_clipped_words(above, end, max(above))] if above else []
     return ", ".join(sides)
 
 
-def _beyond(ratios: list[float], end: float, furthest: float) -> str:
+def _clipped_words(ratios: list[float], end: float, furthest: float) -> str:
     cells = f"{len(ratios)} cell{'s' if len(ratios) > 1 else ''}"
     return f"clipped at {_text(end)} ({cells} beyond, to {_text(furthest)}{numbers.TIMES})"
 
@@ -182,13 +182,14 @@ def _heat_datum(findings: Findings, variant: Variant, problem: Problem, scale: R
     return Datum(
         numbers.short_ratio(ratio),
         numbers.raw(ratio),
-        f"{title} {numbers.interval(low, high)}".rstrip() + _after(findings.programs, pair),
+        f"{title} {numbers.interval(low, high)}".rstrip()
+        + _verdict_after_number(findings.programs, pair),
         scale.css(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(pair),
         cell=findings.programs.cell_numbers[cell.id],
     )
 
 
-def _after(programs: Programs, pair: PairVerdict) -> str:
+def _verdict_after_number(programs: Programs, pair: PairVerdict) -> str:
     """Verdict and its evidence after a number; of many cells the main table alone has them."""
     return "" if len(programs.cells) > MANY_CELLS else after_number(pair)
 

@@ -135,11 +135,11 @@ class SmallTable:
         first: str,
         columns: Sequence[Column[T]],
         rows: Iterable[T],
-        named: Callable[[T], Row],
+        head_row: Callable[[T], Row],
         **settings: Any,
     ) -> Self:
-        """Table of any rows; `named` gives the row of one without its values."""
-        lines = (replace(named(row), data=tuple(c.value(row) for c in columns)) for row in rows)
+        """Table of any rows; `head_row` gives the row of one without its values."""
+        lines = (replace(head_row(row), data=tuple(c.value(row) for c in columns)) for row in rows)
         return cls(caption, first, tuple(columns), tuple(lines), **settings)
 
 
@@ -178,16 +178,16 @@ def frame_table(  # noqa: PLR0913 - what a table is
     frame: pd.DataFrame,
     most: int,
     *,
-    named: Callable[[FrameRow], Row] | None = None,
+    head_row: Callable[[FrameRow], Row] | None = None,
     **settings: Any,
 ) -> SmallTable:
     """The first rows of a frame; by default its column `name` names them."""
     rows = frame.head(most).to_dict("records")
     settings = {"left_out": len(frame) - len(rows), "long_names": True} | settings
-    return SmallTable.of(caption, first, columns, rows, named or _named, **settings)
+    return SmallTable.of(caption, first, columns, rows, head_row or _name_row, **settings)
 
 
-def _named(row: FrameRow) -> Row:
+def _name_row(row: FrameRow) -> Row:
     return Row(name_of(row["name"]))
 
 

@@ -15,7 +15,7 @@ from profiler.planning.problem_names import varying_parameters
 from profiler.render.tables.heats import Heat, lacking_datum
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, variant_row
 from profiler.render.words import numbers
-from profiler.render.words.comparisons import of_the_best
+from profiler.render.words.comparisons import best_ratio_words
 from profiler.render.words.verdicts import reason_and_blocks, word_of
 
 SLOWDOWN_EDGES = (1.01, 1.03, 1.08, 1.2, 1.5, 2.0)
@@ -38,7 +38,7 @@ def slowdown_heats(findings: Findings) -> tuple[tuple[str, Heat], ...]:
             programs.planned[rows[0].variant.id] if rows else frozenset(programs.problem_numbers)
         )
         group_problems = [problem for problem in programs.problems if problem.id in planned]
-        name = _common(programs.problems, group_problems) if several else ""
+        name = _shared_parameters(programs.problems, group_problems) if several else ""
         heat = Heat(
             "Ratio to the best of each problem, variants by problems",
             group_problems,
@@ -50,7 +50,7 @@ def slowdown_heats(findings: Findings) -> tuple[tuple[str, Heat], ...]:
     return tuple(heats)
 
 
-def _common(problems: Sequence[Problem], group: Sequence[Problem]) -> str:
+def _shared_parameters(problems: Sequence[Problem], group: Sequence[Problem]) -> str:
     """The parameters that differ among the problems, but not among these."""
     keys = [key for key in varying_parameters(problems) if key not in varying_parameters(group)]
     shared_params = ", ".join(f"{key} = {group[0].params.get(key)}" for key in keys)
@@ -71,12 +71,12 @@ def _worst_and_mean(rank: VariantRank) -> tuple[Datum, Datum]:
     lacking = f"; {missing} problems are missing" if missing else ""
     over = f"over {len(rank.slowdowns)} problems{lacking}"
     return (
-        Datum(_plain(rank.worst_slowdown), numbers.raw(rank.worst_slowdown), f"worst {over}"),
-        Datum(_plain(rank.mean_slowdown), numbers.raw(rank.mean_slowdown), f"mean {over}"),
+        Datum(_plain_ratio(rank.worst_slowdown), numbers.raw(rank.worst_slowdown), f"worst {over}"),
+        Datum(_plain_ratio(rank.mean_slowdown), numbers.raw(rank.mean_slowdown), f"mean {over}"),
     )
 
 
-def _plain(ratio: float) -> str:
+def _plain_ratio(ratio: float) -> str:
     """A ratio without its sign, as a map has many of them."""
     return numbers.ratio(ratio).removesuffix(numbers.TIMES)
 
@@ -101,7 +101,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
         else _comparison_text(findings.numbers, slowdown, verdict, winner, cell)
     )
     return Datum(
-        f"{_sign(winner, cell)}{_plain(slowdown)}",
+        f"{_sign(winner, cell)}{_plain_ratio(slowdown)}",
         numbers.raw(slowdown),
         f"{problem.name}: {median}, {text}",
         slowdown_class(slowdown, _mark(winner, cell)),
@@ -112,7 +112,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
 def _comparison_text(
     numbers: CellNumbers, slowdown: float, verdict: PairVerdict, winner: Winner, cell: Cell
 ) -> str:
-    text = of_the_best(numbers, slowdown)
+    text = best_ratio_words(numbers, slowdown)
     if verdict.verdict is not None:
         return f"{text}; {word_of(verdict)} ({reason_and_blocks(verdict)})"
     return f"{text}, but the intervals overlap" if cell in winner.not_told_apart else text

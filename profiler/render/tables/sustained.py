@@ -32,9 +32,9 @@ def sustained_table(findings: Findings) -> SmallTable | None:
         return None
     columns: tuple[Column[SustainedCell], ...] = (
         text_column("variant", lambda of: of.cell.variant.label),
-        Column("one launch", lambda of: _known(of.cold_ns, "ns")),
+        Column("one launch", lambda of: _quantity_datum(of.cold_ns, "ns")),
         Column("verdict", lambda of: verdict_datum(of.cold_verdict, "the baseline"), is_text=True),
-        Column("back to back", lambda of: _known(of.sustained_ns, "ns")),
+        Column("back to back", lambda of: _quantity_datum(of.sustained_ns, "ns")),
         Column("verdict", lambda of: verdict_datum(of.verdict, "the baseline"), is_text=True),
         Column("one \u00f7 back to back", lambda of: Datum.times(of.cold_share, _NOT_MEASURED)),
         Column("longer by clock", lambda of: _part(of.clock_ns, _LIMITS[of.is_power_limited])),
@@ -68,10 +68,10 @@ _MEDIANS = (
 
 
 def _median_column(head: str, metric: str, unit: str) -> Column[SustainedCell]:
-    return Column(head, lambda of: _known(of.median(metric), unit))
+    return Column(head, lambda of: _quantity_datum(of.median(metric), unit))
 
 
-def _known(value: float | None, unit: str) -> Datum:
+def _quantity_datum(value: float | None, unit: str) -> Datum:
     return Datum.quantity(value, unit, _NOT_MEASURED)
 
 
@@ -86,16 +86,16 @@ def sustained_sentence(findings: Findings) -> Sentence:
     """Where the verdict is another when a kernel is used; else how much all slow down then."""
     if not findings.sustained:
         return ()
-    groups = _alike(differing_cells(findings.sustained))
+    groups = _groups_of_changes(differing_cells(findings.sustained))
     if not groups:
-        return sentence_of(_all_alike(findings))
+        return sentence_of(_no_change_words(findings))
     differences = "; ".join(_difference(group) for group in groups[:_MOST_NAMED])
     more = sum(map(len, groups[_MOST_NAMED:]))
     more_words = f"; {more} more cells differ as well" if more > 0 else ""
     return sentence_of(f"{differences}{more_words}.")
 
 
-def _alike(cells: Sequence[SustainedCell]) -> list[list[SustainedCell]]:
+def _groups_of_changes(cells: Sequence[SustainedCell]) -> list[list[SustainedCell]]:
     """Cells of one variant that go from one verdict to the same other one, together."""
     groups: dict[tuple[object, ...], list[SustainedCell]] = {}
     for of in cells:
@@ -110,12 +110,12 @@ def _difference(cells: Sequence[SustainedCell]) -> str:
     where = f"{of.cell.problem.name}{f' and {other_cells} more' if other_cells else ''}"
     ratios = f"{numbers.ratio(cold.ratio)}, then {numbers.ratio(sustained.ratio)}"
     return (
-        f"{strong(of.cell.variant.label)} is {_word(cold)} cold, {_word(sustained)} sustained at "
-        f"{where} ({ratios}): {_state(of)}"
+        f"{strong(of.cell.variant.label)} is {_verdict_word(cold)} cold, "
+        f"{_verdict_word(sustained)} sustained at {where} ({ratios}): {_state(of)}"
     )
 
 
-def _word(pair: PairVerdict) -> str:
+def _verdict_word(pair: PairVerdict) -> str:
     return word(pair.verdict) if pair.verdict else ""
 
 
@@ -132,7 +132,7 @@ def _state(of: SustainedCell) -> str:
     return f"it {verb} {state_words}" if state_words else "its power is not known"
 
 
-def _all_alike(findings: Findings) -> str:
+def _no_change_words(findings: Findings) -> str:
     cells = findings.sustained
     shares = sorted(of.cold_share for of in cells)
     judged = [of for of in cells if of.verdict.tested and of.cold_verdict.tested]
@@ -160,7 +160,7 @@ def captured_step_table(findings: Findings) -> SmallTable | None:
         return None
     of_baseline = StepTime(step.baseline, step.baseline_ns, 1.0, 1.0, 1.0, step.problems)
     columns: tuple[Column[StepTime], ...] = (
-        Column("calls by duration", lambda time: _known(time.ns, "ns")),
+        Column("calls by duration", lambda time: _quantity_datum(time.ns, "ns")),
         Column("÷ baseline", lambda time: Datum.times(time.ratio, _NOT_MEASURED)),
         Column(
             "95 % interval",

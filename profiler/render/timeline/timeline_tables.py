@@ -281,7 +281,7 @@ def range_table(
     times = ("gpu_ns", "self_gpu_ns", "busy_ns", "idle_ns")
     shown_ranges = ranges.assign(**{name: ranges[name].where(some) for name in times})
     return frame_table(
-        caption, "range", columns, shown_ranges, most, named=_range_row, long_names=False
+        caption, "range", columns, shown_ranges, most, head_row=_range_row, long_names=False
     )
 
 
@@ -328,7 +328,7 @@ def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
         columns,
         timeline.gaps,
         MOST_GAPS,
-        named=lambda row: Row(f"{row['before']} \u2192 {row['after']}"),
+        head_row=lambda row: Row(f"{row['before']} \u2192 {row['after']}"),
     )
 
 

@@ -28,7 +28,7 @@ from profiler.render.words.comparisons import (
     step_name,
     step_summary,
     ties_words,
-    worst_of_the_best,
+    worst_ratio_words,
 )
 from profiler.render.words.sentences import Sentence, sentence_of, strong
 from profiler.render.words.signs import OUTCOME_WORDS, word
@@ -260,7 +260,7 @@ def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence
     text = f" {contender_words(findings.ranking, row)}{_first_elsewhere(findings.ranking, row)}"
     if row.covers and row.worst_slowdown > 1:  # else it has the lowest number everywhere
         worst = problem_of(findings.programs, row.worst_problem)
-        most = worst_of_the_best(findings.numbers, row.worst_slowdown)
+        most = worst_ratio_words(findings.numbers, row.worst_slowdown)
         text += f"; used {where(row)}, {most} (at {worst.name})"
     return sentence_of(f"{strong(row.variant.label)}{text}.")
 

@@ -34,7 +34,7 @@ from profiler.render.words.comparisons import (
     noun,
     planned_winners,
     ties_words,
-    worst_of_the_best,
+    worst_ratio_words,
 )
 from profiler.render.words.counters import (
     leader_roof_words,
@@ -106,7 +106,7 @@ def first_answer(findings: Findings) -> tuple[Sentence, ...]:
 
 def _coverage(findings: Findings) -> Sentence:
     """Sentence on the number of measured cells, where not all were, and on untried ones."""
-    programs, untried = findings.programs, _never_tried(findings)
+    programs, untried = findings.programs, _untried_words(findings)
     is_complete = 0 < programs.measured_count() == len(programs.plan.cells)
     return sentence_of(
         " ".join(
@@ -115,7 +115,7 @@ def _coverage(findings: Findings) -> Sentence:
     )
 
 
-def _never_tried(findings: Findings) -> str:
+def _untried_words(findings: Findings) -> str:
     """How many configurations a search left out, and how many of all may be better."""
     cover = findings.search.coverage if findings.search else None
     if cover is None or not cover.untried:
@@ -138,13 +138,15 @@ def _best_card(findings: Findings) -> Card:
         return Card("Best", "nothing", "no correct result was measured")
     farthest = _coverage_words(findings, row)
     wins = _wins_words(findings, row)
-    won_elsewhere = _won(findings.ranking, findings.ranking.deciding_winners.keys() - row.planned)
+    won_elsewhere = _won_problems(
+        findings.ranking, findings.ranking.deciding_winners.keys() - row.planned
+    )
     following = "" if farthest else _next_words(findings, row, in_short=len(won_elsewhere) > 1)
     details = [
         "the baseline" if row is findings.ranking.baseline_rank else "",
         *((wins, farthest) if findings.ranking.wins else (farthest, wins)),
         following if len(won_elsewhere) > 1 else "",
-        _elsewhere(findings.ranking, row),
+        _elsewhere_clause(findings.ranking, row),
         _ties(findings.ranking, row),
         following if len(won_elsewhere) < 2 else "",
         _reference_words(findings),
@@ -169,15 +171,15 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
     parts += [f"tied at {more} more"] if more else []
     if findings.ranking.tunes and not wins and not more:
         parts = [f"best at none {of_total}"]
-    return f"{', '.join(parts)}{_first_instead(findings.ranking, row)}"
+    return f"{', '.join(parts)}{_first_instead_clause(findings.ranking, row)}"
 
 
-def _first_instead(ranking: Ranking, row: VariantRank) -> str:
+def _first_instead_clause(ranking: Ranking, row: VariantRank) -> str:
     """Clause on who is first where the leader was shown to be slower, in brackets.
 
     Where a run tunes it asks for one variant: how far that is from the best is said anyway.
     """
-    won = _won(ranking, _lost(ranking, row))
+    won = _won_problems(ranking, _lost_problems(ranking, row))
     if not won:
         return ""
     (label, problems), *_ = won.items()
@@ -192,12 +194,12 @@ def _first_instead(ranking: Ranking, row: VariantRank) -> str:
     return f" (elsewhere {', '.join(winner_words)}{_worst_loss(ranking, row, won)})"
 
 
-def _lost(ranking: Ranking, row: VariantRank) -> frozenset[str]:
+def _lost_problems(ranking: Ranking, row: VariantRank) -> frozenset[str]:
     """Ids of the problems that a variant was shown to be slower at."""
     return row.planned - ranking.contenders.get(row.variant.id, frozenset())
 
 
-def _won(ranking: Ranking, among: Collection[str]) -> dict[str, list[Problem]]:
+def _won_problems(ranking: Ranking, among: Collection[str]) -> dict[str, list[Problem]]:
     """Problems of these (ids) that each variant wins, by its label in a sentence; most first."""
     won: dict[str, list[Problem]] = {}
     for problem in ranking.programs.problems:
@@ -236,12 +238,12 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
         return f"measured at {len(row.ratios)}"
     if not (row.worst_slowdown > 1 and findings.ranking.tunes):
         return ""
-    return worst_of_the_best(findings.numbers, row.worst_slowdown)
+    return worst_ratio_words(findings.numbers, row.worst_slowdown)
 
 
-def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
+def _elsewhere_clause(ranking: Ranking, row: VariantRank) -> str:
     """Clause on who leads at the problems that the leader is not planned for; empty without."""
-    won = _won(ranking, ranking.deciding_winners.keys() - row.planned)
+    won = _won_problems(ranking, ranking.deciding_winners.keys() - row.planned)
     if not won:
         return ""
     problems = [problem for several in won.values() for problem in several]
@@ -540,9 +542,9 @@ def _verdict_card(
 
 def _places(ranking: Ranking, row: VariantRank, problems: Sequence[Problem]) -> str:
     """Words on problems; their number alone where the card of the best has named them."""
-    is_on_best_card = row is ranking.leader and {problem.id for problem in problems} == _lost(
-        ranking, row
-    )
+    is_on_best_card = row is ranking.leader and {
+        problem.id for problem in problems
+    } == _lost_problems(ranking, row)
     if is_on_best_card and len(problems) > 1:
         return f"those {len(problems)}"
     return places(problems, [problem for problem, _ in row.ratios])

@@ -80,17 +80,17 @@ def contender_words(ranking: Ranking, row: VariantRank) -> str:
     return ", ".join(parts)
 
 
-def of_the_best(cell_numbers: CellNumbers, slowdown: float) -> str:
+def best_ratio_words(cell_numbers: CellNumbers, slowdown: float) -> str:
     """A number against that of the best, as a ratio: `1.028x the best time`."""
     higher = cell_numbers.primary.better == "higher"
     ratio = numbers.ratio(1 / slowdown if higher else slowdown)
     return f"{ratio} the best {noun(cell_numbers)}"
 
 
-def worst_of_the_best(numbers: CellNumbers, slowdown: float) -> str:
+def worst_ratio_words(numbers: CellNumbers, slowdown: float) -> str:
     """How far from the best a variant is at the worst of the problems that it is used for."""
     bound = "at least" if numbers.primary.better == "higher" else "at most"
-    return f"{bound} {of_the_best(numbers, slowdown)}"
+    return f"{bound} {best_ratio_words(numbers, slowdown)}"
 
 
 # ---- steps of parameters -------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def _condition_clauses(selected: Sequence[Problem], problems: Sequence[Problem])
     while len(clauses) < _PARTS and len(remaining) > _NAMED:
         condition, having_condition = max(
             conditions,
-            key=lambda each: (2 * len(each[1] & remaining.keys()) - len(each[1]), -len(each[0])),
+            key=lambda case: (2 * len(case[1] & remaining.keys()) - len(case[1]), -len(case[0])),
         )
         covered = having_condition & remaining.keys()
         if 2 * len(covered) <= len(having_condition) or 3 * len(covered) < len(selected):
@@ -150,7 +150,7 @@ def _condition_clauses(selected: Sequence[Problem], problems: Sequence[Problem])
         )
         clauses.append(f"{of} with {condition}")
         remaining = {
-            problem: each for problem, each in remaining.items() if problem not in having_condition
+            id_: problem for id_, problem in remaining.items() if id_ not in having_condition
         }
     if 2 * len(remaining) >= len(selected):
         return ""

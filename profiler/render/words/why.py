@@ -261,7 +261,7 @@ def why_sentence(pair: PairWhy) -> str:
     """Why a cell differs from another; why nothing is said where that is not shown."""
     first, second = pair.cell.variant.label, pair.against.variant.label
     if not pair.shows_difference:
-        return f"{first} against {second}: {_not_told(pair)}"
+        return f"{first} against {second}: {_no_difference_words(pair)}"
     account = pair.account
     if account is None:
         return f"{first} against {second}: the counters of the account are not complete."
@@ -273,7 +273,10 @@ def why_sentence(pair: PairWhy) -> str:
     )
     direction = "less" if difference < 0 else "more"
     time = numbers.show(abs(difference), "ns")
-    sentence = f"{first} takes {time} {direction} than {second} under ncu{_kernels(pair)}: {parts}."
+    sentence = (
+        f"{first} takes {time} {direction} than {second} under ncu"
+        f"{_kernel_count_clause(pair)}: {parts}."
+    )
     if (difference < 0) == pair.takes_longer:
         sentence += " That is not the direction of the verdict, which it does not explain."
     return sentence + _off_timing(pair) + _not_closed(pair, account)
@@ -332,7 +335,7 @@ def _not_closed(pair: PairWhy, account: Account) -> str:
     return f" The factors are {' and '.join(off)}: they are counted in several passes."
 
 
-def _kernels(pair: PairWhy) -> str:
+def _kernel_count_clause(pair: PairWhy) -> str:
     """Clause on the number of kernels of both cells, where it is not one each."""
     counts = [len(why.kernels) for why in (pair.first, pair.second)]
     if counts == [1, 1]:
@@ -362,12 +365,12 @@ def pooled_words(account: Account) -> str:
 def _kernel_counts(names: Sequence[str]) -> str:
     """Short names of kernels, each with how often it is launched; the first few of many."""
     counts = Counter(map(plain_kernel, names))
-    launches = [_launches(name, count) for name, count in counts.most_common(_MOST_POOLED)]
+    launches = [_launch_count(name, count) for name, count in counts.most_common(_MOST_POOLED)]
     other_count = len(counts) - len(launches)
     return ", ".join(launches) + (f" and {_others_words(other_count)}" if other_count else "")
 
 
-def _launches(name: str, count: int) -> str:
+def _launch_count(name: str, count: int) -> str:
     return name if count == 1 else f"{count} {numbers.TIMES} {name}"
 
 
@@ -390,7 +393,7 @@ def _kernel_times(variant: str, why: CellWhy) -> str:
         times.setdefault(plain_kernel(kernel.profile.name), []).append(kernel.duration_ns)
     ranked = sorted(times.items(), key=lambda row: -sum(row[1]))
     kernels = [
-        f"{numbers.show(sum(durations), 'ns')} in {_launches(name, len(durations))}"
+        f"{numbers.show(sum(durations), 'ns')} in {_launch_count(name, len(durations))}"
         for name, durations in ranked[:_MOST_POOLED]
     ]
     other_durations = [ns for _, durations in ranked[_MOST_POOLED:] for ns in durations]
@@ -417,7 +420,7 @@ def idle_sentence(findings: Findings) -> str:
     )
 
 
-def _not_told(pair: PairWhy) -> str:
+def _no_difference_words(pair: PairWhy) -> str:
     if pair.verdict.reason is Reason.SAME_PROGRAM:
         return "the same machine code, so there is nothing to explain."
     if pair.verdict.verdict is Verdict.SAME:
@@ -497,7 +500,7 @@ def inside_words(kernel: KernelWhy) -> str:
         numbers.share(share)
         for share in (inside.idle_share, inside.ends_idle_share, kernel.counted_idle_share)
     )
-    words = (
+    samples_words = (
         f"One launch, a sample each {numbers.show(inside.step_ns, 'ns')}: SMs fill for {ramp} "
         f"(ramp) and empty for {tail} (tail) of {launch}; they are idle for {idle} of the time, "
         f"{at_ends} in these two. The clock is {inside.clock_ghz:.2f} GHz, by tenths of the launch "
@@ -505,15 +508,15 @@ def inside_words(kernel: KernelWhy) -> str:
     )
     clock_differs, idle_differs = kernel.samples_disagree
     if clock_differs:
-        words += (
+        samples_words += (
             f" The pass that the account is of was clocked at {kernel.counted_clock_ghz:.2f} GHz: "
             "its part of the clock is of that pass."
         )
     if idle_differs:
-        words += (
+        samples_words += (
             f" Counters say idle for {counted}: the account's part of idle cycles is uncertain."
         )
-    return words
+    return samples_words
 
 
 def roof_words(name: str) -> str:
@@ -608,7 +611,7 @@ def cause_rows(
     for name, amounts in causes:
         rows.setdefault(tuple(map(amount_words, amounts)), ([], amounts))[0].append(name)
     return [
-        (f"{_together([*map(cause_words, names)])} {planted_words(names)}", amounts)
+        (f"{_joined_causes([*map(cause_words, names)])} {planted_words(names)}", amounts)
         for names, amounts in rows.values()
     ]
 
@@ -648,7 +651,7 @@ def planted_words(causes: Sequence[str]) -> str:
     return f"[{span}{numbers.TIMES} in {count}]"
 
 
-def _together(causes: Sequence[str]) -> str:
+def _joined_causes(causes: Sequence[str]) -> str:
     """Causes after one another, as tied; two resources that limit the warps as one of them."""
     few = [cause for cause in causes if cause.startswith(_FEW_WARPS)]
     limits = " and by ".join(cause.removeprefix(_FEW_WARPS) for cause in few)
