@@ -47,7 +47,7 @@ class Checked:
     exit_code: ExitCode
     findings: Findings | None = None
     sentences: Sequence[str] = ()
-    """What the run says first, wherever it is asked."""
+    """First sentences of the run: answer, cards, coverage."""
     page: str | None = None
     left_out: str = ""
     """Cells and stages that there was no time for."""

@@ -110,8 +110,8 @@ def _other_types(report: Report) -> Iterable[Notice]:
             variants.setdefault(types, {})[cell.variant.label] = None
     if variants:
         results = "; ".join(
-            f"{its} instead of {usual} ({_first_names([*names])})"
-            for (its, usual), names in variants.items()
+            f"{result_dtypes} instead of {usual} ({_first_names([*names])})"
+            for (result_dtypes, usual), names in variants.items()
         )
         yield Notice(NoticeKind.RESULTS_OF_OTHER_TYPES, {"results": results})
 
@@ -346,11 +346,11 @@ def _baseline_medians(times: pd.DataFrame, baseline: str | None) -> pd.Series[fl
 
 def slow_visits_notice(cells: Sequence[Cell], slow: Mapping[str, SlowVisits]) -> Notice | None:
     """On the cell of the answer with most slow visits, and how many others have some."""
-    having = {cell.id: cell for cell in cells if cell.id in slow}
-    if not having:
+    slow_cells = {cell.id: cell for cell in cells if cell.id in slow}
+    if not slow_cells:
         return None
-    worst = max(having.values(), key=lambda cell: slow[cell.id].share * slow[cell.id].factor)
-    visits, other_cells = slow[worst.id], len(having) - 1
+    worst = max(slow_cells.values(), key=lambda cell: slow[cell.id].share * slow[cell.id].factor)
+    visits, other_cells = slow[worst.id], len(slow_cells) - 1
     p95 = visits.p95 / visits.median
     more = f"; {other_cells} more cells of the answer have such visits" if other_cells > 1 else ""
     values: Values = {

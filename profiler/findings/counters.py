@@ -294,7 +294,7 @@ class RoofLine:
 
     @property
     def is_memory(self) -> bool:
-        """Whether it is a roof of bytes."""
+        """Whether the roof is one of bytes."""
         return self.unit == BYTES
 
 
@@ -310,7 +310,7 @@ class OwnRoof:
 
     @property
     def is_memory(self) -> bool:
-        """Whether it is a roof of bytes."""
+        """Whether the roof is one of bytes."""
         return self.name in MEMORY
 
 

@@ -409,8 +409,8 @@ class _Finder:
         if not math.isnan(verdict.ratio):
             return verdict
         above, below = (
-            self.numbers.values.get((of, self.numbers.primary.name), NOTHING).median
-            for of in (cell, against)
+            self.numbers.values.get((cell_id, self.numbers.primary.name), NOTHING).median
+            for cell_id in (cell, against)
         )
         return replace(verdict, ratio=above / below if math.isfinite(below) and below else math.nan)
 

@@ -93,7 +93,7 @@ class Findings:
     sustained: tuple[SustainedCell, ...]
     """Cells that were measured back to back beside another timer."""
     notices: tuple[Notice, ...]
-    """What a reader must know before believing the numbers."""
+    """Warnings that a reader must know before believing the numbers."""
 
     @cached_property
     def search(self) -> SearchFindings | None:

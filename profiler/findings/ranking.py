@@ -47,12 +47,12 @@ class VariantRank:
 
     @property
     def complete(self) -> bool:
-        """Whether it is ranked at every problem that any variant is ranked at."""
+        """Whether the variant is ranked at every problem that any variant is ranked at."""
         return bool(self.slowdowns) and not self.missing
 
     @property
     def covers(self) -> bool:
-        """Whether it is ranked at every problem that it is planned for."""
+        """Whether the variant is ranked at every problem that it is planned for."""
         return bool(self.slowdowns) and self.planned.isdisjoint(self.missing)
 
     @property

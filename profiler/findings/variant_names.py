@@ -417,8 +417,8 @@ class _Labels:
         return frozenset(piece for piece in numbers if self._is_derived(piece, pieces_of))
 
     def _is_derived(self, piece: str, pieces_of: Mapping[str, frozenset[str]]) -> bool:
-        having = [item for item in self._long_in_family if piece in pieces_of[item.id]]
-        derived = [item for item in having if not _is_of_parameters(piece, item.params)]
+        with_piece = [item for item in self._long_in_family if piece in pieces_of[item.id]]
+        derived = [item for item in with_piece if not _is_of_parameters(piece, item.params)]
         without = [item for item in self._long_in_family if piece not in pieces_of[item.id]]
         return any(
             {item.params.get(key) for item in derived}.isdisjoint(

@@ -60,7 +60,7 @@ class PairVerdict:
     against_median: float = math.nan
     """Median duration in ns of the cell that it is compared with; `ratio` is the quotient."""
     final: bool = False
-    """Whether it is from the blocks in which the finalists were measured again."""
+    """Whether the verdict is from the blocks in which the finalists were measured again."""
     before: Verdict | None = None
     """Verdict of the timing blocks, where this one is of the confirmation; else None."""
     looks: int = 1

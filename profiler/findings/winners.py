@@ -38,7 +38,7 @@ class Winner:
 
     @property
     def final(self) -> bool:
-        """Whether its number is of the final."""
+        """Whether the winner's number is of the final."""
         return self.value.source == FINAL
 
     @property
@@ -50,7 +50,7 @@ class Winner:
 
     @property
     def best(self) -> bool:
-        """Whether it is shown to be better than every other: only then it is called the best."""
+        """Whether the winner is shown to be better than every other: only then it is the best."""
         verdicts = [verdict.verdict for verdict in self.rival_verdicts.values()]
         return bool(verdicts) and all(verdict is Verdict.SLOWER for verdict in verdicts)
 

@@ -221,9 +221,9 @@ def metric_figure(
     quantity = (labels[metric], None if baseline is None else baseline.label)
     against_quantity = None if against is None else (labels[against], None)
     panels = [
-        (of, cells)
-        for of in _problems(findings.programs, problem)
-        if (cells := _cells_with(findings.numbers, (quantity, against_quantity), of))
+        (panel_problem, cells)
+        for panel_problem in _problems(findings.programs, problem)
+        if (cells := _cells_with(findings.numbers, (quantity, against_quantity), panel_problem))
     ][:MOST_PANELS]
     if not panels:
         raise UsageError(f"No version has {' and '.join(filter(None, (metric, against)))}.")
@@ -232,10 +232,10 @@ def metric_figure(
     rows_in = _ROW_HEIGHT_IN * max(len(cells) for _, cells in panels)
     height_in = _MARGIN_IN + (rows_in if against_quantity is None else _SCATTER_HEIGHT_IN)
     figure = Figure(figsize=(_PANEL_WIDTH_IN * columns, lines * height_in), layout="constrained")
-    for place, (of, cells) in enumerate(panels, start=1):
+    for place, (panel_problem, cells) in enumerate(panels, start=1):
         panel = figure.add_subplot(lines, columns, place)
         _draw_panel(panel, findings, cells, quantity, against_quantity)
-        panel.set_title(of.name, fontsize=9)
+        panel.set_title(panel_problem.name, fontsize=9)
     return figure
 
 

@@ -199,11 +199,15 @@ def _number(value: float, unit: str = "") -> Datum:
 def _classes(kernel: ListedKernel) -> SmallTable:
     total = sum(kernel.executed.values())
     columns: tuple[Column[tuple[str, float]], ...] = (
-        Column("executed", lambda of: _number(of[1]), "Warp instructions"),
-        Column("share", lambda of: _number(100 * of[1] / total, "%")),
+        Column("executed", lambda counted_class: _number(counted_class[1]), "Warp instructions"),
+        Column("share", lambda counted_class: _number(100 * counted_class[1] / total, "%")),
     )
-    counted = [of for of in kernel.executed.items() if of[1] > 0]
+    counted = [counted_class for counted_class in kernel.executed.items() if counted_class[1] > 0]
     caption = "Executed warp instructions by class"
     return SmallTable.of(
-        caption, "class", columns, counted, lambda of: Row(of[0].replace("_", " "))
+        caption,
+        "class",
+        columns,
+        counted,
+        lambda counted_class: Row(counted_class[0].replace("_", " ")),
     )

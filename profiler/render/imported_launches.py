@@ -281,7 +281,7 @@ class LaunchGroups:
     table: pd.DataFrame
     """A row for each group: IDENTITY, COUNT, TOTAL, SHORTEST, LONGEST, medians of the metrics."""
     metrics: tuple[str, ...]
-    """Those that any launch has: of the catalogue in its order, then raw names."""
+    """Metrics that any launch has: of the catalogue in its order, then raw names."""
     launches: int
 
     def __len__(self) -> int:

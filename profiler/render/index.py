@@ -45,11 +45,11 @@ class IndexEntry:
     """ISO 8601 with offset, in the order of the runs."""
     answer: str
     facts: tuple[str, ...] = ()
-    """What else stands in its small line, such as the commit."""
+    """Further facts in the small line of the entry, such as the commit."""
     mark: Datum | None = None
     """A verdict beside it."""
     picture: Markup | None = None
-    """Its numbers, as large as its lines of text."""
+    """Picture of the run's numbers, as large as its lines of text."""
 
 
 def render_runs(entries: Sequence[RunEntry]) -> str:

@@ -74,7 +74,7 @@ def _row(history: History, trend: Trend) -> dict[str, Any]:
 
 
 def _line(trend: Trend) -> Markup:
-    """Its numbers over the runs, as large as two lines of text; scaled to them."""
+    """Line of a cell's numbers over the runs, as large as two lines of text."""
     points = [_ends(trend, run) for run in trend.answers]
     caption = f"{trend.variant}, {trend.problem}: the oldest of {len(points)} runs first"
     return small_line(points, caption)

@@ -29,18 +29,20 @@ def tuned_cells(findings: Findings) -> dict[str, Any] | None:
     `table` has a row for each tuned kernel or operation of a cell; `tried`, by name of a cell,
     every configuration that was tried for it.
     """
-    having = [cell for cell in findings.programs.cells if findings.programs.status(cell).tuned]
-    if not having:
+    cells_with_configs = [
+        cell for cell in findings.programs.cells if findings.programs.status(cell).tuned
+    ]
+    if not cells_with_configs:
         return None
     tried = [
         cell
-        for cell in having
+        for cell in cells_with_configs
         if (tuned := findings.programs.status(cell).tuned)
         and len(_by_operation(tuned)) < len(tuned)
     ]
     shown_cells = _fitting_cells(findings.programs, tried)
     return {
-        "table": _chosen_table(findings, having),
+        "table": _chosen_table(findings, cells_with_configs),
         "tried": {
             f"{cell.variant.label}, {cell.problem.name}": tuning_tables(
                 findings.programs.status(cell).tuned
@@ -100,11 +102,11 @@ def _chosen_table(findings: Findings, cells: Sequence[Cell]) -> SmallTable:
         for group in _by_operation(programs.status(cell).tuned).values()
     ]
     columns: tuple[Column[_Tuned], ...] = (
-        text_column("problem", lambda of: of.cell.problem.name),
-        text_column("kernel or operation", lambda of: of.operation, css="code"),
-        text_column("chosen", lambda of: _choice(of.best), css="code"),
-        Column("joined", lambda of: _join(of.operation, of.kernels), is_text=True),
-        Column("tried", lambda of: Datum(str(len(of.configs)), str(len(of.configs)))),
+        text_column("problem", lambda tuned: tuned.cell.problem.name),
+        text_column("kernel or operation", lambda tuned: tuned.operation, css="code"),
+        text_column("chosen", lambda tuned: _choice(tuned.best), css="code"),
+        Column("joined", lambda tuned: _join(tuned.operation, tuned.kernels), is_text=True),
+        Column("tried", lambda tuned: Datum(str(len(tuned.configs)), str(len(tuned.configs)))),
         _choice_column("tuner's time", "time_ns", "ns"),
         Column("slowest / chosen", _slowest),
         _choice_column("registers", "registers"),
@@ -122,7 +124,7 @@ def _chosen_table(findings: Findings, cells: Sequence[Cell]) -> SmallTable:
         "variant",
         columns,
         tuned[:MOST_CHOSEN],
-        lambda of: cell_row(programs, of.cell, of.cell.variant.label),
+        lambda tuned: cell_row(programs, tuned.cell, tuned.cell.variant.label),
         left_out=max(0, len(tuned) - MOST_CHOSEN),
         elsewhere="; the JSON has them",
     )
@@ -148,27 +150,27 @@ def _join(operation: str, names: Sequence[str]) -> Datum:
 
 
 def _choice_column(head: str, name: str, unit: str = "") -> Column[_Tuned]:
-    return Column(head, lambda of: _number(getattr(of.best, name, None), unit))
+    return Column(head, lambda tuned: _number(getattr(tuned.best, name, None), unit))
 
 
-def _slowest(of: _Tuned) -> Datum:
+def _slowest(tuned: _Tuned) -> Datum:
     """Time of the slowest configuration by that of the chosen one."""
-    best = of.best
-    times = [candidate.time_ns for candidate in of.configs if candidate.time_ns is not None]
+    best = tuned.best
+    times = [candidate.time_ns for candidate in tuned.configs if candidate.time_ns is not None]
     worst = max(times) / best.time_ns if best and best.time_ns and len(times) > 1 else None
     without = "one configuration only, or no times" if best else "not known"
     return Datum.times(worst, without)
 
 
-def _measured(cell_numbers: CellNumbers, place: int, of: _Tuned) -> Datum:
+def _measured(cell_numbers: CellNumbers, place: int, tuned: _Tuned) -> Datum:
     """Launches of the cell, its time, or that time by the tuner's where it is the same kernel."""
-    if not cell_numbers.programs.correct(of.cell):
-        outcome = OUTCOME_WORDS[cell_numbers.programs.status(of.cell).outcome]
+    if not cell_numbers.programs.correct(tuned.cell):
+        outcome = OUTCOME_WORDS[cell_numbers.programs.status(tuned.cell).outcome]
         return Datum(outcome, css="words") if place == 1 else Datum(css="none")
-    time = cell_numbers.value(of.cell, "duration_ns").median
-    launches = cell_numbers.value(of.cell, "kernels").median
-    tuner = of.best.time_ns if of.best else None
-    once = launches == 1 and set(of.kernels) == {of.operation}
+    time = cell_numbers.value(tuned.cell, "duration_ns").median
+    launches = cell_numbers.value(tuned.cell, "kernels").median
+    tuner = tuned.best.time_ns if tuned.best else None
+    once = launches == 1 and set(tuned.kernels) == {tuned.operation}
     ratio = time / tuner if once and tuner and not numbers.is_missing(time) else None
     without = "only where the cell launches this kernel once and no other"
     return (_number(launches, ""), _number(time, "ns"), Datum.times(ratio, without))[place]

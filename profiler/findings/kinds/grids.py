@@ -166,7 +166,7 @@ class GridCell:
     over: Cell | None
     under: Cell | None
     verdict: PairVerdict
-    """Its ratio is missing where one of the two has no correct result."""
+    """Verdict on `over` against `under`; without a ratio where either has no correct result."""
     saved: float = math.nan
     """DRAM bytes of `under` by those of `over`: above 1 fewer are moved."""
 
@@ -233,16 +233,16 @@ def find_grid_pairs(
 ) -> GridPairs:
     """Pairs of variants over the grids that the problems make."""
     programs = numbers.programs
-    everything = grids(programs.problems, settings.axes, settings.split)
+    all_grids = grids(programs.problems, settings.axes, settings.split)
     pairs = variant_pairs(programs)
     moved = {
         cell.id: sum(numbers.value(cell, name).median for name in DRAM)
         for cell in programs.correct_cells.values()
     }
-    tried = tuple(grid for grid in everything if _is_tried(programs, grid)) or everything
+    tried = tuple(grid for grid in all_grids if _is_tried(programs, grid)) or all_grids
     return GridPairs(
         grids=tried,
-        all_grids=len(everything),
+        all_grids=len(all_grids),
         against_baseline=pairs[: max(len(programs.variants) - 1, 0)],
         compared_pairs=pairs[:MOST_PAIRS],
         left_out=len(pairs[MOST_PAIRS:]),

@@ -150,19 +150,19 @@ class SustainedDocument(JsonObject):
     """A cell back to back: its verdict against the baseline beside that of one launch."""
 
     get = Source[SustainedCell]()
-    cell: str = get(lambda of: of.cell.id)
-    cold_ns: Number = get(lambda of: of.cold_ns)
-    sustained_ns: Number = get(lambda of: of.sustained_ns)
+    cell: str = get(lambda timed: timed.cell.id)
+    cold_ns: Number = get(lambda timed: timed.cold_ns)
+    sustained_ns: Number = get(lambda timed: timed.sustained_ns)
     cold_verdict: str | None = get(
-        lambda of: of.cold_verdict.verdict and of.cold_verdict.verdict.value
+        lambda timed: timed.cold_verdict.verdict and timed.cold_verdict.verdict.value
     )
-    clock_ns: Number = get(lambda of: of.clock_ns)
-    cycles_ns: Number = get(lambda of: of.cycles_ns)
-    power_limited: bool = get(lambda of: of.is_power_limited)
-    ratio: Number = get(lambda of: of.verdict.ratio)
-    ratio_low: Number = get(lambda of: of.verdict.low)
-    ratio_high: Number = get(lambda of: of.verdict.high)
-    sustained = get.spread(VerdictPartDocument, lambda of: of.verdict)
+    clock_ns: Number = get(lambda timed: timed.clock_ns)
+    cycles_ns: Number = get(lambda timed: timed.cycles_ns)
+    power_limited: bool = get(lambda timed: timed.is_power_limited)
+    ratio: Number = get(lambda timed: timed.verdict.ratio)
+    ratio_low: Number = get(lambda timed: timed.verdict.low)
+    ratio_high: Number = get(lambda timed: timed.verdict.high)
+    sustained = get.spread(VerdictPartDocument, lambda timed: timed.verdict)
 
 
 # ---- in a captured step --------------------------------------------------------------------------

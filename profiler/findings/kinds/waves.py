@@ -22,7 +22,7 @@ from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.model import Cell
 
 EFFICIENCY_COLUMNS = ("ideal_ns", "efficiency")
-"""What `tail_efficiency` adds."""
+"""Columns that `tail_efficiency` adds."""
 
 FULL = 0.004
 """How far from a whole number full waves may be: ncu writes them with two decimals."""
@@ -48,9 +48,9 @@ class SteadyGrid:
     rule_grids: int
     """Measured grids of at least `RULE_BLOCKS_PER_SM` blocks for each multiprocessor."""
     rule_least: float
-    """Least tail efficiency of those; NaN where there are none."""
+    """Least tail efficiency of the `rule_grids`; NaN without any."""
     rule_least_at: float
-    """Its number of waves."""
+    """Number of waves of the grid with `rule_least`."""
 
     @property
     def rule_holds(self) -> bool | None:

@@ -75,7 +75,7 @@ class Amount:
 
     @property
     def known(self) -> bool:
-        """Whether it was counted."""
+        """Whether the counter was counted."""
         return bool(self.text) or math.isfinite(self.value)
 
 
@@ -177,9 +177,9 @@ def _sum(kernels: Kernels, raw: str) -> float:
     return sum(kernel.profile.value(raw) for kernel in kernels)
 
 
-def _part(amount: float, of: float, busy_ns: float) -> float:
+def _part(amount: float, total: float, busy_ns: float) -> float:
     """Busy time of a part of what a unit did."""
-    return busy_ns * amount / of if of else 0.0
+    return busy_ns * amount / total if total else 0.0
 
 
 def _issue_ns(kernels: Kernels) -> float:

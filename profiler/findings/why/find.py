@@ -33,7 +33,7 @@ class RunWhy:
 
 
 FOUND: WeakKeyDictionary[Findings, RunWhy] = WeakKeyDictionary()
-"""What was computed already: only some readers of findings ask, and these ask several times."""
+"""Explanations made already: only some readers of findings ask, and these ask several times."""
 
 
 def find_why(findings: Findings) -> RunWhy:
@@ -76,8 +76,8 @@ def _clocks_on_zeros(findings: Findings, cell: Cell, against: Cell) -> tuple[flo
     for problem in findings.programs.problems:
         if problem.params == on_zeros:
             first, second = (
-                findings.numbers.at(of.variant, problem, "sm_clock_ghz").median
-                for of in (cell, against)
+                findings.numbers.at(timed_cell.variant, problem, "sm_clock_ghz").median
+                for timed_cell in (cell, against)
             )
             return first, second
     return math.nan, math.nan

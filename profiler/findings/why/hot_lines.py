@@ -29,13 +29,13 @@ class HotLine:
     share: float
     """Share of the samples in which the warp could not issue."""
     reason: str
-    """What most of them waited for; empty where the page does not say."""
+    """Stall reason of most samples; empty where the page does not say."""
     samples: float = math.nan
     """Samples in which the warp could not issue."""
     executed: float = math.nan
     """Warp instructions."""
     loaded_at: str = ""
-    """Another line that loads what most of them waited for from memory; empty where not known."""
+    """Another line whose load from memory most samples waited for; empty where not known."""
 
     @property
     def place(self) -> str:

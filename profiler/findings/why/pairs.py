@@ -270,7 +270,7 @@ def _by_class(why: CellWhy) -> pd.Series | None:
 
 _KIND = ("kernel", "grid_size", "block_size", "range")
 _WARPS_PER_CYCLE = "smsp__warps_active.avg.per_cycle_active"
-"""What `ncu --set full` has in place of the sum: it is that sum by active cycles."""
+"""Counter that `ncu --set full` has in place of the sum: it is that sum by active cycles."""
 _ALL_LAUNCHES = Problem("launches", "launches")
 
 

@@ -219,10 +219,10 @@ def _caption(programs: Programs, winners: Sequence[Winner]) -> str:
         is_missing = bool(programs.plan.problems_to_confirm)
         return f"Numbers of the timing blocks{': nothing was confirmed' if is_missing else ''}."
     blocks = sorted({winner.value.n for winner in winners if winner.final})
-    of = "" if final == len(winners) else f" at {final} of {len(winners)} problems"
+    final_words = "" if final == len(winners) else f" at {final} of {len(winners)} problems"
     span = " to ".join(map(str, blocks[:: max(1, len(blocks) - 1)]))
     return (
-        f"Numbers of the confirmation{of} ({span} "
+        f"Numbers of the confirmation{final_words} ({span} "
         "blocks, separate from those that selected the variants)."
     )
 
@@ -340,11 +340,11 @@ def _groups_of_failures(programs: Programs, failed: Sequence[Cell]) -> list[list
     groups: dict[tuple[str, ...], list[Cell]] = {}
     for cell in failed:
         status = programs.status(cell)
-        alike = {
+        same_errors = {
             Outcome.COMPILE_FAILED: compiler_message(status.cause),
             Outcome.RAISED: (status.cause,),
         }
-        key = alike.get(status.outcome, (cell.id,))
+        key = same_errors.get(status.outcome, (cell.id,))
         groups.setdefault((status.outcome, *key), []).append(cell)
     return list(groups.values())
 

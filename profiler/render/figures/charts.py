@@ -51,7 +51,7 @@ class Chart:
     reading: str
     drawing: Markup
     table: SmallTable | None = None
-    """Its numbers."""
+    """Numbers of the figure."""
 
 
 def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:

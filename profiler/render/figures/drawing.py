@@ -46,7 +46,7 @@ class Mark(NamedTuple):
     low: float = math.nan
     high: float = math.nan
     text: str = ""
-    """What stands beside it."""
+    """Text beside the mark."""
     role: str = "other"
     """`best`, `baseline`, `series-1` … or `other`; `ink` where it is no variant's."""
     variant: int = -1

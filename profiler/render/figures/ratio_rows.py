@@ -46,7 +46,7 @@ _FEW_OCTAVES = 3.0
 
 
 RowText = tuple[str, str]
-"""What stands left and right of a row."""
+"""Texts left and right of a row."""
 
 
 def strip(

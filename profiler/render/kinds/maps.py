@@ -79,13 +79,15 @@ def _map_count(pairs: GridPairs) -> int:
 def _drawn_pairs(pairs: GridPairs) -> list[tuple[VariantPair, Grid]]:
     """Pairs and grids that have room, whole grids where there are several."""
     shown_pairs = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
-    every = [(pair, grid) for pair in shown_pairs for grid in pairs.grids if pairs.of(pair, grid)]
-    while len(every) > MOST_MAPS:
-        grids = list(dict.fromkeys(grid.name for _, grid in every))
+    drawn_pairs = [
+        (pair, grid) for pair in shown_pairs for grid in pairs.grids if pairs.of(pair, grid)
+    ]
+    while len(drawn_pairs) > MOST_MAPS:
+        grids = list(dict.fromkeys(grid.name for _, grid in drawn_pairs))
         if len(grids) == 1:
-            return every[:MOST_MAPS]
-        every = [(pair, grid) for pair, grid in every if grid.name != grids[-1]]
-    return every
+            return drawn_pairs[:MOST_MAPS]
+        drawn_pairs = [(pair, grid) for pair, grid in drawn_pairs if grid.name != grids[-1]]
+    return drawn_pairs
 
 
 def _arranged_maps(

@@ -46,7 +46,7 @@ MULTIPLES: tuple[tuple[str, ...], ...] = (
     ("tensor_pipe_pct",),
     ("dram_read_bytes", "dram_write_bytes"),
 )
-"""What a reader of a ladder looks at side by side, where it was collected; several are added up."""
+"""Metrics that a ladder shows side by side, where they were collected; several are added up."""
 _NUMBERED = re.compile(r"(\d+): ")
 """Names of versions that begin with their number."""
 _MOST_COUNTERS = 5

@@ -138,14 +138,14 @@ def _table(grids: RunGrids, comparison: RunComparison, variant_grid: VariantGrid
     return SmallTable.of(caption, first_head, columns, variant_grid.cells, named)
 
 
-def _time(run: int, cell: RunGridCell, of: Callable[[CellChange], Datum]) -> Datum:
+def _time(run: int, cell: RunGridCell, time_of: Callable[[CellChange], Datum]) -> Datum:
     """Time of a cell in a run, or its outcome there."""
     outcomes = {missing.run: missing.outcome for missing in cell.missing}
     if run in outcomes:
         return Datum(_outcome_words(outcomes[run]))
     if cell.change is None:
         return Datum(title="the other run does not have this cell", css="none")
-    return of(cell.change)
+    return time_of(cell.change)
 
 
 def _ratio(cell: RunGridCell) -> Datum:
@@ -182,35 +182,40 @@ def _causes(cell: RunGridCell) -> str:
 def _overview(grids: RunGrids, comparison: RunComparison) -> SmallTable:
     """A row for each grid and variant: cells with both times, geometric mean, lowest, highest."""
     columns: tuple[Column[VariantGrid], ...] = (
-        text_column("variant", lambda of: of.variant.label),
+        text_column("variant", lambda variant_grid: variant_grid.variant.label),
         Column(
             "cells",
-            lambda of: Datum(f"{len(of.measured)} of {len(of.cells)}", str(len(of.measured))),
+            lambda variant_grid: Datum(
+                f"{len(variant_grid.measured)} of {len(variant_grid.cells)}",
+                str(len(variant_grid.measured)),
+            ),
         ),
         Column("geometric mean", _mean),
-        Column("lowest", lambda of: _end(of, 0)),
-        Column("highest", lambda of: _end(of, -1)),
+        Column("lowest", lambda variant_grid: _end(variant_grid, 0)),
+        Column("highest", lambda variant_grid: _end(variant_grid, -1)),
     )
     return SmallTable.of(
         "By grid and variant, over the cells with a time in both runs",
         "grid",
         columns,
         [variant for grid in grids.grids for variant in grids.in_grid(grid)],
-        lambda of: Row(of.grid.name, mark=comparison.marks[of.variant.id]),
+        lambda variant_grid: Row(
+            variant_grid.grid.name, mark=comparison.marks[variant_grid.variant.id]
+        ),
     )
 
 
-def _mean(of: VariantGrid) -> Datum:
-    if of.mean is None:
+def _mean(variant_grid: VariantGrid) -> Datum:
+    if variant_grid.mean is None:
         return Datum(css="none")
-    return Datum(numbers.short_ratio(of.mean.mean), numbers.raw(of.mean.mean))
+    return Datum(numbers.short_ratio(variant_grid.mean.mean), numbers.raw(variant_grid.mean.mean))
 
 
-def _end(of: VariantGrid, place: int) -> Datum:
-    if not of.measured:
+def _end(variant_grid: VariantGrid, place: int) -> Datum:
+    if not variant_grid.measured:
         return Datum(css="none")
-    cell = of.measured[place]
-    where = of.grid.place(cell.row, cell.column)
+    cell = variant_grid.measured[place]
+    where = variant_grid.grid.place(cell.row, cell.column)
     return Datum(f"{numbers.short_ratio(cell.ratio)} ({where})", numbers.raw(cell.ratio))
 
 

@@ -207,11 +207,11 @@ def _limits(marks: Sequence[Mark], *, from_zero: bool) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _draw_panel(axes: Axes, across: Scale, marks: Sequence[Mark], of: str | None) -> None:
+def _draw_panel(axes: Axes, across: Scale, marks: Sequence[Mark], unit_name: str | None) -> None:
     largest = max(mark.value for mark in marks)
-    divisor, unit = (1.0, "") if of is None else numbers.scale(largest, of)
+    divisor, unit = (1.0, "") if unit_name is None else numbers.scale(largest, unit_name)
     scaled = [mark.divided_by(divisor) for mark in marks]
-    upwards = axes.upwards(_limits(scaled, from_zero=of is not None))
+    upwards = axes.upwards(_limits(scaled, from_zero=unit_name is not None))
     axes.grid_upwards(upwards, linear_ticks(upwards, MaxNLocator(4)), unit)
     scales = (across, upwards)
     points = points_of(scaled, scales)

@@ -109,7 +109,7 @@ class GridQuantity:
     unit: str
     of: Callable[[Cell], float]
     note: Callable[[Cell], str] = lambda _: ""
-    """What stands beside the number in its cell."""
+    """Note beside the number in its cell."""
 
 
 def metric_heats(programs: Programs, quantity: GridQuantity, grid: Grid) -> dict[str, Any] | None:

@@ -67,7 +67,7 @@ class Row:
     """Number of its variant; -1 where it belongs to no one."""
     role: str = "other"
     note: str = ""
-    """What stands behind its name."""
+    """Text behind the name."""
     also: tuple[str, ...] = ()
     """Further names of the same machine code."""
     depth: int = 0
@@ -88,7 +88,7 @@ class Column(Generic[T]):
     head: str
     value: Callable[[T], Datum]
     hint: str = ""
-    """What the head means."""
+    """Meaning of the head."""
     is_text: bool = False
     drop: int | None = None
     """When a terminal without room leaves it out (`TextTable`); PAGE_ONLY: always."""
@@ -124,7 +124,7 @@ class SmallTable:
     long_names: bool = False
     """Whether the names of its rows need several lines."""
     reading: str = ""
-    """What the numbers are, in front of the table."""
+    """Words on the numbers, in front of the table."""
     elsewhere: str = ""
     """Where the rows without room are, as a clause."""
 
@@ -264,7 +264,7 @@ _MOST_TELLING = (
 
 
 _SAMPLED = ("energy_j", "power_w", "sustained_clock_ghz", "gflop_per_j", "gb_per_j")
-"""What NVML said while launches followed each other, and what follows from it."""
+"""Metrics that NVML gives while launches follow each other, and ones derived from them."""
 
 
 def shown_metrics(findings: Findings) -> tuple[Label, ...]:

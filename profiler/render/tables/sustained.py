@@ -31,17 +31,23 @@ def sustained_table(findings: Findings) -> SmallTable | None:
     if not findings.sustained:
         return None
     columns: tuple[Column[SustainedCell], ...] = (
-        text_column("variant", lambda of: of.cell.variant.label),
-        Column("one launch", lambda of: _quantity_datum(of.cold_ns, "ns")),
-        Column("verdict", lambda of: verdict_datum(of.cold_verdict, "the baseline"), is_text=True),
-        Column("back to back", lambda of: _quantity_datum(of.sustained_ns, "ns")),
-        Column("verdict", lambda of: verdict_datum(of.verdict, "the baseline"), is_text=True),
-        Column("one \u00f7 back to back", lambda of: Datum.times(of.cold_share, _NOT_MEASURED)),
-        Column("longer by clock", lambda of: _part(of.clock_ns, _LIMITS[of.is_power_limited])),
-        Column("by cycles", lambda of: _part(of.cycles_ns)),
+        text_column("variant", lambda timed: timed.cell.variant.label),
+        Column("one launch", lambda timed: _quantity_datum(timed.cold_ns, "ns")),
+        Column(
+            "verdict", lambda timed: verdict_datum(timed.cold_verdict, "the baseline"), is_text=True
+        ),
+        Column("back to back", lambda timed: _quantity_datum(timed.sustained_ns, "ns")),
+        Column("verdict", lambda timed: verdict_datum(timed.verdict, "the baseline"), is_text=True),
+        Column(
+            "one \u00f7 back to back", lambda timed: Datum.times(timed.cold_share, _NOT_MEASURED)
+        ),
+        Column(
+            "longer by clock", lambda timed: _part(timed.clock_ns, _LIMITS[timed.is_power_limited])
+        ),
+        Column("by cycles", lambda timed: _part(timed.cycles_ns)),
         Column(
             "clock of one",
-            lambda of: Datum.quantity(of.cold_clock_ghz, "GHz", "cycles were not counted"),
+            lambda timed: Datum.quantity(timed.cold_clock_ghz, "GHz", "cycles were not counted"),
         ),
         *(_median_column(*column) for column in _MEDIANS),
     )
@@ -50,7 +56,7 @@ def sustained_table(findings: Findings) -> SmallTable | None:
         "problem",
         columns,
         findings.sustained,
-        lambda of: cell_row(programs, of.cell, of.cell.problem.name),
+        lambda timed: cell_row(programs, timed.cell, timed.cell.problem.name),
     )
 
 
@@ -68,7 +74,7 @@ _MEDIANS = (
 
 
 def _median_column(head: str, metric: str, unit: str) -> Column[SustainedCell]:
-    return Column(head, lambda of: _quantity_datum(of.median(metric), unit))
+    return Column(head, lambda timed: _quantity_datum(timed.median(metric), unit))
 
 
 def _quantity_datum(value: float | None, unit: str) -> Datum:
@@ -98,20 +104,20 @@ def sustained_sentence(findings: Findings) -> Sentence:
 def _groups_of_changes(cells: Sequence[SustainedCell]) -> list[list[SustainedCell]]:
     """Cells of one variant that go from one verdict to the same other one, together."""
     groups: dict[tuple[object, ...], list[SustainedCell]] = {}
-    for of in cells:
-        key = (of.cell.variant.id, of.cold_verdict.verdict, of.verdict.verdict)
-        groups.setdefault(key, []).append(of)
+    for timed in cells:
+        key = (timed.cell.variant.id, timed.cold_verdict.verdict, timed.verdict.verdict)
+        groups.setdefault(key, []).append(timed)
     return [*groups.values()]
 
 
 def _difference(cells: Sequence[SustainedCell]) -> str:
-    of, other_cells = cells[0], len(cells) - 1
-    cold, sustained = of.cold_verdict, of.verdict
-    where = f"{of.cell.problem.name}{f' and {other_cells} more' if other_cells else ''}"
+    timed, other_cells = cells[0], len(cells) - 1
+    cold, sustained = timed.cold_verdict, timed.verdict
+    where = f"{timed.cell.problem.name}{f' and {other_cells} more' if other_cells else ''}"
     ratios = f"{numbers.ratio(cold.ratio)}, then {numbers.ratio(sustained.ratio)}"
     return (
-        f"{strong(of.cell.variant.label)} is {_verdict_word(cold)} cold, "
-        f"{_verdict_word(sustained)} sustained at {where} ({ratios}): {_state(of)}"
+        f"{strong(timed.cell.variant.label)} is {_verdict_word(cold)} cold, "
+        f"{_verdict_word(sustained)} sustained at {where} ({ratios}): {_state(timed)}"
     )
 
 
@@ -119,25 +125,25 @@ def _verdict_word(pair: PairVerdict) -> str:
     return word(pair.verdict) if pair.verdict else ""
 
 
-def _state(of: SustainedCell) -> str:
+def _state(timed: SustainedCell) -> str:
     """`it is held at 698 W, 1.41 GHz`."""
     known_words = (
-        (of.median("power_w"), "W"),
-        (of.clock_ghz, "GHz"),
+        (timed.median("power_w"), "W"),
+        (timed.clock_ghz, "GHz"),
     )
     state_words = ", ".join(
         numbers.show(value, unit) for value, unit in known_words if not numbers.is_missing(value)
     )
-    verb = "is held at" if of.is_power_limited else "draws"
+    verb = "is held at" if timed.is_power_limited else "draws"
     return f"it {verb} {state_words}" if state_words else "its power is not known"
 
 
 def _no_change_words(findings: Findings) -> str:
     cells = findings.sustained
-    shares = sorted(of.cold_share for of in cells)
-    judged = [of for of in cells if of.verdict.tested and of.cold_verdict.tested]
+    shares = sorted(timed.cold_share for timed in cells)
+    judged = [timed for timed in cells if timed.verdict.tested and timed.cold_verdict.tested]
     no_change = "Back to back no verdict changes" if judged else "Back to back"
-    limited = sum(of.is_power_limited for of in cells)
+    limited = sum(timed.is_power_limited for timed in cells)
     held = f"; the power limit holds {limited} of {len(cells)} cells" if limited else ""
     reference = reference_collector(findings.report.measured.samples)
     ends = f"{numbers.ratio(1 / shares[-1])} to {numbers.ratio(1 / shares[0])}"

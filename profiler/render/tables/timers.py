@@ -33,10 +33,10 @@ class Furthest:
     reference: str
     timer: str
     ratio: str
-    """Its time by that of ncu, there."""
+    """Time by the timer ÷ time by ncu, at that cell."""
     where: str
     times: str
-    """Both times."""
+    """Time by the timer and by ncu."""
     difference: str
     """Time of the timer less that of the reference, signed."""
     parts: str
@@ -44,7 +44,7 @@ class Furthest:
     and recording; empty where that is not known."""
     host: str = ""
     caches: str = ""
-    """Both parts by themselves."""
+    """Parts of host and caches, each by itself; empty where they are not known."""
 
 
 def timer_parts(findings: Findings) -> dict[str, Any] | None:

@@ -68,7 +68,7 @@ def why(findings: Findings) -> dict[str, Any] | None:
     problem = findings.ranking.largest_of(best, baseline)
     if problem is None:
         return None
-    called = best_word(findings.ranking)
+    best_name = best_word(findings.ranking)
     names = (best.label, baseline.label)
     collected = {metric.name: metric for metric in findings.numbers.metrics}
     peaks = counter_pairs(
@@ -76,7 +76,7 @@ def why(findings: Findings) -> dict[str, Any] | None:
     )
     stalls = largest_stalls(findings, problem, MOST_STALLS)
     caption = "Percent of peak, occupancy and hit rates"
-    quotient = f"{called} ÷ baseline"
+    quotient = f"{best_name} ÷ baseline"
     return {
         "problem": problem.name,
         "best": best.label,
@@ -86,7 +86,7 @@ def why(findings: Findings) -> dict[str, Any] | None:
             f"{caption} at {problem.name}",
             colours(findings.ranking),
             _pair_bars(peaks, names),
-            table=_pair_table(caption, names, f"{called} {numbers.MINUS} baseline", peaks),
+            table=_pair_table(caption, names, f"{best_name} {numbers.MINUS} baseline", peaks),
         )
         if peaks
         else None,

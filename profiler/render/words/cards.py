@@ -520,8 +520,8 @@ def _verdict_card(
         verdict: word_of_all([pair for pair in verdicts if pair.verdict is verdict])
         for verdict in by_verdict
     }
-    every = all_problems(total).removesuffix(" problems")
-    at = f"{len(by_verdict[first])} of {total}" if other_verdicts else every
+    all_words = all_problems(total).removesuffix(" problems")
+    at = f"{len(by_verdict[first])} of {total}" if other_verdicts else all_words
     answer = f"{verdict_words[first]} at {at}"
     other_answers = [
         f"{verdict_words[verdict]} at "

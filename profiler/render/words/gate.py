@@ -51,7 +51,7 @@ class GateAnswer:
     unchanged: tuple[str, ...]
     """Variants of the same sources, which were not measured."""
     left_out: str
-    """What the budget had no time for; empty where it had."""
+    """Measurements that the budget had no time for, in words; empty without any."""
     history: History | None
     """Earlier runs of the cells on such a machine; None without any."""
 

@@ -215,8 +215,8 @@ def _winner(findings: Findings, row: VariantRank) -> str:
 def _at_one(cell_numbers: CellNumbers, row: VariantRank, winner: Winner, which: str) -> str:
     baseline = cell_numbers.programs.baseline
     median = numbers.show(winner.value.median, cell_numbers.primary.unit)
-    called = "is the best" if winner.best else f"has the {which} {noun(cell_numbers)}"
-    text = f" {called}, {median}"
+    rank_words = "is the best" if winner.best else f"has the {which} {noun(cell_numbers)}"
+    text = f" {rank_words}, {median}"
     if winner.cell.variant != row.variant:
         text = f" is first of the rest, after {winner.cell.variant.label}"
     ties = ties_words(winner)

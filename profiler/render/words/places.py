@@ -101,13 +101,13 @@ def _conditions(
 
 
 def _bounds(
-    key: str, values: Mapping[str, Scalar], of: Collection[Scalar | None]
+    key: str, values: Mapping[str, Scalar], bounded_values: Collection[Scalar | None]
 ) -> Iterator[Condition]:
     """The conditions that numbers are at most the largest of some, and at least the least."""
     numbers = {problem: value for problem, value in values.items() if _is_number(value)}
     if len(numbers) < len(values):
         return
-    ends = [value for value in of if _is_number(value)]
+    ends = [value for value in bounded_values if _is_number(value)]
     most, least = max(ends), min(ends)
     for sign, end, keeps in (("\u2264", most, operator.le), ("\u2265", least, operator.ge)):
         within_bound = frozenset(problem for problem, value in numbers.items() if keeps(value, end))
@@ -143,12 +143,12 @@ def _condition_clauses(selected: Sequence[Problem], problems: Sequence[Problem])
         covered = having_condition & remaining.keys()
         if 2 * len(covered) <= len(having_condition) or 3 * len(covered) < len(selected):
             break
-        of = (
+        covered_words = (
             f"the {len(covered)}"
             if covered == having_condition
             else f"{len(covered)} of the {len(having_condition)}"
         )
-        clauses.append(f"{of} with {condition}")
+        clauses.append(f"{covered_words} with {condition}")
         remaining = {
             id_: problem for id_, problem in remaining.items() if id_ not in having_condition
         }

@@ -13,7 +13,7 @@ from profiler.render.words import numbers
 from profiler.render.words.signs import CSS, ORDER, SYMBOLS, word
 
 BY_TIME = " by time alone"
-"""What follows FASTER and SLOWER where cycles were not counted: a clock may have made it."""
+"""Words after FASTER and SLOWER where cycles were not counted: a clock may have made it."""
 
 
 def word_of(pair: PairVerdict) -> str:

@@ -468,7 +468,7 @@ PIPES: Mapping[str, str] = {
     "xu": "special functions",
     "dram": "device memory",
 }
-"""What is sampled inside a kernel, by its name in the samples."""
+"""Units that are sampled inside a kernel, by their names in the samples."""
 
 
 def no_inside_words(kernel: KernelWhy) -> str:
