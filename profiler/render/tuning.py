@@ -96,7 +96,7 @@ class _Tuned(NamedTuple):
 def _chosen_table(findings: Findings, cells: Sequence[Cell]) -> SmallTable:
     """A row for each tuned kernel or operation of a cell."""
     programs, kernels = findings.programs, _kernel_names(findings)
-    tuned = [
+    tuned_kernels = [
         _Tuned(cell, group, kernels.get(cell.id, ()))
         for cell in cells
         for group in _by_operation(programs.status(cell).tuned).values()
@@ -123,9 +123,9 @@ def _chosen_table(findings: Findings, cells: Sequence[Cell]) -> SmallTable:
         "What the autotuner chose for each cell, beside its measured time",
         "variant",
         columns,
-        tuned[:MOST_CHOSEN],
+        tuned_kernels[:MOST_CHOSEN],
         lambda tuned: cell_row(programs, tuned.cell, tuned.cell.variant.label),
-        left_out=max(0, len(tuned) - MOST_CHOSEN),
+        left_out=max(0, len(tuned_kernels) - MOST_CHOSEN),
         elsewhere="; the JSON has them",
     )
 
