@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "profiler" / "render")]
 
 SECONDS_BAR, MEGABYTES_BAR = 2.0, 3.0
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--window-size=1400,1600")
 EMPTY = "<!DOCTYPE html><html lang='en'><head><title>empty</title></head><body></body></html>"
 CLOCK = """<script>addEventListener("load", () => {
@@ -59,6 +59,7 @@ def make_page(steps: int, cells: int) -> str:
     """Render a run of `cells` variants with a timeline of `steps` steps each."""
     from synthetic_timeline import mlp, timeline_report  # noqa: PLC0415 - not timed
 
+    from profiler.findings.find import find  # noqa: PLC0415
     from profiler.render.page import render_page  # noqa: PLC0415
 
     steps_per_launch = max(steps // 10, 1)
@@ -69,8 +70,8 @@ def make_page(steps: int, cells: int) -> str:
     report = timeline_report(timelines, count=cells)
     operations = sum(len(timeline.operations) for timeline in report.details.timelines.values())
     start = perf_counter()
-    page = render_page(report)
-    print(f"{operations:,} operations in {cells} cells, rendered in {perf_counter() - start:.2f} s")
+    page = render_page(find(report))
+    print(f"{operations:,} operations in {cells} cells, found and rendered in {perf_counter() - start:.2f} s")
     return page
 
 
