@@ -71,7 +71,8 @@ def make_page(steps: int, cells: int) -> str:
     operations = sum(len(timeline.operations) for timeline in report.details.timelines.values())
     start = perf_counter()
     page = render_page(find(report))
-    print(f"{operations:,} operations in {cells} cells, found and rendered in {perf_counter() - start:.2f} s")
+    seconds = perf_counter() - start
+    print(f"{operations:,} operations in {cells} cells, found and rendered in {seconds:.2f} s")
     return page
 
 

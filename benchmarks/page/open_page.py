@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "reports/gallery/autotune.html"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 PAINT_BAR, INTERACTIVE_BAR, MEGABYTES_BAR = 0.3, 0.6, 2.5
 
 # In seconds since the navigation began. A paint is reported after it has happened.
