@@ -29,16 +29,15 @@ _SILENT_S = 10.0
 """In one phase of a cell until a line says so: autotuners of Triton take minutes of a first launch.
 """
 _PHASE_WORDS = {
-    protocol.INPUTS: "the inputs of",
-    protocol.REFERENCE: "the reference of",
-    protocol.PREPARE: "setting up",
-    protocol.CHECK: "the first launch of",
-    protocol.WARMUP: "warming up",
-    protocol.RELAUNCH: "a launch on new inputs of",
-    protocol.RECHECK: "a check on new inputs of",
-    protocol.MEASURE: "a visit of",
-    protocol.COUNT: "a further pass of counters of",
+    protocol.PREPARE: "set-up",
+    protocol.CHECK: "first launch",
+    protocol.WARMUP: "warm-up",
+    protocol.RELAUNCH: "launch on new inputs",
+    protocol.RECHECK: "check on new inputs",
+    protocol.MEASURE: "visit",
+    protocol.COUNT: "further pass of counters",
 }
+"""Names of phases that are not called so themselves."""
 _MAY_COMPILE = (protocol.PREPARE, protocol.CHECK, protocol.WARMUP)
 _MOST_FAILURES = 10
 """Failures with a line of their own; the results have all failures."""
@@ -202,11 +201,13 @@ class VisitProgress:
         if cell is None or seconds < self._silent_s:
             return
         self._silent_s *= 2
-        phase_text = f"{_PHASE_WORDS.get(self._phase, self._phase)} {self._name(cell)}"
+        is_of_problem = self._phase in protocol.PROBLEM_PHASES
+        name = self.cells[cell].problem.name if is_of_problem else self._name(cell)
+        phase = _PHASE_WORDS.get(self._phase, self._phase)
         advice = self.visit_advice if self._phase == protocol.MEASURE else ""
         if self._phase in _MAY_COMPILE:
-            advice = "; it may compile or tune"
-        state = f"{duration_words(seconds)} so far for {phase_text}{advice}"
+            advice = "; may compile or tune"
+        state = f"{name}, {phase}: {duration_words(seconds)} so far{advice}"
         if self._bar is not None:
             self._bar.update(self._bar.tasks[0].id, state=state)
         else:
@@ -264,7 +265,7 @@ class VisitProgress:
         if rate:
             yield f"{rate:.1f}/s"
         remaining_s = self._seconds_left(rate)
-        if remaining_s:
+        if remaining_s and remaining_s >= 0.1:
             yield f"about {duration_words(remaining_s)} left"
         problem = self.cells[cell].problem
         durations = {

@@ -133,10 +133,16 @@ def test_a_phase_that_takes_long_is_named_less_and_less_often(reporter):
             clock.now += 15
             progress.look()
             progress.record(visited("b..p"))
-    first = "so far for the first launch of A 4096; it may compile or tune"
-    assert [line for line in said(screen).splitlines() if "so far for" in line] == [
-        *(f"timing: {seconds} s {first}" for seconds in (10, 20, 40)),
-        "timing: 15 s so far for a visit of B 4096; --fast is quicker",
+        progress.record({**started("b..p"), "phase": protocol.REFERENCE})
+        clock.now += 10
+        progress.look()
+    assert [line for line in said(screen).splitlines() if "so far" in line] == [
+        *(
+            f"timing: A 4096, first launch: {seconds} s so far; may compile or tune"
+            for seconds in (10, 20, 40)
+        ),
+        "timing: B 4096, visit: 15 s so far; --fast is quicker",
+        "timing: 4096, reference: 10 s so far",
     ]
 
 
