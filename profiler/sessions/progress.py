@@ -265,7 +265,7 @@ class VisitProgress:
         if rate:
             yield f"{rate:.1f}/s"
         remaining_s = self._seconds_left(rate)
-        if remaining_s and remaining_s >= 0.1:
+        if remaining_s and remaining_s >= 0.1:  # below, it would read 0.0 s
             yield f"about {duration_words(remaining_s)} left"
         problem = self.cells[cell].problem
         durations = {
