@@ -42,8 +42,8 @@ warps wait."""
 
 
 Limit = tuple[LimitKind, float, float, str | None]
-"""Of a cell: its limit, throughputs of compute and of memory in percent of their peaks, and what
-warps wait for most, as ncu spells it; None where nothing was counted."""
+"""Limit of a cell, its throughputs of compute and of memory in percent of their peaks, and the
+stall that warps wait for most, as ncu spells it; None where nothing was counted."""
 
 
 def limit_at(numbers: CellNumbers, variant: Variant, problem: Problem) -> Limit | None:

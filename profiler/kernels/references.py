@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,26 +32,32 @@ class Reference:
 
 def nudge(tensors: Iterable[torch.Tensor], seed: int) -> None:
     """Move elements in place by up to eight rounding steps of float32, where their type allows."""
+    _scale(tensors, seed, dict.fromkeys((torch.float32, torch.float64), _STEP))
+
+
+def move(tensors: Iterable[torch.Tensor], seed: int) -> None:
+    """Move elements of floating and complex types in place by up to a rounding step of the type."""
+    types = (*_NARROWER, torch.float64)
+    _scale(tensors, seed, {dtype: torch.finfo(dtype).eps for dtype in types})
+
+
+def _scale(
+    tensors: Iterable[torch.Tensor], seed: int, largest: Mapping[torch.dtype, float]
+) -> None:
+    """Multiply elements in place by factors that are off 1 by at most `largest`, by real type.
+
+    Every tensor on a device has factors of its own.
+    """
     generators: dict[torch.device, torch.Generator] = {}
     for tensor in tensors:
-        if tensor.dtype.to_real() in (torch.float32, torch.float64):
+        step = largest.get(tensor.dtype.to_real())
+        if step is not None:
             generator = generators.setdefault(
                 tensor.device, torch.Generator(tensor.device).manual_seed(seed)
             )
             parts = torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()
-            steps = torch.empty_like(parts)
-            parts.mul_(steps.uniform_(1.0 - _STEP, 1.0 + _STEP, generator=generator))
-
-
-def move(tensors: Iterable[torch.Tensor], seed: int) -> None:
-    """Move elements of floating types by up to a rounding step of their type in place."""
-    for tensor in tensors:
-        if tensor.dtype in (*_NARROWER, torch.float64):
-            generator = torch.Generator(tensor.device).manual_seed(seed)
-            step = torch.finfo(tensor.dtype).eps
-            elements = tensor.detach()
-            steps = torch.empty_like(elements)
-            elements.mul_(steps.uniform_(1.0 - step, 1.0 + step, generator=generator))
+            factors = torch.empty_like(parts)
+            parts.mul_(factors.uniform_(1.0 - step, 1.0 + step, generator=generator))
 
 
 def wide_type(dtype: torch.dtype) -> torch.dtype:

@@ -128,7 +128,7 @@ class VisitProgress:
     durations_ns: dict[str, float] = field(default_factory=dict)
     """Durations by cell id, as far as they are known."""
     visit_advice: str = ""
-    """What is said of a visit that takes long, beside its name."""
+    """Advice on a visit that takes long, printed behind its name."""
     clock: Callable[[], float] = time.monotonic
     _began: float = 0.0
     _line_at: float = 0.0
@@ -178,6 +178,8 @@ class VisitProgress:
         """Update progress by one record of the runner's journal."""
         self._costs.observe(record)
         cell, event, phase = record.get("cell"), record.get("event"), record.get("phase")
+        if event == protocol.SESSION_STARTED:  # what the process before did not end is over
+            self._phase_cell = None
         if not isinstance(cell, str) or cell not in self.remaining:
             return
         self._phase_cell, self._phase_at = None, self.clock()
@@ -217,6 +219,7 @@ class VisitProgress:
         """Print that a cell, or each cell of its problem, failed; drop its remaining visits."""
         if cell not in self.remaining:
             return
+        self._phase_cell = None
         self._done += self.remaining[cell]
         self.remaining[cell] = 0
         self._cells_done += 1

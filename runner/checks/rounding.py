@@ -21,7 +21,7 @@ _SLACK, _HALF_SLACK = 16.0, 2.0
 as much in float32. A result in half precision was rounded once, at its end: rounding it the other
 way doubles the error."""
 _MOST_ROUNDINGS = 8.0
-"""Of the largest element, that the worst error of a baseline may be taken for."""
+"""Most roundings of the largest element that explain the worst error of a baseline."""
 _HALF_STEP = torch.finfo(torch.float16).eps
 _NUDGES = 16
 """Results on nudged inputs: in fewer some elements hardly move, by chance. In eight draws of

@@ -136,6 +136,11 @@ def test_a_phase_that_takes_long_is_named_less_and_less_often(reporter):
         progress.record({**started("b..p"), "phase": protocol.REFERENCE})
         clock.now += 10
         progress.look()
+        for after in (lambda: progress.record(STARTED), lambda: progress.failed("b..p", "died")):
+            progress.record({**started("b..p"), "phase": protocol.CHECK})
+            after()  # another process goes on, or its cell is to blame
+            clock.now += 60
+            progress.look()
     assert [line for line in said(screen).splitlines() if "so far" in line] == [
         *(
             f"timing: A 4096, first launch: {seconds} s so far; may compile or tune"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from profiler.analyse.clocks import MAX_REPEATS
-from profiler.collect.registry import COLLECTORS, has_counters, may_overlap, shares_process
+from profiler.collect.registry import may_overlap, shares_process
 from profiler.model import SessionKind, SessionPlan
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import AttemptRecord
@@ -172,10 +172,8 @@ class Measurement:
 
 def _visit_advice(session: SessionPlan) -> str:
     """Advice to shorten long visits under ncu, whose time grows with the kernels of a launch."""
-    is_timed_by_ncu = (
-        has_counters(session.collector) and not COLLECTORS[session.collector].in_journal
-    )
-    if session.kind is not SessionKind.TIMING or not is_timed_by_ncu:
+    is_under_ncu = may_overlap(session) and not shares_process(session)
+    if session.kind is not SessionKind.TIMING or not is_under_ncu:
         return ""
     return "; ncu takes milliseconds for each kernel of a launch, --fast a tenth of that"
 
