@@ -756,9 +756,9 @@ def test_blocks_are_ordered_whatever_else_is_asked_for(first, last, seed):
         Cell(cell_id(v, Problem("p", "p")), v, Problem("p", "p"))
         for v in (Variant(name, name) for name in "abcd")
     ]
-    whole = list(block_visits(cells, "s", range(10), seed=seed, repeated_variant="c"))
+    visits_at_once = list(block_visits(cells, "s", range(10), seed=seed, repeated_variant="c"))
     part = list(block_visits(cells[::-1], "s", range(first, last), seed=seed, repeated_variant="c"))
-    assert part == [visit for visit in whole if first <= visit.block < last]
+    assert part == [visit for visit in visits_at_once if first <= visit.block < last]
 
 
 def test_only_takes_the_labels_of_the_page():

@@ -66,8 +66,10 @@ def test_ncu_is_believed_before_the_timer():
     ncu = samples_of({"a..p": [5.0]})
     timer = samples_of({"a..p": [9.0, 9.0], "b..p": [9.0]}, collector="timer")
     both = pd.concat([timer, ncu], ignore_index=True)
-    found = visit_times(both, CELLS, SessionKind.TIMING)
-    assert found[["cell", "block", "duration_ns"]].to_numpy().tolist() == [["a..p", 0, 5.0]]
+    times_of_cells = visit_times(both, CELLS, SessionKind.TIMING)
+    assert times_of_cells[["cell", "block", "duration_ns"]].to_numpy().tolist() == [
+        ["a..p", 0, 5.0]
+    ]
     alone = visit_times(timer, CELLS, SessionKind.TIMING)
     assert set(alone["cell"]) == {"a..p", "b..p"}
     assert alone["cycles"].isna().all()
@@ -76,8 +78,10 @@ def test_ncu_is_believed_before_the_timer():
 def test_ncu_without_a_duration_leaves_the_timer_its_say():
     ncu = samples_of({"a..p": [math.nan]})
     timer = samples_of({"a..p": [9.0]}, collector="timer")
-    found = visit_times(pd.concat([ncu, timer], ignore_index=True), CELLS, SessionKind.TIMING)
-    assert list(found["duration_ns"]) == [9.0]
+    times_of_cells = visit_times(
+        pd.concat([ncu, timer], ignore_index=True), CELLS, SessionKind.TIMING
+    )
+    assert list(times_of_cells["duration_ns"]) == [9.0]
 
 
 def counted(cells, **where):
@@ -91,8 +95,8 @@ def test_cycles_are_those_that_a_visit_counted_itself():
     timing = run({"a..p": [1000.0, 1010.0, 1020.0]}, cycles=1.8)
     timing.loc[1, "cycles"] = math.nan
     samples = pd.concat([timing, counted({"a..p": 1.5})], ignore_index=True)
-    found = visit_times(samples, CELLS, SessionKind.TIMING)
-    assert list(found["cycles"].fillna(0.0)) == pytest.approx([1800.0, 0.0, 1836.0])
+    times_of_cells = visit_times(samples, CELLS, SessionKind.TIMING)
+    assert list(times_of_cells["cycles"].fillna(0.0)) == pytest.approx([1800.0, 0.0, 1836.0])
 
 
 def test_kinds_of_sessions_do_not_mix():
@@ -112,14 +116,14 @@ def test_only_the_first_blocks_where_so_many_are_asked_for():
 def test_repeats_of_a_visit_count_as_their_median():
     samples = samples_of({"a..p": [1.0, 7.0, 3.0, 8.0]}, collector="timer")
     samples["block"], samples["repeat"], samples["arm"] = 0, range(4), [0, 0, 0, 1]
-    found = visit_times(samples, CELLS, SessionKind.TIMING)
-    assert found[["arm", "duration_ns"]].to_numpy().tolist() == [[0, 3.0], [1, 8.0]]
+    times_of_cells = visit_times(samples, CELLS, SessionKind.TIMING)
+    assert times_of_cells[["arm", "duration_ns"]].to_numpy().tolist() == [[0, 3.0], [1, 8.0]]
 
 
 def test_cells_outside_the_plan_and_missing_values_are_left_out():
     samples = samples_of({"x..p": [1.0], "a..p": [math.nan, 2.0]})
-    found = visit_times(samples, CELLS, SessionKind.TIMING)
-    assert found[["cell", "block"]].to_numpy().tolist() == [["a..p", 1]]
+    times_of_cells = visit_times(samples, CELLS, SessionKind.TIMING)
+    assert times_of_cells[["cell", "block"]].to_numpy().tolist() == [["a..p", 1]]
 
 
 def test_what_are_no_samples_is_refused():

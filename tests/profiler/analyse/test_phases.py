@@ -242,11 +242,11 @@ class TestPhases:
         assert rows[["gpu_ns", "busy_share", "idle_ns", "share_of_gpu"]].isna().all().all()
 
     def test_everything_knows_its_phase(self):
-        found = find_phases(TRAINING)
-        assert found.phases == ("forward", "backward")
-        assert found.operation_phase.tolist() == [0, 0, 1, -1, 0, 0, 1]
-        assert found.operation_unit.tolist() == [0, 0, 0, 0, 1, 1, 1]
-        assert found.range_phase.tolist() == [-1, -1, -1, 0, 1, -1, -1, 0, 1]
+        phases = find_phases(TRAINING)
+        assert phases.phases == ("forward", "backward")
+        assert phases.operation_phase.tolist() == [0, 0, 1, -1, 0, 0, 1]
+        assert phases.operation_unit.tolist() == [0, 0, 0, 0, 1, 1, 1]
+        assert phases.range_phase.tolist() == [-1, -1, -1, 0, 1, -1, -1, 0, 1]
 
     def test_a_phase_of_two_ranges_is_one(self):
         rows = [(0, 99, "launch=0", -1), (0, 9, "a", 0), (10, 20, "b", 0), (30, 40, "a", 0)]

@@ -306,46 +306,48 @@ class TestRace:
         return set(found.loc[(found["problem"] == problem) & found["contender"], "variant"])
 
     def test_slower_variants_leave(self):
-        found = find_contenders(self.times({"slow": 1.1, "best": 1.0, "close": 1.003}))
-        assert self.contenders(found) == {"best", "close"}
-        assert self.contenders(found, "large") == {"best", "close"}
-        assert found.groupby("problem")["best"].sum().tolist() == [1, 1]
-        assert list(found.columns) == ["problem", "variant", "best", "contender"]
+        contenders = find_contenders(self.times({"slow": 1.1, "best": 1.0, "close": 1.003}))
+        assert self.contenders(contenders) == {"best", "close"}
+        assert self.contenders(contenders, "large") == {"best", "close"}
+        assert contenders.groupby("problem")["best"].sum().tolist() == [1, 1]
+        assert list(contenders.columns) == ["problem", "variant", "best", "contender"]
 
     def test_with_too_few_blocks_nobody_leaves(self):
-        found = find_contenders(self.times({"slow": 9.0, "best": 1.0}, blocks=5))
-        assert self.contenders(found) == {"slow", "best"}
+        contenders = find_contenders(self.times({"slow": 9.0, "best": 1.0}, blocks=5))
+        assert self.contenders(contenders) == {"slow", "best"}
 
     def test_a_noise_floor_keeps_more_of_them(self):
         times = self.times({"slow": 1.05, "best": 1.0})
         floors = pd.Series({"small": 0.08})
-        found = find_contenders(times, floors)
-        assert self.contenders(found) == {"slow", "best"}
-        assert self.contenders(found, "large") == {"best"}
+        contenders = find_contenders(times, floors)
+        assert self.contenders(contenders) == {"slow", "best"}
+        assert self.contenders(contenders, "large") == {"best"}
 
     def test_who_left_earlier_is_not_the_best_and_may_not_return(self):
         times = self.times({"left": 1.05, "best": 1.0, "close": 1.001}, blocks=16)
         # Everything became slower after the first look, which the one that left never saw.
         times.loc[times["block"] >= verdicts.LOOKS[0], "duration_ns"] *= 1.5
         times = times[(times["variant"] != "left") | (times["block"] < verdicts.LOOKS[0])]
-        found = find_contenders(times)
-        assert self.contenders(found) == {"best", "close"}
-        assert "left" not in set(found.loc[found["best"], "variant"])
+        contenders = find_contenders(times)
+        assert self.contenders(contenders) == {"best", "close"}
+        assert "left" not in set(contenders.loc[contenders["best"], "variant"])
 
     def test_one_that_is_measured_longer_for_another_question_does_not_lead(self):
         times = self.times({"best": 1.0, "close": 1.001, "other": 1.2}, blocks=16)
         # Everything became quicker after the first look, which those in the race never saw.
         times.loc[times["block"] >= verdicts.LOOKS[0], "duration_ns"] *= 0.5
         times = times[(times["variant"] == "other") | (times["block"] < verdicts.LOOKS[0])]
-        found = find_contenders(times)
-        assert self.contenders(found) == self.contenders(found, "large") == {"best", "close"}
-        assert set(found.loc[found["best"], "variant"]) <= {"best", "close"}
+        contenders = find_contenders(times)
+        assert (
+            self.contenders(contenders) == self.contenders(contenders, "large") == {"best", "close"}
+        )
+        assert set(contenders.loc[contenders["best"], "variant"]) <= {"best", "close"}
 
     def test_what_was_not_timed_is_no_contender(self):
         times = self.times({"best": 1.0, "failed": 1.0})
         times.loc[times["variant"] == "failed", "duration_ns"] = np.nan
-        found = find_contenders(times)
-        assert self.contenders(found) == {"best"}
+        contenders = find_contenders(times)
+        assert self.contenders(contenders) == {"best"}
 
     def test_no_times_at_all(self):
         assert find_contenders(self.times({"a": 1.0}).iloc[:0]).empty

@@ -145,8 +145,8 @@ def test_the_race_has_one_best_that_contends_in_any_unit(times, factor):
             "duration_ns": times["after"].astype(float),
         }
     )
-    found = find_contenders(arms)
-    assert found["best"].sum() == 1
-    assert found.loc[found["best"], "contender"].all()
+    contenders = find_contenders(arms)
+    assert contenders["best"].sum() == 1
+    assert contenders.loc[contenders["best"], "contender"].all()
     again = find_contenders(arms.assign(duration_ns=arms["duration_ns"] * factor))
-    pd.testing.assert_frame_equal(found, again)
+    pd.testing.assert_frame_equal(contenders, again)

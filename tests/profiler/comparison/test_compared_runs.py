@@ -246,7 +246,7 @@ def test_an_edited_python_kernel_is_named_with_its_diff(pair):
     assert file.name == "kernels.py"
     assert file.diff[1:] == ("-x = 1", "-place = 'RUN'", "+x = 2"), "nothing private"
     assert list(found.differences) == ["source kernels.py"]
-    answer = "".join(part.text for one in sentences(found) for part in one)
+    answer = "".join(part.text for sentence in sentences(found) for part in sentence)
     assert "The code of slow changed (edited: kernels.py)." in answer
     assert "Of 2 cells whose code changed, 2 are slower" in answer
     assert "of 10 cells whose code did not change, none is slower and 2 are faster" in answer
@@ -305,9 +305,12 @@ def test_what_the_autotuner_chose_otherwise_is_another_program_and_the_reason(pa
     assert not Program.RETUNED.unchanged
     assert change_words(cells["wide..large"]).startswith("autotuner: num_warps 8 \u2192 4")
     assert "autotuner" not in change_words(cells["tree..large"])
-    said = "".join(part.text for one in sentences(found) for part in one)
-    assert "chose differently at 2 of 14 cells, 2 of the 2 slower or faster ones among them" in said
-    assert "ratios of tuned cells span up to 1." in said
+    answer_text = "".join(part.text for sentence in sentences(found) for part in sentence)
+    assert (
+        "chose differently at 2 of 14 cells, 2 of the 2 slower or faster ones among them"
+        in answer_text
+    )
+    assert "ratios of tuned cells span up to 1." in answer_text
     assert found.drawn_spread[0] in ("wide..small", "wide..large")
     card = cards(found)[-1]
     assert card.answer == "0 variants changed, 2 cells tuned differently"
@@ -375,8 +378,8 @@ def test_other_settings_makers_and_kernels_are_other_programs(pair):
             assert change_words(found.last.cells[cell]) == words
             assert (cell in found.last.retuned) == bool(words)
             assert (found.last.cells[cell].program == Program.RETUNED) == bool(words)
-    said = "".join(part.text for one in sentences(found) for part in one)
-    assert "The compiler's autotuner chose differently at 12 of 14 cells." in said
+    answer_text = "".join(part.text for sentence in sentences(found) for part in sentence)
+    assert "The compiler's autotuner chose differently at 12 of 14 cells." in answer_text
 
 
 def test_a_baseline_that_was_tuned_otherwise_at_one_problem_controls_the_other(pair):
@@ -620,5 +623,5 @@ def test_a_run_whose_tables_are_lost_is_compared_and_nothing_is_shown(pair):
         table.write_bytes(b"")
     found = pair.compare(newer)
     assert {row.verdict for row in found.last.cells.values()} == {Verdict.NO_DATA}
-    said = "".join(part.text for one in sentences(found) for part in one)
-    assert said.startswith("No cell was measured in both runs.")
+    answer_text = "".join(part.text for sentence in sentences(found) for part in sentence)
+    assert answer_text.startswith("No cell was measured in both runs.")

@@ -64,15 +64,15 @@ def findings(report):
 
 
 def test_both_verdicts_stand_side_by_side(findings):
-    found = {of.cell.id: of for of in findings.sustained}
-    tree = found["tree..small"]
+    sustained_by_cell = {of.cell.id: of for of in findings.sustained}
+    tree = sustained_by_cell["tree..small"]
     assert (tree.cold_verdict.verdict, tree.verdict.verdict) == (Verdict.FASTER, Verdict.SAME)
     assert tree.differs
     assert tree.cold_share == pytest.approx(90 / 110, rel=1e-3)
-    loop = found["loop..small"]
+    loop = sustained_by_cell["loop..small"]
     assert loop.cold_verdict.verdict is loop.verdict.verdict is Verdict.SLOWER
     assert not loop.differs
-    assert found["plain..small"].verdict.verdict is None
+    assert sustained_by_cell["plain..small"].verdict.verdict is None
     assert findings.timers is None, "back to back is no timer whose error is to be shown"
 
 

@@ -59,9 +59,9 @@ def test_one_timer_is_judged_and_the_rest_never_mixed_in():
     for left_out in range(4):
         names = list(duration_metrics())[left_out:]
         samples = EVERY[EVERY["collector"].isin(names)]
-        found = visit_times(samples, CELLS, SessionKind.TIMING)
+        results = visit_times(samples, CELLS, SessionKind.TIMING)
         own = EVERY.loc[EVERY["collector"] == names[0], "duration_ns"]
-        assert list(found["duration_ns"]) == list(own)
+        assert list(results["duration_ns"]) == list(own)
         assert reference_collector(samples) == primary_timer(reversed(names)) == names[0]
         others = set(compared(samples)["collector"])
         assert others == set(names[1:])
@@ -99,10 +99,10 @@ def test_a_cell_that_the_reference_did_not_time_has_no_ratio():
 
 
 def test_over_all_cells():
-    found = overall_ratios(compared(FOUR))
-    assert tuple(found.columns) == OVERALL_COLUMNS
-    assert list(found["collector"]) == ["timer", "torch_kernels", "wall_clock"]
-    wall_clock = found.set_index("collector").loc["wall_clock"]
+    results = overall_ratios(compared(FOUR))
+    assert tuple(results.columns) == OVERALL_COLUMNS
+    assert list(results["collector"]) == ["timer", "torch_kernels", "wall_clock"]
+    wall_clock = results.set_index("collector").loc["wall_clock"]
     assert wall_clock["mean"] == pytest.approx(math.sqrt(4.0 * 1.5))
     assert (wall_clock["least"], wall_clock["least_at"]) == (1.5, B.id)
     assert (wall_clock["most"], wall_clock["most_at"]) == (4.0, A.id)

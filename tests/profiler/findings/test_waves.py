@@ -58,54 +58,54 @@ def test_missing_times_stay_missing():
     table.loc[1, "time_ns"] = math.nan
     found = tail_efficiency(table)
     assert found["efficiency"].isna().tolist() == [False, True, False]
-    (one,) = steady_grids(found)
-    assert one.waves == 1.0
+    (steady_grid,) = steady_grids(found)
+    assert steady_grid.waves == 1.0
 
 
 def test_steady_is_where_no_grid_falls_back():
     # Just above n waves the efficiency is about n / (n + 1): 8 are too few, 9 are enough.
     blocks = [n * PER_WAVE + more for n in range(1, 12) for more in (0, 1, 50)]
-    (one,) = steady_grids(tail_efficiency(grids(blocks)))
-    assert one.waves == 8.5
-    assert one.blocks_per_sm == 8.5
-    assert one.largest_waves == 11.5
+    (steady_grid,) = steady_grids(tail_efficiency(grids(blocks)))
+    assert steady_grid.waves == 8.5
+    assert steady_grid.blocks_per_sm == 8.5
+    assert steady_grid.largest_waves == 11.5
     # From 4 blocks on, the worst is just above 4 waves.
-    assert one.rule_least_at == 4.01
-    assert one.rule_least == pytest.approx(401 / 500)
-    assert one.rule_holds is False
-    assert one.rule_grids == 3 * 8
+    assert steady_grid.rule_least_at == 4.01
+    assert steady_grid.rule_least == pytest.approx(401 / 500)
+    assert steady_grid.rule_holds is False
+    assert steady_grid.rule_grids == 3 * 8
 
 
 def test_more_blocks_per_sm_are_more_blocks_at_fewer_waves():
     blocks = [n * PER_WAVE + more for n in range(1, 12) for more in (0, 1, 50)]
-    (one,) = steady_grids(tail_efficiency(grids(blocks, per_sm=4)))
-    assert (one.waves, one.blocks_per_sm) == (8.5, 34.0)
-    assert one.rule_least_at == 1.01, "one full wave has four blocks on each"
+    (steady_grid,) = steady_grids(tail_efficiency(grids(blocks, per_sm=4)))
+    assert (steady_grid.waves, steady_grid.blocks_per_sm) == (8.5, 34.0)
+    assert steady_grid.rule_least_at == 1.01, "one full wave has four blocks on each"
 
 
 def test_a_rule_without_grids_is_not_judged():
-    (one,) = steady_grids(tail_efficiency(grids([100, 200])))
-    assert one.rule_holds is None
-    assert one.rule_grids == 0
-    assert one.waves == 1.0
+    (steady_grid,) = steady_grids(tail_efficiency(grids([100, 200])))
+    assert steady_grid.rule_holds is None
+    assert steady_grid.rule_grids == 0
+    assert steady_grid.waves == 1.0
 
 
 def test_the_rule_holds_where_all_of_its_grids_are_good():
-    (one,) = steady_grids(tail_efficiency(grids([100, 150, 400, 500, 600])))
-    assert one.rule_holds is True
-    assert one.waves == 4.0
+    (steady_grid,) = steady_grids(tail_efficiency(grids([100, 150, 400, 500, 600])))
+    assert steady_grid.rule_holds is True
+    assert steady_grid.waves == 4.0
 
 
 def test_a_last_grid_that_is_bad_leaves_no_steady_one():
-    (one,) = steady_grids(tail_efficiency(grids([100, 200, 201])))
-    assert math.isnan(one.waves)
-    assert math.isnan(one.blocks_per_sm)
-    assert one.largest_waves == 2.01
+    (steady_grid,) = steady_grids(tail_efficiency(grids([100, 200, 201])))
+    assert math.isnan(steady_grid.waves)
+    assert math.isnan(steady_grid.blocks_per_sm)
+    assert steady_grid.largest_waves == 2.01
 
 
 def test_unknown_multiprocessors_leave_the_rule_open():
     table = grids([100, 500]).assign(blocks_per_sm=math.nan)
-    (one,) = steady_grids(tail_efficiency(table))
-    assert one.rule_holds is None
-    assert one.waves == 1.0
-    assert math.isnan(one.blocks_per_sm)
+    (steady_grid,) = steady_grids(tail_efficiency(table))
+    assert steady_grid.rule_holds is None
+    assert steady_grid.waves == 1.0
+    assert math.isnan(steady_grid.blocks_per_sm)

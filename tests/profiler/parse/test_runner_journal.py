@@ -100,6 +100,6 @@ def test_no_flipped_bit_makes_a_reader_stumble(tmp_path):
         content = bytearray(text.encode())
         content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
         path.write_bytes(content)
-        found = runner_journal.read_whole_journal(path)
-        assert 7 <= len(found.records) <= 9
-        list(runner_journal.finished_visits(found.records))
+        journal_content = runner_journal.read_whole_journal(path)
+        assert 7 <= len(journal_content.records) <= 9
+        list(runner_journal.finished_visits(journal_content.records))

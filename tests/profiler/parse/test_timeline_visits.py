@@ -70,23 +70,23 @@ def test_visits_and_launches_are_whole_ranges_of_our_domain(timeline):
 
 
 def test_only_what_lies_inside_visits_is_kept(timeline):
-    kept = parts_in_windows(timeline, visits(timeline.ranges))
-    assert names(kept.operations) == ["first", "late", "worker", "other"]
-    assert "crossing" not in names(kept.ranges)
-    assert "cell=d..p;block=0" not in names(kept.ranges)
-    assert "cell=c..p;block=0" in names(kept.ranges)
-    assert kept.api["correlation"].tolist() == [2, 3, 4, 6]
+    parts = parts_in_windows(timeline, visits(timeline.ranges))
+    assert names(parts.operations) == ["first", "late", "worker", "other"]
+    assert "crossing" not in names(parts.ranges)
+    assert "cell=d..p;block=0" not in names(parts.ranges)
+    assert "cell=c..p;block=0" in names(parts.ranges)
+    assert parts.api["correlation"].tolist() == [2, 3, 4, 6]
 
 
 def test_a_visit_by_itself_begins_at_0_and_its_operations_know_their_ranges(timeline):
-    found, second = part_of_each_window(timeline, visits(timeline.ranges))
-    assert names(found.operations) == ["first", "late", "worker"]
-    assert found.operations["start_ns"].tolist() == [40, 160, 180]
-    assert found.operations["launch_ns"].tolist() == [30, 60, 120]
-    assert found.ranges["start_ns"].min() == 0
-    assert launches(found.ranges)["start_ns"].tolist() == [10, 110]
-    innermost = found.stacks["range"].to_numpy()[found.operations["stack"].to_numpy()]
-    assert found.ranges["name"].iloc[innermost].tolist() == ["step", "launch=0", "launch=1"]
+    part, second = part_of_each_window(timeline, visits(timeline.ranges))
+    assert names(part.operations) == ["first", "late", "worker"]
+    assert part.operations["start_ns"].tolist() == [40, 160, 180]
+    assert part.operations["launch_ns"].tolist() == [30, 60, 120]
+    assert part.ranges["start_ns"].min() == 0
+    assert launches(part.ranges)["start_ns"].tolist() == [10, 110]
+    innermost = part.stacks["range"].to_numpy()[part.operations["stack"].to_numpy()]
+    assert part.ranges["name"].iloc[innermost].tolist() == ["step", "launch=0", "launch=1"]
     assert names(second.operations) == ["other"]
 
 
@@ -94,18 +94,18 @@ def test_cutting_what_was_cleaned_gives_the_same(timeline):
     windows = visits(timeline.ranges)
     cleaned = parts_in_windows(timeline, windows)
     assert visits(cleaned.ranges).equals(windows)
-    for one, other in zip(
+    for first_part, other in zip(
         part_of_each_window(timeline, windows), part_of_each_window(cleaned, windows), strict=True
     ):
-        assert names(one.operations) == names(other.operations)
-        assert one.stacks.equals(other.stacks)
-        assert launches(one.ranges).equals(launches(other.ranges))
+        assert names(first_part.operations) == names(other.operations)
+        assert first_part.stacks.equals(other.stacks)
+        assert launches(first_part.ranges).equals(launches(other.ranges))
 
 
 def test_all_of_a_timeline_is_a_window_too(timeline):
-    (found,) = part_of_each_window(timeline, full_window(timeline))
-    assert len(found.operations) == len(timeline.operations) == 6
-    assert len(found.ranges) == len(timeline.ranges)
+    (part,) = part_of_each_window(timeline, full_window(timeline))
+    assert len(part.operations) == len(timeline.operations) == 6
+    assert len(part.ranges) == len(timeline.ranges)
     empty = parts_in_windows(timeline, visits(timeline.ranges).iloc[:0])
     (nothing,) = part_of_each_window(empty, full_window(empty))
     assert len(nothing.operations) == 0
@@ -129,11 +129,11 @@ def test_files_give_back_what_was_written(timeline, tmp_path):
         written, read = getattr(timeline, name), getattr(found, name)
         assert read.dtypes.astype(str).tolist() == written.dtypes.astype(str).tolist()
         pd.testing.assert_frame_equal(read, written, check_categorical=False)
-    (one,), (other,) = (
+    (first_part,), (other,) = (
         part_of_each_window(timeline, full_window(timeline)),
         part_of_each_window(found, full_window(found)),
     )
-    assert one.operations["stack"].equals(other.operations["stack"])
+    assert first_part.operations["stack"].equals(other.operations["stack"])
 
 
 def test_names_may_hold_anything(tmp_path):

@@ -64,8 +64,8 @@ def shown(comparison):
 
 
 def answer(comparison):
-    found = sentences(comparison)
-    return " ".join("".join(part.text for part in sentence) for sentence in found)
+    cards = sentences(comparison)
+    return " ".join("".join(part.text for part in sentence) for sentence in cards)
 
 
 # ---- rows ----

@@ -97,8 +97,8 @@ def test_styles_are_classes_whose_rules_come_with_the_figure():
 
 
 def test_svg_is_the_same_every_time():
-    one, two = (svg.to_svg(figures.bars(MARKS, "D", "ns"), "f", "l", "d") for _ in "12")
-    assert one == two
+    first, two = (svg.to_svg(figures.bars(MARKS, "D", "ns"), "f", "l", "d") for _ in "12")
+    assert first == two
 
 
 def test_dots_mark_every_variant_and_the_baseline_line():

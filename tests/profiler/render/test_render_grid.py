@@ -111,11 +111,11 @@ def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
     quantity = GridQuantity(
         "Time", "ns", lambda cell: findings.numbers.value(cell, "duration_ns").median
     )
-    found = metric_heats(findings.programs, quantity, pairs.grids[0])
-    titles = [heat["title"] for heat in found["heats"]]
+    heats = metric_heats(findings.programs, quantity, pairs.grids[0])
+    titles = [heat["title"] for heat in heats["heats"]]
     assert titles == [f"{name}, time" for name in IMPLEMENTATIONS]
-    assert len(found["legend"]) == grid_tables.SHADES
-    data = [d for heat in found["heats"] for _, row in heat["rows"] for d in row if d.raw]
+    assert len(heats["legend"]) == grid_tables.SHADES
+    data = [d for heat in heats["heats"] for _, row in heat["rows"] for d in row if d.raw]
     low, high = (pick(data, key=lambda d: float(d.raw or 0)) for pick in (min, max))
     assert (low.css, high.css) == ("b0", "b6")
     assert low.text.endswith("\N{MICRO SIGN}s")
@@ -138,7 +138,7 @@ def test_scatter_has_only_cells_known_on_both_sides(findings, pairs):
 
 def test_what_nobody_measured_is_not_counted_as_no_data(run, pairs):
     first = next(
-        one for one in pairs.of(pairs.compared_pairs[0], pairs.grids[0]) if one.verdict.ratio > 0
+        pair for pair in pairs.of(pairs.compared_pairs[0], pairs.grids[0]) if pair.verdict.ratio > 0
     )
     status = CellStatus(first.over.id, Outcome.NOT_MEASURED)
     statuses = {**run.statuses, first.over.id: status}

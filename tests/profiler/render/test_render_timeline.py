@@ -449,10 +449,10 @@ def test_programs_get_the_busy_shares_of_the_page():
     having = [cell for cell in cells if cell["timeline"]]
     assert len(having) == len(report.details.timelines) == 1
     told = having[0]["timeline"]
-    found = find_phases(next(iter(report.details.timelines.values())))
-    assert (told["collector"], told["unit"]) == ("nsys", found.units.name)
-    assert told["launch_ns"] == pytest.approx(found.launch_ns)
-    summary = phase_summary(found.times)
+    phases = find_phases(next(iter(report.details.timelines.values())))
+    assert (told["collector"], told["unit"]) == ("nsys", phases.units.name)
+    assert told["launch_ns"] == pytest.approx(phases.launch_ns)
+    summary = phase_summary(phases.times)
     names = [row["phase"] for row in told["phases"]]
     assert names == ["whole", *summary["phase"][1:-1], "outside"]
     assert [row["busy_share"] for row in told["phases"]] == summary["busy_share"].tolist()

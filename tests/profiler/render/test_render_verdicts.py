@@ -343,7 +343,7 @@ def test_wrong_results_have_no_verdict(findings):
         for cell in wrong:
             assert one.verdicts[cell.id] == NO_VERDICT
         for cell in findings.programs.cells:
-            assert one.opponents[cell.id] not in {each.id for each in wrong}
+            assert one.opponents[cell.id] not in {wrong_cell.id for wrong_cell in wrong}
 
 
 def test_rows_can_be_filtered_by_verdict(tree):

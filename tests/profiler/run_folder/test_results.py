@@ -643,7 +643,7 @@ def test_cells_of_another_key_stay_undecided(place):
     check = place.run.attempt(folder).kernel_check
     assert check == KernelCheck({PLAIN: "of another"}, undecided=(TREE,))
     place.keys = today
-    assert [each.unchecked_cells() for each in place.load()] == [{TREE}]
+    assert [loaded.unchecked_cells() for loaded in place.load()] == [{TREE}]
     place.space = says(lambda variant, problem, kernels: None)
     place.check_kernels(folder)
     check = place.run.attempt(folder).kernel_check

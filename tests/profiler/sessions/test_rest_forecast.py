@@ -235,7 +235,9 @@ def test_clocks_that_stand_still_divide_by_nothing():
 def recorded(name):
     """Cells, settings, and the attempts of a recording with their journals, oldest first."""
     run = open_run(RECORDINGS / f"{name}.zip")
-    journals = [(each, tuple(runner_journal.read_journal(each.journal))) for each in run.attempts()]
+    journals = [
+        (attempt, tuple(runner_journal.read_journal(attempt.journal))) for attempt in run.attempts()
+    ]
     journals.sort(key=lambda item: item[1][0]["time"])
     return run.plan().cells, load_spec(run.spec_file).experiment.collect, journals
 

@@ -109,8 +109,8 @@ def test_a_workload_of_this_repository_does_not_bring_in_torch():
         for file in source_files(loaded.experiment, loaded.base, plan.cells[0])
     }
     of_runner = {file.relative_to(ROOT).as_posix() for file in runner_files()}
-    own = {f"kernels/softmax/{name}.py" for name in ("__init__", "workload", "space")}
-    assert found - of_runner == own
+    space_files = {f"kernels/softmax/{name}.py" for name in ("__init__", "workload", "space")}
+    assert found - of_runner == space_files
     assert {"runner/session.py", "runner/timing.py", "runner/visits/kinds.py"} <= found
     assert {"runner/cupti/range_profiler.cpp", "runner/capture/replay.py"} <= found
 
