@@ -153,9 +153,9 @@ def captured_graph(launches: Sequence[Launch], count: int) -> torch.cuda.CUDAGra
     """
     generator = torch.cuda.default_generators[torch.cuda.current_device()]
     state, stream = generator.clone_state(), torch.cuda.current_stream()
-    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    graph, pool = torch.cuda.CUDAGraph(keep_graph=True), torch.cuda.graph_pool_handle()
     try:
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=pool):
             for launch in islice(cycle(launches), count):
                 launch()
         if _node_count(graph) < count:
@@ -163,11 +163,12 @@ def captured_graph(launches: Sequence[Launch], count: int) -> torch.cuda.CUDAGra
         graph.instantiate()
     except Exception:  # of any kind, by a launch that is captured
         # torch does not undo the beginning of a capture that fails: launches would go on into its
-        # stream and memory, and the next random numbers raise.
+        # stream and memory, and the next random numbers raise. Up to torch 2.11 its allocator also
+        # took the capture for one that goes on: the end of any `MemPool` then ended the process.
         torch.cuda.set_stream(stream)
         generator.graphsafe_set_state(state)
-        with suppress(RuntimeError):
-            torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), graph.pool())
+        with suppress(RuntimeError):  # from torch 2.12 on, which has undone this
+            torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), pool)
         return None
     return graph
 
