@@ -316,13 +316,15 @@ def _names_table(programs: Programs) -> TextTable:
 
 def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> TextTable:
     rich_table = TextTable(f"Failed: {len(failed)} of {len(programs.plan.cells)} cells")
-    rich_table.add_columns("variant", name=True)
-    rich_table.add_columns("problem", "outcome", "cause")
     groups = _groups_of_failures(programs, failed)
-    for cells in groups[:most]:
+    names = [_distinct_names(cell.variant.label for cell in cells) for cells in groups]
+    # Several names in one cell of the table are wrapped like any text, or causes had no room.
+    rich_table.add_columns("variant", name=all(len(row) == 1 for row in names[:most]))
+    rich_table.add_columns("problem", "outcome", "cause")
+    for cells, variants in zip(groups[:most], names, strict=False):
         status = programs.status(cells[0])
         rich_table.add_row(
-            variants_text(_distinct_names(cell.variant.label for cell in cells)),
+            variants_text(variants),
             _problems_text(_distinct_names(cell.problem.name for cell in cells)),
             Text(OUTCOME_WORDS[status.outcome], style="red"),
             next(iter(status.cause.strip().splitlines()), ""),

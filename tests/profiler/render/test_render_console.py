@@ -80,18 +80,21 @@ def test_an_error_that_variants_share_is_printed_once():
 def test_cells_that_the_compiler_refused_alike_are_one_row_of_what_failed():
     full = make_report(variant_count=4, problem_list=problems()[:2])
     first, *_, last = full.plan.variants
-    statuses = dict(full.statuses)
+    statuses, error = dict(full.statuses), "no such thing as the type of its first argument"
     for cell in full.plan.cells:
         if cell.variant is not first:
             # The compiler's error and that of Python are two rows, whatever their text.
             broken = cell.variant is not last
             outcome = Outcome.COMPILE_FAILED if broken else Outcome.RAISED
-            statuses[cell.id] = CellStatus(cell.id, outcome, cause="a.cu(3): error: no such thing")
-    text = printed(console.final_summary(find(without(full, statuses=statuses))), 240)
+            statuses[cell.id] = CellStatus(cell.id, outcome, cause=f"a.cu(3): {error}")
+    summary = console.final_summary(find(without(full, statuses=statuses)))
+    text = printed(summary, 240)
     assert "Failed: 6 of 8 cells" in text
     assert text.count("no such thing") == 2
     assert "2 variants (" in text
     assert "2 problems" in text
+    # Names of several variants leave room for the cause.
+    assert printed(summary, 130).count(error) == 2
 
 
 def test_plan_table_counts_cells_exclusions_and_visits(report):
