@@ -93,8 +93,8 @@ def test_cells_that_the_compiler_refused_alike_are_one_row_of_what_failed():
     assert text.count("no such thing") == 2
     assert "2 variants (" in text
     assert "2 problems" in text
-    # Names of several variants leave room for the cause.
-    assert printed(summary, 130).count(error) == 2
+    heads = next(line for line in printed(summary, 110).splitlines() if line.endswith("cause"))
+    assert 110 - heads.index("cause") > 32, "names of several variants leave room for the cause"
 
 
 def test_plan_table_counts_cells_exclusions_and_visits(report):
