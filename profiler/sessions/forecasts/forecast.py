@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import statistics
 from collections import Counter
@@ -14,7 +13,6 @@ from types import MappingProxyType
 
 from profiler.collect import Tools
 from profiler.collect.registry import COLLECTORS, has_counters, may_overlap, shares_process
-from profiler.collect.timer import SUSTAINED
 from profiler.errors import UsageError
 from profiler.metrics.passes import ncu_launch_seconds
 from profiler.metrics.queries import ncu_names
@@ -252,7 +250,7 @@ def _sessions(
             visits_s = rest_forecast.seconds(missing, SessionCosts())
         elif missing:
             before_s = _until_visits(session, before) * _processes(session, missing_visits, env_of)
-            visits_s = missing.total() * visit_seconds(session, collect.sustained_s)
+            visits_s = missing.total() * visit_seconds(session, collect)
             if COLLECTORS[session.collector].in_journal:
                 before_s += SET_UP_S * len({problem_of[cell] for cell in missing})
         yield Forecast(
@@ -364,18 +362,14 @@ def _visits_of_programs(session: SessionPlan, run: RunFolder) -> dict[Visit, flo
     return {visit: seconds_by_visit[visit] for visit in session.visits if visit in seconds_by_visit}
 
 
-def visit_seconds(session: SessionPlan, longest_s: float = math.inf) -> float:
-    """Rough duration of one visit in seconds, on a GPU like an H200.
-
-    `longest_s`: `collect.sustained_s`.
-    """
-    if session.collector == SUSTAINED.name:
-        return min(SUSTAINED.visit_s, longest_s)
+def visit_seconds(session: SessionPlan, collect: Collect) -> float:
+    """Rough duration of one visit in seconds, on a GPU like an H200."""
     if session.kind is SessionKind.TIMELINE:
         return TIMELINE_S
-    if COLLECTORS[session.collector].in_journal:
-        return CALLED_S + COLLECTORS[session.collector].visit_s
-    return LAUNCHED_S + ncu_launch_seconds(session.metrics)
+    if not COLLECTORS[session.collector].in_journal:
+        return LAUNCHED_S + ncu_launch_seconds(session.metrics)
+    visit = typical_visit(session.collector, session.kind, session.metrics, collect)
+    return CALLED_S + visit.overhead_s
 
 
 def first_command(plan: Plan, experiment: Experiment) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from profiler.collect.registry import COLLECTORS
-from profiler.metrics.passes import ncu_launch_seconds, runs_of_kernel
+from profiler.metrics.passes import is_replayed, ncu_launch_seconds, runs_of_kernel
 from profiler.model import SessionKind, SessionPlan
 from profiler.parse import runner_journal
 from profiler.planning.spec import Collect
@@ -205,6 +205,11 @@ _REFERENCE_FLOPS_PER_S = 2e13
 """Rate of a reference in higher precision."""
 
 
+_PASS_S, _PASSES = 3.6e-3, 2
+"""Seconds of a pass of counters by CUPTI beside its launch, with caches emptied before it, and how
+many passes counters take that do not fit in one: a sweep of attention on an H200."""
+
+
 @dataclass(frozen=True)
 class TypicalVisit:
     """Typical duration of a visit: its overhead, and a number of launches."""
@@ -221,7 +226,10 @@ def typical_visit(
     """Typical visit in a session of a kind under a collector."""
     tool = COLLECTORS[collector]
     if kind in (SessionKind.COUNTERS, SessionKind.EXPLAIN):
-        return TypicalVisit(ncu_launch_seconds(metrics), runs_of_kernel(metrics))
+        if not tool.in_journal:
+            return TypicalVisit(ncu_launch_seconds(metrics), runs_of_kernel(metrics))
+        passes = _PASSES if is_replayed(metrics, None) else 1
+        return TypicalVisit(passes * _PASS_S, passes)
     launches = tool.launches
     if "repeats" in tool.settings:
         launches = collect.repeats
