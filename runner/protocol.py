@@ -269,6 +269,9 @@ allocates in all and at one time."""
 VISIT_FACTS = ("copies", "copied_bytes", "streams")
 """Of a launch under CUPTI, in the record of `warmup`: copies and fills of memory that are no
 kernels, the bytes of those of one dimension, and the streams that kernels are launched on."""
+SPARED_S = "spared_s"
+"""Key in the record of `warmup`: seconds that a launch took which an earlier one stands for, by a
+check or by another session of the process."""
 
 SUSTAINED_METRICS = (
     *("power_w", "energy_j", "sampled_power_w", "sustained_clock_ghz", "temperature_c"),

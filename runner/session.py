@@ -360,8 +360,11 @@ class Session:
             self._phases.journalled(protocol.WARMUP, [cell]) as findings,
         ):
             findings.update(self._visits.warm_up(cell.id, launch, self.job.warmups))
+            spared_s = self._visits.spared_s - spared_s
+            if spared_s:
+                findings[protocol.SPARED_S] = spared_s
+                self._phases.set_up_s += spared_s
             restore(launch)
-        self._phases.set_up_s += self._visits.spared_s - spared_s
         return cell.id not in self._phases.failed
 
     def _make_visits(self, visits: Sequence[JobVisit], launches: dict[str, Launch]) -> None:

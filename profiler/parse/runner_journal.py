@@ -29,6 +29,7 @@ from profiler.runner.protocol import (
     ROOF_FINISHED,
     ROOF_STARTED,
     SESSION_FINISHED,
+    SPARED_S,
     STARTED,
     TUNED,
     VISIT_FACTS,
@@ -308,7 +309,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(
         ("max_abs_error", "max_rel_error"), lambda value: value is None or _is_real(value)
     ),
-    **dict.fromkeys((*LAUNCH_FACTS, *VISIT_FACTS), _is_number),
+    **dict.fromkeys((*LAUNCH_FACTS, *VISIT_FACTS, SPARED_S), _is_number),
     "sustained": lambda value: isinstance(value, dict) and all(map(_is_fact, value.values())),
     "monotonic": _is_number,
     "stamps": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),

@@ -107,6 +107,25 @@ def test_every_phase_is_journalled_before_and_after(bench, select):
     assert started == finished
 
 
+def test_a_warm_up_for_which_an_earlier_launch_stands_has_its_seconds(bench, select, monkeypatch):
+    def visits_that_spare_one(job, device, make=session.make_visits):
+        visits = make(job, device)
+        seconds = iter((0.25, 0.0))
+
+        def warm_up(cell, launch, times):
+            visits.spared_s += next(seconds)
+            return {}
+
+        visits.warm_up = warm_up
+        return visits
+
+    monkeypatch.setattr(session, "make_visits", visits_that_spare_one)
+    records = bench.run(bench.job(["plain", "double"]))
+    first, second = select(records, event="finished", phase="warmup")
+    assert first["spared_s"] == 0.25
+    assert "spared_s" not in second
+
+
 def test_a_cell_is_measured_twice_in_a_block_and_its_records_say_which(bench, select):
     job = bench.job(["plain"], blocks=1, collector="ncu")
     cell = job.cells[0].id

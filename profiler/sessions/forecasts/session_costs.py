@@ -142,7 +142,7 @@ class CostReader:
         elif phase in _SET_UP:
             self._set_up(phase, problem, cell, at - since)
         if phase == protocol.WARMUP and ended:
-            self.costs.warm_ups[cell] = at - since
+            self.costs.warm_ups[cell] = at - since + _amount(record.get(protocol.SPARED_S))
         if phase in _WITH_WORK and ended:
             self._declared(problem, record)
 
@@ -176,7 +176,7 @@ class CostReader:
 
 
 def _amount(value: object) -> float:
-    """An amount of work as a number of at least 0; 0 where it is not finite or no number."""
+    """An amount of a record as a number of at least 0; 0 where it is not finite or no number."""
     if not isinstance(value, int | float) or not math.isfinite(value):
         return 0.0
     return max(float(value), 0.0)

@@ -54,6 +54,8 @@ def test_what_problems_take_beside_their_visits_is_told_apart_by_problem():
         *step(protocol.CHECK, "a", 103, 107),
         *step(protocol.PREPARE, "b", 107, 108),
         *step(protocol.WARMUP, "a", 108, 108.5),
+        # The launch of the check stands for its own.
+        *step(protocol.WARMUP, "b", 108.5, 108.5, spared_s=0.25),
         *visit("a", 108.5, 109),
         *step(protocol.RELAUNCH, "a", 110, 110.5),
         *step(protocol.RECHECK, "a", 111, 112),
@@ -65,7 +67,7 @@ def test_what_problems_take_beside_their_visits_is_told_apart_by_problem():
     assert small.checks_s == 7.0  # with the new inputs before it
     assert (large.seconds, large.cells, large.checked) == (2.0, {"c"}, set())
     assert (small.is_first, large.is_first) == (True, False)
-    assert costs.warm_ups == {"a": 0.5}
+    assert costs.warm_ups == {"a": 0.5, "b": 0.25}
     assert costs.checked_cells == {"a"}
 
 
