@@ -120,6 +120,15 @@ def arrows():
                 yield file.relative_to(ROOT).as_posix(), MODULES[other]
 
 
+def test_every_module_that_the_document_names_exists():
+    named = re.findall(r"`([\w/]+\.py)[`:]", (ROOT / "docs/architecture.md").read_text("utf-8"))
+    ours = [f"/{path}" for path in (*MODULES.values(), *map(str, ROOT.glob("benchmarks/*/*.py")))]
+    others = {"FILE.py", "utils.py", "tests/test_architecture.py"}
+    missing = [name for name in named if not any(path.endswith(f"/{name}") for path in ours)]
+    assert len(named) > 50
+    assert set(missing) == others
+
+
 def test_every_module_has_a_room_and_every_room_exists():
     for path in MODULES.values():
         assert room_of(path)
