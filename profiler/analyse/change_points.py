@@ -8,7 +8,7 @@ run is known to have, so that one of few blocks moves no level; where neighbouri
 more than that, in units of these differences.
 
 Loss and penalty are chosen by planted steps in recorded drift, beside asv's and Apache Otava's
-detection (`benchmarks/history/change_points.py`; docs/history.md has the table).
+detection (`benchmarks/history/change_points.py`; its README has the table).
 """
 
 from __future__ import annotations

@@ -339,7 +339,7 @@ def _differences(older: HistoryRun, newer: HistoryRun) -> Iterable[str]:
 
 _CELL_MARGIN = 0.03
 """By which one cell of one run has to be off: 504 unchanged ones on seven cards were by 2.8 % at
-most (docs/history.md), and no other run says that it is still so."""
+most (benchmarks/history), and no other run says that it is still so."""
 _PAST_RUNS = 20
 """Most earlier runs that define usual values."""
 _MACHINE_MARGIN = 0.02
