@@ -283,4 +283,4 @@ def pair_verdict(findings: Findings, new: Cell, old: Cell) -> PairVerdict:
         return NO_DATA
     if programs.source(old) == programs.source(new):
         return SAME_PROGRAM
-    return findings.verdicts.of(programs.source(new), programs.source(old))
+    return findings.verdicts.verdict_on(programs.source(new), programs.source(old))

@@ -56,14 +56,14 @@ class Verdicts:
         cell = self.numbers.programs.at(variant, problem)
         return self.against_baseline.get(cell.id, NO_VERDICT) if cell else NO_VERDICT
 
-    def of(self, cell: str, against: str) -> PairVerdict:
+    def verdict_on(self, cell: str, against: str) -> PairVerdict:
         """The verdict on a cell (id) against another."""
         return verdict_on(self.pairs, cell, against)
 
     def timed(self, cell: Cell, against: Cell) -> tuple[float, float]:
         """Median durations of two cells: in the blocks that their ratio is of, if it has one."""
         numbers, source = self.numbers, self.numbers.programs.source
-        pair = self.of(source(cell), source(against))
+        pair = self.verdict_on(source(cell), source(against))
         if math.isnan(pair.median):
             primary = numbers.primary.name
             return numbers.value(cell, primary).median, numbers.value(against, primary).median

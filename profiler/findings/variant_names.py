@@ -276,7 +276,7 @@ class Names:
     chip_keys: tuple[str, ...]
     """Parameters that chips are values of, in their order: `dtype`, `B_r\u00d7B_c`, `buffer`."""
 
-    def of(self, variant: Variant) -> VariantName:
+    def name_of(self, variant: Variant) -> VariantName:
         """Short and full name of a variant, and its chips."""
         return self.by_variant[variant.id]
 

@@ -104,7 +104,7 @@ class _Table:
         row = self._rows.get(key)
         if row is None or is_repeated:
             row = self._rows[key] = len(self._launches)
-            self._launches.add_launch(number, *self._identity_columns.of(fields))
+            self._launches.add_launch(number, *self._identity_columns.identity_of(fields))
         return row
 
     def _add_metric(self, row: int, metric: str, fields: list[str]) -> None:

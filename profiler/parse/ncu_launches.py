@@ -79,7 +79,7 @@ class IdentityColumns:
         self._cells: dict[str | None, str | None] = {}
         """Distinct cells, except names of kernels, so that equal cells share one string."""
 
-    def of(self, fields: Sequence[str]) -> tuple[Identity, tuple[NvtxRange, ...]]:
+    def identity_of(self, fields: Sequence[str]) -> tuple[Identity, tuple[NvtxRange, ...]]:
         """Cells of one row by `_CELL_COLUMNS`, and the NVTX ranges that were open."""
         cells_and_none = [*fields, ""]
         cells = self._cells_of(cells_and_none)

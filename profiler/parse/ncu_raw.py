@@ -117,7 +117,7 @@ def _metric_cells(
         if number is None or len(cells) != len(metrics):
             scanner.reject(line)
         else:
-            launches.add_launch(number, *identity.of(identity_cells))
+            launches.add_launch(number, *identity.identity_of(identity_cells))
             yield cells
 
 

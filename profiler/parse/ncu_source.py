@@ -447,7 +447,7 @@ class _Numbers(dict[str, float]):
                 text in self.wrong_texts for column in columns for text in column
             )
 
-    def of(self, cells: Sequence[str]) -> np.ndarray:
+    def column(self, cells: Sequence[str]) -> np.ndarray:
         """Numbers of a column of cells."""
         return np.fromiter(map(self.__getitem__, cells), "float64", len(cells))
 
@@ -514,7 +514,7 @@ def _counters(cells: Mapping[str, Sequence[str]], numbers: _Numbers) -> dict[str
     for name, headers in {**_COUNTERS, _CONFLICT_WAY: _CONFLICT_WAY_HEADERS}.items():
         header = next((header for header in headers if header in cells), None)
         if header is not None:
-            columns[name] = numbers.of(cells[header])
+            columns[name] = numbers.column(cells[header])
     return columns | _stalls(cells, numbers)
 
 
@@ -525,12 +525,12 @@ def _stalls(cells: Mapping[str, Sequence[str]], numbers: _Numbers) -> dict[str, 
         match = _STALL_HEADER.fullmatch(header)
         if match is not None:
             reason = _REASONS.get(match[1], match[1])
-            stalls[f"{STALL}{reason}{NOT_ISSUED if match[2] else ''}"] = numbers.of(column)
+            stalls[f"{STALL}{reason}{NOT_ISSUED if match[2] else ''}"] = numbers.column(column)
     unnamed: dict[str, np.ndarray] = {}
     for total, suffix in ((SAMPLES, ""), (SAMPLES_NOT_ISSUED, NOT_ISSUED)):
         sampled = next((header for header in _COUNTERS[total] if header in cells), None)
         parts = [v for k, v in stalls.items() if k.endswith(NOT_ISSUED) == bool(suffix)]
         if sampled is not None and parts:
-            unnamed_samples = numbers.of(cells[sampled]) - np.sum(parts, axis=0)
+            unnamed_samples = numbers.column(cells[sampled]) - np.sum(parts, axis=0)
             unnamed[f"{UNNAMED}{suffix}"] = unnamed_samples
     return stalls | unnamed

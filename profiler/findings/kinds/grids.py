@@ -190,7 +190,7 @@ class GridPairs:
     moved: Mapping[str, float]
     """Bytes that a correct cell read from and wrote to device memory, by cell id."""
 
-    def of(self, pair: VariantPair, grid: Grid) -> tuple[GridCell, ...]:
+    def cells_of(self, pair: VariantPair, grid: Grid) -> tuple[GridCell, ...]:
         """A pair at every problem of a grid; empty where neither variant is planned there."""
         cells = self.cells[pair.over.id, pair.under.id, grid.name]
         return cells if any(cell.over and cell.under for cell in cells) else ()
@@ -202,7 +202,7 @@ class GridPairs:
             for pair in self.against_baseline
             if pair in self.compared_pairs
             for grid in self.grids
-            for cell in self.of(pair, grid)
+            for cell in self.cells_of(pair, grid)
         ]
 
 
@@ -338,6 +338,8 @@ class GridDocument(JsonObject):
     pairs = get.rows(
         GridPairDocument,
         lambda row: [
-            (pair, cells) for pair in row[1].compared_pairs if (cells := row[1].of(pair, row[0]))
+            (pair, cells)
+            for pair in row[1].compared_pairs
+            if (cells := row[1].cells_of(pair, row[0]))
         ],
     )

@@ -57,7 +57,7 @@ def pair_why(
     What has the machine code of another is what was measured and explained of that.
     """
     first, second = findings.programs.source(cell), findings.programs.source(against)
-    judged = findings.verdicts.of(first, second)
+    judged = findings.verdicts.verdict_on(first, second)
     return PairWhy(
         cell=cell,
         against=against,

@@ -209,7 +209,7 @@ def overview(findings: Findings) -> SmallTable:
             cells
             for grid in pairs.grids
             for pair in pairs.compared_pairs
-            if (cells := pairs.of(pair, grid))
+            if (cells := pairs.cells_of(pair, grid))
         ],
         lambda cells: Row(cells[0].grid.name, mark=programs.marks[cells[0].pair.over.id]),
     )

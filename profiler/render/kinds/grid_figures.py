@@ -48,7 +48,7 @@ def saved_marks(findings: Findings, grid: Grid) -> list[Mark]:
         )
         for pair in pairs.against_baseline
         if pair in pairs.compared_pairs
-        for cell in pairs.of(pair, grid)
+        for cell in pairs.cells_of(pair, grid)
         if cell.saved > 0 and cell.verdict.ratio > 0
     ]
 

@@ -42,13 +42,13 @@ _KEY = ", ".join(f"{sign} {verdict.word}" for verdict, sign in _SIGNS.items())
 def grid_chart(findings: Findings, pairs: GridPairs) -> Chart | None:
     """Pairs with the baseline on every grid; None where no pair has a ratio."""
     drawn = _drawn_pairs(pairs)
-    cells = [cell for pair, grid in drawn for cell in pairs.of(pair, grid)]
+    cells = [cell for pair, grid in drawn for cell in pairs.cells_of(pair, grid)]
     scale = scale_of(cell.verdict.ratio for cell in cells)
     maps = [_grid_map(findings, pairs, pair, grid, scale) for pair, grid in drawn]
     if not any(cell.step is not None for heat in maps for cell in heat.cells):
         return None
     left_out = _map_count(pairs) - len(drawn)
-    tried = [cell for pair, grid in drawn for cell in _planned_cells(pairs.of(pair, grid))]
+    tried = [cell for pair, grid in drawn for cell in _planned_cells(pairs.cells_of(pair, grid))]
     reading = (
         f"{_axes_words([grid for _, grid in drawn])} {_key_of(findings.programs, tried)}".strip()
     )
@@ -73,14 +73,14 @@ def _key_of(programs: Programs, cells: Iterable[Cell]) -> str:
 
 def _map_count(pairs: GridPairs) -> int:
     shown_pairs = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
-    return sum(bool(pairs.of(pair, grid)) for pair in shown_pairs for grid in pairs.grids)
+    return sum(bool(pairs.cells_of(pair, grid)) for pair in shown_pairs for grid in pairs.grids)
 
 
 def _drawn_pairs(pairs: GridPairs) -> list[tuple[VariantPair, Grid]]:
     """Pairs and grids that have room, whole grids where there are several."""
     shown_pairs = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
     drawn_pairs = [
-        (pair, grid) for pair in shown_pairs for grid in pairs.grids if pairs.of(pair, grid)
+        (pair, grid) for pair in shown_pairs for grid in pairs.grids if pairs.cells_of(pair, grid)
     ]
     while len(drawn_pairs) > MOST_MAPS:
         grids = list(dict.fromkeys(grid.name for _, grid in drawn_pairs))
@@ -117,7 +117,7 @@ def _grid_map(
 ) -> HeatMap:
     name = f"{pair.over.label} \u00f7 {pair.under.label}"
     title = f"{name}, {grid.name}" if len(pairs.grids) > 1 else name
-    cells = (_grid_cell(findings, grid, cell, scale) for cell in pairs.of(pair, grid))
+    cells = (_grid_cell(findings, grid, cell, scale) for cell in pairs.cells_of(pair, grid))
     return HeatMap(
         title=title,
         rows=tuple(map(str, grid.row_values)),

@@ -48,7 +48,7 @@ class CellSamples:
         """Whether the samples of all metrics are written."""
         return len(self._frame) * len(self._findings.numbers.metrics) <= MOST_SAMPLES
 
-    def of(self, cell: Cell, metric: str) -> tuple[SampleSet, ...]:
+    def samples_of(self, cell: Cell, metric: str) -> tuple[SampleSet, ...]:
         """Samples of a cell in the order of measurement; none where all are the same."""
         return self._varying.get((self._source(cell), metric), ())
 
@@ -79,7 +79,7 @@ class CellSamples:
         sets: dict[str, int] = {}
         metrics = {}
         for metric in self.metrics:
-            columns = [self.of(cell, metric.name) for cell in cells]
+            columns = [self.samples_of(cell, metric.name) for cell in cells]
             if any(columns):
                 for name in (name for column in columns for name, _ in column):
                     sets.setdefault(name, len(sets))

@@ -44,7 +44,7 @@ def pair_heat(
     programs: Programs, pairs: GridPairs, pair: VariantPair, grid: Grid, scale: RatioScale
 ) -> dict[str, Any] | None:
     """Time of the one of a pair by that of the other; None where no problem has both planned."""
-    cells = {(cell.row, cell.column): cell for cell in pairs.of(pair, grid)}
+    cells = {(cell.row, cell.column): cell for cell in pairs.cells_of(pair, grid)}
     if not cells:
         return None
 

@@ -43,7 +43,7 @@ def test_labels_of_a_recording_are_short_and_no_two_are_equal(name):
     labels = [names.label(variant) for variant in variants]
     assert len(set(labels)) == len(variants)
     assert max(map(len, labels)) <= LONGEST_LABEL
-    assert [names.of(variant).full for variant in variants] == [item.name for item in variants]
+    assert [names.name_of(variant).full for variant in variants] == [item.name for item in variants]
 
 
 def test_a_grid_of_configurations_is_named_by_what_differs():
@@ -51,9 +51,9 @@ def test_a_grid_of_configurations_is_named_by_what_differs():
     by_full = {variant.name: variant for variant in variants}
     best = by_full["(BF16, 128, 128, 64, 4): async+eager+swizzled+load_2_2_2_tiles+opt_softmax"]
     assert names.label(best) == "BF16 \u00b7 128\u00d764 \u00b7 2/2/2 \u00b7 opt-softmax"
-    assert names.of(best).chips[1] == "128\u00d764"
+    assert names.name_of(best).chips[1] == "128\u00d764"
     assert names.label(by_full["sdpa_cudnn"]) == "sdpa_cudnn"
-    assert not names.of(by_full["sdpa_cudnn"]).chips
+    assert not names.name_of(by_full["sdpa_cudnn"]).chips
     shared = list(names.shared_chips)
     assert shared == ["d_head 128", "4 warps", "async", "eager", "swizzled"]
     assert names.chip_keys[:2] == ("dtype", "B_r\u00d7B_c")
@@ -187,7 +187,7 @@ def test_where_keys_are_too_long_neighbouring_numbers_are_read_together():
     best = by_full[f"(BF16, 128, 192, 64, 3): {flags}"]
     assert names.label(best) == "BF16 \u00b7 3/64/3 \u00b7 ping-pong \u00b7 persistent"
     assert names.chip_keys == ("dtype", "consumers/B_c/stages", "ping-pong", "persistent")
-    assert names.of(best).chips[1] == "3/64/3"
+    assert names.name_of(best).chips[1] == "3/64/3"
 
 
 def test_beside_short_names_long_ones_keep_their_words():

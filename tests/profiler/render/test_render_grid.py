@@ -79,9 +79,9 @@ def test_grids_of_one_name_are_told_apart():
 
 def test_verdicts_follow_the_measured_times(pairs):
     chain, softmax = pairs.grids
-    fast = with_ratio(pairs.of(pairs.compared_pairs[1], chain))
+    fast = with_ratio(pairs.cells_of(pairs.compared_pairs[1], chain))
     assert {one.verdict.verdict for one in fast} == {Verdict.FASTER}
-    even = with_ratio(pairs.of(pairs.compared_pairs[1], softmax))
+    even = with_ratio(pairs.cells_of(pairs.compared_pairs[1], softmax))
     assert {one.verdict.verdict for one in even} <= {Verdict.SAME, Verdict.UNCLEAR}
     assert fast[0].verdict.ratio < fast[-1].verdict.ratio < 1
     assert fast[0].saved == pytest.approx(3.5)
@@ -138,7 +138,9 @@ def test_scatter_has_only_cells_known_on_both_sides(findings, pairs):
 
 def test_what_nobody_measured_is_not_counted_as_no_data(run, pairs):
     first = next(
-        pair for pair in pairs.of(pairs.compared_pairs[0], pairs.grids[0]) if pair.verdict.ratio > 0
+        pair
+        for pair in pairs.cells_of(pairs.compared_pairs[0], pairs.grids[0])
+        if pair.verdict.ratio > 0
     )
     status = CellStatus(first.over.id, Outcome.NOT_MEASURED)
     statuses = {**run.statuses, first.over.id: status}

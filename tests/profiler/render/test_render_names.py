@@ -35,7 +35,7 @@ def test_the_main_table_has_chips_and_the_full_name(findings, tree):
     assert len(rows) == len(findings.programs.cells)
     for row in rows:
         variant = findings.programs.variants[int(row.get("data-variant"))]
-        name = findings.programs.names.of(variant)
+        name = findings.programs.names.name_of(variant)
         (shown,) = row.xpath("./th//span[@class='variant']")
         assert shown.get("data-full") == (name.full if name.shortened else None)
         chips = [chip.text_content() for chip in shown.xpath("./span[@class='chip']")]

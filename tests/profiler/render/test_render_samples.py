@@ -61,7 +61,7 @@ def test_what_is_the_same_in_all_samples_is_not_written(small):
     failed = [cell for cell in small.programs.cells if not small.programs.correct(cell)]
     assert failed
     for cell in failed:
-        assert not CellSamples(small).of(cell, "duration_ns")
+        assert not CellSamples(small).samples_of(cell, "duration_ns")
 
 
 def test_the_same_metric_of_two_tools_is_never_mixed(small):

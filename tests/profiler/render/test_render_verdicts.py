@@ -171,7 +171,7 @@ def test_a_final_speaks_where_both_were_in_it(again, measured_again):
     problem = findings.programs.problems[0]
     winner = findings.ranking.rival_winners[problem.id].cell
     baseline = findings.programs.by_place["torch", problem.id]
-    pair = findings.verdicts.of(winner.id, baseline.id)
+    pair = findings.verdicts.verdict_on(winner.id, baseline.id)
     times = visit_times(
         measured_again.measured.samples, measured_again.plan.cells, SessionKind.FINAL
     )
@@ -456,7 +456,7 @@ def test_every_rung_has_a_verdict_on_its_step_and_on_the_whole(report):
     ):
         cells = findings.programs.by_place
         pair = (cells[rung.variant.id, problem].id, cells[other.variant.id, problem].id)
-        assert step.verdicts[0] == findings.verdicts.of(*pair)
+        assert step.verdicts[0] == findings.verdicts.verdict_on(*pair)
         assert step.effects[0].ratio == step.verdicts[0].ratio
         assert step.verdicts[0].verdict is not None
 
