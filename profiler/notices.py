@@ -267,7 +267,8 @@ class NoticeKind(Enum):
     )
     ATTEMPT_DAMAGED = (
         Severity.WARNING,
-        "{attempt} was not read: its session.json is damaged, and what it measured is not known.",
+        "{attempt} was not read: its session.json is damaged or gone, and what it measured is not "
+        "known.",
         "Run the same command again: it measures what is missing.",
     )
     SEARCH_DAMAGED = (

@@ -40,6 +40,7 @@ _OF_FILES = frozenset(
         NoticeKind.CSV_BAD_ROWS,
         NoticeKind.CSV_BAD_CELLS,
         NoticeKind.SOURCE_BAD_ROWS,
+        NoticeKind.VISITS_LOST,
     }
 )
 """Notices of unreadable data, without which a cause may be missing."""

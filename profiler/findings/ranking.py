@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,7 +37,9 @@ class VariantRank:
     """Used for all problems: factor by which it is worse than the winner, of the metric that
     decides, at least 1; by id of each problem that it is ranked at."""
     missing: tuple[str, ...]
-    """Ids of problems that have a winner, and where it has no correct result; () if nowhere."""
+    """Ids of problems with a winner where it has no correct result; () if nowhere.
+
+    Without problems at which a run ended before most of its variants had been tried."""
     planned: frozenset[str]
     """Ids of the problems that it is planned for, of those that have a winner."""
 
@@ -147,7 +150,7 @@ class Ranking:
         ratios = tuple((problem, self.values[cell.id]) for problem, cell in cells)
         ordered = sorted(ratios, key=lambda pair: pair[1].ratio, reverse=self.higher_is_better)
         is_reference = self.tunes and variant.id in self.programs.references
-        winners = () if is_reference else tuple(self.deciding_winners)
+        winners = () if is_reference else self._ranked_problems
         slowdowns = {
             problem: max(1.0, slowdown)
             for problem in winners
@@ -167,6 +170,22 @@ class Ranking:
             missing=tuple(missing),
             planned=self.programs.planned[variant.id].intersection(self.winners),
         )
+
+    @cached_property
+    def _ranked_problems(self) -> tuple[str, ...]:
+        """Ids of the problems that a variant needs to be complete.
+
+        Where a run ended when few of its variants had been tried at a problem, these few would be
+        the only complete ones.
+        """
+        programs = self.programs
+        tried = [place for place, cell in programs.by_place.items() if programs.tried(cell)]
+        variants = {variant for variant, _ in tried}
+        planned = Counter(problem for variant, problem in programs.by_place if variant in variants)
+        tried_at = Counter(problem for _, problem in tried)
+        with_winner = tuple(self.deciding_winners)
+        most_tried = tuple(p for p in with_winner if 2 * tried_at[p] > planned[p])
+        return most_tried or with_winner
 
     def _verdict_by_problem(self, variant: Variant) -> dict[str, PairVerdict]:
         """NO DATA where either failed or was not measured; nothing of a problem nobody tried."""

@@ -252,7 +252,7 @@ class AttemptListing:
     attempts: tuple[Attempt, ...]
     """Readable attempts, as in `RunFolder.attempts`."""
     damaged: tuple[str, ...]
-    """Names of attempts with a damaged session.json."""
+    """Names of attempts whose session.json is damaged or gone."""
     linked: tuple[str, ...]
     """Names of attempts that are or hold links, whose targets are not read."""
 
@@ -435,7 +435,10 @@ class RunFolder:
     def _attempt_folders(self) -> list[Path]:
         attempts_folder = self.path / "raw"
         refuse_link(attempts_folder)
-        return sorted((file.parent for file in attempts_folder.glob(f"*/{SESSION_FILE}")), key=_age)
+        # A folder that ended is an attempt whose session.json is gone; others may still wait.
+        names = (SESSION_FILE, RESULT_FILE)
+        files = (file for name in names for file in attempts_folder.glob(f"*/{name}"))
+        return sorted({file.parent for file in files}, key=_age)
 
 
 def _age(folder: Path) -> tuple[str, int]:

@@ -132,6 +132,12 @@ def test_the_attempt_of_a_damaged_file_is_named_and_the_rest_is_used(place, name
     assert {status.outcome for status in statuses.values()} == {"measured"}
 
 
+def test_a_journal_that_is_gone_is_said(place):
+    place.measure_all()
+    (place.run.path / "raw/ncu-timing.001/journal.jsonl").unlink()
+    assert any(said.startswith("ncu-timing.001/journal.jsonl: ") for said in notices_of(place))
+
+
 @pytest.mark.parametrize("name", ATTEMPT_FILES)
 def test_resume_goes_on_beside_a_damaged_file(place, name):
     place.measure_all()
@@ -142,11 +148,12 @@ def test_resume_goes_on_beside_a_damaged_file(place, name):
     assert output.count("nothing is missing") == len(place.plan.sessions)
 
 
-def test_of_an_attempt_whose_record_is_lost_nothing_counts(place):
+@pytest.mark.parametrize("lose", [lambda file: file.write_text("{"), lambda file: file.unlink()])
+def test_of_an_attempt_whose_record_is_lost_nothing_counts(place, lose):
     for session in place.plan.sessions[1:]:
         place.attempt(session.name)
     folder = place.attempt(place.plan.sessions[0].name)
-    (folder / "session.json").write_text("{")
+    lose(folder / "session.json")
     assert place.run.list_attempts().damaged == (folder.name,)
     assert folder not in [attempt.folder for attempt in place.run.attempts()]
 

@@ -314,8 +314,10 @@ def _next_words(findings: Findings, row: VariantRank, *, in_short: bool) -> str:
     name = in_sentence(following.variant.label)
     if in_short:
         return f"tied with {name}" if held == total else ""
+    correct = findings.programs.correct_by_place
+    slower = sum((following.variant.id, problem) in correct for problem in row.planned) - held
     worse = "lower" if findings.numbers.primary.better == "higher" else "slower"
-    slower_words = f"not shown {worse}" if held == total else f"{_SLOWER} at {total - held}"
+    slower_words = f"{_SLOWER} at {slower}" if slower else f"not shown {worse}"
     mean = following.geometric_mean / row.geometric_mean
     compared = len(following.ratios) == len(row.ratios) and mean > 0
     of_leader = f", {numbers.ratio(mean)} its {noun(findings.numbers)}" if compared else ""

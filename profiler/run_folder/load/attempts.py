@@ -342,14 +342,14 @@ def _read_clocks(attempt: Attempt) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
 
 
 def _journal_notices(attempt: Attempt, journal: runner_journal.JournalContent) -> Iterator[Notice]:
-    """Notices on a damaged or truncated journal."""
+    """Notices on a journal that is damaged, truncated, or gone."""
     file = {"file": attempt.journal.name}
     if journal.skipped:
         yield Notice(NoticeKind.JOURNAL_ODD, {**file, "count": journal.skipped})
     result = attempt.result
     of_runner = attempt.record.visit is None and attempt.record.kind != SessionKind.CHECK
     has_ended = of_runner and result is not None and result.cause == FINISHED
-    breaks = journal.breaks + (has_ended and journal.lost_end)
+    breaks = journal.breaks + (has_ended and (journal.lost_end or not journal.records))
     if breaks:
         yield Notice(NoticeKind.JOURNAL_LINES_LOST, {**file, "count": breaks})
 

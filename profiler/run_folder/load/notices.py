@@ -19,8 +19,10 @@ from profiler.run_folder.folder import RESULT_FILE, Attempt, Worker
 from profiler.run_folder.load.loaded import FINISHED, Loaded
 from profiler.runner import protocol
 
-_COUNTED = frozenset({SessionKind.TIMING, SessionKind.FINAL, SessionKind.COUNTERS})
-"""Kinds of sessions whose every visit has a sample."""
+_COUNTED = frozenset(
+    {SessionKind.TIMING, SessionKind.FINAL, SessionKind.COUNTERS, SessionKind.EXPLAIN}
+)
+"""Kinds of sessions whose every visit has a sample or a profile."""
 
 
 def run_notices(

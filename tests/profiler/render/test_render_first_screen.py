@@ -10,7 +10,7 @@ import lxml.html
 import pandas as pd
 import pytest
 from synthetic_grid import make_grid
-from synthetic_report import make_report, problems, without
+from synthetic_report import make_report, problems, unmeasured, without
 from synthetic_waves import make_waves
 
 from profiler.findings.find import find
@@ -79,6 +79,22 @@ def test_a_baseline_that_is_ahead_comes_first():
     best = find(make_report(variant_count=6, problem_list=problems()[:2])).ranking.best
     led = find(make_report(variant_count=6, problem_list=problems()[:2], baseline=best.id))
     assert words_of(led).startswith(f"{best.name}, the baseline, is ahead; of the rest, ")
+
+
+def test_a_problem_at_which_few_were_tried_decides_no_rank():
+    whole = make_report(variant_count=4, problem_list=problems()[:2])
+    ranked = [rank.variant for rank in find(whole).ranking.ranks]
+    names = [variant.name for variant in ranked]
+    last = problems()[1].id
+    untried = {
+        cell.id
+        for cell in whole.plan.cells
+        if cell.problem.id == last and cell.variant.name != names[-1]
+    }
+    cut = find(unmeasured(whole, untried))
+    assert [rank.variant.name for rank in cut.ranking.ranks] == names
+    assert cut.ranking.leader.variant.name == names[0]
+    assert cards(cut)[0].detail.endswith("▲ at 1")  # of the next, which has only one
 
 
 def test_one_problem_is_said_with_its_number_and_verdict():
