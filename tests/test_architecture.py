@@ -7,6 +7,7 @@ import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,15 @@ def arrows():
         for other in imports(file):
             if other in MODULES:
                 yield file.relative_to(ROOT).as_posix(), MODULES[other]
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    imported = {path: set() for path in MODULES.values()}
+    for importer, path in arrows():
+        if importer != path and not path.endswith("__init__.py"):
+            imported[importer].add(path)
+    order = tuple(TopologicalSorter(imported).static_order())  # raises CycleError with the circle
+    assert len(order) == len(MODULES) > 300
 
 
 def test_every_module_that_the_document_names_exists():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from profiler.commands.history import answers_of_findings
+from profiler.commands.answers import answers_of_findings
 from profiler.commands.output import write_stdout, write_target
 from profiler.commands.report import read_run
 from profiler.commands.requests import ExportFormat, ExportRequest, FiguresRequest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ from profiler.exports.comment import CommentSite, comment_site
 
 if TYPE_CHECKING:
     from profiler.commands.compare import MeasuredRevisions
+    from profiler.commands.run import WrittenRun
     from profiler.findings.gates import Gate
+    from profiler.history.answers import HistoryRun
     from profiler.history.trends import History
     from profiler.render.words.gate import GateAnswer
     from profiler.revisions.repository import Repository
@@ -100,7 +103,6 @@ def _history(measured: MeasuredRevisions, out: Path) -> History | None:
     None where there are none to read. The base becomes a run of the history: it is what the branch
     has. The head does not: nobody knows yet whether it will be.
     """
-    from profiler.commands.history import answers_of_base
     from profiler.history.store import Store
     from profiler.history.trends import find_history
 
@@ -108,7 +110,7 @@ def _history(measured: MeasuredRevisions, out: Path) -> History | None:
         return None
     store, head = Store.beside(out), measured.commits[-1].hash
     try:
-        base = answers_of_base(measured, out)
+        base = _answers_of_base(measured, measured.run, out)
         earlier = [
             run
             for run in store.answers(measured.experiment, base.metric)
@@ -119,6 +121,32 @@ def _history(measured: MeasuredRevisions, out: Path) -> History | None:
         return find_history(earlier, base.metric, base.machine)
     except (OSError, ProfilerError):
         return None
+
+
+def _answers_of_base(measured: MeasuredRevisions, run: WrittenRun, out: Path) -> HistoryRun:
+    """The oldest revision of a session as a run of its own, with its answers.
+
+    It is a run of the experiment; without a baseline where the experiment's own was not
+    among what was measured.
+    """
+    from profiler.commands.answers import answers_of_folder
+    from profiler.history.answers import SHORT_COMMIT
+    from profiler.run_folder.folder import RunFolder
+
+    session = answers_of_folder(RunFolder(run.folder), run.document, out)
+    answers = (
+        answer._replace(cell=base_cell.id, variant=base_cell.variant.name)
+        for answer in session.answers
+        if (base_cell := measured.base_cells.get(answer.cell)) is not None
+    )
+    return replace(
+        session,
+        experiment=measured.experiment,
+        source="gate",
+        commit=measured.commits[0].hash[:SHORT_COMMIT],
+        baseline=measured.baseline,
+        answers=tuple(answers),
+    )
 
 
 def _print(answer: GateAnswer, text: str, request: GateRequest, reporter: ProgressReporter) -> None:

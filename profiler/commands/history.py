@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from profiler.commands.output import Stages, report_document, write_json_target, write_page
+from profiler.commands.answers import answers_of_findings, answers_of_folder
+from profiler.commands.output import Stages, write_json_target, write_page
 from profiler.commands.requests import HistoryRequest
 from profiler.errors import ExitCode, ProfilerError, UsageError
-from profiler.history.answers import (
-    SHORT_COMMIT,
-    HistoryRun,
-    answers_of_records,
-    answers_of_summary,
-    collector_of,
-)
+from profiler.history.answers import HistoryRun, answers_of_records
 from profiler.history.store import STORE_FILE, Store
 from profiler.history.trends import History, Trend, find_control, find_history
 from profiler.machine.console import make_console
@@ -26,10 +21,6 @@ from profiler.run_folder.archive import open_run
 from profiler.run_folder.documents import read_json
 from profiler.run_folder.folder import SUMMARY_JSON_FILE, RunFolder
 from profiler.run_folder.runs import recordings_here, runs
-
-if TYPE_CHECKING:
-    from profiler.commands.compare import MeasuredRevisions
-    from profiler.findings.findings import Findings
 
 
 def show_history(request: HistoryRequest) -> ExitCode:
@@ -170,50 +161,6 @@ def _warner(color: str) -> Callable[[str], None]:
     return lambda text: errors.print(text, markup=False, soft_wrap=True)
 
 
-# ---- answers of runs, for the history and for exports --------------------------------------------
-
-
-def keep_answers(
-    out: Path, folder: Path, summary: Mapping[str, Any], warn: Callable[[str], None]
-) -> None:
-    """Add a new run to the store; a store that cannot be written only gives a warning."""
-    try:
-        Store.beside(out).add([answers_of_folder(RunFolder(folder), summary, out)])
-    except (OSError, ProfilerError) as error:
-        warn(f"The history of the runs was not written: {error}")
-
-
-def answers_of_folder(run: RunFolder, summary: Mapping[str, Any], out: Path) -> HistoryRun:
-    """A run under `out` with its answers, from the content of its summary.json."""
-    path = run.path.resolve()
-    run_name = path.relative_to(out.resolve()) if path.is_relative_to(out.resolve()) else path.name
-    return answers_of_summary(summary, str(run_name), "run", collector_of(run.plan()))
-
-
-def answers_of_base(measured: MeasuredRevisions, out: Path) -> HistoryRun:
-    """The oldest revision of a session as a run of its own, with its answers.
-
-    It is a run of the experiment; without a baseline where the experiment's own was not
-    among what was measured.
-    """
-    if measured.run is None:
-        raise UsageError("nothing was measured")
-    session = answers_of_folder(RunFolder(measured.run.folder), measured.run.document, out)
-    answers = (
-        answer._replace(cell=base_cell.id, variant=base_cell.variant.name)
-        for answer in session.answers
-        if (base_cell := measured.base_cells.get(answer.cell)) is not None
-    )
-    return replace(
-        session,
-        experiment=measured.experiment,
-        source="gate",
-        commit=measured.commits[0].hash[:SHORT_COMMIT],
-        baseline=measured.baseline,
-        answers=tuple(answers),
-    )
-
-
 def read_answers(path: Path) -> Sequence[HistoryRun]:
     """Answers of a run, a recording, or a file of benchmark v3 records; raises UsageError."""
     if path.suffix in (".json", ".jsonl"):
@@ -223,13 +170,6 @@ def read_answers(path: Path) -> Sequence[HistoryRun]:
 
     run = open_run(path)
     return [answers_of_findings(find(read_run(run)), run)]
-
-
-def answers_of_findings(findings: Findings, run: RunFolder) -> HistoryRun:
-    """A run or recording with its answers, from its findings."""
-    source = "recording" if run.is_recording() else "run"
-    document = report_document(findings)
-    return answers_of_summary(document, run.given_path.name, source, collector_of(run.plan()))
 
 
 def _records(path: Path) -> list[Any]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from profiler.commands.history import keep_answers
+from profiler.commands.answers import keep_answers
 from profiler.commands.index import write_index
 from profiler.commands.output import (
     Stages,

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.commands.ahead import import_ahead, kept_from_collector, measuring_imported
+from profiler.commands.imports import import_ahead, kept_from_collector, measuring_imported
 from profiler.commands.output import (
     notice_lines,
     require_one_stdout,
@@ -89,22 +89,20 @@ class WrittenRun:
 
 def run_command(request: RunRequest) -> ExitCode:
     """Run an experiment with its progress on this process's own streams."""
-    reporter = ProgressReporter.for_terminal(
+    return run_experiment(request, terminal_reporter(request))
+
+
+def terminal_reporter(request: RunRequest) -> ProgressReporter:
+    """Reporter of a run's progress on this process's own streams."""
+    return ProgressReporter.for_terminal(
         color=request.color, quiet=request.quiet, verbose=request.verbose
     )
-    return run_experiment(request, reporter)
 
 
 def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     """Plan, measure or replay, write the page, print the answer; returns the exit code."""
     started = time.monotonic()
-    gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
-    require_one_stdout(request.json_target, request.markdown_target)
-    _require_flags_together(request)
-    if request.workers is not None:
-        from profiler.commands.workers import run_on_workers
-
-        return run_on_workers(request, gate, reporter)
+    gate = checked_gate(request)
     run = written_run(request, reporter)
     print_results(run, request, reporter)
     if run.left_out:
@@ -113,8 +111,10 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     return gated_exit_code(run.exit_code, run.findings, gate, reporter)
 
 
-def _require_flags_together(request: RunRequest) -> None:
-    """Raise UsageError for flags that contradict each other."""
+def checked_gate(request: RunRequest) -> Gate | Bound | None:
+    """The gate of `--fail-on`, or None; raises UsageError for flags that contradict each other."""
+    gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
+    require_one_stdout(request.json_target, request.markdown_target)
     if request.open_page and request.no_report:
         raise UsageError("--open shows the page that --no-report leaves out: give one of them.")
     if request.live and request.replay is not None:
@@ -130,6 +130,7 @@ def _require_flags_together(request: RunRequest) -> None:
         )
     if request.workers is None and any((request.tls_ca, request.tls_cert, request.tls_key)):
         raise UsageError("--tls-ca, --tls-cert and --tls-key: only with --workers.")
+    return gate
 
 
 def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
@@ -163,7 +164,7 @@ def write_run(
     seconds: SecondsRecorder | None,
 ) -> WrittenRun:
     """Write the findings, and where the seconds of a measuring run went."""
-    from profiler.commands.history import keep_answers
+    from profiler.commands.answers import keep_answers
     from profiler.commands.index import write_index
     from profiler.findings.find import find
 

@@ -10,21 +10,22 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from profiler.commands.ahead import import_ahead
+from profiler.commands.imports import import_ahead
 from profiler.commands.requests import RunRequest, WorkerRequest
 from profiler.commands.run import (
     PlannedExperiment,
     WrittenRun,
+    checked_gate,
     gated_exit_code,
     plan_experiment,
     planned_for,
     print_results,
     require_explainable,
+    terminal_reporter,
     warn_unready,
     write_run,
 )
 from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
-from profiler.findings.gates import Bound, Gate
 from profiler.machine.requirements import Machine
 from profiler.model import Environment, Outcome, Plan
 from profiler.planning.space import Space
@@ -112,11 +113,10 @@ def _is_usable(color: str) -> bool:
 # ---- an experiment that workers measure ----------------------------------------------------------
 
 
-def run_on_workers(
-    request: RunRequest, gate: Gate | Bound | None, reporter: ProgressReporter
-) -> ExitCode:
+def run_on_workers(request: RunRequest) -> ExitCode:
     """Worst exit code of the devices' runs; workers measure, and each answer is printed."""
     started = time.monotonic()
+    gate, reporter = checked_gate(request), terminal_reporter(request)
     codes = []
     for run in written_runs_of_workers(request, reporter):
         print_results(run, request, reporter)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from profiler.commands import compare, history
+from profiler.commands import compare
 from profiler.commands import gate as command
 from profiler.commands.compare import MeasuredRevisions, RevisionComparison
 from profiler.commands.gate import gate
@@ -126,7 +126,7 @@ def test_the_machine_of_today_is_held_against_earlier_runs_but_those_of_this_com
     runs = [run("0123abcd", 5e4, 1), run("", 5e4, 2), run(head, 1e5, 3), run(f"{head}+", 1e5, 4)]
     Store.beside(tmp_path).add(runs)
     here = runs[0]
-    monkeypatch.setattr(history, "answers_of_base", lambda *_: here)
+    monkeypatch.setattr(command, "_answers_of_base", lambda *_: here)
     gated(pair(Verdict.SAME))
     words = "The base takes 2.000\u00d7 the time that it usually took (runs: 2)"
     assert words in capsys.readouterr().out

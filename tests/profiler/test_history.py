@@ -8,7 +8,8 @@ import pytest
 from browser_pages import findings_of, open_page
 
 from profiler.analyse.change_points import change_points
-from profiler.commands.history import keep_answers, read_answers, rebuild, show_history
+from profiler.commands.answers import keep_answers
+from profiler.commands.history import read_answers, rebuild, show_history
 from profiler.commands.requests import HistoryRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.history.answers import answers_of_records, answers_of_summary
