@@ -118,7 +118,7 @@ class FunctionWorkload:
             return None
         return partial(_require_right, function, inputs.user_inputs, self._file_values(problem))
 
-    def reference(self, problem: Parameters, inputs: Arguments) -> Any:
+    def reference(self, problem: Parameters, inputs: Arguments) -> Reference:
         """Right result: of the user's reference, or of the baseline on inputs in float64.
 
         In its own types, with a doubt, where the baseline takes no float64, or seems to ignore it.

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-_STEP = 8 * torch.finfo(torch.float32).eps
-"""More than a few roundings of an input on its way add up to."""
+NUDGE = 8 * torch.finfo(torch.float32).eps
+"""Most that an element is nudged by, as a share of it: more than a few roundings add up to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Reference:
 
 def nudge(tensors: Iterable[torch.Tensor], seed: int) -> None:
     """Move elements in place by up to eight rounding steps of float32, where their type allows."""
-    _scale(tensors, seed, dict.fromkeys((torch.float32, torch.float64), _STEP))
+    _scale(tensors, seed, dict.fromkeys((torch.float32, torch.float64), NUDGE))
 
 
 def move(tensors: Iterable[torch.Tensor], seed: int) -> None:

@@ -27,6 +27,13 @@ from profiler.runner.capture.folder import (
 from profiler.runner.capture.graphs import graph_function
 from profiler.runner.capture.launches import triton_kernel_classes
 from profiler.runner.capture.signatures import comparable, digest, tensors_in, written_arguments
+from profiler.runner.checks.check import (
+    distinct_texts,
+    family,
+    largest_by_magnitude,
+    magnitude_gaps,
+    parts_of,
+)
 
 _OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
 CAPTURED, UNIFORM = "captured", "uniform"
@@ -156,16 +163,16 @@ class CapturedCalls:
         right_tensors = list(tensors_in(right_results))
         if len(results) != len(right_tensors):
             return [f"{len(results)} results in place of {len(right_tensors)}"] * result_count
-        errors = [0.0] * len(right_tensors)
         compared = {id(tensor) for tensor in right_tensors}
         if "graph" not in self.calls[call]:
             compared = {id(tensor) for tensor in self.comparable(call, right_results)}
-        elif wide:
-            errors = self._errors_of_graph(call, inputs, right_tensors)
         relative = self._relative(call)
+        own_tensors: list[torch.Tensor | None] = [None] * len(right_tensors)
+        if wide and ("graph" in self.calls[call] or any(map(_has_gaps, results, right_tensors))):
+            own_tensors = [*tensors_in(self.launch(call, _copied(inputs)))]
         return [
-            _fault_of(result, expected, relative, error) if id(expected) in compared else None
-            for result, expected, error in zip(results, right_tensors, errors, strict=True)
+            _fault_of(result, expected, relative, own) if id(expected) in compared else None
+            for result, expected, own in zip(results, right_tensors, own_tensors, strict=True)
         ]
 
     def comparable(self, call: int, results: Sequence[Any]) -> list[torch.Tensor]:
@@ -190,24 +197,6 @@ class CapturedCalls:
         if self.document["device"] == "cuda" and ("matmul" in self._tf32 or uses_cudnn):
             return {**_RELATIVE, torch.float32: _RELATIVE[torch.float16]}
         return _RELATIVE
-
-    def _errors_of_graph(
-        self, call: int, inputs: Mapping[str, Any], right_results: Sequence[torch.Tensor]
-    ) -> list[float]:
-        """Largest errors of results where the operators of a graph run one by one.
-
-        The type of a result does not show a type with fewer digits inside a graph.
-        """
-        eager_results = tensors_in(self.graph(call)(_copied(inputs["inputs"])))
-        pairs = [
-            (_of_parts(eager_result), _of_parts(right_result))
-            for eager_result, right_result in zip(eager_results, right_results, strict=True)
-        ]
-        errors = [
-            (eager_result.double() - right_result.double()).abs().nan_to_num(0, 0, 0)
-            for eager_result, right_result in pairs
-        ]
-        return [error.max().item() if error.numel() else 0.0 for error in errors]
 
     def _operators(self, call: int) -> str:
         captured = self.calls[call]
@@ -370,6 +359,13 @@ def _copied(value: Any) -> Any:
     return {k: _copied(v) for k, v in value.items()} if isinstance(value, Mapping) else value
 
 
+def _has_gaps(result: torch.Tensor, right_result: torch.Tensor) -> bool:
+    """Whether some elements are so much larger than others that both are compared apart."""
+    if not right_result.is_floating_point():
+        return False
+    return len(magnitude_gaps(right_result, 1 / _relative_of(result, _RELATIVE))) > 0
+
+
 def _first_fault(results: list[torch.Tensor], right_results: list[torch.Tensor]) -> str | None:
     """First fault of results, against the results of another launch; None without a fault."""
     if len(results) != len(right_results):
@@ -382,29 +378,65 @@ def _fault_of(
     result: torch.Tensor,
     right_result: torch.Tensor,
     by_type: Mapping[torch.dtype, float],
-    error: float = 0.0,
+    own_result: torch.Tensor | None = None,
 ) -> str | None:
-    """Why a result is wrong, or None. `error`: largest error of another right result."""
+    """Why a result is wrong, or None. `own_result`: right, too, in the operator's own types.
+
+    Its errors are allowed some times over: the type of a result does not show a type with fewer
+    digits inside a graph.
+    """
     if result.shape != right_result.shape:
         return f"a result of {tuple(result.shape)} in place of {tuple(right_result.shape)}"
+    if family(result.dtype) != family(right_result.dtype):
+        return f"a result of {result.dtype}, where {right_result.dtype} is right"
     result, right_result = _of_parts(result), _of_parts(right_result)
     if not right_result.is_floating_point():
-        different = int((result != right_result).sum())
-        return f"{different} elements are wrong" if different else None
-    narrow = result.element_size() == 1
-    relative = _RELATIVE_NARROW if narrow else by_type.get(result.dtype, _RELATIVE_WIDE)
+        return _count_of_wrong(result != right_result, result, right_result)
+    relative = _relative_of(result, by_type)
     got, expected = result.double(), right_result.double()
     is_finite = expected.isfinite() & got.isfinite()
     is_equal = (got == expected) | (got.isnan() & expected.isnan())
-    scale = (
-        expected[is_finite].square().mean().sqrt()
-        if bool(is_finite.any())
-        else expected.new_zeros(())
-    )
-    allowed = (relative * (expected.abs() + scale)).clamp(min=_TIMES_OFF * error)
+    magnitudes, gaps = expected.abs(), magnitude_gaps(expected, 1 / relative)
+    part = parts_of(magnitudes, gaps)
+    allowed = relative * (magnitudes + _root_mean_squares(magnitudes, gaps)[part])
+    if own_result is not None:
+        own_errors = (_of_parts(own_result).double() - expected).abs()
+        largest = largest_by_magnitude(gaps, magnitudes, own_errors)
+        allowed = allowed.maximum(_TIMES_OFF * largest[part])
     is_near = (got - expected).abs() <= allowed
-    different = int((~(is_equal | (is_finite & is_near))).sum())
-    return f"{different} of {result.numel()} elements are wrong" if different else None
+    return _count_of_wrong(~(is_equal | (is_finite & is_near)), got, expected)
+
+
+def _relative_of(result: torch.Tensor, by_type: Mapping[torch.dtype, float]) -> float:
+    narrow = result.element_size() == 1
+    return _RELATIVE_NARROW if narrow else by_type.get(result.dtype, _RELATIVE_WIDE)
+
+
+def _root_mean_squares(magnitudes: torch.Tensor, gaps: torch.Tensor) -> torch.Tensor:
+    """Root mean square of the finite elements below, between and above gaps.
+
+    Of elements as large as a mask's, for one, the small ones would be no part.
+    """
+    part, largest = parts_of(magnitudes, gaps), largest_by_magnitude(gaps, *[magnitudes] * 2)
+    shares = (magnitudes / largest[part]).nan_to_num(0.0, 0.0)  # squares of magnitudes overflow
+    squares = torch.zeros_like(largest).scatter_add(0, part.flatten(), shares.square().flatten())
+    counts = torch.bincount(part[magnitudes.isfinite()], minlength=len(largest))
+    return largest * (squares / counts.clamp(min=1)).sqrt()
+
+
+def _count_of_wrong(
+    is_wrong: torch.Tensor, result: torch.Tensor, right_result: torch.Tensor
+) -> str | None:
+    """How many elements are wrong, with the first; None for none."""
+    count = int(is_wrong.sum())
+    if not count:
+        return None
+    first = tuple(is_wrong.nonzero()[0].tolist())
+    got, expected = distinct_texts(result[first].item(), right_result[first].item())
+    return (
+        f"{count} of {is_wrong.numel()} elements are wrong; "
+        f"first at {list(first)}: got {got}, expected {expected}"
+    )
 
 
 def _of_parts(tensor: torch.Tensor) -> torch.Tensor:

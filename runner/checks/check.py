@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from numbers import Number
 from types import CoroutineType, GeneratorType
 from typing import Any
@@ -39,16 +41,19 @@ _DEFAULT_TOLERANCES = {
     torch.complex128: Tolerance(1e-7, 1e-7),
 }
 
-_HALF_ROUNDINGS = 2.0
+HALF_ROUNDINGS = 2.0
 """Of the largest element, that a result in half precision may be off by. Attention of plain
 operations is off by up to 1.05, torch's own by 0.15 to 0.38 (12 shapes and seeds, bfloat16); one
 that sees a token too many by 40."""
+_FEWEST_SMALL = 8
+"""Of normal numbers the smallest is 64 times smaller than the second one in 64 times; as many as
+these are never so small."""
 NEARLY = 100
 """Times the tolerance that the worst element of a nearly right result may be off."""
 MOST_NEARLY_RIGHT = 0.01
 """Share of the elements of a nearly right result that may be wrong; one may be in any case."""
 
-_HALF_TYPES = (torch.float16, torch.bfloat16)
+HALF_TYPES = (torch.float16, torch.bfloat16)
 _SURELY = 0.9999
 """Share of the tolerance that is met in float64 too where half-precision results meet it in
 float32, which takes half the time and memory."""
@@ -56,9 +61,9 @@ _NOTHING = -1.0
 """Stands for an element that has no error, in a maximum over errors that are never negative."""
 
 Tensors = tuple[torch.Tensor, ...]
-Allowed = Callable[[int, torch.dtype], float | torch.Tensor]
+Allowed = Callable[[int, torch.dtype, torch.Tensor], float | torch.Tensor]
 """Absolute error, of all elements or of each, that rounding explains in an output by its number
-and type (`runner/checks/rounding.py`)."""
+and type, and the right result (`runner/checks/rounding.py`)."""
 
 
 @dataclass(frozen=True)
@@ -167,11 +172,11 @@ def worst_error(got: torch.Tensor, expected: torch.Tensor) -> float:
     return _Tally(_default_tolerance(got.dtype)).count(got, expected).max_abs or 0.0
 
 
-def _half_rounding(dtype: torch.dtype, expected: torch.Tensor) -> float:
+def half_rounding(dtype: torch.dtype, expected: torch.Tensor) -> float:
     """Absolute error that results in half precision may have in any case; 0 for other types."""
-    if dtype not in _HALF_TYPES:
+    if dtype not in HALF_TYPES:
         return 0.0
-    return _HALF_ROUNDINGS * torch.finfo(dtype).eps * largest_magnitude(expected)
+    return HALF_ROUNDINGS * torch.finfo(dtype).eps * largest_magnitude(expected)
 
 
 def largest_magnitude(tensor: torch.Tensor) -> float:
@@ -182,6 +187,40 @@ def largest_magnitude(tensor: torch.Tensor) -> float:
         if magnitudes.numel():
             magnitude = max(magnitude, float(magnitudes.where(magnitudes.isfinite(), 0.0).max()))
     return magnitude
+
+
+def magnitude_gaps(tensor: torch.Tensor, factor: float) -> torch.Tensor:
+    """Magnitudes between small and large elements, where all large ones are `factor` times larger.
+
+    Ascending, in float64. Zeros and elements that are not finite do not count, nor do a few small
+    ones: a single one may be near 0 by chance.
+    """
+    counts = Counter[int]()
+    for region in regions(tuple(tensor.shape), region_elements(tensor.device)):
+        magnitudes = _widen(tensor[region]).abs()
+        magnitudes = magnitudes[magnitudes.isfinite() & (magnitudes > 0)]
+        powers, numbers = torch.unique(torch.frexp(magnitudes).exponent, return_counts=True)
+        counts.update(dict(zip(powers.tolist(), numbers.tolist(), strict=True)))
+    least, total, gaps = math.log2(factor), 0, []
+    for below, above in pairwise(sorted(counts)):
+        total += counts[below]
+        if above - 1 - below >= least and total >= _FEWEST_SMALL:
+            gaps.append(2.0 ** ((below + above - 1) / 2))
+    return torch.tensor(gaps, dtype=torch.float64, device=tensor.device)
+
+
+def parts_of(magnitudes: torch.Tensor, gaps: torch.Tensor) -> torch.Tensor:
+    """Number of the gaps that each magnitude is above."""
+    return torch.bucketize(magnitudes.contiguous(), gaps)
+
+
+def largest_by_magnitude(
+    gaps: torch.Tensor, magnitudes: torch.Tensor, errors: torch.Tensor
+) -> torch.Tensor:
+    """Largest finite error below, between and above the gaps in the magnitudes of elements."""
+    part = parts_of(magnitudes, gaps).flatten()
+    largest = errors.new_zeros(len(gaps) + 1)
+    return largest.scatter_reduce(0, part, errors.nan_to_num(0.0, 0.0).flatten(), "amax")
 
 
 def compare(
@@ -231,7 +270,7 @@ def count_wrong(
     expected: torch.Tensor,
     slack: float,
     *layers: Mapping[str, Tolerance],
-    rounding: Callable[[torch.dtype], float | torch.Tensor] | None = None,
+    rounding: Callable[[torch.dtype, torch.Tensor], float | torch.Tensor] | None = None,
 ) -> int:
     """Number of elements that are off by more than `slack` times the tolerance of their dtype.
 
@@ -244,7 +283,7 @@ def _counted_tally(
     got: torch.Tensor,
     expected: torch.Tensor,
     layers: Sequence[Mapping[str, Tolerance]],
-    rounding: Callable[[torch.dtype], float | torch.Tensor] | None,
+    rounding: Callable[[torch.dtype, torch.Tensor], float | torch.Tensor] | None,
     slack: float = 1.0,
 ) -> _Tally:
     """Tally of the wrong elements of an output, by `slack` times its tolerance.
@@ -255,13 +294,14 @@ def _counted_tally(
     tally = _Tally(_scaled_tolerance(slack, bound)).count(got, expected)
     if not tally.wrong or _named_tolerance(got.dtype, layers) is not None:
         return tally
-    explained = rounding(got.dtype) if rounding is not None else 0.0
+    explained = rounding(got.dtype, expected) if rounding is not None else 0.0
     if isinstance(explained, torch.Tensor):
         of_elements = explained.clamp(min=bound.absolute).mul_(slack)
         widened = _Tally(_scaled_tolerance(slack, bound), of_elements)
-        widened.rounding = float(of_elements.max())
+        if got.dtype not in HALF_TYPES:
+            widened.rounding = float(of_elements.max())
         return widened.count(got, expected)
-    least = max(explained, _half_rounding(got.dtype, expected))
+    least = max(explained, half_rounding(got.dtype, expected))
     if least <= bound.absolute:
         return tally
     widened = _Tally(_scaled_tolerance(slack, replace(bound, absolute=least)))
@@ -278,13 +318,13 @@ def _require_comparable(number: int, got: torch.Tensor, expected: torch.Tensor) 
         raise WrongResultError(
             f"output {number}: shape {tuple(got.shape)}, expected {tuple(expected.shape)}"
         )
-    if _family(got.dtype) != _family(expected.dtype):
+    if family(got.dtype) != family(expected.dtype):
         raise WrongResultError(
             f"output {number}: dtype {got.dtype}, but the reference is {expected.dtype}"
         )
 
 
-def _family(dtype: torch.dtype) -> str:
+def family(dtype: torch.dtype) -> str:
     """Kind of number: the reference may be wider than the output, but not of another kind."""
     if dtype.is_complex:
         return "complex"
@@ -314,7 +354,7 @@ class _Tally:
         for region in regions(tuple(got.shape), region_elements(got.device)):
             result, reference = got[region], expected[region].to(got.device)
             bound = self._absolute(region, got.device)
-            if got.dtype in _HALF_TYPES and self._all_match(
+            if got.dtype in HALF_TYPES and self._all_match(
                 result.float(), reference.float(), bound, _SURELY
             ):
                 continue
@@ -376,7 +416,9 @@ class _Tally:
         self._widen_errors(max_abs, max_rel)
         if count:
             self.wrong += int(count)
-            self._keep_worst(region, difference.nan_to_num(nan=math.inf).where(is_wrong, -math.inf))
+            self._keep_worst(
+                region, difference.nan_to_num(math.inf, math.inf).where(is_wrong, -math.inf)
+            )
             self._widen_needed_tolerance(
                 difference.where(is_finite, math.inf)[is_wrong], magnitude[is_wrong]
             )
@@ -409,7 +451,7 @@ class _Tally:
         """Sentence on what is wrong with an output."""
         value, expected_value = got[self.worst_at].item(), expected[self.worst_at].item()
         is_unwritten = value != value and expected_value == expected_value  # noqa: PLR0124 - NaN
-        value_text, expected_text = _distinct_texts(value, expected_value)
+        value_text, expected_text = distinct_texts(value, expected_value)
         absolute = (
             self.tolerance.absolute
             if self._of_elements is None
@@ -505,7 +547,7 @@ def rounded_up(bound: float) -> float:
     return float(f"{math.ceil(bound / unit - 1e-9) * unit:.2g}")
 
 
-def _distinct_texts(value: complex | bool, expected_value: complex | bool) -> tuple[str, str]:
+def distinct_texts(value: complex | bool, expected_value: complex | bool) -> tuple[str, str]:
     """Two numbers, with as many digits as it takes to tell them apart."""
     pairs = (
         (_number_text(value, digits), _number_text(expected_value, digits)) for digits in (6, 9, 17)

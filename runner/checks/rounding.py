@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import torch
 
-from profiler.kernels.references import Reference
+from profiler.kernels.references import NUDGE, Reference
 from profiler.runner.checks.check import (
+    HALF_ROUNDINGS,
+    HALF_TYPES,
     Allowed,
     Tensors,
     as_tensors,
     count_wrong,
+    half_rounding,
+    largest_by_magnitude,
     largest_magnitude,
+    magnitude_gaps,
+    parts_of,
     worst_error,
 )
 
@@ -30,6 +37,9 @@ _NUDGE_SLACK = 32.0
 """How many times as far as the right result moves an element may be off. Sums of 16384 float32 of
 both signs, added one by one, are off by up to 14 times as much, added by a tree by less than once;
 in TF32 by hundreds."""
+_HALF_NUDGE_SLACK = 8.0
+"""How many times as far as the right result moves a small element in half precision may be off,
+where inputs are nudged by a rounding step of its type."""
 _FEW = 256
 """Elements of a result in which a baseline that rounds on its way may be right by chance, as a loss
 in float32 is that was computed from scores in bfloat16."""
@@ -42,6 +52,9 @@ they move: elements that are rounded, compared or counted. Of whole numbers all 
 
 Nearby = Callable[[int], Tensors]
 """Right results on inputs that are nudged by a seed."""
+ByMagnitude = tuple[torch.Tensor, torch.Tensor]
+"""Magnitudes that part small from large elements, ascending, and the error below, between and above
+them."""
 
 
 def rounding_of(
@@ -59,7 +72,12 @@ def rounding_of(
         return 0.0
     step = max(torch.finfo(own_result.dtype).eps, largest_step)
     error = min(worst_error(own_result, expected), _most_explained(step, expected))
-    return (_HALF_SLACK if step >= _HALF_STEP else _SLACK) * error
+    return _slack(step) * error
+
+
+def _slack(step: float) -> float:
+    """How many times as wrong as a baseline of such a rounding step a right result may be."""
+    return _HALF_SLACK if step >= _HALF_STEP else _SLACK
 
 
 def rounding_in(reference: Reference) -> Rounding:
@@ -82,16 +100,35 @@ def _amounts_by_output(own_results: Tensors, expected: Tensors, largest_step: fl
     ]
 
 
-def fixed_errors(amounts: Sequence[float]) -> Allowed:
-    """Function that allows each output the same error at all elements."""
-    return lambda number, _dtype: amounts[number] if number < len(amounts) else 0.0
+def fixed_errors(
+    amounts: Sequence[float],
+    by_magnitude: Mapping[tuple[int, torch.dtype], ByMagnitude | None] = MappingProxyType({}),
+) -> Allowed:
+    """Function that allows each output the same error at all elements, or at all of a magnitude."""
+
+    def allowed(
+        number: int, dtype: torch.dtype, right_result: torch.Tensor
+    ) -> float | torch.Tensor:
+        if errors := by_magnitude.get((number, dtype.to_real())):
+            return _errors_of(right_result, errors)
+        return amounts[number] if number < len(amounts) else 0.0
+
+    return allowed
+
+
+def _errors_of(right_result: torch.Tensor, by_magnitude: ByMagnitude) -> torch.Tensor:
+    """The error of each element by its magnitude."""
+    gaps, errors = (part.to(right_result.device) for part in by_magnitude)
+    return errors[parts_of(_wide_tensor(right_result).abs(), gaps)]
 
 
 class Rounding:
     """Function that gives the error allowed in the results of a problem.
 
     It is found by element, when a result of a type with no room for rounding first misses the
-    default tolerance: by how far the right result moves where its inputs are nudged.
+    default tolerance: by how far the right result moves where its inputs are nudged. Where
+    roundings of the largest elements would explain any error of the others, as those of a mask's
+    constant do in scores, elements are judged by those of their own magnitude.
     """
 
     def __init__(self, reference: Reference, expected: Tensors, amounts: Sequence[float]) -> None:
@@ -99,32 +136,97 @@ class Rounding:
         self._is_drawn = False
         """Whether `_amounts` includes other inputs."""
         self._explained_errors: Tensors | None = None
+        self._by_magnitude: dict[tuple[int, torch.dtype], ByMagnitude | None] = {}
+        """By output and type; None where one error holds for all elements."""
 
-    def __call__(self, number: int, dtype: torch.dtype) -> float | torch.Tensor:
+    def __call__(
+        self, number: int, dtype: torch.dtype, right_result: torch.Tensor
+    ) -> float | torch.Tensor:
         """Absolute error of an output of a type: one for all elements, or a tensor by element."""
         if not self._is_drawn and self._expected[number].numel() <= _FEW:
             self._amounts, self._is_drawn = _largest_drawn(self._reference, self._amounts), True
-        amount = fixed_errors(self._amounts)(number, dtype)
         real = dtype.to_real()
+        by_magnitude = self._errors_by_magnitude(number, real)
+        errors: float | torch.Tensor = self._amount(number)
+        if by_magnitude is not None:
+            errors = _errors_of(right_result, by_magnitude)
         if real.is_floating_point and real != torch.float32:
-            return amount
+            return errors
         if self._explained_errors is None:
-            self._explained_errors = _explained_errors(
-                self._expected,
-                lambda seed: as_tensors(self._reference.nearby(seed), "the reference"),
-            )
-        return (
-            self._explained_errors[number].clamp(min=amount) if self._explained_errors else amount
+            self._explained_errors = tuple(map(_allowed_errors, self._distances(), self._expected))
+        if not self._explained_errors:
+            return errors
+        explained = self._explained_errors[number]
+        return explained.clamp(
+            min=errors.to(explained) if isinstance(errors, torch.Tensor) else errors
         )
+
+    def _amount(self, number: int) -> float:
+        return self._amounts[number] if number < len(self._amounts) else 0.0
+
+    def _distances(self) -> Tensors:
+        return _distances(
+            self._expected, lambda seed: as_tensors(self._reference.nearby(seed), "the reference")
+        )
+
+    def _errors_by_magnitude(self, number: int, dtype: torch.dtype) -> ByMagnitude | None:
+        key = number, dtype
+        if key not in self._by_magnitude:
+            self._by_magnitude[key] = self._found_by_magnitude(number, dtype)
+        return self._by_magnitude[key]
+
+    def _found_by_magnitude(self, number: int, dtype: torch.dtype) -> ByMagnitude | None:
+        expected, amount = self._expected[number], self._amount(number)
+        is_half = dtype in HALF_TYPES
+        if expected.numel() <= _FEW or not (is_half or dtype == torch.float32):
+            return None
+        step = torch.finfo(dtype).eps
+        coarsest = max(step, self._reference.largest_step)
+        share = HALF_ROUNDINGS * step if is_half else _slack(coarsest) * _MOST_ROUNDINGS * coarsest
+        gaps = magnitude_gaps(expected, 1 / share)
+        if not len(gaps):
+            return None
+        wide = _wide_tensor(expected)
+        magnitudes = wide.abs()
+        largest = gaps.new_zeros(len(gaps) + 1)
+        for errors in self._errors_of_causes(number, wide, step, coarsest):
+            largest = largest.maximum(largest_by_magnitude(gaps, magnitudes, errors))
+        if is_half:
+            largest = largest.maximum(share * largest_by_magnitude(gaps, magnitudes, magnitudes))
+        return gaps, largest.clamp(max=max(amount, half_rounding(dtype, expected)))
+
+    def _errors_of_causes(
+        self, number: int, wide: torch.Tensor, step: float, coarsest: float
+    ) -> Iterator[torch.Tensor]:
+        """Errors by element that those of the baseline explain; in half precision, nudges, too."""
+        if self._reference.in_own_types is not None:
+            own_result = as_tensors(self._reference.in_own_types, "the result")[number]
+            if own_result.shape == wide.shape:
+                yield _slack(coarsest) * (_wide_tensor(own_result) - wide).abs()
+        if step >= _HALF_STEP and (distances := self._distances()):
+            yield _HALF_NUDGE_SLACK * step / NUDGE * distances[number]
 
     def largest_errors(self) -> Allowed:
         """Function that allows each output the largest error that an element was allowed so far."""
-        explained = self._explained_errors or ()
-        of_elements = [float(errors.max()) if errors.numel() else 0.0 for errors in explained]
-        amounts = [
-            self._amounts[n] if n < len(self._amounts) else 0.0 for n in range(len(self._expected))
-        ]
-        return fixed_errors(list(map(max, amounts, of_elements)) if of_elements else amounts)
+        own_results = self._reference.in_own_types
+        own_tensors = (
+            self._expected if own_results is None else as_tensors(own_results, "the result")
+        )
+        for number, own_tensor in enumerate(own_tensors):
+            self._errors_by_magnitude(number, own_tensor.dtype.to_real())
+        by_magnitude = dict(self._by_magnitude)
+        amounts = [self._amount(number) for number in range(len(self._expected))]
+        for number, explained in enumerate(self._explained_errors or ()):
+            amounts[number] = max(
+                amounts[number], float(explained.max()) if explained.numel() else 0.0
+            )
+            key = number, torch.float32
+            if found := by_magnitude.get(key):
+                gaps, errors = found
+                magnitudes = _wide_tensor(self._expected[number]).abs()
+                largest = largest_by_magnitude(gaps, magnitudes, explained)
+                by_magnitude[key] = gaps, errors.maximum(largest)
+        return fixed_errors(amounts, by_magnitude)
 
 
 def _largest_drawn(reference: Reference, amounts: Sequence[float]) -> Sequence[float]:
@@ -152,13 +254,13 @@ def _largest_drawn(reference: Reference, amounts: Sequence[float]) -> Sequence[f
     return largest_amounts
 
 
-def _explained_errors(expected: Tensors, nearby: Nearby) -> Tensors:
-    """Errors by element that rounding of inputs explains.
+def _distances(expected: Tensors, nearby: Nearby) -> Tensors:
+    """How far elements move at most where inputs are nudged.
 
     Empty where memory does not suffice, or the user's code takes no inputs but the given ones.
     """
     wide = tuple(map(_wide_tensor, expected))
-    distances = [torch.zeros_like(right_result, dtype=torch.float64) for right_result in wide]
+    distances = tuple(torch.zeros_like(t, dtype=torch.float64) for t in wide)
     try:
         for seed in range(_NUDGES):
             for most, right_result, nearby_result in zip(
@@ -167,17 +269,16 @@ def _explained_errors(expected: Tensors, nearby: Nearby) -> Tensors:
                 torch.maximum(most, (_wide_tensor(nearby_result) - right_result).abs(), out=most)
     except Exception:  # of any kind: not the fault of the variant whose result is compared
         return ()
-    return tuple(map(_allowed_errors, distances, wide, expected))
+    return distances
 
 
 def _wide_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
-def _allowed_errors(
-    distances: torch.Tensor, wide: torch.Tensor, expected: torch.Tensor
-) -> torch.Tensor:
+def _allowed_errors(distances: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     """Errors allowed for the distances of elements; 0 for infinite and missing elements."""
+    wide = _wide_tensor(expected)
     distances = distances.nan_to_num(0.0, 0.0)
     allowed = torch.zeros_like(distances)
     if expected.is_floating_point() or expected.is_complex():

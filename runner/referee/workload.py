@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -17,12 +17,11 @@ from typing import Any
 
 import torch
 
-from profiler.kernels.references import Reference
 from profiler.runner.arguments import Arguments
 from profiler.runner.checks import check
-from profiler.runner.checks.check import Errors, Tensors, WrongResultError, as_tensors
+from profiler.runner.checks.check import Allowed, Errors, Tensors, WrongResultError, as_tensors
 from profiler.runner.checks.renewal import NotRenewableError
-from profiler.runner.checks.rounding import fixed_errors, rounding_of
+from profiler.runner.checks.rounding import Rounding, rounding_of
 from profiler.runner.experiment import FUNCTION, Experiment
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.protocol import Tolerance
@@ -50,8 +49,8 @@ class Round:
     """All tensors of the inputs, and then of `outputs`."""
     expected: Tensors | None = None
     """None where the experiment has its own check."""
-    rounding: tuple[float, ...] = ()
-    """Absolute error of each result that rounding explains (`rounding_of`)."""
+    rounding: Allowed | None = None
+    """Absolute error that rounding explains in the results."""
 
 
 class Rounds:
@@ -93,20 +92,16 @@ class Rounds:
         if self._functions.check_of(self._problem, inputs) is not None:
             return Round(number, inputs, tensors)
         reference = self._functions.reference(dict(self._problem), inputs.copied())
-        result = reference.result if isinstance(reference, Reference) else reference
-        expected = tuple(t.clone() for t in as_tensors(result, "the reference"))
-        if isinstance(reference, Reference) and reference.in_own_types is not None:
-            own_results = as_tensors(
-                reference.in_own_types, "the result"
-            )  # the baseline need not run once more
-        else:
+        expected = tuple(t.clone() for t in as_tensors(reference.result, "the reference"))
+        own_results = reference.in_own_types  # the baseline need not run once more
+        if own_results is None:
             own_results = self.own_result(inputs)
-        rounding = (
-            tuple(map(rounding_of, own_results, expected))
-            if len(own_results) == len(expected)
-            else ()
-        )
-        return Round(number, inputs, tensors, expected, rounding)
+        own_tensors = as_tensors(own_results, "the result")
+        if len(own_tensors) != len(expected):
+            return Round(number, inputs, tensors, expected)
+        amounts = list(map(rounding_of, own_tensors, expected))
+        rounding = Rounding(replace(reference, in_own_types=own_results), expected, amounts)
+        return Round(number, inputs, tensors, expected, rounding.largest_errors())
 
     def own_result(self, inputs: Arguments) -> Tensors:
         """Results of the baseline on copies of inputs, in its own types."""
@@ -216,8 +211,9 @@ class Table:
                 self._copied_results if len(self._copied_results) > 1 else self._copied_results[0],
             )
             return None
-        rounding = fixed_errors(played.rounding)
-        return check.compare(self._copied_results, played.expected, *layers, rounding=rounding)
+        return check.compare(
+            self._copied_results, played.expected, *layers, rounding=played.rounding
+        )
 
     def is_written(self) -> bool:
         """Whether any input changed since it was dealt."""

@@ -241,6 +241,25 @@ def test_results_of_operators_are_right_by_their_own_check(tmp_path):
     assert "1 of" in calls.check(product, calls.inputs(multiply), {"call": multiply})
 
 
+def test_results_beside_those_of_a_mask_are_compared_with_their_own_kind(tmp_path):
+    mask = torch.ones(64, 64, dtype=torch.bool).triu(1)
+    for dtype in (torch.float32, torch.bfloat16):
+        x = torch.randn(64, 64).to(dtype)
+        for number, fill in enumerate((-torch.finfo(dtype).max, -1e5)):
+            folder = tmp_path / f"{dtype}-{number}"
+            in_program(lambda x=x, fill=fill: x.masked_fill(mask, fill), folder, values=True)
+            calls = CapturedCalls(folder)
+            (right, *_) = calls.launch(0, calls.inputs(0))
+            wrong = right.where(mask, right / 2)
+            assert calls.check(right, calls.inputs(0), {"call": 0}) is None
+            assert "of 4096 elements are wrong; first at [0, 0]: got" in calls.check(
+                wrong, calls.inputs(0), {"call": 0}
+            )
+    assert "torch.int32, where torch.bfloat16" in calls.check(
+        right.int(), calls.inputs(0), {"call": 0}
+    )
+
+
 def test_a_graph_with_few_digits_inside_is_compared_by_them(tmp_path):
     x = torch.randn(64, 64)
     document = in_program(lambda: x @ x, tmp_path / "c")

@@ -105,8 +105,16 @@ def test_values_that_are_not_finite_match_only_themselves(got, expected, matches
     if matches:
         assert compare(*pair, loose) == check.Errors(None, None)
     else:
-        with pytest.raises(WrongResultError, match="1 of 1 elements are wrong"):
+        with pytest.raises(WrongResultError, match="1 of 1 elements are wrong") as caught:
             compare(*pair, loose)
+        assert "off by" not in str(caught.value)
+
+
+def test_a_few_numbers_near_zero_are_no_magnitude_of_their_own():
+    normal = torch.randn(4096, generator=torch.Generator().manual_seed(0))
+    assert len(check.magnitude_gaps(torch.cat([normal, torch.full((7,), 1e-9)]), 64)) == 0
+    (gap,) = check.magnitude_gaps(torch.cat([normal, torch.full((8,), 1e4)]), 64)
+    assert 10 < gap < 1e3
 
 
 VALUES = st.sampled_from([0.0, -0.0, 1e-30, 1.0, 1.001, -1.001, 3e4, NAN, INF, -INF])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from profiler.kernels.references import move, nudge
-from profiler.runner.checks.check import WrongResultError, as_tensors, compare
+from profiler.runner.checks.check import WrongResultError, as_tensors, compare, count_wrong
 from profiler.runner.checks.rounding import rounding_in
 from profiler.runner.experiment import Experiment, ExperimentError, importing
 from profiler.runner.functions import FunctionWorkload
@@ -368,9 +368,9 @@ def test_where_the_baseline_misses_the_default_rounding_allows_others_some_times
     workload, inputs, launch = prepared(experiment, {"function": "one_by_one"}, {})
     reference = workload.reference({}, inputs)
     rounding = rounding_in(reference)
-    assert 1e-2 < rounding(0, torch.float64) < 1
-    assert rounding(1, torch.float64) == 0
     got, expected = (as_tensors(value, "it") for value in (launch(), reference.result))
+    assert 1e-2 < rounding(0, torch.float64, expected[0]) < 1
+    assert rounding(1, torch.float64, expected[1]) == 0
     with pytest.raises(WrongResultError):
         compare(got, expected)
     compare(got, expected, rounding=rounding)
@@ -402,11 +402,35 @@ def test_sums_in_another_order_are_right_and_those_in_half_precision_are_not():
     rounding = rounding_in(reference)
     errors = compare((total,), expected, rounding=rounding)
     assert 5e-5 < errors.max_abs < errors.rounding < 1e-2
-    (largest,) = {rounding.largest_errors()(0, torch.float32)}
+    (largest,) = {rounding.largest_errors()(0, torch.float32, expected[0])}
     assert largest == pytest.approx(errors.rounding)
     for dtype in (torch.float16, torch.bfloat16):
         with pytest.raises(WrongResultError, match="of 512 elements are wrong"):
             compare((sums(dtype)[1],), expected, rounding=rounding)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("fill", [-1e4, -6e4])
+def test_small_elements_beside_those_of_a_mask_are_compared_with_their_own_kind(dtype, fill):
+    experiment = Experiment("e")
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(2, 64, 64, generator=generator).to(dtype)
+    mask = torch.full((64, 64), fill).triu(1).to(dtype)
+    experiment.inputs(lambda: (x, y, mask))
+    experiment.variant(name="scores")(lambda x, y, mask: x @ y / 8 + mask)
+    workload, inputs, launch = prepared(experiment, {"function": "scores"}, {})
+    reference = workload.reference({}, inputs)
+    expected, rounding = as_tensors(reference.result, "it"), rounding_in(reference)
+    added = torch.zeros_like(x)
+    for k in range(64):
+        added = added + x[:, k, None] * y[k]
+    held = rounding.largest_errors()
+    for allowed, slack in ((rounding, 1), (held, 4)):
+        compare((launch(),), expected, rounding=allowed)
+        compare((added / 8 + mask,), expected, rounding=allowed)
+        with pytest.raises(WrongResultError):
+            compare((mask,), expected, rounding=allowed)
+        assert count_wrong(x / 2 + mask, *expected, slack, rounding=partial(allowed, 0)) > 500
 
 
 def test_what_explains_rounding_asks_a_reference_of_ones_own_too():
