@@ -101,3 +101,55 @@ def test_a_python_without_torch_is_named(train):
     assert done.code == 3
     assert "has no torch to capture: No module named 'torch'" in done.err
     assert not (train.folder / "slow").exists()
+
+
+ELSEWHERE = """
+import os
+import tempfile
+import threading
+
+import torch
+
+
+def train():
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(3))], 0.1)
+    for _ in range(8):
+        optimizer.step()
+
+
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+os.chdir(tempfile.mkdtemp(dir="."))
+(torch.ones(3) * 2).sum()
+if os.fork() == 0:
+    torch.ones(4).cumsum(0)
+    raise SystemExit
+os.wait()
+print((torch.ones(3) * 3).tolist())
+"""
+
+
+def test_a_program_that_changes_its_folder_forks_and_trains_in_a_thread(train):
+    (train.folder / "elsewhere.py").write_text(ELSEWHERE)
+    command = ("capture", "--values", "-o", "slow", "--", sys.executable, "elsewhere.py")
+    done = train.interpret(*command)
+    assert (done.code, done.out) == (0, "[3.0, 3.0, 3.0]\n"), done.err
+    assert "Traceback" not in done.err
+    assert done.err.count("signatures into slow") == 1, "the forked process wrote nothing"
+    document = calls_in(train.folder / "slow")
+    assert {c["operator"] for c in document["calls"]} == {
+        *("aten.ones.default", "aten.mul.Tensor", "aten.sum.default"),
+    }
+    assert len([*(train.folder / "slow" / "values").iterdir()]) == len(document["calls"])
+
+
+def test_a_program_that_calls_nothing_leaves_nothing_and_may_be_mended(train):
+    (train.folder / "train.py").write_text("raise SystemExit('no data')")
+    command = ("capture", "-o", "slow", "--", sys.executable, "train.py", "1")
+    done = train.interpret(*command)
+    assert done.code == 1
+    assert "captured nothing" in done.err
+    assert "other threads and processes" in done.err
+    (train.folder / "train.py").write_text(TRAIN)
+    assert train.interpret(*command).code == 0

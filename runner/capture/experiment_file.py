@@ -222,6 +222,8 @@ def _head(
         *(family.sentence() for family in families),
         *filter(None, [gaps_sentence(document)]),
     ]
+    if not document["complete"]:
+        sentences.insert(0, "The program has not ended, or was killed: later calls are missing.")
     if random:
         sentences.append(
             f"{random} calls of random operators were captured and are not compared: they need a "

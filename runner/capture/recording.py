@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
+import threading
 import time
+import weakref
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -98,7 +101,9 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         values: bool = False,
     ) -> None:
         self.folder = Path(folder)
-        if self.folder.exists() and any(self.folder.iterdir()):
+        self._place = self.folder.absolute()
+        """The folder, wherever the program changes to."""
+        if self._place.exists() and any(self._place.iterdir()):
             raise FileExistsError(f"{self.folder} exists and is not empty: name another folder")
         if steps is not None and not 0 <= steps[0] < steps[1]:
             raise ValueError(f"steps {steps[0]}:{steps[1]} are none")
@@ -114,9 +119,12 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         self._stays_on = False
         """Whether the mode is on between recorded steps, too."""
         self._watching = ExitStack()
-        values_folder = self.folder / VALUES_FOLDER if values else None
-        (values_folder or self.folder).mkdir(parents=True, exist_ok=True)
+        values_folder = self._place / VALUES_FOLDER if values else None
+        (values_folder or self._place).mkdir(parents=True, exist_ok=True)
         self._mode = CallRecorder(values_folder, partial(self._write, complete=False))
+        self._thread = threading.get_ident()
+        """The thread whose calls torch shows to the mode."""
+        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     def __enter__(self) -> Self:
         # Where a program compiles the steps of its optimizer, dynamo would trace the hook, too.
@@ -145,7 +153,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
 
     def step(self) -> None:
         """End a step of a program that has no optimizer."""
-        if self._complete:
+        if self._complete or threading.get_ident() != self._thread:
             return
         steps = self._steps
         steps.ended += 1
@@ -187,6 +195,8 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
 
     def _optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         del args, kwargs
+        if threading.get_ident() != self._thread:
+            return
         if self._steps.leader is None:
             self._steps.leader = optimizer
             # When code under torch.compile returns, torch restores whether there is a mode.
@@ -226,8 +236,9 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         count = sum(call["count"] for call in document["calls"])
         signatures = len(document["calls"])
         lines = [f"captured {count} calls of {signatures} signatures into {self.folder}"]
-        if not signatures:
-            lines.append("  this process called no operator; those that it starts are not captured")
+        if not any(document[key] for key in ("calls", "launches", "left_out")):
+            lines = ["captured nothing: the thread of the capture called no operator"]
+            self._remove()
         steps = self._steps
         if steps.ended and steps.recorded_from < steps.first:
             lines.append(f"  of its step {steps.recorded_from}: its step {steps.first} never ended")
@@ -240,7 +251,17 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         if first is not None:
             on_cpu = " --timer" if document["device"] == "cpu" else ""
             lines.append(f"  next: profiler run {self.folder / EXPERIMENT_FILE}:{first}{on_cpu}")
+        else:
+            lines.append("  what other threads and processes call is not captured")
         sys.stderr.write("profiler: " + "\n".join(lines) + "\n")
+
+    def _remove(self) -> None:
+        """Remove what was written, so that the same command may be given again."""
+        for file in (self._place / CALLS_FILE, self._place / EXPERIMENT_FILE):
+            file.unlink(missing_ok=True)
+        for folder in (self._place / VALUES_FOLDER, self._place):
+            with suppress(OSError):
+                folder.rmdir()
 
     def _documents(self) -> list[dict[str, Any]]:
         """Documents of all calls, with counts and times: of kernels, where they were timed."""
@@ -314,9 +335,16 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             "launches": self._launches(),
             "calls": self._documents(),
         }
-        write_json(self.folder / CALLS_FILE, document)
-        (self.folder / EXPERIMENT_FILE).write_text(experiment_text(document), encoding="utf-8")
+        write_json(self._place / CALLS_FILE, document)
+        (self._place / EXPERIMENT_FILE).write_text(experiment_text(document), encoding="utf-8")
         return document
+
+
+def _leave_to_parent(reference: weakref.ref[capture]) -> None:
+    """Record nothing in a forked process: it has the mode, and would write into the same folder."""
+    recording = reference()
+    if recording is not None:
+        recording._mode.is_off = recording._complete = True
 
 
 def _runs_compiled() -> bool:
