@@ -1,4 +1,4 @@
-"""Links of the documents lead somewhere: to a file of the repository, and to a heading of it."""
+"""Links and paths of the documents lead somewhere: to a file of the repository, and to a heading."""
 
 import re
 import subprocess
@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+PATH = re.compile(r"(?<![\w./~-])(?:benchmarks|experiments|kernels|runner|tests)/[\w./-]*[\w/]")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 DOCUMENTS = sorted(
     line
@@ -40,3 +41,12 @@ def test_links_lead_somewhere(name):
         if not target.exists() or (anchor and anchor not in set(anchors(target))):
             wrong.append(link)
     assert not wrong
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_paths_of_commands_and_sentences_exist(name):
+    lines = (ROOT / name).read_text("utf-8").splitlines()
+    # `git archive` takes files of an earlier commit; NAME stands for any.
+    text = "\n".join(line for line in lines if "git archive" not in line)
+    paths = {path for path in PATH.findall(text) if "NAME" not in path}
+    assert not {path for path in paths if not (ROOT / path).exists()}
