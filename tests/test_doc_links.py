@@ -1,4 +1,4 @@
-"""Links and paths of the documents lead somewhere: to a file of the repository, and to a heading."""
+"""Links and paths of the documents lead to files of the repository, and links to their headings."""
 
 import re
 import subprocess
