@@ -27,7 +27,7 @@ from profiler.importers.registry import files_in, read_files
 from profiler.importers.timelines import ImportedTimelines, timelines_to_draw
 from profiler.importers.tunings import ImportedTunings
 from profiler.machine.console import make_console
-from profiler.notices import Notice, NoticeKind, remedy, text
+from profiler.notices import Notice, NoticeKind, counted_kind, remedy, text
 from profiler.outside_text import safe
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def _files_of(folder: Path) -> tuple[list[Path], list[Notice]]:
         )
     unread_names = [path.name for path, is_known in files if not is_known]
     first_names = ", ".join(unread_names[:_NAMED]) + (", …" if len(unread_names) > _NAMED else "")
-    unread_text = f"{len(unread_names)} files of no format that is read ({first_names})"
+    count = counted_kind(len(unread_names), "file of no format that is read")
+    unread_text = f"{count} ({first_names})"
     notice = Notice(
         NoticeKind.IMPORT_NOT_READ, {"file": folder.name or str(folder), "what": unread_text}
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import json
 import zlib
@@ -20,10 +19,9 @@ from profiler.errors import ParseError
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.notices import Notice, NoticeKind, counted_kind, severity, text
 from profiler.outside_text import safe
-from profiler.parse.bounded_files import GZIP_MAGIC, is_packed, read_content, unpack
+from profiler.parse.bounded_files import GZIP_MAGIC, decoded, is_packed, read_content, unpack
 
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 SQLITE = "SQLite format 3\0"
 """Beginning of an SQLite database."""
 _MESSAGE_KEYS = ("log", "message", "msg", "textPayload")
@@ -80,7 +78,7 @@ class GivenFile:
     @cached_property
     def is_in_json(self) -> bool:
         """Whether lines may be values in JSON, as in a log or a notebook."""
-        return _decoded_text(self._start).startswith("{")
+        return decoded(self._start).startswith("{")
 
     @contextmanager
     def unpacked(self) -> Iterator[Path]:
@@ -101,12 +99,12 @@ class GivenFile:
 
 
 def _readable_text(content: bytes) -> str:
-    """Text of UTF-16 with its mark, as PowerShell writes it, else of UTF-8.
+    """Decoded text.
 
     A log whose lines a container or a server has put into JSON gives the lines themselves; a
     notebook gives the output of its cells.
     """
-    text = _decoded_text(content)
+    text = decoded(content)
     if (cell_outputs := _printed_in_notebook(text)) is not None:
         return cell_outputs
     if not _is_json_log(text):
@@ -114,11 +112,6 @@ def _readable_text(content: bytes) -> str:
     # A line in JSON is complete, with or without an end of line.
     messages = ((line, _logged_message(line)) for line in text.splitlines(keepends=True))
     return "".join(line if message is None else f"{message}\n" for line, message in messages)
-
-
-def _decoded_text(content: bytes) -> str:
-    encoding = "utf-16" if content.startswith(_UTF16_MARKS) else "utf-8-sig"
-    return content.decode(encoding, errors="replace")
 
 
 def _printed_in_notebook(text: str) -> str | None:

@@ -61,7 +61,7 @@ class ImportedLaunches(Imported):
 
         Durations of zero, below, or of years are missing, with a notice.
         """
-        launches, notices = table.launches, list(table.notices)
+        launches, notices = _without_range_names(table.launches), list(table.notices)
         for metric in (name for name in launches.columns if _DURATION_PART in str(name)):
             values = pd.to_numeric(launches[metric], errors="coerce")
             is_invalid = not_durations(values)
@@ -112,6 +112,21 @@ class ImportedLaunches(Imported):
             "warnings": notices_document(self.notices),
             **({"kernels": _kernels_document(self.kernels)} if self.kernels else {}),
         }
+
+
+def _without_range_names(launches: pd.DataFrame) -> pd.DataFrame:
+    """Launches whose kernels lack the range that `--print-nvtx-rename kernel` puts before a name.
+
+    With it each of a hundred ranges (`run_62/gemm`) would be a kernel of its own.
+    """
+    kernels = launches["kernel"].astype(object)
+    plain = [
+        next((kernel.removeprefix(f"{item.name}/") for item in reversed(ranges or ())), kernel)
+        if isinstance(kernel, str)
+        else kernel
+        for kernel, ranges in zip(kernels, launches["nvtx"], strict=True)
+    ]
+    return launches.assign(kernel=pd.Series(plain, index=launches.index, dtype=object))
 
 
 def range_paths(ranges: Iterable[tuple[NvtxRange, ...]]) -> list[str]:

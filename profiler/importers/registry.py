@@ -78,6 +78,22 @@ _ROCPROF = re.compile(
     r"|Logical_Node_Id)",
     re.MULTILINE,
 )
+_ARCHIVE = re.compile(
+    r"(?s:PK\x03\x04|BZh[1-9]1AY|\ufffd7zXZ\0|7z\ufffd\ufffd|\(\ufffd/\ufffd|.{257}ustar)"
+)
+"""Beginnings of zip, bzip2, xz, 7z, Zstandard and tar, decoded as text."""
+_BENCHMARK = re.compile(
+    r'"nvbench"\s*:\s*\{|"tag"\s*:\s*"nv/|"Average GPU Time \(Cold\)"|^Benchmark,Device,Device Name'
+    r'|"library_build_type"\s*:|^name,iterations,real_time,cpu_time,time_unit'
+    r'|"machine_info"\s*:(?=.*"commit_info"\s*:)'
+    r'|^\s*\{\s*"results"\s*:\s*\[\s*\{\s*"command"\s*:|^command,mean,stddev,median,user,system'
+    r"|^x_val;|^(?=.*\bAvgValue\b).*\bStableMeasurement\b",
+    re.MULTILINE,
+)
+_COMPILER = re.compile(
+    r"^ptxas info\s*:|^ Function \S+:\s+REG:\d|^\s*Function : \S+\s+\.headerflags", re.MULTILINE
+)
+_PROTON = re.compile(r'^\s*\[(?=.*"frame"\s*:)(?=.*"children"\s*:)(?=.*"metrics"\s*:)', re.DOTALL)
 _NVPROF_TABLE, _ROCPROF_TABLE = "StringTable", "rocpd_"
 """Tables of databases of nvprof and of rocprofv3."""
 
@@ -125,6 +141,11 @@ def _refused_format(name: str, is_in_text: Callable[[str], bool], remedy: str) -
 
 
 IMPORTERS = (
+    _refused_format(
+        "an archive, or a file packed by another program than gzip",
+        lambda text: _ARCHIVE.match(text) is not None,
+        "Unpack it and give what is in it; a recording of a run is read by `report`.",
+    ),
     Importer(
         name="CSV of ncu",
         files="CSV that ncu wrote, any page ([what is understood](parse.md))",
@@ -242,6 +263,22 @@ IMPORTERS = (
         "read.",
     ),
     _refused_format(
+        "a result of a benchmark (NVBench, Google Benchmark, pytest-benchmark, hyperfine, "
+        "tritonbench, nsight-python)",
+        _matches(_BENCHMARK),
+        "Measure its program here: docs/own-programs.md.",
+    ),
+    _refused_format(
+        "output of a compiler or of cuobjdump",
+        _matches(_COMPILER),
+        "`build` shows registers, spills and shared memory of an experiment's kernels.",
+    ),
+    _refused_format(
+        "a profile of Triton's Proton",
+        _matches(_PROTON),
+        "Record the program with torch.profiler or nsys: their timelines are read.",
+    ),
+    _refused_format(
         "a space to search in the format T1",
         _matches(_T1),
         "Search it: `simulate` and `search.space` of an experiment take it (docs/search.md); its "
@@ -302,8 +339,13 @@ def read_files(
 def _required_importers(file: GivenFile) -> tuple[Importer, ...]:
     require_regular(file.path)
     if not file.path.is_file():
-        raise ParseError(f"{file.path}: no such file.")
+        remedy = (
+            "Save what comes out of a pipe in a file, and give that." if file.name == "-" else ""
+        )
+        raise ParseError(f"{file.path}: no such file.", remedy=remedy)
     recognisers = importers_of(file)
+    if not recognisers and not file.head:
+        raise ParseError(f"{file.path}: the file is empty.")
     if not recognisers:
         format_names = "; ".join(dict.fromkeys(i.name for i in IMPORTERS if i.gives))
         raise ParseError(

@@ -93,6 +93,12 @@ def read_content(path: Path, limit: int | None = None) -> bytes:
         return _read_unpacked(stream, path, limit) if packed else _read_whole(stream, path, limit)
 
 
+def decoded(content: bytes) -> str:
+    """Text of UTF-16 with its mark, as PowerShell writes it, else of UTF-8 with or without one."""
+    encoding = "utf-16" if content.startswith(_UTF16_MARKS) else "utf-8-sig"
+    return content.decode(encoding, errors="replace")
+
+
 def is_packed(path: Path) -> bool:
     """Whether a file begins as gzip does; raises OSError where it cannot be read."""
     with path.open("rb") as stream:

@@ -35,7 +35,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.errors import ParseError
-from profiler.parse.bounded_files import read_content
+from profiler.parse.bounded_files import decoded, read_content
 from profiler.parse.nsys import (
     API_COLUMNS,
     API_VERSION,
@@ -253,7 +253,7 @@ def _read_trace(path: Path, limit: int | None) -> _Trace:
 def _file_content(path: Path, limit: int | None) -> _Content:
     """Content of a file; raises ParseError where it cannot be read or is no complete JSON."""
     try:
-        text = read_content(path, limit).decode("utf-8", errors="replace")
+        text = decoded(read_content(path, limit))
         try:
             return _parsed_content(text)
         except json.JSONDecodeError:

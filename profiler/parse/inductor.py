@@ -63,7 +63,7 @@ _TRIED = re.compile(
     r"nreg (?P<registers>-?\w+), nspill (?P<spills>-?\w+), #shared-mem (?P<shared>-?\w+)$"
 )
 _TABLE = re.compile(_WORD_START + r"AUTOTUNE (?P<operation>\S+\(.*\))$")
-_TABLE_ENDS = re.compile(_WORD_START + r"AUTOTUNE benchmarking takes ")
+_TABLE_ENDS = re.compile(_WORD_START + r"AUTOTUNE (?:benchmarking )?takes ")
 _TUNED_BY_TRITON = re.compile(
     _WORD_START + r"Triton autotuning for function (?P<kernel>[^\s,]+)(?:,$| finished after )"
 )
@@ -71,10 +71,12 @@ _TRIED_BY_TRITON = re.compile(
     rf"{_WORD_START}Autotuning kernel (?P<kernel>\S+) with config (?P<config>{_CONFIG});?$"
 )
 _SELECTED = re.compile(rf"{_WORD_START}best config selected: (?P<config>{_CONFIG});$")
-_CHOICE = re.compile(
-    r"(?:^|(?<=\s))\s(?P<choice>\S+) (?P<time>\S+) ms "
-    r"(?:\d+(?:\.\d+)?%|nan%|<DIVIDED BY ZERO ERROR>) ?(?P<description>.*)$"
+_SHARE = r"(?:\d+(?:\.\d+)?%|nan%|<DIVIDED BY ZERO ERROR>) ?(?P<description>.*)$"
+_CHOICE = re.compile(rf"(?:^|(?<=\s))\s(?P<choice>\S+) (?P<time>\S+) ms {_SHARE}")
+_SPACED_CHOICE = re.compile(
+    rf"(?:^|\s)(?P<choice>\S+)\s{{1,99}}(?P<time>\S+)\s{{1,9}}ms\s{{1,9}}{_SHARE}"
 )
+"""A choice below its heading, where collectors of logs cut its indent, or people aligned it."""
 _SETTING = re.compile(r"(?P<name>\w+)=(?P<value>\'[^\']*\'|[^,]+)")
 _STEP = "coordinate descent"
 _LONGEST_LINE = 4096
@@ -202,9 +204,10 @@ def _read_lines(text: str, name: str, unread: Counter[str]) -> Iterator[TunedCon
             yield _tried_config(
                 match, _heading_of(headings, _process_prefix(before, match)).operation
             )
-        elif match := _CHOICE.search(message):
+        elif match := _CHOICE.search(message) or _SPACED_CHOICE.search(message):
             heading = _heading_of(headings, _process_prefix(before, match))
-            if _unreadable_times(match) and heading.operation == name:
+            is_doubtful = match.re is _SPACED_CHOICE or _unreadable_times(match)
+            if is_doubtful and heading.operation == name:
                 continue  # output of another program
             unread.update(_unreadable_times(match))
             yield _choice_config(match, heading.operation, best=heading.first)

@@ -72,7 +72,8 @@ def _lead(groups: LaunchGroups, kernels: Sequence[ListedKernel]) -> str:
     if kernels and not groups.launches:
         return f"{_count_words(len(kernels), 'launch', 'launches')} with counters of instructions."
     return (
-        f"{groups.launches} launches of {len(groups)} kinds. A kind is a kernel with one grid and "
+        f"{_count_words(groups.launches, 'launch', 'launches')} of "
+        f"{_count_words(len(groups), 'kind', 'kinds')}. A kind is a kernel with one grid and "
         f"one block size{' in one NVTX range' if groups.has_ranges else ''}; numbers are medians "
         "over its launches."
     )
@@ -185,7 +186,7 @@ def _launches_table(launches: pd.DataFrame, groups: LaunchGroups) -> SmallTable:
     )
     room = with_room(head)
     return frame_table(
-        f"{room} launches in the order of the file",
+        f"{_count_words(room, 'launch', 'launches')} in the order of the file",
         "kernel",
         columns,
         head,
@@ -203,8 +204,17 @@ _MOST_BARS = 12
 
 
 def _times(groups: LaunchGroups) -> pd.Series[float]:
-    """Time of all launches of each kernel together, most first; empty where none is known."""
-    times = groups.table.groupby("kernel", sort=False)[TOTAL].sum(min_count=1).dropna()
+    """Time of all launches by short name of the kernel, most first; empty where none is known."""
+    names = groups.table["kernel"].map(lambda name: plain_kernel(readable_kernel(str(name))))
+    by_name = groups.table.groupby(names, sort=False)
+    times, instances = by_name[TOTAL].sum(min_count=1), by_name["kernel"].nunique()
+    times.index = pd.Index(
+        [
+            shorten(str(name)) + (f" ({count} instantiations)" if count > 1 else "")
+            for name, count in instances.items()
+        ]
+    )
+    times = times.dropna()
     return times[times > 0].sort_values(ascending=False, kind="stable")
 
 
@@ -213,15 +223,15 @@ def _launches_sentence(groups: LaunchGroups) -> Sentence:
     times = _times(groups)
     if times.empty:
         return ()
-    names = [plain_kernel(readable_kernel(str(name))) for name in times.index]
+    names = list(map(str, times.index))
     total = float(times.sum())
     shares = [numbers.show(100 * float(ns) / total, "%") for ns in times]
     text = (
-        f"{strong(shorten(names[0]))} takes {strong(shares[0])} of the "
-        f"{numbers.show(total, 'ns')} of {groups.launches:,} launches"
+        f"{strong(names[0])} takes {strong(shares[0])} of the {numbers.show(total, 'ns')} of "
+        f"{groups.launches:,} launch{'' if groups.launches == 1 else 'es'}"
     )
     if len(names) > 1:
-        text += f"; the next, {strong(shorten(names[1]))}, {shares[1]}"
+        text += f"; the next, {strong(names[1])}, {shares[1]}"
     return sentence_of(f"{text}.")
 
 
@@ -231,13 +241,12 @@ def _time_chart(groups: LaunchGroups) -> Chart | None:
     if times.empty:
         return None
     shown_times, total = times[:_MOST_BARS], float(times.sum())
-    names = [shorten(plain_kernel(readable_kernel(str(name)))) for name in shown_times.index]
     texts = [
         f"{numbers.show(ns, 'ns')}, {numbers.show(100 * ns / total, '%')}" for ns in shown_times
     ]
     marks = [
-        Mark(name, float(ns), text=text, role="best")
-        for name, ns, text in zip(names, shown_times, texts, strict=True)
+        Mark(str(name), float(ns), text=text, role="best")
+        for name, ns, text in zip(shown_times.index, shown_times, texts, strict=True)
     ]
     left_out = len(times) - len(shown_times)
     reading = "All launches of a kernel together."

@@ -130,18 +130,14 @@ def _sentence(tool: str, overview: TimelineOverview, unread: Mapping[str, int]) 
         done = "read" if hidden else "recorded"
         return f"Recorded by {tool}. No kernel, copy or memset was {done}."
     span = numbers.show(overview.span_ns, "ns")
+    count, s = overview.operations, "" if overview.operations == 1 else "s"
     if not overview.on_gpu:
         without = "; no operation of a GPU was read" if hidden else ", without a GPU"
-        return (
-            f"Recorded by {tool}{without}. {overview.operations} operators within {span} on "
-            "the CPU."
-        )
-    count = overview.operations
-    operations = f"{count} operation{'' if count == 1 else 's'}"
+        return f"Recorded by {tool}{without}. {count} operator{s} within {span} on the CPU."
     devices = "the device was" if overview.devices == 1 else f"the {overview.devices} devices were"
+    busy = f"; {devices} busy for {numbers.share(overview.busy_share)} of that time"
     return (
-        f"Recorded by {tool}. {operations} within {span}; {devices} busy for "
-        f"{numbers.share(overview.busy_share)} of that time."
+        f"Recorded by {tool}. {count} operation{s} within {span}{busy if overview.span_ns else ''}."
     )
 
 

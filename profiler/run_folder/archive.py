@@ -66,9 +66,10 @@ def find_run(text: str, out: Path) -> Path:
             )
     if path.is_dir():
         return _newest_in(path, text)
+    of_files = "; `profiler import` reads files of other tools" if path.is_file() else ""
     raise UsageError(
         f"{text}: neither a run folder nor an experiment with runs in {out}, and no recording",
-        remedy="`profiler list` shows the runs that there are.",
+        remedy=f"`profiler list` shows the runs that there are{of_files}.",
     )
 
 

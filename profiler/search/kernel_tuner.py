@@ -18,7 +18,7 @@ from typing import Any
 
 from profiler.errors import ParseError
 from profiler.outside_text import safe_values
-from profiler.parse.bounded_files import read_content
+from profiler.parse.bounded_files import decoded, read_content
 from profiler.search.space import SearchSpace
 from profiler.search.t1 import TuningProblem
 from profiler.search.t4 import CORRECT, MAX_BYTES, MAX_RESULTS, RecordedResult, is_time
@@ -69,7 +69,7 @@ def is_tuner_cache(text: str) -> bool:
 def read_tuner_cache(path: Path) -> TunerCache | None:
     """Content of a cache file, packed or not; None for an unreadable or any other file."""
     try:
-        text = read_content(path, MAX_BYTES).decode("utf-8-sig", errors="replace")
+        text = decoded(read_content(path, MAX_BYTES))
     except OSError:
         return None
     return parse_tuner_cache(text, str(path)) if is_tuner_cache(text) else None

@@ -26,6 +26,7 @@ from profiler.commands.requests import ImportRequest
 from profiler.errors import ProfilerError
 from profiler.importers.given_file import GivenFile, notices_document
 from profiler.importers.registry import IMPORTERS, importers_of, read_files
+from profiler.parse.bounded_files import decoded
 
 sys.path.append(str(Path(__file__).parents[1] / "parse"))
 from nsys_exports import ExportFile
@@ -130,7 +131,7 @@ def test_every_importer_is_tried_here():
     tried = set()
     for name, text in texts:
         file = GivenFile(Path(name))
-        vars(file)["head"] = text
+        vars(file)["head"] = decoded(text) if isinstance(text, bytes) else text
         first, *others = importers_of(file)
         assert not [other.name for other in others if other.gives], text
         tried.add(first.name)
@@ -215,6 +216,15 @@ def test_times_of_a_log_with_an_exponent_are_read(read, make):
     records = [make(number, time) for number, time in enumerate(EXPONENTS)]
     facts, _ = read("\n".join(line for record in records for line in record) + "\n")
     assert sorted(time for _, time in facts) == list(EXPONENTS.values())
+
+
+@pytest.mark.parametrize("spaced", [str.strip, lambda row: row.replace(" ", "  ")])
+def test_choices_below_their_heading_are_read_however_they_are_spaced(read, spaced):
+    heading, *rows = choices(0, "0.0015")
+    whole = [heading, *rows, "SingleProcess AUTOTUNE takes 0.3 seconds"]
+    later = "decode 12.5 ms 40% of the step"
+    facts, _ = read("\n".join([heading, *map(spaced, rows), *whole[-1:], later]) + "\n")
+    assert facts == read("\n".join(whole) + "\n")[0]
 
 
 def test_a_time_of_a_log_that_is_none_is_counted(read):
@@ -385,6 +395,27 @@ NOT_READ = {
         '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp"\n',
         '"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Counter_Name","Counter_Value"\n',
         "SQLite format 3\0" + "x" * 99 + "CREATE TABLE rocpd_kernel_dispatch_ab12",
+    ),
+    r"nsight-python\)": (
+        '{"meta": {"argv": [], "version": {"nvbench": {"major": 0}}}, "benchmarks": []}',
+        "Benchmark,Device,Device Name,Skipped,Samples,CPU Time (sec)\n",
+        '{"context": {"library_build_type": "release"}, "benchmarks": []}',
+        "name,iterations,real_time,cpu_time,time_unit\n",
+        '{"machine_info": {}, "commit_info": {}, "benchmarks": []}',
+        '{"results": [{"command": "./a", "mean": 1.5, "times": [1.5]}]}',
+        "command,mean,stddev,median,user,system,min,max\n",
+        "x_val;eager-latency;triton-latency\n(64, 64);0.012;0.010\n",
+        "Annotation,n,AvgValue,StdDev,NumRuns,StableMeasurement,Kernel\n",
+    ),
+    "cuobjdump": (
+        "ptxas info    : 0 bytes gmem\nptxas info    : Used 10 registers\n",
+        "Resource usage:\n Common:\n  GLOBAL:0\n Function _Z3add:\n  REG:10 STACK:0\n",
+        "\tcode for sm_90\n\t\tFunction : _Z3add\n\t.headerflags\t@EF_CUDA_SM90\n",
+    ),
+    "Proton": ('[{"children": [], "frame": {"name": "ROOT"}, "metrics": {"count": 0}}]',),
+    "gzip": (
+        *(b"PK\3\4\x14\0", b"BZh91AY&SY", b"\xfd7zXZ\0\0", b"7z\xbc\xaf\x27\x1c"),
+        *(b"\x28\xb5\x2f\xfd\x04", b"trace.json".ljust(257, b"\0") + b"ustar\0"),
     ),
 }
 

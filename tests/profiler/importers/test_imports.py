@@ -77,6 +77,15 @@ STEPS = """\
 """
 
 
+def test_a_kernel_that_ncu_named_by_its_range_is_the_kernel():
+    launches = read_files([capture("ncu_raw_100runs")])[0].document()["launches"]
+    kernels = {launch["kernel"].partition("<")[0] for launch in launches}
+    assert kernels == {
+        "nvjet_sm90_hsh_256x128_64x4_1x2_h_bz_coopA_NNT",
+        "void at::native::",
+    }
+
+
 def test_a_page_groups_ranges_by_what_stays_and_each_launch_has_its_whole_name(tmp_path):
     names = [f"step_{number}" for number in range(MOST_NUMBERED + 1)]
     cells = [f'7  ""<default domain>:{name}:none:none:none:none:none:none"" ' for name in names]
@@ -191,6 +200,11 @@ def test_two_files_have_an_account_between_them(two_files, tmp_path, capsys):
     ("file", "says"),
     [
         ("ncu-2025.3.1/ncu_details_basic.csv.gz", "takes 66.1\u202f% of the 822.7"),
+        (
+            "ncu-2025.3.1/ncu_raw_onepass_60.csv.gz",
+            "cunn_SoftMaxForwardReg (2 instantiations) takes 74.7\u202f% of the 1.440\u202fms of "
+            "60 launches; the next, softmax_warp_forward (3 instantiations), 25.3",
+        ),
         ("ncu-source-2025.3.1/planted_cuda_sass.csv.gz", "defects.cu:33 has 64.1\u202f% of the"),
     ],
 )

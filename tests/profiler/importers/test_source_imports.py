@@ -251,7 +251,7 @@ def test_a_folder_stands_for_reports_of_both_names(tmp_path, module, monkeypatch
     import_files(ImportRequest([tmp_path], json_target=str(tmp_path / "out.json")))
     document = json.loads((tmp_path / "out.json").read_text())
     assert len(document["launches"]) == 4
-    assert "1 files of no format that is read (notes.txt)" in document["warnings"][-1]["text"]
+    assert "1 file of no format that is read (notes.txt)" in document["warnings"][-1]["text"]
 
 
 def test_the_command_makes_tables_and_a_page_of_a_source_page(profiler):
