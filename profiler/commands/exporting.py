@@ -43,7 +43,8 @@ def write_figures(request: FiguresRequest) -> ExitCode:
 
     findings = find(read_run(open_run(find_run(str(request.run_folder), request.reports))))
     measured = {metric.name for metric in findings.numbers.metrics}
-    metrics = request.metrics or tuple(name for name in USUAL_METRICS if name in measured)
+    drawn_by_default = tuple(name for name in USUAL_METRICS if name in measured)
+    metrics = request.metrics or drawn_by_default or USUAL_METRICS[:1]
     figures = {name: metric_figure(findings, name, request.problem) for name in metrics}
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(request.format)
     console = make_console("auto")
@@ -228,6 +229,8 @@ def _results(report: Report, cells: list[Cell]) -> Iterator[RecordedResult]:
 def block_durations_ms(report: Report) -> dict[str, tuple[float, ...]]:
     """Durations of the timing blocks' first arms by cell id, in milliseconds."""
     samples = report.measured.samples
+    if "duration_ns" not in samples:  # nothing was measured
+        return {}
     timing = samples[(samples["kind"] == SessionKind.TIMING.value) & (samples["arm"] == 0)]
     durations = timing[timing["duration_ns"] > 0]
     return {

@@ -213,7 +213,7 @@ def metric_figure(
         if name not in labels:
             raise UsageError(
                 f"Nothing was measured of the metric {name}.",
-                remedy=f"Name one that was: {', '.join(sorted(labels))}.",
+                remedy=f"Name one that was: {', '.join(sorted(labels))}." if labels else None,
             )
     baseline = findings.programs.baseline if ratio else None
     if ratio and baseline is None:

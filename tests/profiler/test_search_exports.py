@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import zipfile
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -10,8 +11,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from recorded import findings_of_recording, report_of_recording
 
-from profiler.commands.exporting import export, tuning_results
-from profiler.commands.requests import ExportFormat, ExportRequest
+from profiler.commands.exporting import export, tuning_results, write_figures
+from profiler.commands.requests import ExportFormat, ExportRequest, FiguresRequest
 from profiler.errors import ExitCode, UsageError
 from profiler.exports.formats import openmetrics_lines
 from profiler.history.answers import Answer, HistoryRun, answers_of_records
@@ -181,6 +182,20 @@ def test_a_run_as_openmetrics(exported):
     assert sample.value == pytest.approx(median_of(CELL).median / 1e9)
     assert families["profiler_duration_seconds"].unit == "seconds"
     assert families["profiler_duration_to_baseline_ratio"].samples
+
+
+def test_a_run_in_which_nothing_was_measured(tmp_path, capsys):
+    run = tmp_path / "softmax"
+    with zipfile.ZipFile(RECORDING) as archive:
+        archive.extractall(run, [n for n in archive.namelist() if not n.startswith("raw/")])
+    others = set(ExportFormat) - {ExportFormat.T1, ExportFormat.T4}
+    for form in others:
+        assert export(ExportRequest(run, form)) is ExitCode.COMPLETE
+    assert capsys.readouterr().err.count(": 0 cells") == len(others)
+    with pytest.raises(UsageError, match="No variant was measured at"):
+        export(ExportRequest(run, ExportFormat.T4, problem="columns=1024,rows=512"))
+    with pytest.raises(UsageError, match=r"measured of the metric duration_ns\.$"):
+        write_figures(FiguresRequest(run, out=tmp_path))
 
 
 def test_names_in_openmetrics_are_escaped():
