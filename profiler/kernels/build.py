@@ -197,8 +197,10 @@ def _check_sources(recipe: Recipe) -> None:
         # Objects are named after their source and would overwrite each other.
         raise ValueError(f"a recipe needs sources of different names, got {stems}")
     for source in (*sources, *recipe.included):
-        if UNREADABLE & set(str(source)):
-            characters = " ".join(sorted(UNREADABLE - {"\n"}))
+        # A comma ends one path of -include and begins the next; nothing escapes it.
+        unreadable = UNREADABLE | {","} if source in recipe.included else UNREADABLE
+        if unreadable & set(str(source)):
+            characters = " ".join(sorted(unreadable - {"\n"}))
             raise ValueError(
                 f"nvcc cannot read {str(source)!r}: its path holds one of {characters}"
             )

@@ -420,13 +420,16 @@ def _is_unchanged(file: Path, hashes: Mapping[str, str]) -> bool:
 def _dependencies(
     library: Library, folder: Path, hash_once: Callable[[Path], str]
 ) -> dict[str, str]:
-    """Hash of each file that the library was compiled from, by its path."""
+    """Hash of each file that the library was compiled from, by its path.
+
+    Without what a `#line` names that is not there, such as the template of a generated source.
+    """
     names = {
         folder / name
         for compilation in library.compilations
         for name in depfile_paths(read_text(folder / compilation.depfile))
     }
-    return {str(name): hash_once(name) for name in sorted(names)}
+    return {str(name): hash_once(name) for name in sorted(names) if name.is_file()}
 
 
 def _write_facts(facts: _Stored, folder: Path) -> None:

@@ -185,6 +185,21 @@ def test_headers_from_elsewhere_are_watched(folder, elsewhere):
 
 
 @needs_nvcc
+def test_a_line_directive_may_name_a_file_that_is_not_there(folder, tmp_path):
+    code = '#line 1 "generator.py"\nextern "C" int launch() { return 1; }\n'
+    (folder / "code.cuh").write_text(code)
+    (tmp_path / "code.cuh").write_text(code)
+    (folder / "empty.cu").write_text("")
+    root = folder / "root"
+    recipe = Recipe((folder / "empty.cu",), included=(tmp_path / "code.cuh",))
+    assert run({"v": recipe}, root)["v"].ok
+    assert run({"v": recipe}, root)["v"].cached
+    # nvcc takes what is behind a comma for another file.
+    in_folder = Recipe((folder / "empty.cu",), included=(folder / "code.cuh",))
+    assert "its path holds one of" in run({"v": in_folder}, root)["v"].error
+
+
+@needs_nvcc
 def test_a_broken_header_fails_and_damage_is_repaired(folder, elsewhere):
     recipe = Recipe((folder / "host.cpp",), {"WIDTH": 4}, (f"-I{elsewhere}",))
     root = folder / "root"
