@@ -9,11 +9,12 @@ import difflib
 import importlib
 import inspect
 import itertools
+import math
 import os
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ Parameters = Mapping[str, Any]
 
 FUNCTION = "function"
 """Parameter of every variant: the name of its function."""
+MAX_COMBINATIONS = 100_000
+"""Most combinations: at 25 ms a launch, one block of them would take most of an hour."""
 _IMPORTING: ContextVar[bool] = ContextVar("importing", default=False)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _GIVEN_TO_INPUTS = frozenset({"device", "seed"})
@@ -38,6 +41,8 @@ ROLES = ("inputs", "outputs", "reference", "check", "flops", "bytes")
 """Functions of an experiment that are no variants."""
 _BASELINE = "baseline"
 _GIVEN_BY_FUNCTIONS = frozenset({"workload", "variants", "baseline"})
+_KEYWORDS = frozenset({"name", "baseline", *OPTIONS})
+"""What the decorator of a variant takes beside its parameters."""
 _RESERVED = frozenset({FUNCTION, "variant", "problem"})
 
 
@@ -317,12 +322,17 @@ def experiment_of(module: ModuleType, name: str | None = None) -> Experiment | N
     named.
     """
     experiments = experiments_in(vars(module).values())
-    if not experiments and name is None and inspect.isfunction(getattr(module, "inputs", None)):
-        return _experiment_of_functions(module)
+    if not experiments and inspect.isfunction(getattr(module, "inputs", None)):
+        experiments = [_experiment_of_functions(module)]
     names = [experiment.name for experiment in experiments]
-    if name is not None and names.count(name) != 1:
+    repeated_names = [each for each in names if names.count(each) > 1]
+    if repeated_names and name in (None, *repeated_names):
+        raise ExperimentError(f"two experiments are called {name or repeated_names[0]}")
+    if name is not None and name not in names:
         close = difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(names)}"
+        hint = (
+            f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(names) or 'none'}"
+        )
         raise ExperimentError(f"the file has no experiment {name}{hint}")
     if name is None and len(experiments) > 1:
         file = os.path.basename(experiments[0].file)  # noqa: PTH119 - of text
@@ -536,12 +546,17 @@ def _check_parameters(name: str, function: Function, grid: Parameters) -> None:
         if parameter in _RESERVED:
             raise ExperimentError(f"{name}: a parameter cannot be called {parameter}")
         if names and parameter not in names:
-            raise ExperimentError(f"{name} takes no argument {parameter}")
-        if not list(_values(value)):
+            close = difflib.get_close_matches(parameter, {*_KEYWORDS, *names}, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ExperimentError(f"{name} takes no argument {parameter}{hint}")
+        if not _values(value):
             raise ExperimentError(f"{name}: {parameter} has no values")
+    count = math.prod(len(_values(value)) for value in grid.values())
+    if count > MAX_COMBINATIONS:
+        raise ExperimentError(f"{name}: {count} combinations are more than {MAX_COMBINATIONS}")
 
 
-def _values(value: Any) -> Iterable[Any]:
+def _values(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple | range) else [value]
 
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import GeneratorType
+from types import CoroutineType, GeneratorType
 from typing import Any
 
 import torch
@@ -53,11 +53,13 @@ class FunctionWorkload:
             if isinstance(inputs, GeneratorType):
                 inputs = tuple(inputs)
             outputs = self._call_role("outputs", values) if "outputs" in self._functions else ()
-        if inputs is None:
+        fault = "returns nothing" if inputs is None else ""
+        if isinstance(inputs, CoroutineType):
+            inputs.close()
+            fault = "is `async def`, and not awaited"
+        if fault:
             name = getattr(self._functions["inputs"], "__name__", "inputs")
-            raise TypeError(
-                f"{name} returns nothing: return the inputs as an array, a tuple or a mapping"
-            )
+            raise TypeError(f"{name} {fault}: return the inputs as an array, a tuple or a mapping")
         by_name = dict(inputs) if isinstance(inputs, Mapping) else {}
         positional = () if isinstance(inputs, Mapping) else _as_tuple(inputs)
         return Arguments(positional, by_name, _as_tuple(outputs))

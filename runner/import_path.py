@@ -133,6 +133,15 @@ def _has_module(folder: Path, name: str) -> bool:
     return (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
 
 
+def replaces_installed(name: str, folders: Sequence[Path]) -> bool:
+    """Whether folders have a module that is imported in place of an installed one of that name."""
+    other_entries = [entry for entry in sys.path if Path(entry) not in folders]
+    return (
+        any(_has_module(folder, name) for folder in folders)
+        and PathFinder.find_spec(name, other_entries) is not None
+    )
+
+
 def _lies_in(module: ModuleType, folder: Path) -> bool:
     return module.__file__ is not None and Path(module.__file__).is_relative_to(folder)
 

@@ -26,9 +26,7 @@ from profiler.planning.spec import (
     did_you_mean,
 )
 from profiler.planning.spec.source import FieldPath
-
-MAX_COMBINATIONS = 100_000
-"""Most combinations: at 25 ms a launch, one block of them would take most of an hour."""
+from profiler.runner.experiment import MAX_COMBINATIONS
 
 MAX_EXAMPLES = 3
 

@@ -25,7 +25,6 @@ from profiler.model import (
 from profiler.planning.cell_filter import NO_LABELS, select_cells
 from profiler.planning.cuda_file import check_cuda_file
 from profiler.planning.matrix import (
-    MAX_COMBINATIONS,
     Candidate,
     Expanded,
     LeftOut,
@@ -48,6 +47,7 @@ from profiler.planning.spec import (
 from profiler.planning.spec.models import GEOMEAN, WORST, Search, duration_seconds
 from profiler.planning.spec.source import FieldPath
 from profiler.planning.spec.workloads import Parts
+from profiler.runner.experiment import MAX_COMBINATIONS
 
 USUAL_FINALISTS = 5
 """Finalists that a forecast counts with; three to eight and the quickest at each problem are

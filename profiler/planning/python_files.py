@@ -89,7 +89,8 @@ def _tree(file: Path, display_name: str) -> ast.Module:
 
 def is_experiment(tree: ast.Module) -> bool:
     """Whether a file calls `Experiment`, or makes inputs as an experiment of functions does."""
-    if isinstance(dict(definitions(tree.body)).get("inputs"), ast.FunctionDef):
+    inputs = dict(definitions(tree.body)).get("inputs")
+    if isinstance(inputs, ast.FunctionDef | ast.AsyncFunctionDef):
         return True
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     return any(

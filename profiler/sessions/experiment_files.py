@@ -148,13 +148,17 @@ def _describe(path: Path, name: str | None) -> Mapping[str, Any]:
     if "error" in answer:
         line = f":{answer['line']}" if answer["line"] else ""
         kind = answer["error"].partition(":")[0]
-        raise SpecError(f"{path}{line}: {answer['error']}", remedy=_REMEDIES.get(kind, _REMEDY))
+        remedy = _REMEDIES.get(kind, _REMEDY)
+        if hiding := answer["hides_installed"]:
+            remedy = f"A file or folder beside it hides the installed {hiding[0]}: rename it."
+        raise SpecError(f"{path}{line}: {answer['error']}", remedy=remedy)
     if "experiment" not in answer:
         raise SpecError(f"{path}: {ended}", remedy=f"{_REMEDY}\n{stderr_tail}".strip())
     description: Mapping[str, Any] | None = answer["experiment"]
     if description is None:
         raise SpecError(
-            f"{path}: defines no profiler.Experiment",
+            f"{path}: defines no profiler.Experiment, and no function `inputs` that makes the "
+            "inputs of plain functions",
             remedy=f"{_REMEDY} A file of functions make_inputs, reference and prepare is a "
             "workload, which an experiment file names (docs/workloads.md).",
         )

@@ -648,6 +648,9 @@ def test_inputs_that_are_nothing_are_refused():
     experiment.inputs(lambda: None)
     with pytest.raises(TypeError, match="<lambda> returns nothing: return the inputs as an array"):
         FunctionWorkload(experiment).make_inputs({}, CPU, 1)
+    experiment.functions["inputs"] = partial(awaited, torch.ones(3))
+    with pytest.raises(TypeError, match="inputs is `async def`, and not awaited"):
+        FunctionWorkload(experiment).make_inputs({}, CPU, 1)
 
 
 @pytest.mark.parametrize("count", [-1, float("nan"), float("inf")])

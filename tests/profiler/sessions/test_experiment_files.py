@@ -116,7 +116,10 @@ def in_this_process(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = 1\n", "mine.py: defines no profiler.Experiment"),
+        ("x = 1\n", "mine.py: defines no profiler.Experiment, and no function `inputs`"),
+        (f"{HEAD}same = profiler.Experiment('mine')\n", "mine.py: two experiments are called mine"),
+        (HEAD.replace("[128, 256]", "range(10**6)"), "third: 1000000 combinations are more than"),
+        (f"{HEAD}\n@e.variant(basline=1)\ndef f(x): ...\n", "f takes no argument basline; did"),
         ("import profiler\nx = (\n", r"mine.py:2: SyntaxError: '\(' was never closed"),
         (
             "import os\n\nraise SystemExit(3)\n",
@@ -143,6 +146,14 @@ def test_errors_name_the_line_of_the_file(write, text, message):
     with pytest.raises(SpecError, match=message) as caught:
         load_experiment(write(text))
     assert "Traceback" not in str(caught.value)
+
+
+def test_a_file_that_hides_an_installed_module_is_named(write, tmp_path):
+    (tmp_path / "numpy.py").write_text("")
+    with pytest.raises(
+        SpecError, match=r"(?s)mine.py:.: .*'numpy'.*hides the installed numpy: ren"
+    ):
+        load_experiment(write("import numpy\nnumpy.ndarray\n"))
 
 
 def test_the_words_of_the_file_go_to_the_error_and_never_to_stdout(write, capfd):
@@ -179,3 +190,6 @@ def test_a_file_of_functions_may_have_any_name(tmp_path):
     path = tmp_path / "_zwei W\u00f6rter+.py"
     path.write_text("def inputs(n=[1]): ...\ndef own(x): ...\n")
     assert load_experiment(path).experiment.name == "zwei-Worter"
+    assert load_experiment(Path(f"{path}:zwei-Worter")).experiment.name == "zwei-Worter"
+    with pytest.raises(SpecError, match="no experiment three; there are: zwei-Worter"):
+        load_experiment(Path(f"{path}:three"))
