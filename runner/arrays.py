@@ -59,6 +59,8 @@ def as_tensor(value: Any) -> torch.Tensor:
         return _plain_tensor(value)
     if isinstance(value, Number):  # NumPy's have a type of their own, Python's floats float32
         return torch.tensor(value)
+    if any(step < 0 for step in getattr(value, "strides", None) or ()):  # of which torch aborts
+        raise TypeError("no tensor has negative strides: give a copy (numpy.ascontiguousarray)")
     if hasattr(value, DLPACK):
         return from_dlpack(value)
     if hasattr(value, CUDA_ARRAY):

@@ -12,6 +12,7 @@ from numbers import Number
 from types import CoroutineType, GeneratorType
 from typing import Any
 
+import numpy
 import torch
 
 from profiler.runner.arrays import as_tensor, is_array, leaves
@@ -120,17 +121,28 @@ def poisoned_result(launch: Launch, first_launch: Callable[[Launch], Any] | None
     restore(launch)
     declared = getattr(launch, "outputs", None)
     if declared is None:
-        allocations = [
-            (t.shape, t.dtype, t.device) for t in as_tensors(launch(), "the result of the launch")
-        ]
-        poison(
-            [torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in allocations]
-        )
+        allocations = _allocations_like(launch())
+        poison([as_tensor(allocate()) for allocate in allocations])
     else:
         poison(as_tensors(declared, "`outputs`"))
     restore(launch)
     result = launch() if first_launch is None else first_launch(launch)
     return declared if result is None else result
+
+
+def _allocations_like(result: Any) -> list[Callable[[], Any]]:
+    tensors = as_tensors(result, "the result of the launch")
+    return list(map(_allocation_like, leaves(result), tensors))
+
+
+def _allocation_like(array: Any, tensor: torch.Tensor) -> Callable[[], Any]:
+    """Allocation that is likely to get the memory of an array of a result, once it is released.
+
+    Each library has memory of its own: NumPy and CuPy do not get that of a tensor.
+    """
+    if hasattr(array, "__array_function__") and not isinstance(array, torch.Tensor | Number):
+        return partial(numpy.empty_like, numpy.empty_like(array, shape=0), shape=array.shape)
+    return partial(torch.empty, tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
 
 def poison(tensors: Sequence[torch.Tensor]) -> None:

@@ -3,6 +3,7 @@
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -301,6 +302,28 @@ def test_memory_of_undeclared_outputs_is_poisoned_between_two_launches(monkeypat
 
     assert len(made) == 2
     assert [(t.shape, t.dtype) for t in poisoned] == [((4, 2), torch.float16)]
+
+
+def test_memory_of_numpy_is_poisoned_by_numpy():
+    """NumPy gets its own memory again, and not that of a tensor."""
+    made = []
+
+    def launch():
+        result = np.empty((64, 100))
+        made.append(1)
+        result[: -1 if len(made) > 1 else None] = 1
+        return result, np.float64(1), np.broadcast_to(np.float32(1), 3)
+
+    (result, *others) = as_tensors(poisoned_result(launch), "the result")
+
+    assert result[:-1].eq(1).all()
+    assert not result[-1].eq(1).any(), "where the first launch wrote the right result"
+    assert all(other.eq(1).all() for other in others)
+
+
+def test_an_array_with_negative_strides_is_refused_before_torch_aborts():
+    with pytest.raises(TypeError, match="negative strides: give a copy"):
+        as_tensors(np.ones(3)[::-1], "the result")
 
 
 @pytest.mark.parametrize(
