@@ -256,6 +256,10 @@ def test_import_as_json_and_as_page(ready, tmp_path):
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_build_for_two_architectures_without_a_gpu(profiler):
+    variants = {"list": ["a"]}
+    program = profiler.write_spec("program", workload={"command": "true"}, variants=variants)
+    done = profiler("build", program)
+    assert (done.code, done.err) == (0, "Nothing to build: no variant has a build step.\n")
     spec = profiler.write_spec(
         "scaling",
         workload={

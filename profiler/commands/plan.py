@@ -17,6 +17,7 @@ from profiler.machine.environment import (
     find_gpu,
     resolved_architecture,
 )
+from profiler.machine.requirements import ARCHITECTURE_WITHOUT_GPU
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan, SearchPlan
 from profiler.planning.page_kinds import LADDER, PAGE_KINDS
 from profiler.planning.plan import foreseen_plan, make_plan, plan_document
@@ -202,14 +203,19 @@ def show_build(request: BuildRequest) -> ExitCode:
     plan = selected_plan(loaded, space, request.only)
     notes = check_ready(loaded, plan, space)
     require_folder(request.out)
-    if arch is None:
+    needs_build = any(space.recipe(variant.params) for variant in plan.variants)
+    if arch is None and needs_build:
         raise EnvironmentUnusable(
             "No GPU here whose architecture could be built for.", remedy="Pass --arch, e.g. sm_90."
         )
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     for note in notes:
         reporter.warn(note)
-    reporter.say(f"Building {len(plan.variants)} variants for {arch} …")
+    if needs_build:
+        count = len(plan.variants)
+        reporter.say(f"Building {count} variant{'s' if count > 1 else ''} for {arch} …")
+    else:
+        reporter.say("Nothing to build: no variant has a build step.")
     excluded = sum(item.count for item in plan.excluded if item.stage == "variant")
     if excluded:
         reasons = f"profiler plan --set build.arch={arch}"
@@ -218,7 +224,7 @@ def show_build(request: BuildRequest) -> ExitCode:
         loaded.experiment,
         plan.variants,
         space,
-        arch=arch,
+        arch=arch or ARCHITECTURE_WITHOUT_GPU,
         build_root=build_root(request.out.resolve()),
         on_wait=reporter.say,
     )
@@ -233,7 +239,9 @@ def show_build(request: BuildRequest) -> ExitCode:
     return ExitCode.COMPLETE if complete else ExitCode.SOME_CELLS_FAILED
 
 
-def _build_document(plan: Plan, builds: Sequence[BuildResult], arch: str) -> dict[str, object]:
+def _build_document(
+    plan: Plan, builds: Sequence[BuildResult], arch: str | None
+) -> dict[str, object]:
     variants = {variant.id: variant for variant in plan.variants}
     return {
         "schema_version": SCHEMA_VERSION,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from profiler.collect import Need, ncu, nsys
 from profiler.collect.ncu import WITHOUT_NCU
 from profiler.collect.nsys import Nsys, find_nsys
-from profiler.collect.registry import has_counters, is_needed
+from profiler.collect.registry import COLLECTORS, has_counters, is_needed
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import (
     VISIBLE_VARIABLE,
@@ -27,6 +27,7 @@ from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment
 
 ARCHITECTURE_WITHOUT_GPU = "sm_80"
 """Architecture to compile for without a GPU."""
+_ON_CPU = "What can run on the CPU is timed there with --timer (collect.collectors=timer)."
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,9 @@ def _usable_ncu(experiment: Experiment, answers: Inquiry) -> tuple[Path, str]:
         path, version = answers.ncu.result()
         ncu.INSTALLED.require_version(version)
     except EnvironmentUnusable as error:
-        if not isinstance(experiment.workload, CommandWorkload):
+        if experiment.collect.device == "cpu":
+            error.remedy = f"ncu counts what runs on a GPU. {_ON_CPU}"
+        elif not isinstance(experiment.workload, CommandWorkload):
             error.remedy = f"{error.remedy} {WITHOUT_NCU}"
         raise
     return path, version
@@ -145,10 +148,21 @@ def _require_torch(experiment: Experiment) -> None:
         )
 
 
+def _require_collectors_of_a_cpu(collectors: Sequence[str]) -> None:
+    """Raise UsageError for a collector that calls CUDA itself."""
+    for name in collectors:
+        needs = COLLECTORS[name].needs
+        if Need.GPU in needs and Need.NCU not in needs:
+            raise UsageError(
+                f"collect.device: {name} measures on a GPU, not on the CPU.", remedy=_ON_CPU
+            )
+
+
 def _device(experiment: Experiment, gpu: Gpu | None) -> str:
     collect = experiment.collect
     is_cuda_workload = isinstance(experiment.workload, CudaWorkload)
     if collect.device == "cpu":
+        _require_collectors_of_a_cpu(collect.collectors)
         return "cpu"
     if gpu is not None:
         return "cuda"
@@ -164,5 +178,5 @@ def _device(experiment: Experiment, gpu: Gpu | None) -> str:
     if collect.device == "auto" and not isinstance(
         experiment.workload, CommandWorkload | CudaWorkload
     ):
-        remedy += " What can run on the CPU is timed there with --timer (collect.collectors=timer)."
+        remedy += f" {_ON_CPU}"
     raise EnvironmentUnusable("No NVIDIA GPU is visible on this machine.", remedy=remedy)
