@@ -77,6 +77,20 @@ def test_what_lies_outside_is_refused(tmp_path, target):
         assert "outside" in text or "hyphen" in text
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"block": 8}, "block\n  Extra inputs are not permitted"),
+        ({"blocks": 0}, "blocks\n  Input should be greater than or equal to 1"),
+        ({"budget": -1}, "budget\n  Input should be greater than or equal to 0"),
+    ],
+)
+def test_arguments_that_a_tool_does_not_have_are_refused(tmp_path, values, message):
+    ((failed, text),) = asked(tmp_path, ("check", {"target": "mine.py", **values}))
+    assert failed
+    assert message in text
+
+
 def test_pages_and_schemas_are_resources(tmp_path):
     from mcp import Client, MCPError
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,7 @@ from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
+    from mcp.server.mcpserver.tools import Tool
     from mcp.types import CallToolResult
 
 _INSTRUCTIONS = (
@@ -53,20 +55,14 @@ def served_tools(root: Path) -> MCPServer:
         ) from error
     root = root.resolve()
     answer = partial(_answer, root)
-    server: MCPServer = MCPServer(
-        "profiler", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
-    )
     measuring = anyio.Lock()
-    # A tool gives the text that its command prints: without a result of its own it has no schema.
-    tool = partial(server.tool, structured_output=False)
 
-    @tool()
     async def check(  # noqa: PLR0913, PLR0917 - the arguments that a client may name
         target: str,
         against: str | None = None,
         only: str | None = None,
-        blocks: int | None = None,
-        budget: float | None = None,
+        blocks: Annotated[int | None, Field(ge=1)] = None,
+        budget: Annotated[float | None, Field(ge=0)] = None,
         timer: bool = False,
         fast: bool = False,
         device: str | None = None,
@@ -93,7 +89,6 @@ def served_tools(root: Path) -> MCPServer:
         async with measuring:
             return await answer("check", [target], values, flags)
 
-    @tool()
     async def explain(
         run: str, variant: str | None = None, against: str | None = None, problem: str | None = None
     ) -> Any:
@@ -101,22 +96,27 @@ def served_tools(root: Path) -> MCPServer:
         values = {"variant": variant, "against": against, "problem": problem}
         return await answer("explain", [run], values)
 
-    @tool()
     async def plan(target: str, only: str | None = None) -> Any:
         """What would be measured, and how long that takes; runs nothing on the GPU."""
         return await answer("plan", [target], {"only": only})
 
-    @tool()
     async def compare(
         runs: Annotated[list[str], Field(min_length=2)], only: str | None = None
     ) -> Any:
         """What became faster or slower between runs, the older one first."""
         return await answer("compare", runs, {"only": only}, {"no-report": True})
 
-    @tool()
     async def runs() -> Any:
         """Runs and recordings of the served folder, with their answers."""
         return await answer("list", [], {})
+
+    server: MCPServer = MCPServer(
+        "profiler",
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        log_level="WARNING",
+        tools=[_tool(command) for command in (check, explain, plan, compare, runs)],
+    )
 
     @server.resource("profiler://page/{experiment}/{run}", mime_type=_PAGE_FORMAT)
     def page(experiment: str, run: str) -> str:
@@ -131,6 +131,22 @@ def served_tools(root: Path) -> MCPServer:
             kind.schema_text
         )
     return server
+
+
+def _tool(command: Callable[..., Any]) -> Tool:
+    """A tool that gives the text of a command, and refuses arguments that it does not have.
+
+    mcp ignores them: a misspelt `blocks` would be measured with the default.
+    """
+    from mcp.server.mcpserver.tools import Tool
+
+    # Without a result of its own it has no schema of one.
+    tool = Tool.from_function(command, structured_output=False)
+    arguments = tool.fn_metadata.arg_model
+    arguments.model_config["extra"] = "forbid"
+    arguments.model_rebuild(force=True)
+    tool.parameters = arguments.model_json_schema()
+    return tool
 
 
 def _schemas() -> dict[str, Any]:
