@@ -32,9 +32,11 @@ from profiler.findings.gates import (
     Gate,
     beyond_bound,
     gated_cells,
+    metric_of,
     not_judged,
     parse_run_gate,
     regressions,
+    require_known_metric,
     tripped_message,
 )
 from profiler.machine.requirements import Machine, find_machine
@@ -44,7 +46,7 @@ from profiler.planning.plan import judged_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.session_plans import NCU, sessions_differ_on
 from profiler.planning.space import Space, space_of
-from profiler.planning.spec import LoadedSpec
+from profiler.planning.spec import Experiment, LoadedSpec
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.run_folder.runs import create_run, find_recording, require_folder
@@ -140,6 +142,7 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
     seconds = SecondsRecorder()
     with seconds.step("plans"):
         planned = plan_experiment(request, request.overrides)
+    _require_gated_metric(request, planned.loaded.experiment)
     require_explainable(request, planned)
     require_folder(request.out)
     source = _machine_or_recording(request, planned.loaded, reporter)
@@ -149,6 +152,14 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
         return write_run(request, report, folder, reporter, seconds)
     report, folder = _replay(request, source)
     return write_run(request, report, folder, reporter, None)
+
+
+def _require_gated_metric(request: RunRequest, experiment: Experiment) -> None:
+    """Raise UsageError where --fail-on bounds a metric that the experiment cannot have."""
+    gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
+    if isinstance(gate, Bound):
+        asked = (m if isinstance(m, str) else m.name for m in experiment.collect.metrics)
+        require_known_metric(gate, asked)
 
 
 def left_out_words(steps: Sequence[str]) -> str:
@@ -452,9 +463,17 @@ def gated_exit_code(
     if gate is None:
         return measured
     if isinstance(gate, Bound):
-        cells_beyond = beyond_bound(findings, gate)
+        from profiler.render.words import numbers
+
+        label = metric_of(findings, gate)
+        cells_beyond = beyond_bound(findings, label, gate)
         if cells_beyond:
-            reporter.warn("\n".join([f"--fail-on {gate}: beyond it:", *cells_beyond[:MOST_NAMED]]))
+            lines = [
+                f"  {cell.id}: {numbers.show(value.median, label.unit)} "
+                f"{numbers.interval(value.low, value.high, label.unit)}"
+                for cell, value in cells_beyond[:MOST_NAMED]
+            ]
+            reporter.warn("\n".join([f"--fail-on {gate}: beyond it:", *lines]))
         return ExitCode.GATE_TRIPPED if cells_beyond else measured
     from profiler.findings.document import judged_table
 

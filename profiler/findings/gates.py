@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from profiler.errors import UsageError
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from profiler.findings.cell_numbers import Value
     from profiler.findings.findings import Findings
     from profiler.metrics.queries import Label
     from profiler.model import Cell
@@ -121,25 +125,37 @@ def _change_words(ratio: float, low: float, high: float) -> str:
     return f"{ratio:.3f}\N{MULTIPLICATION SIGN} [{low:.3f}, {high:.3f}]"
 
 
-def beyond_bound(findings: Findings, bound: Bound) -> list[str]:
-    """A line for each cell whose number is beyond a bound, its interval included.
+def require_known_metric(bound: Bound, requested: Iterable[str]) -> None:
+    """Raise UsageError for a metric that no run of an experiment can have.
 
-    Baseline and references are not judged: they are what others are compared with. Raises
-    UsageError for a metric that the run does not have, or another unit than that of the metric.
+    `requested`: names of metrics that the experiment asks for beside those of the catalogue.
     """
-    label = _label_of(findings, bound)
+    known = {form for name in (*CATALOGUE, *requested) for form in _forms(name)}
+    if bound.metric not in known:
+        close = difflib.get_close_matches(bound.metric, known, n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise UsageError(f"--fail-on {bound}: there is no metric '{bound.metric}'{hint}")
+
+
+def _forms(name: str) -> tuple[str, str]:
+    """A metric's name, and the name without its unit."""
+    return name, name.rpartition("_")[0]
+
+
+def beyond_bound(findings: Findings, label: Label, bound: Bound) -> list[tuple[Cell, Value]]:
+    """Cells whose number is beyond a bound, its interval included, and the numbers.
+
+    Baseline and references are not judged: they are what others are compared with.
+    """
     limit = bound.number * (_NS[bound.unit] if label.unit == "ns" else 1.0)
     above = bound.sign == ">"
-    lines = []
+    beyond = []
     for cell in gated_cells(findings):
         value = findings.numbers.value(cell, label.name)
         near_end = value.low if above else value.high
         if near_end > limit if above else near_end < limit:
-            unit = f" {label.unit}" if label.unit else ""
-            lines.append(
-                f"  {cell.id}: {value.median:,.6g}{unit} [{value.low:,.6g}, {value.high:,.6g}]"
-            )
-    return lines
+            beyond.append((cell, value))
+    return beyond
 
 
 def gated_cells(findings: Findings) -> list[Cell]:
@@ -152,12 +168,10 @@ def gated_cells(findings: Findings) -> list[Cell]:
     ]
 
 
-def _label_of(findings: Findings, bound: Bound) -> Label:
-    """The metric of a bound among those that a run has."""
+def metric_of(findings: Findings, bound: Bound) -> Label:
+    """The metric of a bound; raises UsageError where the run lacks it, or it has another unit."""
     labels = findings.numbers.metrics
-    matching_labels = [
-        label for label in labels if bound.metric in (label.name, label.name.rpartition("_")[0])
-    ]
+    matching_labels = [label for label in labels if bound.metric in _forms(label.name)]
     if not matching_labels:
         names = ", ".join(label.name for label in labels[:MOST_NAMED])
         raise UsageError(f"--fail-on {bound}: this run has no {bound.metric}; it has {names}")
