@@ -13,6 +13,7 @@ from whole_runs import TESTS
 
 ROOT = TESTS.parent
 SOFTMAX = ROOT / "experiments/softmax.yaml"
+TRANSPOSE = ROOT / "experiments/recordings/transpose.zip"
 CAPTURE = TESTS / "recordings/ncu-2025.3.1/ncu_raw_6metrics_2kernels.csv"
 ENDINGS = str(TESTS / "workloads/endings.py")
 
@@ -384,6 +385,7 @@ def test_json_goes_through_what_the_shell_gives(ready):
         "list --json /dev/full",
         "plan mine.yaml --json - >/dev/full",
         f"import {CAPTURE} --out /dev/full",
+        f"export {TRANSPOSE} --format pytorch --out /dev/full",
     ],
 )
 def test_a_full_device_is_no_success(ready, arguments):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.commands.answers import answers_of_findings
-from profiler.commands.output import write_stdout, write_target
+from profiler.commands.output import raise_unwritable, write_stdout, write_target
 from profiler.commands.report import read_run
 from profiler.commands.requests import ExportFormat, ExportRequest, FiguresRequest
 from profiler.errors import ExitCode, UsageError, naming
@@ -157,9 +157,7 @@ def _write_text(target: Path, text: str) -> None:
         else:
             write_target(target, (text,))
     except OSError as error:
-        raise UsageError(
-            f"{target}: {error.strerror}", remedy="Choose another path with --out."
-        ) from error
+        raise_unwritable(error, str(target), "Choose another path with --out.")
 
 
 def _print_line(target: Path, text: str) -> None:

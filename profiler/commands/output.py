@@ -349,10 +349,11 @@ def _write(target: Path, parts: Iterable[str], problem: str, remedy: str) -> Non
     try:
         write_target(target, parts)
     except OSError as error:
-        _raise_for(error, problem, remedy)
+        raise_unwritable(error, problem, remedy)
 
 
-def _raise_for(error: OSError, problem: str, remedy: str) -> NoReturn:
+def raise_unwritable(error: OSError, problem: str, remedy: str) -> NoReturn:
+    """Raise EnvironmentUnusable where there is no room, else UsageError."""
     if isinstance(error, BrokenPipeError):
         raise error  # the reader of our stdout left: the command line knows what that means
     message = f"{problem}: {error.strerror}"
@@ -366,7 +367,7 @@ def write_stdout(parts: Iterable[str]) -> None:
     try:
         _write_now(sys.stdout, parts)
     except OSError as error:
-        _raise_for(error, "stdout", "Redirect it elsewhere.")
+        raise_unwritable(error, "stdout", "Redirect it elsewhere.")
 
 
 def write_target(target: Path, parts: Iterable[str]) -> None:

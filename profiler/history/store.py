@@ -21,6 +21,19 @@ STORE_FILE = "history.sqlite"
 _PATIENCE_S = 10.0
 """Longest wait in seconds for another run that is writing."""
 _VERSION = 1
+_REBUILD = "Move it away; `profiler history --rebuild` makes a new one."
+_UNWRITABLE = "Make it writable, or choose another folder with --reports."
+_PRIMARY_CODE = 0xFF
+"""Bits of SQLite's error code without its refinement."""
+_REMEDIES = {
+    **dict.fromkeys((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR), "Make room."),
+    **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN), _UNWRITABLE),
+    **dict.fromkeys(
+        (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED),
+        "Another process writes it: run the command again.",
+    ),
+}
+"""By SQLite's error code, where the store itself is sound; else it is made anew."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS run (
     id INTEGER PRIMARY KEY, experiment TEXT NOT NULL, created TEXT NOT NULL, machine TEXT NOT NULL,
@@ -116,7 +129,7 @@ class Store:
             elif version != _VERSION:
                 raise EnvironmentUnusable(
                     f"{self.path}: its form is {version}, this version has {_VERSION}.",
-                    remedy="Move it away; `profiler history --rebuild` makes a new one.",
+                    remedy=_REBUILD,
                 )
             connection.execute("BEGIN")
             yield connection
@@ -127,9 +140,10 @@ class Store:
             connection.close()
 
     def _unusable_error(self, error: sqlite3.Error) -> EnvironmentUnusable:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
         return EnvironmentUnusable(
             f"{self.path}: {error}.",
-            remedy="Move it away; `profiler history --rebuild` makes a new one.",
+            remedy=_REMEDIES.get(code & _PRIMARY_CODE, _REBUILD),
         )
 
 

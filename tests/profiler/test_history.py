@@ -220,6 +220,20 @@ def test_rows_are_never_changed_or_deleted(tmp_path):
     connection.close()
 
 
+def test_a_sound_store_that_cannot_be_used_now_is_not_to_be_moved_away(tmp_path, monkeypatch):
+    with pytest.raises(EnvironmentUnusable) as nowhere:
+        Store(tmp_path / "no folder" / STORE_FILE)._transaction().__enter__()
+    assert "--reports" in nowhere.value.remedy
+    (tmp_path / STORE_FILE).touch()
+    monkeypatch.setattr("profiler.history.store._PATIENCE_S", 0)
+    other = sqlite3.connect(tmp_path / STORE_FILE)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(EnvironmentUnusable) as locked:
+        Store.beside(tmp_path).runs()
+    other.close()
+    assert "again" in locked.value.remedy
+
+
 def test_a_store_that_cannot_be_used_costs_no_run(tmp_path):
     (tmp_path / STORE_FILE).write_bytes(b"no database" * 100)
     with pytest.raises(EnvironmentUnusable, match="--rebuild"):
