@@ -30,6 +30,7 @@ CHECKS_FILE = Path(__file__).with_name("page_checks.js")
 PATIENCE_MS = 20_000
 BLANK = "about:blank"
 WIDE = {"width": 1440, "height": 900}
+TABLET = {"width": 768, "height": 1024}
 NARROW = {"width": 390, "height": 844}
 PAPER = {"width": 718, "height": 1047}
 """A4 between margins of 10 mm, at 96 px an inch; a page that asks for landscape gets it turned."""
@@ -176,6 +177,8 @@ def findings_of(opened, known, ways=(MOUSE,)):
         "equal ids": opened.ask("equalIds"),
     }
     turned = opened.ask("isLandscape")
+    page.set_viewport_size(TABLET)
+    found["figure cut at 768 px"] = opened.ask("cutFigures")
     page.set_viewport_size(NARROW)
     opened.ask("settled")
     found["sideways scroll at 390 px"] = opened.ask("sidewaysScroll")
