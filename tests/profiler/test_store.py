@@ -72,6 +72,13 @@ def test_a_write_that_fails_leaves_the_old_content(tmp_path, monkeypatch):
     assert (file.read_text(), everything(tmp_path)) == ("old", ["run.json"])
 
 
+def test_a_file_that_cannot_be_written_is_called_by_its_own_name(tmp_path):
+    file = tmp_path / ("x" * 300)
+    with pytest.raises(OSError, match="too long") as refused:
+        write_atomic(file, "new")
+    assert refused.value.filename == str(file)
+
+
 def test_half_of_a_character_is_written_as_an_escape_and_not_into_json(tmp_path):
     write_atomic(tmp_path / "command.txt", "cd /\udcff")
     assert (tmp_path / "command.txt").read_text() == "cd /\\udcff"
