@@ -174,7 +174,7 @@ def best_of_equals(generator: np.random.Generator, pairs: int) -> tuple[list[str
     number is beside the mean of all, which are equal: that scatters less than a baseline's own.
     """
     lines = [
-        "| noise | blocks | number of the timing blocks | of the confirmation | said of it |",
+        "| noise | blocks | number of the timing blocks | of the confirmation | stated bias |",
         "|---|---|---|---|---|",
     ]
     held = True
