@@ -46,6 +46,7 @@ UNDATED = {
     ("docs/compare.md", "In GitHub Actions"): ("a setting", "2 %"),
     ("docs/explain.md", "Which cells"): ("a rule", "2 %"),
     ("docs/explain.md", "Roofs"): ("a rule", "80 %"),
+    ("docs/explain.md", "One memory limits both"): ("a rule", "60 %"),
     ("docs/explain.md", "Causes"): (
         "rules; from 0 to 16 % in the recordings",
         "96 %, 4 %, 2 %, 2 %, 20 %, 16 %, 60 %, 0.5 %, 1 %",
