@@ -102,7 +102,7 @@ UNDATED = {
     ),
     ("docs/verdicts.md", "What the deviation rests on"): ("a rule", "0.1 %"),
     ("docs/verdicts.md", "The best of equal ones"): ("an example of the wording", "0.29 %"),
-    ("docs/verdicts.md", "Slow visits"): ("an example and a rule", "30 %, 10 %, 1.48 ×"),
+    ("docs/verdicts.md", "Slow visits"): ("an example and a rule", "30 %, 10 %, 1.48 \u00d7"),
     ("docs/verdicts.md", "Does it work"): ("an experiment", "5 %"),
     ("docs/waves.md", "What the page shows"): ("definitions", "50 %, 90 %, 90 %"),
 }
