@@ -2,6 +2,7 @@
 
 import math
 import re
+import weakref
 
 import numpy as np
 import pytest
@@ -304,21 +305,27 @@ def test_memory_of_undeclared_outputs_is_poisoned_between_two_launches(monkeypat
     assert [(t.shape, t.dtype) for t in poisoned] == [((4, 2), torch.float16)]
 
 
-def test_memory_of_numpy_is_poisoned_by_numpy():
+def test_memory_of_numpy_is_poisoned_by_numpy(monkeypatch):
     """NumPy gets its own memory again, and not that of a tensor."""
-    made = []
+    poisoned = []
+    monkeypatch.setattr(check, "poison", poisoned.extend)
+    made, empty_like = [], np.empty_like
+    monkeypatch.setattr(
+        np, "empty_like", lambda *a, **k: made.append(empty_like(*a, **k)) or made[-1]
+    )
+    released = []
 
     def launch():
-        result = np.empty((64, 100))
-        made.append(1)
-        result[: -1 if len(made) > 1 else None] = 1
+        result = np.ones((4, 2), "float32")
+        weakref.finalize(result, lambda: released.append(len(made)))
         return result, np.float64(1), np.broadcast_to(np.float32(1), 3)
 
-    (result, *others) = as_tensors(poisoned_result(launch), "the result")
+    as_tensors(poisoned_result(launch), "the result")
 
-    assert result[:-1].eq(1).all()
-    assert not result[-1].eq(1).any(), "where the first launch wrote the right result"
-    assert all(other.eq(1).all() for other in others)
+    assert [tuple(t.shape) for t in poisoned] == [(4, 2), (), (3,)]
+    addresses = {array.__array_interface__["data"][0] for array in made}
+    assert [t.data_ptr() in addresses for t in poisoned] == [True, False, True]
+    assert released[0] == 2, "released before anything of its size was made"
 
 
 def test_an_array_with_negative_strides_is_refused_before_torch_aborts():
