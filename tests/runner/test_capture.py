@@ -260,6 +260,15 @@ def test_results_beside_those_of_a_mask_are_compared_with_their_own_kind(tmp_pat
     )
 
 
+def test_a_result_without_a_finite_number_is_right_for_recorded_inputs_alone(tmp_path):
+    for values in (False, True):
+        in_program(
+            lambda: torch.ones(8, 8) / torch.zeros(8, 8), tmp_path / str(values), values=values
+        )
+    assert {fault and fault[-8:] for _, fault in faults(tmp_path / "False")} == {None, "--values"}
+    assert {fault for _, fault in faults(tmp_path / "True")} == {None}
+
+
 def test_a_graph_with_few_digits_inside_is_compared_by_them(tmp_path):
     x = torch.randn(64, 64)
     document = in_program(lambda: x @ x, tmp_path / "c")
