@@ -128,7 +128,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             os.fsync(stream.fileno())
         temporary.replace(path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         if isinstance(error, OSError) and error.filename == str(temporary):
             error.filename = str(path)  # the user named this one
         raise
