@@ -9,12 +9,17 @@ _HEAD = """\
 This page is written from the registry by `make numbers`.
 
 `collect.collectors` in a spec takes these names. Their durations are different quantities and are
-never mixed: the first of them, in this order, that measured gives `duration_ns`, and verdicts are
-about it. What another one measured is a metric of its own.
+never mixed. The first collector in this order that measured gives `duration_ns`, which verdicts
+use. Durations of the others are metrics of their own.
 
-To add a timer: a `CollectorKind` in `profiler/collect/timer.py`, in its `TIMERS`; its stopwatch, by
-the same name, in `runner/timing.py`; and its metric in `profiler/metrics/catalogue.py`. A collector
-under another tool has a file of its own in `profiler/collect/`, and a place in `registry.py`.
+A new timer needs
+
+- a `CollectorKind` in `profiler/collect/timer.py`, in its `TIMERS`;
+- a stopwatch of the same name in `runner/timing.py`;
+- a metric in `profiler/metrics/catalogue.py`.
+
+A collector under another tool has a file of its own in `profiler/collect/`, and a place in
+`registry.py`.
 """
 
 _RECORDS = {

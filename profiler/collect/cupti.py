@@ -88,8 +88,8 @@ KIND: CollectorKind = CollectorKind(
     alias=None,
     title="CUPTI",
     measures="each kernel alone on the GPU, by its hardware counters, gaps left out, as ncu does, "
-    "but in the runner's own process; caches are empty when a launch begins, unless they are to be "
-    "warm",
+    "but in the runner's own process; caches are empty when a launch begins, except with warm "
+    "caches",
     records=Records.COUNTERS,
     metric="cupti_duration_ns",
     judged=True,

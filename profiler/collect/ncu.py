@@ -214,7 +214,7 @@ KIND: CollectorKind = CollectorKind(
     alias=None,
     title="ncu",
     measures="each kernel alone on the GPU, by its hardware counters, gaps left out; caches are "
-    "empty when a launch begins, unless they are to be warm",
+    "empty when a launch begins, except with warm caches",
     records=Records.COUNTERS,
     metric="duration_ns",
     judged=True,

@@ -125,7 +125,7 @@ PROFILER_KERNELS = _timer_kind(
     alias="profiler_kernels",
     title="torch.profiler kernels",
     measures="the kernels of a launch as torch.profiler reports them, with a cold L2 cache; "
-    "on a CPU the time that operators took themselves",
+    "on a CPU the own time of operators",
     records=Records.TIMES,
     metric="profiler_duration_ns",
     judged=True,
@@ -138,7 +138,7 @@ WALL_CLOCK = _timer_kind(
     alias="plain_timer",
     title="wall clock",
     measures="the wall clock from a launch until the device is idle again, mean of three "
-    "launches: what a quick benchmark does",
+    "launches, as in a quick benchmark",
     records=Records.TIMES,
     metric="wall_clock_duration_ns",
     judged=True,
@@ -151,7 +151,7 @@ SUSTAINED = _timer_kind(
     alias=None,
     title="sustained",
     measures="launches that follow each other without a gap, inputs taken in turn, once clock and "
-    "power have settled: what a kernel takes in training or serving; with the energy of a launch",
+    "power have settled, as in training or serving; with the energy of a launch",
     records=Records.TIMES,
     metric="sustained_duration_ns",
     judged=True,
@@ -177,8 +177,8 @@ IN_KERNEL = _timer_kind(
     "in_kernel",
     alias=None,
     title="in-kernel timeline",
-    measures="when each warpgroup of a few blocks of a kernel began what, in a build with "
-    "stamps that nothing else measures; for kernels that include `profiler/timeline.cuh`",
+    measures="when each warpgroup of a few blocks of a kernel began each activity, in a build with "
+    "stamps of its own; for kernels that include `profiler/timeline.cuh`",
     records=Records.STAMPS,
     metric=None,
     judged=False,
