@@ -25,6 +25,7 @@ from profiler.model import (
 )
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.problem_names import short_names
+from profiler.planning.readiness import blocks_for_verdicts
 from profiler.run_folder.load.report import Report
 
 Values = dict[str, str | int | float]
@@ -66,7 +67,7 @@ def caveats(report: Report, judges: tuple[Judge, Judge]) -> tuple[Notice, ...]:
         *_missing_metrics(report),
         *_missing_values(usable),
         *_disagreeing_parts(usable),
-        *_few_blocks(usable),
+        *_few_blocks(usable, report.plan),
         *_no_baseline(report),
         *_noise(judges[0], timing, report.plan),
         *_mixed_launches(timing, report.plan),
@@ -267,13 +268,14 @@ def _collected(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in runner_metrics)
 
 
-def _few_blocks(samples: pd.DataFrame) -> Iterable[Notice]:
+def _few_blocks(samples: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
     """Fewest blocks of any cell that is ranked; one that failed half-way has a notice already."""
     timing = samples[samples["kind"] == SessionKind.TIMING.value]
     if len(timing):
         blocks = int(timing.groupby("cell")["block"].nunique().min())
         if blocks < FEWEST_BLOCKS:
-            yield Notice(NoticeKind.FEW_BLOCKS, {"blocks": blocks, "needed": FEWEST_BLOCKS})
+            values = {"blocks": blocks, "needed": blocks_for_verdicts(plan)}
+            yield Notice(NoticeKind.FEW_BLOCKS, values)
 
 
 def _no_baseline(report: Report) -> Iterable[Notice]:

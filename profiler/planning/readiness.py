@@ -240,6 +240,16 @@ def blocks_needed(comparisons: int, looks: int = 1) -> int:
     return next(n for n in itertools.count(FEWEST_BLOCKS) if can_decide(n, comparisons, looks))
 
 
+def blocks_for_verdicts(plan: Plan) -> int:
+    """Fewest blocks that can show a single differing pair, where a problem has most variants."""
+    return blocks_needed(max(1, _most_comparisons(plan)), max(1, len(plan.looks)))
+
+
+def _most_comparisons(plan: Plan) -> int:
+    """Variants beside the baseline, at the problem that has most."""
+    return max(Counter(cell.problem.id for cell in plan.cells).values(), default=0) - 1
+
+
 def few_blocks_notice(plan: Plan) -> Notice | None:
     """Notice that the blocks of a plan cannot show a single differing pair; None where they can.
 
@@ -248,11 +258,11 @@ def few_blocks_notice(plan: Plan) -> Notice | None:
     """
     if plan.baseline is None or not plan.looks or plan.search is not None:
         return None
-    comparisons = max(Counter(cell.problem.id for cell in plan.cells).values(), default=0) - 1
+    comparisons = _most_comparisons(plan)
     blocks, looks = plan.looks[-1], len(plan.looks)
     if comparisons < 1 or can_decide(blocks, comparisons, looks):
         return None
-    needed = blocks_needed(comparisons, looks)
+    needed = blocks_for_verdicts(plan)
     if blocks < FEWEST_BLOCKS:
         return Notice(NoticeKind.FEW_BLOCKS, {"blocks": blocks, "needed": needed})
     return Notice(

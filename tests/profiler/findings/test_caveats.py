@@ -164,7 +164,8 @@ def test_a_noise_floor_is_no_question_where_nothing_is_compared(found):
     alone = tuple(cell for cell in CELLS if cell.variant.id == "a")
     assert found(baseline="a", cells=alone) == {}
     few = samples_of({cell.id: ENOUGH[:-1] for cell in CELLS})
-    assert set(found(baseline="a", samples=few)) == {NoticeKind.FEW_BLOCKS}
+    values = {"blocks": FEWEST_BLOCKS - 1, "needed": 7}
+    assert found(baseline="a", samples=few) == {NoticeKind.FEW_BLOCKS: values}
 
 
 def test_a_noise_floor_above_the_margin_says_what_cannot_be_seen(found):
@@ -254,7 +255,7 @@ def test_missing_metrics_are_named_once(found):
 @pytest.mark.parametrize("blocks", [1, FEWEST_BLOCKS - 1, FEWEST_BLOCKS])
 def test_few_blocks(found, blocks):
     samples = samples_of({cell.id: [1.0] * blocks for cell in CELLS})
-    few = {NoticeKind.FEW_BLOCKS: {"blocks": blocks, "needed": FEWEST_BLOCKS}}
+    few = {NoticeKind.FEW_BLOCKS: {"blocks": blocks, "needed": 7}}
     assert found(samples=samples) == (few if blocks < FEWEST_BLOCKS else {})
 
 
