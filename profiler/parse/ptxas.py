@@ -163,7 +163,10 @@ def _lines_of_causes(log: str) -> list[str]:
     ]
     errors_of_name = [match for match in map(_ERROR_OF_NAME.match, causes) if match is not None]
     if errors_of_name:
-        return [f"kernel '{errors_of_name[0]['kernels']}': {errors_of_name[0]['what']}"]
+        kernel, what = errors_of_name[0]["kernels"], errors_of_name[0]["what"]
+        is_unknown = what == f'identifier "{kernel}" is undefined'
+        hint = f"; in a namespace its name is NAMESPACE::{kernel}" if is_unknown else ""
+        return [f"kernel '{kernel}': {what}{hint}"]
     if any("error:" in block for block in causes):
         errors = (block for block in causes if not _WARNING.match(block.lstrip()))
         return "\n".join(map(_without_macros, errors)).splitlines()

@@ -113,14 +113,20 @@ class CellChecks:
             return own_check(result)
         expected, tolerances = self._workload.expected_of(cell, inputs, reference)
         is_own_reference = self._workload.is_own_reference
-        return check.compare(
-            got,
-            expected,
-            *(cell.tolerances, self._job.tolerances, tolerances),
-            own_reference=is_own_reference is not None
-            and is_own_reference(dict(cell.variant_params)),
-            rounding=self._rounding,
-        )
+        try:
+            return check.compare(
+                got,
+                expected,
+                *(cell.tolerances, self._job.tolerances, tolerances),
+                own_reference=is_own_reference is not None
+                and is_own_reference(dict(cell.variant_params)),
+                rounding=self._rounding,
+            )
+        except check.WrongResultError as error:
+            order = check.order_of_keys(result)
+            if not order:
+                raise
+            raise check.WrongResultError(f"{error}{order}", error.errors) from error
 
     # ---- once more, on new inputs ----
 

@@ -94,9 +94,22 @@ def as_tensors(value: Any, subject: str) -> Tensors:
     for array in arrays:
         if not (is_array(array) or isinstance(array, Number)):
             raise TypeError(
-                f"{subject} must be a tensor or a tuple of tensors, not {type(array)}{_hint(array)}"
+                f"{subject} must be an array, a number, or a tuple, list or mapping of such, not "
+                f"{type(array).__name__}{_hint(array)}"
             )
     return tuple(map(_dense_tensor, map(as_tensor, arrays)))
+
+
+def order_of_keys(result: Any) -> str:
+    """The order of a mapping's outputs, behind a semicolon, where it is not that of the mapping.
+
+    A mapping beside a reference that is a tuple may be right, but for this order.
+    """
+    keys = list(map(str, result)) if isinstance(result, Mapping) else []
+    if keys == sorted(keys):
+        return ""
+    names = ", ".join(sorted(keys))
+    return f"; outputs of a mapping are compared in the order of their keys: {names}"
 
 
 def _hint(value: Any) -> str:

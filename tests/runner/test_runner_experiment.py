@@ -625,7 +625,7 @@ def test_whole_numbers_are_not_off_by_one_because_all_of_them_may_be():
 def test_arrays_of_other_libraries_are_checked_like_tensors():
     (tensor,) = as_tensors(np.arange(3.0), "the result")
     assert tensor.tolist() == [0.0, 1.0, 2.0]
-    with pytest.raises(TypeError, match="must be a tensor"):
+    with pytest.raises(TypeError, match="must be an array"):
         as_tensors([["1.0"]], "the result")
     parts = as_tensors({"b": np.float32(1), "a": ([torch.ones(2)], None, 3)}, "the result")
     assert [(part.dtype, part.shape) for part in parts] == [
@@ -725,6 +725,10 @@ def kept(x, cache={}):
 def wrong(x):
     return x.sum(1) + 1
 
+@sums.variant
+def wrong_by_name(x):
+    return {"sums": x.sum(1) + 1, "nothing": None}
+
 @sums.flops
 def flops(rows):
     return 3 * rows
@@ -735,16 +739,18 @@ def test_a_session_checks_measures_and_checks_again(bench, tmp_path, select):
     """NumPy arrays, too, are overwritten in place after the last visit."""
     file = tmp_path / "mine.py"
     file.write_text(FILE)
-    names = ("with_numpy", "kept", "wrong")
+    names = ("with_numpy", "kept", "wrong", "wrong_by_name")
     cells = tuple(JobCell(name, name, {"function": name}, "p", {"rows": 6}) for name in names)
     visits = tuple(JobVisit(cell.id, 0) for cell in cells)
     records = bench.run(bench.job([], workload=str(file), cells=cells, visits=visits))
     measured = [record["cell"] for record in select(records, event="finished", phase="measure")]
     assert measured == ["with_numpy", "kept"]
     failed = {record["cell"]: record for record in select(records, event="failed")}
-    assert failed["wrong"]["outcome"] == "wrong_result"
+    assert failed["wrong"]["outcome"] == failed["wrong_by_name"]["outcome"] == "wrong_result"
+    order = "outputs of a mapping are compared in the order of their keys: nothing, sums"
+    assert [name for name in failed if order in failed[name]["cause"]] == ["wrong_by_name"]
     assert failed["kept"]["outcome"] == "implausible"
-    assert set(failed) == {"wrong", "kept"}
+    assert set(failed) == {"wrong", "wrong_by_name", "kept"}
     assert select(records, event="finished", phase="recheck", cell="with_numpy")
     assert select(records, phase="describe", cell="with_numpy")[-1]["flops"] == 18
 

@@ -74,6 +74,8 @@ def key_to_names(programs: Programs) -> str:
 
 _MANGLED = "_Z"
 _NUMBER = re.compile(r"\((?:unsigned )?(?:int|long|long long|short|char)\)(n?)(\d+)")
+_UNNAMED = re.compile(r"_GLOBAL__N_\w*")
+"""What nvcc calls a namespace without a name: file and hashes of the compilation."""
 _BOOLS = {"(bool)0": "false", "(bool)1": "true"}
 _BOOL = re.compile("|".join(map(re.escape, _BOOLS)))
 # What the demangler raises on names that it does not know, found by trying damaged ones.
@@ -140,5 +142,6 @@ def readable_kernel(name: str) -> str:
     if node is None:
         return name
     readable = str(node.name if node.kind == "func" else node)
+    readable = _UNNAMED.sub("(anonymous namespace)", readable)
     readable = _NUMBER.sub(lambda match: "-"[: len(match[1])] + match[2], readable)
     return _BOOL.sub(lambda match: _BOOLS[match[0]], readable) or name

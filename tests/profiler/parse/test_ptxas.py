@@ -144,7 +144,8 @@ MISSPELLED = """\
 def test_errors_stand_without_warnings_and_a_wrong_name_in_a_sentence():
     assert error_lines(WARNING + USERS + WARNING) == tuple(USERS.splitlines()[:3])
     (sentence,) = error_lines(WARNING + MISSPELLED + FOLLOWING + FAULT + COUNT.format(3))
-    assert sentence == "kernel 'scael': identifier \"scael\" is undefined"
+    undefined = "kernel 'scael': identifier \"scael\" is undefined"
+    assert sentence == f"{undefined}; in a namespace its name is NAMESPACE::scael"
 
 
 NO_MEMBER = """\

@@ -98,6 +98,10 @@ VECTOR = "_ZN7softmax14softmax_vectorI6__halfLi16EEEvPKT_PS2_xx"
         ("_ZN7softmax14softmax_sharedIfLb1EEEvPKT_PS1_x", "softmax::softmax_shared<float, true>"),
         ("_Z4gemmILin3ELm7EEvv", "gemm<-3, 7>"),
         ("_Z1kv", "k"),
+        (
+            "_ZN44_GLOBAL__N__48862f87_11_launcher_cu_89fc477b4anonEPKfPfi",
+            "(anonymous namespace)::anon",
+        ),
         ("scale", "scale"),
         ("void k<int>(float*)", "void k<int>(float*)"),
         ("_Znonsense", "_Znonsense"),
