@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pandas as pd
@@ -42,14 +42,19 @@ KERNELS, OTHER_OPERATIONS, API, RANGES = "kernels", "other operations", "calls",
 
 _TITLE = re.compile(
     r"Processing \[(?P<export>[^\]\n]{1,999})\] with \[(?:[^\]\n]{0,999}[/\\])?(?P<script>\w+)\.py"
-    r"|Executing '(?P<executed>\w+)' stats|^ ?\*\* .*\((?P<titled>\w+)\):"
+    r"|Executing '(?P<executed>\w+)' stats"
+    r"|\*\* [A-Z][^\n]*\((?P<titled>\w*(?:sum|trace)\w*)\):"
+    r"|Running \[(?:[^\]\n]{0,999}[/\\])?(?P<ran>\w*(?:sum|trace)\w*)\.py "
+    r"(?P<ran_on>[^\]\n]{1,999})\]"
 )
 _JSON_TABLE = re.compile(r"^[ \t]*\[\s*(?=\{)", re.MULTILINE)
 _JSON_ROW = re.compile(r'\{(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+\}')
 _JSON_NAME = re.compile(r'"((?:[^"\\]++|\\.)*+)"\s*:')
 _BETWEEN_ROWS = re.compile(r"[\s,]*")
 _WITH_UNITS = re.compile(r"Time|(ns|B)\)")
-_RULE = re.compile(r"^\s*-{3,}(?: +-{3,})+\s*$")
+_RULE = re.compile(r".{0,200}?(?<!\S)(?P<rule>-{3,}(?: +-{3,})+)\s*")
+_DASHES = re.compile("-+")
+_INSIDE_WORD = re.compile(r"\S\S")
 _UNIT = re.compile(r" ?\((%|ns|us|μs|µs|ms|s|nsec|usec|msec|sec|B|KB|KiB|MB|MiB|GB|GiB)\)$")
 _SCALES: Mapping[str, float] = {
     **dict.fromkeys(("ns", "nsec"), 1.0),
@@ -143,6 +148,11 @@ def is_nsys_stats(text: str) -> bool:
     return (
         _TITLE.search(text) is not None
         or any(map(_header, filter(_WITH_UNITS.search, text.splitlines())))
+        or any(
+            _are_report_columns(_cells(names, _spans(rule)))
+            for names, rule in pairwise(text.splitlines())
+            if _spans(rule)
+        )
         or any(_json_names(text, match.end()) for match in _JSON_TABLE.finditer(text))
     )
 
@@ -186,11 +196,11 @@ def _tables(text: str) -> Iterator[tuple[_Title, _Scales, list[_Row], int]]:
     while place < len(lines):
         line = lines[place]
         if match := _TITLE.search(line):
-            path = match["export"]
+            path = match["export"] or match["ran_on"]
             export = path.replace("\\", "/").split("/")[-1] if path else export
-            report = match["script"] or match["executed"] or match["titled"]
+            report = match["script"] or match["executed"] or match["titled"] or match["ran"]
         header = _header(line)
-        ruled = place + 1 < len(lines) and _RULE.match(lines[place + 1])
+        spans = _spans(lines[place + 1]) if place + 1 < len(lines) else []
         in_json = _JSON_TABLE.match(text, starts[place])
         if in_json and (names := _json_names(text, in_json.end())):
             rows, broken, end = _json_rows(text, in_json.end(), names)
@@ -201,10 +211,10 @@ def _tables(text: str) -> Iterator[tuple[_Title, _Scales, list[_Row], int]]:
             cells_of = partial(_csv_cells, delimiter=delimiter)
             rows, broken, place = _text_rows(lines, place + 1, names, cells_of, _header)
             yield (report, export), _scales(names), rows, broken
-        elif ruled and (spans := _spans(lines[place + 1])):
+        elif spans:
             names = _cells(line, spans)
             cells_of = partial(_cells, spans=spans)
-            rows, broken, place = _text_rows(lines, place + 2, names, cells_of, _RULE.match)
+            rows, broken, place = _text_rows(lines, place + 2, names, cells_of, _spans)
             yield (report, export), _scales(names), rows, broken
         else:
             place += 1
@@ -288,6 +298,8 @@ def _text_rows(
         if not line.strip() or is_end(line) or _TITLE.search(line):
             return rows, broken, row_number
         cells = cells_of(line)
+        if cells and not any(cells):  # a blank line behind a prefix
+            return rows, broken, row_number
         # The name in a row without an end of line may be truncated.
         if len(cells) == len(names) and line.endswith("\n") and any(cells[:-1]):
             rows.append(dict(zip(map(_plain_name, names), cells, strict=True)))
@@ -297,12 +309,24 @@ def _text_rows(
 
 
 def _spans(rule: str) -> list[tuple[int, int]]:
-    """Begin and end of each column of a table; the last column is as wide as its longest row."""
-    spans = [match.span() for match in re.finditer("-+", rule)]
-    return [*spans[:-1], (spans[-1][0], _LONGEST_LINE)] if len(spans) >= _LEAST_COLUMNS else []
+    """Begin and end of each column of a table; none where a line does not rule its heads off.
+
+    The last column is as wide as its longest row. What stands before all lines is in no column.
+    """
+    match = _RULE.fullmatch(rule) if rule.rstrip().endswith("---") else None
+    if match is None:
+        return []
+    begin = match.start("rule")
+    spans = [
+        (begin + dashes.start(), begin + dashes.end()) for dashes in _DASHES.finditer(match["rule"])
+    ]
+    return [*spans[:-1], (spans[-2][1], _LONGEST_LINE)] if len(spans) >= _LEAST_COLUMNS else []
 
 
 def _cells(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Cells of a row in columns; none where a column begins or ends inside of a word."""
+    if any(_INSIDE_WORD.match(line, edge - 1) for span in spans for edge in span if edge):
+        return []
     return [line[start:end].strip() for start, end in spans]
 
 

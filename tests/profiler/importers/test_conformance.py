@@ -310,6 +310,25 @@ def test_words_of_other_programs_before_each_line_change_nothing(read, form, pre
     assert facts == read(text)[0]
 
 
+@pytest.mark.parametrize("prefix", ["# ", "    ", *PREFIXES])
+@pytest.mark.parametrize("titles", [1, 0], ids=["titled", "untitled"])
+def test_columns_of_nsys_are_read_behind_any_words(read, prefix, titles):
+    form = next(form for form in FORMATS if form.name == "sums of nsys in columns")
+    lines = form.text(*form.records).splitlines()[0 if titles else 1 :]
+    facts, said = read("".join(f"{prefix}{line}\n" for line in [*lines, ""]))
+    assert facts == read(form.text(*form.records))[0]
+    assert "cannot be read" not in said
+
+
+def test_a_row_that_is_wider_than_its_columns_is_counted(read):
+    form = next(form for form in FORMATS if form.name == "sums of nsys in columns")
+    (row,) = form.records[1]
+    wide = row.replace("  ", "  123", 1)
+    facts, said = read(form.text(form.records[0], (f"1{row}",), (wide,)))
+    assert facts == read(form.text(form.records[0]))[0]
+    assert '"row that cannot be read": 2' in said
+
+
 @pytest.mark.parametrize("form", [f for f in FORMATS if f.prefixed], ids=lambda form: form.name)
 def test_lines_of_several_processes_may_be_mixed(read, form):
     first, second = (
