@@ -150,13 +150,13 @@ def _quantity(name: str) -> Formula:
 class OwnFormula(SpecModel):
     """A metric of your own: arithmetic on metrics of the catalogue."""
 
-    name: ParameterName = Field(description="What it is called; no metric has this name yet.")
+    name: ParameterName = Field(description="Name of the metric; no metric has this name yet.")
     formula: Text = Field(
         description="Numbers, metrics of the catalogue, `+ - * / **`, brackets, `min`, `max`: "
-        '`"dram_read_bytes / flops"`. What it needs is measured.'
+        '`"dram_read_bytes / flops"`. The run measures the metrics that it needs.'
     )
     unit: Annotated[str, StringConstraints(max_length=20), AfterValidator(check_scalar)] = Field(
-        default="", description="As pages show it: `B/FLOP`. Nothing is converted."
+        default="", description="Unit, as pages show it: `B/FLOP`. Nothing is converted."
     )
 
     @model_validator(mode="before")
@@ -267,9 +267,9 @@ class Timeline(SpecModel):
     capture: Annotated[str, AfterValidator(_check_capture)] = Field(
         default=CAPTURE_VISITS,
         description="What nsys records. `visits`: from the first visit to the last, without "
-        "set-up, check and warm-up; `program`: everything; else the first NVTX range of this "
-        "name, `NAME` or `NAME@DOMAIN`. An external command has no visits: its `visits` are the "
-        "program.",
+        "set-up, check and warm-up; `program`: everything; else the first NVTX "
+        "range of this name, `NAME` or `NAME@DOMAIN`. An external command has no "
+        "visits: for it `visits` is the program.",
     )
 
 
@@ -296,35 +296,36 @@ class Collect(SpecModel):
     )
     device: Annotated[str, Strict(), Field(pattern=DEVICES)] = Field(
         default="auto",
-        description="Where the workload runs: `auto` (a GPU if there is one), `cpu`, `cuda`, or "
-        "`cuda:1`, the GPU that nvidia-smi gives this number, of those that CUDA_VISIBLE_DEVICES "
-        "leaves. Sessions see no other.",
+        description="Where the workload runs: `auto` (a GPU if there is one), `cpu`, `cuda`, "
+        "or `cuda:1`, the GPU with this number in nvidia-smi, among those that "
+        "CUDA_VISIBLE_DEVICES leaves. Sessions see no other GPU.",
     )
     blocks: Blocks = Field(
         default=(8, 16, 32),
-        description="Timing passes over all variants of a problem, each in a random order of its "
-        "own, with the baseline twice. Several numbers are looks: after each but the last, only "
-        "the cells go on whose question is still open.",
+        description="Timing passes over all variants of a problem, each in a random order of "
+        "its own, with the baseline twice. Several numbers are looks: after each "
+        "but the last, only cells whose question is still open go on.",
     )
     final_blocks: Natural = Field(
         default=12,
-        description="Passes in which the variants that may be the best are measured once more, so "
-        "that the winner's number does not flatter it. 0: none; none below 6 blocks, and none "
-        "where a problem has only two variants.",
+        description="Passes that measure the variants that may be the best once more, so that "
+        "the winner's number is less biased. 0: none. There are none below 6 "
+        "blocks, or if a problem has only two variants.",
     )
     counter_samples: Positive = Field(
         default=1, description="Samples per cell of metrics that need several passes of a kernel."
     )
     ncu_timing: Annotated[bool, Strict()] = Field(
         default=True,
-        description="Whether ncu times the blocks. `false`: it only counts, `counter_samples` "
-        "times per cell, and the first other collector is judged. For what is more than its "
-        "kernels, such as the gaps between those of a training step.",
+        description="Whether ncu times the blocks. `false`: ncu only counts, "
+        "`counter_samples` times per cell, and the first other collector is "
+        "judged; for durations beyond kernels, such as the gaps between those of "
+        "a training step.",
     )
     explain: Annotated[bool, Strict()] = Field(
         default=True,
-        description="Whether ncu counts all that tells why, once, of a few cells: the best, the "
-        "baseline and the best reference; of a ladder every step. See docs/explain.md.",
+        description="Whether ncu explains a few cells, once: the best, the baseline and the "
+        "best reference; of a ladder every step. See docs/explain.md.",
     )
     recheck: Annotated[bool, Strict()] = Field(
         default=True,
@@ -333,14 +334,16 @@ class Collect(SpecModel):
     )
     warmups: Natural = Field(
         default=3,
-        description="Launches before the first that is measured. By CUPTI one that checked a built "
-        "library counts, and in later sessions a long one of an earlier.",
+        description="Launches before the first measured one. By CUPTI the check of a built "
+        "library counts as one, and in later sessions a long launch of an earlier "
+        "session.",
     )
     repeats: Positive = Field(default=20, description="Launches per visit under the timer.")
     sustained_s: Annotated[float, Strict(), Field(gt=0, le=60, allow_inf_nan=False)] = Field(
         default=5.0,
-        description="Most seconds of a visit of `sustained`. It ends as soon as clock and power "
-        "have settled: after 1 s at the earliest, at the power limit after 2 s.",
+        description="Most seconds of a visit of `sustained`. A visit ends when clock and "
+        "power have settled: after 1 s at the earliest, at the power limit after "
+        "2.5 s.",
     )
     metrics: Metrics = Field(
         default=("default",),
@@ -348,34 +351,37 @@ class Collect(SpecModel):
     )
     cache_control: Literal["launch", "all", "none"] = Field(
         default="launch",
-        description="When the GPU's caches are emptied under ncu. `launch`: before each launch, so "
-        "that each of its kernels finds what those before it left, as in a program. `all`: before "
-        "each kernel, by ncu. `none`: never. See docs/timers.md.",
+        description="When the GPU's caches are emptied under ncu. `launch`: before each "
+        "launch, so each of its kernels finds what earlier kernels of the launch "
+        "left, as in a program. `all`: before each kernel, by ncu. `none`: never. "
+        "See docs/timers.md.",
     )
     clock_control: Literal["none", "base", "boost"] = Field(
         default="none", description="Whether ncu locks the clocks; needs permission."
     )
     replay_mode: Literal["kernel", "range", "application"] = Field(
         default="kernel",
-        description="How ncu repeats what needs several passes. `kernel`: each kernel alone. "
-        "`range`: all of a visit, its kernels beside each other, for kernels that wait for one "
-        "another. `application`: a program of yours as a whole. See docs/workloads.md.",
+        description="How ncu repeats launches for several passes. `kernel`: each kernel "
+        "alone. `range`: all of a visit, its kernels beside each other, for "
+        "kernels that wait for one another. `application`: a whole program of "
+        "yours. See docs/workloads.md.",
     )
     child_processes: Annotated[bool, Strict()] = Field(
         default=True,
-        description="Whether ncu attaches to the processes that what it measures starts. They make "
-        "every launch slower: 16 of them from 4 to 105 ms, even where they sleep. `false` where "
-        "the program itself launches what is measured.",
+        description="Whether ncu attaches to the child processes of the measured program. "
+        "They make every launch slower, even while they sleep: 16 of them from 4 "
+        "to 105 ms. `false` if the program itself makes the measured launches.",
     )
     recompile: Annotated[bool, Strict()] = Field(
         default=False,
-        description="Whether each block has a process of its own that compiles anew, with empty "
-        "caches of torch and Triton: what an autotuner chose in it is another draw, and intervals "
-        "and verdicts hold what draws differ by. Takes a start and all compilations for each "
-        "block. For workloads in Python.",
+        description="Whether each block has a process of its own that compiles anew, with "
+        "empty caches of torch and Triton. The autotuner's choice is then drawn "
+        "in each block, and intervals and verdicts include how much the draws "
+        "differ. Takes a start and all compilations for each block. For workloads "
+        "in Python.",
     )
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_INTEGER)] = Field(
-        default=DEFAULT_SEED, description="Of the inputs and of the random orders."
+        default=DEFAULT_SEED, description="Seed of the inputs and of the random orders."
     )
     time_limit_s: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] = Field(
         default=120.0, description="Seconds that one visit may take before it counts as hung."

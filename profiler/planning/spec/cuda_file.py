@@ -172,19 +172,20 @@ class TensorArgument(SpecModel):
     )
     fill: FillValue | None = Field(
         default=None,
-        description="`normal`, `uniform`, `integers` (or `{uniform: [-1, 1]}`: mean and deviation, "
-        "or the least and the bound above), `zeros`, `ones`, `arange`, or a number; random ones "
-        "from the run's seed. Default: `normal`, of integers `integers`; none of an output. An "
-        "output that has one is set to it before every launch, outside of what is measured.",
+        description="`normal`, `uniform`, `integers` (or `{uniform: [-1, 1]}`: mean and "
+        "deviation, or the least and the bound above), `zeros`, `ones`, `arange`, "
+        "or a number; random values come from the run's seed. Default: `normal`, "
+        "of integers `integers`, of an output none. An output with a fill is set "
+        "to it before every launch, outside of the measurement.",
     )
     output: Annotated[bool, Strict()] = Field(
-        default=False, description="Whether the kernel writes it, and it is checked."
+        default=False, description="Whether the kernel writes the tensor; outputs are checked."
     )
     scratch: Annotated[bool, Strict()] = Field(
         default=False,
-        description="Whether it only passes between the launches of a variant: no input, no "
-        "result. Parameters of the variant may be its sizes; its fill is `zeros`, `ones` or a "
-        "number.",
+        description="Whether the tensor only passes between the launches of a variant: no "
+        "input, no result. Parameters of the variant may be its sizes; its fill "
+        "is `zeros`, `ones` or a number.",
     )
     pointers: Annotated[bool, Strict()] = Field(
         default=False,
@@ -342,8 +343,9 @@ class CudaWorkload(SpecModel):
     kernel: Kernel = None
     launches: Launches | None = Field(
         default=None,
-        description="Several launches in a row, in place of `kernel`: each a mapping of what it "
-        "has of its own of `kernel`, `grid`, `block`, `shared`, `cooperative` and `arguments`.",
+        description="Several launches in a row, in place of `kernel`. Each is a mapping of "
+        "its own values of `kernel`, `grid`, `block`, `shared`, `cooperative` and "
+        "`arguments`.",
     )
     arguments: Annotated[dict[ParameterName, Argument], BeforeValidator(_check_arguments)] = Field(
         min_length=1,

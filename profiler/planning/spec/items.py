@@ -72,7 +72,9 @@ class Condition(SpecModel):
     }
 
     any_of: Values | None = Field(
-        default=None, alias="in", description="One of these; a plain value or list is short for it."
+        default=None,
+        alias="in",
+        description="One of these values; a plain value or list is short for `in`.",
     )
     min: Number | None = Field(default=None, description="At least this number.")
     max: Number | None = Field(default=None, description="At most this number.")
@@ -125,10 +127,10 @@ class Rule(SpecModel):
     name: Name = Field(description="Short name of the rule.")
     when: dict[ParameterName, Condition] = Field(
         min_length=1,
-        description="Parameter → condition; all must hold. What does not have the parameter does "
+        description="Parameter → condition; all must hold. A cell without the parameter does "
         "not match. `variant` and `problem` stand for the names.",
     )
-    reason: Text = Field(default="", description="Why, for whoever reads the page.")
+    reason: Text = Field(default="", description="The reason, for readers of the page.")
 
     def matches(self, values: Params) -> bool:
         """Whether every condition holds for these parameters."""
@@ -216,7 +218,7 @@ class Item(SpecModel):
         default_factory=dict,
         description="Its parameters; may also stand beside `name` without this key.",
     )
-    note: Text = Field(default="", description="Shown beside it on the page.")
+    note: Text = Field(default="", description="Shown beside the name on the page.")
 
     @model_validator(mode="before")
     @classmethod
@@ -252,23 +254,23 @@ class VariantItem(Item):
 
     trust: Annotated[bool, Strict()] = Field(
         default=False,
-        description="Whether it is ranked although its numbers look implausible "
+        description="Whether the variant is ranked although its numbers look implausible "
         "(docs/plausibility.md). Needs a `reason`.",
     )
     reason: Text = Field(
         default="",
-        description="Why it is trusted, or else why it cannot do the other problems; shown.",
+        description="Why the variant is trusted, or else why it cannot do the other problems; "
+        "shown.",
     )
     when: ArithmeticText | None = Field(
         default=None,
-        description="Arithmetic over parameters of variant and problem that holds where it can do "
-        "the problem (`columns % 128 == 0`). Elsewhere it is not applicable: planned so, no "
-        "failure.",
+        description="Condition, as arithmetic over parameters of variant and problem "
+        "(`columns % 128 == 0`), under which the variant can do the problem. "
+        "Elsewhere it is not applicable, which is no failure.",
     )
     tolerance: Tolerances = Field(
         default_factory=dict,
-        description="As that of the experiment, for this variant; a dtype that it does not name "
-        "has that of the experiment.",
+        description="Tolerance of this variant. Other dtypes have that of the experiment.",
     )
     launches: Launches | None = Field(
         default=None,
@@ -277,14 +279,14 @@ class VariantItem(Item):
     )
     env: Environment = Field(
         default_factory=dict,
-        description="Environment variables of the process that measures it "
-        "(`{NVIDIA_TF32_OVERRIDE: 1}`), which is then another one than that of variants with other "
-        "variables.",
+        description="Environment variables of the process that measures the variant "
+        "(`{NVIDIA_TF32_OVERRIDE: 1}`). Variants with other variables run in "
+        "other processes.",
     )
     tags: Names = Field(
         default=(),
-        description="Words for groups of variants, such as the library or the author: pages show "
-        "them, and `--only tag=…` takes them.",
+        description="Words for groups of variants, such as the library or the author: shown "
+        "on pages, and for `--only tag=…`.",
     )
 
     @model_validator(mode="after")
@@ -335,7 +337,7 @@ class Variants(SpecModel):
     trust: Annotated[Rules, AfterValidator(_all_have_reasons)] = Field(
         default=(),
         description="Variants that are ranked although their numbers look implausible "
-        "(docs/plausibility.md), wherever they come from; each rule needs a `reason`.",
+        "(docs/plausibility.md); each rule needs a `reason`.",
     )
 
     @model_validator(mode="after")

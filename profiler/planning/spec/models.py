@@ -113,21 +113,22 @@ class Page(SpecModel):
     )
     references: Names = Field(
         default=(),
-        description="Names of variants, such as a library's, that the others are compared with "
-        "and that are never called the best. The baseline always is one. One that is excluded, "
-        "because it needs another GPU, say, is left out.",
+        description="Names of variants, such as a library's: the others are compared with "
+        "them, and they are never called the best. The baseline always is a "
+        "reference. A reference that is excluded, for example because it needs "
+        "another GPU, is left out.",
     )
 
     weights: ParameterName | None = Field(
         default=None,
-        description="Parameter of problems that says how often a step of a program calls each: "
-        "the page adds up what the step would take with each variant (docs/capture.md).",
+        description="Parameter of problems: how often a step of a program calls each. The "
+        "page adds up the time of the step with each variant (docs/capture.md).",
     )
     step_ms: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="With `weights`: milliseconds of the whole step."
     )
     step_note: Text = Field(
-        default="", description="With `weights`: what the page says of the step in other words."
+        default="", description="With `weights`: a sentence about the step, for the page."
     )
 
     @model_validator(mode="after")
@@ -190,17 +191,17 @@ class Search(SpecModel):
         ),
     ] = Field(
         default=120,
-        description="Number of evaluations, failed ones included; or a time (`10 min`, `90 s`, "
-        "`1.5 h`) after which nothing more is proposed.",
+        description="Number of evaluations, failed ones included; or a time (`10 min`, `90 "
+        "s`, `1.5 h`) after which no configuration is proposed.",
     )
     objective: Name = Field(
         default=GEOMEAN,
-        description="What is made small: time ÷ time of the baseline, as geometric mean over the "
-        "problems (`geomean`), at the problem where it is largest (`worst`), or at the problem of "
-        "this name.",
+        description="Minimised: time ÷ time of the baseline, as geometric mean over the "
+        "problems (`geomean`), at the problem where the ratio is largest "
+        "(`worst`), or at the problem of this name.",
     )
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_INTEGER)] = Field(
-        default=1, description="Of the strategy."
+        default=1, description="Seed of the strategy."
     )
 
 
@@ -241,10 +242,11 @@ class Experiment(SpecModel):
     description: Text = Field(default="", description="What the comparison is about.")
     inputs: Text | InputKinds = Field(
         default="",
-        description="What the inputs hold: the distribution of their values. The page shows it "
-        "under How it was measured. Or the values to measure each problem on, a list: `normal` as "
-        "the workload makes them, `zeros` with 0 in all tensors of floating point, which is a "
-        "problem of its own (`inputs: zeros`) and tells what power the values cost.",
+        description="What the inputs hold: a text about the distribution of their values, "
+        "which the page shows under How it was measured. Or a list of the values "
+        "to measure each problem on: `normal` as the workload makes them, `zeros` "
+        "with 0 in all tensors of floating point. `zeros` is a problem of its own "
+        "(`inputs: zeros`) and shows the power that the values cost.",
     )
     changes: Text = Field(
         default="",
@@ -252,7 +254,7 @@ class Experiment(SpecModel):
         "it, folded; `compare` of git revisions writes it.",
     )
     workload: Workload = Field(
-        description="What is run: a module, a file, or a mapping for a module or a command."
+        description="The kernels to run: a module, a file, or a mapping for a module or a command."
     )
     variants: Variants = Field(description="The kernel versions to compare.")
     problems: Problems = Field(
@@ -273,8 +275,9 @@ class Experiment(SpecModel):
     )
     tolerance: Tolerances = Field(
         default_factory=dict,
-        description="By dtype of the output, with `default` for the rest; `{relative: 1e-2}` is "
-        "short for a `default`. Default: the workload's own.",
+        description="Tolerances by dtype of the output, with `default` for the rest; "
+        "`{relative: 1e-2}` is short for a `default`. Default: the workload's "
+        "own.",
     )
     questions: (
         Annotated[
@@ -286,18 +289,19 @@ class Experiment(SpecModel):
         | None
     ) = Field(
         default=None,
-        description="What the timing shall answer; cells go on to the next look while a question "
-        "about them is open. `best`: which variant is the best at each problem, and whether it "
-        "differs from the baseline; `baseline`: which others differ from the baseline; `steps`: "
-        "whether each variant differs from the one before it; `effects`: whether variants that "
-        "differ in one parameter (of `page.parameters`) do. Only `best` has a confirmation. "
-        "Default: `best` and `baseline`; with a page of kind `progression` also `steps`, of kind "
-        "`ablation` also `effects`.",
+        description="Questions for the timing; cells go on to the next look while a question "
+        "about them is open. `best`: which variant is the best at each problem, "
+        "and whether it differs from the baseline; `baseline`: which others "
+        "differ from the baseline; `steps`: whether each variant differs from the "
+        "one before it; `effects`: whether variants that differ in one parameter "
+        "(of `page.parameters`) do. Only `best` has a confirmation. Default: "
+        "`best` and `baseline`; with a page of kind `progression` also `steps`, "
+        "of kind `ablation` also `effects`.",
     )
     search: Search | None = Field(
         default=None,
-        description="Search the variants instead of measuring each: the best found, the baseline "
-        "and the references are then compared as ever. See docs/search.md.",
+        description="Search the variants instead of measuring each; then compare the best "
+        "found, the baseline and the references. See docs/search.md.",
     )
     page: Page = Field(default_factory=Page, description="Which page to write.")
     build: Build = Field(default_factory=Build, description="Compiler settings.")

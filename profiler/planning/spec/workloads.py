@@ -89,8 +89,8 @@ class ModuleWorkload(SpecModel):
     _SHORT_FORM: ClassVar[dict[str, Any]] = {"type": "string"}
 
     module: Annotated[Name, AfterValidator(_check_module)] = Field(
-        description="A Python file relative to the spec's folder (`./mine.py`), or a package with "
-        "`workload` and, if it likes, `space` inside (`my_package.softmax`)."
+        description="A Python file relative to the spec's folder (`./mine.py`), or a package "
+        "with `workload` and, optionally, `space` inside (`my_package.softmax`)."
     )
     space: Name | None = Field(
         default=None,
@@ -100,7 +100,7 @@ class ModuleWorkload(SpecModel):
 
     experiment: Name | None = Field(
         default=None,
-        description="Name of the experiment, where a Python file has several of them.",
+        description="Name of the experiment, if a Python file has several.",
     )
 
     candidate: Annotated[Name, AfterValidator(_check_module)] | None = Field(
@@ -171,7 +171,8 @@ class Parts(SpecModel):
     )
     take: Positive | None = Field(
         default=None,
-        description="Launches (by NVTX: ranges) after those that are samples. Default: the rest.",
+        description="Launches (by NVTX: ranges) after the skipped ones that are samples. "
+        "Default: the rest.",
     )
 
     @model_validator(mode="before")
@@ -260,23 +261,23 @@ class CommandWorkload(SpecModel):
         default=0, description="Matching launches to let pass before the first that is profiled."
     )
     launch_count: Positive | None = Field(
-        default=None, description="Launches to profile. Default: all that match."
+        default=None, description="Launches to profile. Default: all matching ones."
     )
     parts: Parts | None = Field(
         default=None,
-        description="What tells the parts of a program apart that goes through several sizes by "
-        "itself; each part is a problem.",
+        description="How to tell the parts of a program apart that goes through several sizes "
+        "by itself; each part is a problem.",
     )
     check: _Command | None = Field(
         default=None,
-        description="Command, with the same placeholders, that tells whether results are right: it "
-        "is run once, before anything is measured, and again when the program is another one. "
-        "Where it does not exit with 0, the outcome is `wrong_result`.",
+        description="Command, with the same placeholders, that checks the results. It runs "
+        "once before the first measurement, and again when the program has "
+        "changed. If its exit code is not 0, the outcome is `wrong_result`.",
     )
     exit_code: Annotated[int, Strict(), Field(ge=0, le=255)] | None = Field(
         default=None,
-        description="Exit code of the command where it succeeds. Where it is given, another one is "
-        "a wrong result; where it is not, a crash.",
+        description="Exit code of the command if it succeeds. If given, any other code is a "
+        "wrong result; if not given, a crash.",
     )
     cwd: Name | None = Field(
         default=None,
@@ -284,9 +285,9 @@ class CommandWorkload(SpecModel):
     )
     depends: tuple[Name, ...] = Field(
         default=(),
-        description="Files and folders, relative to the spec's folder, that the program reads: "
-        "when one is edited, the cells are measured again. The program and the shared objects in "
-        "its own search path are known.",
+        description="Files and folders, relative to the spec's folder, that the program "
+        "reads: after an edit the cells are measured again. The program and the "
+        "shared objects in its own search path need not be named.",
     )
 
     @model_validator(mode="before")
