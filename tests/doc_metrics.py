@@ -10,31 +10,31 @@ _HEAD = """\
 This page is written from the catalogue by `make numbers`.
 
 `collect.metrics` in a spec takes these names, names of groups, and raw names of ncu such as
-`lts__t_sectors.sum`. A metric that did not come back is named in the cell; it is never shown as 0.
+`lts__t_sectors.sum`. The cell names a metric that did not come back, and never shows it as 0.
 """
 
 _CLASSES = {
     PassClass.TIMING: (
         "Timing",
-        "The duration of every visit. Cycles of the confirmation, and once of each cell beside its "
-        "counters; of every visit where nothing else is counted.",
+        "Durations come from every visit. Cycles come from the confirmation and once from each "
+        "cell beside its counters, or from every visit if nothing else is counted.",
     ),
     PassClass.SINGLE: (
         "One pass",
-        "Collected in one pass over the kernel. Which of them share one depends on the GPU "
-        "(below). Those that do not have a session each where launches are many and nothing needs "
-        "several passes by itself: two launches cost less than one that ncu replays.",
+        "Collected in one pass over the kernel. The GPU decides which metrics share a pass "
+        "(below). Metrics that do not share one have a session each, if launches are many and no "
+        "metric needs several passes by itself: two launches cost less than one that ncu replays.",
     ),
     PassClass.MULTI: (
         "Several passes",
-        "ncu saves what the kernel writes to and replays it. Where a metric needs this, those of "
-        "one pass usually cost least in the same session.",
+        "ncu saves the memory that the kernel writes to and replays the kernel. If a metric needs "
+        "several passes, metrics of one pass usually cost least in the same session.",
     ),
     PassClass.STATIC: ("At no cost", "Facts of the launch and of the build, and the timer."),
     PassClass.DERIVED: (
         "Derived",
-        "Computed from other metrics, from what the workload states for the cell (`cell.`) and "
-        "from what is known of the GPU (`gpu.`). A quotient by 0 is missing.",
+        "Computed from other metrics, from statements of the workload about the cell (`cell.`) "
+        "and from facts of the GPU (`gpu.`). A quotient by 0 is missing.",
     ),
 }
 
@@ -61,8 +61,8 @@ def _conflicts():
     yield (
         "\n## Not in the same pass\n\n"
         "The smallest sets of metrics that ncu replays a kernel for, on compute capability "
-        f"{COMMONEST_CAPABILITY}; one by itself needs several passes. NVIDIA's library says so, "
-        "and of those that were tried on an H200 it was right "
+        f"{COMMONEST_CAPABILITY}; a single metric needs several passes by itself. The sets are "
+        "from NVIDIA's library, which was right about all sets that were tried on an H200 "
         "(`benchmarks/speed/predicted_passes.py`). Sets for "
         f"{', '.join(version for version in CHIPS if version != COMMONEST_CAPABILITY)} stand in "
         "`profiler/metrics/chips/conflicts.json`.\n\n"
