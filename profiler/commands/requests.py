@@ -40,7 +40,7 @@ Run = Annotated[
     ),
 ]
 Reports = Annotated[
-    Path, Option("--reports", metavar="DIR", help="Where runs are looked for by name.")
+    Path, Option("--reports", metavar="DIR", help="Where names of runs are looked up.")
 ]
 Out = Annotated[Path, Option("--out", metavar="DIR", help="Where runs are written.")]
 PageOut = Annotated[Path | None, Option("--out", metavar="PAGE", help="Where the page is written.")]
@@ -74,7 +74,7 @@ FailOn = Annotated[
     Option(
         "--fail-on",
         metavar="regression[:PERCENT]",
-        help=f"Exit code 5 where a cell is {Verdict.SLOWER.word} by more than PERCENT (default 0).",
+        help=f"Exit code 5 if a cell is {Verdict.SLOWER.word} by more than PERCENT (default 0).",
     ),
 ]
 BudgetSeconds = Annotated[
@@ -83,8 +83,8 @@ BudgetSeconds = Annotated[
         "--budget",
         metavar="S",
         min=0,
-        help="Begin nothing after so many seconds but the first look of what is judged; the same "
-        "command without it goes on.",
+        help="After so many seconds begin only the first look; the same command without the flag "
+        "resumes.",
     ),
 ]
 RunFailOn = Annotated[
@@ -92,7 +92,7 @@ RunFailOn = Annotated[
     Option(
         "--fail-on",
         metavar="regression[:PERCENT]|METRIC>NUMBER",
-        help=f"Exit code 5 where a cell is {Verdict.SLOWER.word} by more than PERCENT (default 0), "
+        help=f"Exit code 5 if a cell is {Verdict.SLOWER.word} by more than PERCENT (default 0), "
         "or its metric is beyond a number: duration>120us, l2_hit_pct<60.",
     ),
 ]
@@ -112,7 +112,7 @@ Fast = Annotated[
     bool,
     Option(
         "--fast",
-        help="Time and count by CUPTI in one process; ncu explains, where it is there; "
+        help="Time and count by CUPTI in one process; ncu, if present, explains; "
         "collect.collectors=cupti.",
     ),
 ]
@@ -121,21 +121,21 @@ Referee = Annotated[
     Option(
         "--referee",
         metavar="CANDIDATE.py",
-        help="Judge the functions of this file, which may cheat, beside those of FILE, which is "
-        "Python: in a process of its own, on inputs that nobody has seen (docs/referee.md).",
+        help="Judge the functions of this file, which may cheat, beside those of FILE (Python): "
+        "in a process of its own, on new inputs (docs/referee.md).",
     ),
 ]
 OpenPage = Annotated[bool, Option("--open", help="Open the page in a browser.")]
 NoReport = Annotated[bool, Option("--no-report", help="Do not write the page.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress, only results.")]
 Verbose = Annotated[
-    bool, Option("--verbose", "-v", help="Print every table and notice; say what is started.")
+    bool, Option("--verbose", "-v", help="Print every table and notice, and each process started.")
 ]
 NoDashboard = Annotated[
     bool, Option("--no-dashboard", help="Without Dask's HTTP server and its dashboard.")
 ]
 TlsCa = Annotated[
-    Path | None, Option("--tls-ca", metavar="PEM", help="TLS: who signed the certificates.")
+    Path | None, Option("--tls-ca", metavar="PEM", help="TLS: certificate of the authority (CA).")
 ]
 TlsCert = Annotated[
     Path | None, Option("--tls-cert", metavar="PEM", help="TLS: certificate of this side.")
@@ -195,10 +195,10 @@ class ExperimentFlags:
 
 @dataclass(frozen=True, eq=False)
 class NewRequest:
-    """Write a folder with an experiment that works, with comments, to be edited."""
+    """Write a folder with a working, commented experiment to edit."""
 
     kind: Annotated[str, Argument(metavar="KIND", help="python, triton, cuda or command.")]
-    name: Annotated[str, Argument(metavar="NAME", help="Of the folder and the experiment.")]
+    name: Annotated[str, Argument(metavar="NAME", help="Name of the folder and of the experiment.")]
     color: Color = "auto"
     folder: Path = Path()
     """Where the new folder is made."""
@@ -219,7 +219,7 @@ class RunRequest(ExperimentFlags):
     blocks: Blocks = None
     baseline: Baseline = None
     fresh: Annotated[
-        bool, Option("--fresh", help="Measure everything again; the default is to go on.")
+        bool, Option("--fresh", help="Measure everything again; the default resumes the run.")
     ] = False
     live: Annotated[bool, Option("--live", help="Refuse to replay a recording (exit code 3).")] = (
         False
@@ -243,13 +243,10 @@ class RunRequest(ExperimentFlags):
         Option(
             "--explain",
             metavar="CELL|PROBLEM|all",
-            help="Count all that tells why of these cells, in place of those that the answer is "
-            "about; again for more.",
+            help="Explain these cells, in place of those of the answer; repeatable.",
         ),
     ] = None
-    no_explain: Annotated[bool, Option("--no-explain", help="Count nothing that tells why.")] = (
-        False
-    )
+    no_explain: Annotated[bool, Option("--no-explain", help="Explain no cells.")] = False
     no_report: NoReport = False
     open_page: OpenPage = False
     workers: Annotated[
@@ -290,10 +287,10 @@ class RunRequest(ExperimentFlags):
 
 @dataclass(frozen=True, eq=False)
 class WorkerRequest:
-    """Measure on the GPU here what `run --workers` gives to a Dask scheduler (docs/cluster.md)."""
+    """Measure tasks of `run --workers` on the GPU here, by a Dask scheduler (docs/cluster.md)."""
 
     address: Annotated[
-        str, Argument(metavar="ADDRESS", help="Of the Dask scheduler: tcp://HOST:PORT.")
+        str, Argument(metavar="ADDRESS", help="Address of the Dask scheduler: tcp://HOST:PORT.")
     ]
     device: Annotated[
         str | None, Option("--device", metavar="cuda:N|cpu", help="Default: the first GPU.")
@@ -307,7 +304,7 @@ class WorkerRequest:
         Option(
             "--host",
             metavar="ADDRESS",
-            help="Listen on this address; default: the one by which the scheduler is reached.",
+            help="Listen on this address; default: the one that reaches the scheduler.",
         ),
     ] = None
     no_dashboard: NoDashboard = False
@@ -320,7 +317,7 @@ class WorkerRequest:
 
 @dataclass(frozen=True, eq=False)
 class PlanRequest(ExperimentFlags):
-    """Show the cells, what is excluded and why, and the sessions; needs no GPU."""
+    """Show the cells, the excluded ones with the reason, and the sessions; needs no GPU."""
 
     spec: Spec
     only: Only = None
@@ -354,7 +351,7 @@ class CheckRequest(ExperimentFlags):
         Path,
         Argument(
             metavar="FILE|RUN",
-            help="An experiment (YAML, Python; a Python file of functions will do), or a run as "
+            help="An experiment (YAML, Python, or a Python file of functions), or a run as "
             "`report` takes it.",
         ),
     ]
@@ -398,7 +395,7 @@ class ReportRequest:
 
 @dataclass(frozen=True, eq=False)
 class ExplainRequest:
-    """Tell why: what two kernels differ by, what limits one, and where; needs no GPU."""
+    """Explain the difference of two kernels, and what limits one, and where; needs no GPU."""
 
     run: Run
     variant: Annotated[
@@ -468,7 +465,7 @@ class BisectRequest(ExperimentFlags):
         Option(
             "--cell",
             metavar="K=V,…",
-            help="The cell to follow, as --only names it. Default: the one that changed most.",
+            help="The cell to follow, as for --only. Default: the one that changed most.",
         ),
     ] = None
     metric: Annotated[str, Option("--metric", metavar="NAME", help="Follow this metric.")] = (
@@ -511,12 +508,15 @@ class ImportRequest:
     """None: named after the first file, in the current folder."""
     compare: Annotated[
         bool,
-        Option("--compare", help="What the launches of the first of two files take longer for."),
+        Option("--compare", help="Why the launches of the first of two files take longer."),
     ] = False
     limit_gib: Annotated[
         float,
         Option(
-            "--limit-gib", metavar="N", min=0, help="Most that a packed file or a trace may hold."
+            "--limit-gib",
+            metavar="N",
+            min=0,
+            help="Largest size of a packed file or a trace, unpacked.",
         ),
     ] = 1.0
     color: Color = "auto"
@@ -563,7 +563,7 @@ class CaptureRequest:
     ] = "4:6"
     values: Annotated[
         bool,
-        Option("--values", help="Keep the values of the inputs, not only what they are like."),
+        Option("--values", help="Keep the values of the inputs, not only their statistics."),
     ] = False
 
 
@@ -572,13 +572,14 @@ class SimulateRequest:
     """Replay a search on recorded results (T1 and T4 files); needs no GPU."""
 
     space: Annotated[
-        Path, Argument(metavar="SPACE.T1.json", help="Parameters, values and conditions.")
+        Path,
+        Argument(metavar="SPACE.T1.json", help="Parameters, values and conditions of the space."),
     ]
     results: Annotated[
         Path,
         Argument(
             metavar="RESULTS_T4.json.gz",
-            help="What was measured of them; a cache of kernel_tuner may be both files.",
+            help="Recorded results of the space; a cache of kernel_tuner may be both files.",
         ),
     ]
     strategy: Annotated[
@@ -590,7 +591,7 @@ class SimulateRequest:
     ] = 120
     seed: Annotated[int, Option("--seed", metavar="N", min=0, help="The first seed.")] = 1
     seeds: Annotated[
-        int, Option("--seeds", metavar="N", min=1, max=10_000, help="How many searches.")
+        int, Option("--seeds", metavar="N", min=1, max=10_000, help="Number of searches.")
     ] = 1
     mean: Annotated[
         bool, Option("--mean", help="Mean of the recorded runs instead of their median.")
@@ -650,7 +651,7 @@ class DoctorRequest:
 
 @dataclass(frozen=True, eq=False)
 class ListRequest:
-    """List the runs and replays that are in the reports folder, and the recordings beside it."""
+    """List the runs and replays in the reports folder, and the recordings beside it."""
 
     names: Annotated[
         list[str] | None,
@@ -666,7 +667,7 @@ class ListRequest:
 
 @dataclass(frozen=True, eq=False)
 class HistoryRequest:
-    """Show what became of each cell over all runs: what changed, since when, and what moved it."""
+    """Show the changes of each cell over all runs: since when, and what else changed."""
 
     experiment: Annotated[
         str | None,
@@ -704,7 +705,7 @@ class HistoryRequest:
 
 @dataclass(frozen=True, eq=False)
 class GateRequest(ExperimentFlags):
-    """Measure this commit against the merge base, side by side; exit code 5 where it is slower."""
+    """Measure this commit against the merge base, side by side; exit code 5 if it is slower."""
 
     spec: Spec
     base: Annotated[
@@ -712,15 +713,14 @@ class GateRequest(ExperimentFlags):
         Option("--base", metavar="REV", help="Default: the merge base with the target branch."),
     ] = None
     head: Annotated[
-        str, Option("--head", metavar="REV", help="What is judged; . is the working tree.")
+        str, Option("--head", metavar="REV", help="The judged revision; . is the working tree.")
     ] = "HEAD"
     fail_on: Annotated[
         str,
         Option(
             "--fail-on",
             metavar="regression[:PERCENT]",
-            help=f"A cell that is {Verdict.SLOWER.word} by more than PERCENT, with its whole "
-            "interval.",
+            help=f"A cell {Verdict.SLOWER.word} by more than PERCENT, with its whole interval.",
         ),
     ] = "regression"
     comment: Annotated[
@@ -728,8 +728,8 @@ class GateRequest(ExperimentFlags):
         Option(
             "--comment",
             metavar="github|gitlab",
-            help="Put the answer into one comment of the request that this CI job is of; the "
-            "token is GITHUB_TOKEN or GITLAB_TOKEN of the environment.",
+            help="Put the answer into one comment of this CI job's request; the token is "
+            "GITHUB_TOKEN or GITLAB_TOKEN of the environment.",
         ),
     ] = None
     budget_s: BudgetSeconds = None
@@ -765,9 +765,7 @@ class FiguresRequest:
             help="Draw this metric; repeatable. Default: durations, cycles, L2 hits, registers.",
         ),
     ] = None
-    format: Annotated[FigureFormat, Option("--format", help="What kind of file.")] = (
-        FigureFormat.PDF
-    )
+    format: Annotated[FigureFormat, Option("--format", help="Kind of file.")] = FigureFormat.PDF
     problem: Problem = None
     reports: Reports = DEFAULT_OUT
 
