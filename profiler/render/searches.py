@@ -182,12 +182,12 @@ def _found(programs: Programs, search: SearchFindings) -> Iterator[str]:
     if best is None:
         yield "None of them could be measured."
         return
-    low, high = best.interval
+    baseline = variant_name(programs, search.record.terms.baseline)
     yield (
         f"By CUDA events the best is {variant_name(programs, best.variant)}: "
         f"{numbers.ratio(best.ratio)} the time of "
-        f"{variant_name(programs, search.record.terms.baseline)} "
-        f"{numbers.interval(low, high)}, {objective_words(programs, search)}."
+        f"{f'{baseline} {numbers.interval(*best.interval)}'.rstrip()}, "
+        f"{objective_words(programs, search)}."
     )
     if search.record.finished is None:
         yield "The search was stopped before its end."

@@ -82,9 +82,11 @@ class CapturedCalls:
         `indices`: "uniform" for integers of the same ranges that are all as frequent.
 
         `device`: in place of the captured device; arguments in main memory beside a GPU stay
-        there.
+        there. Raises CapturedFolderError where no library registers the operator.
         """
         captured = self.calls[call]
+        if not {"graph", "launch"} & captured.keys():
+            self.operator(call)
         arguments = _CallArguments(self, captured, device, seed, indices)
         return {name: arguments.value(value) for name, value in captured["arguments"].items()}
 
@@ -230,7 +232,7 @@ def operator_named(name: str) -> Any:
             operator = getattr(operator, part)
     except AttributeError:
         raise CapturedFolderError(
-            f"torch has no operator {name}: import the library that registers it"
+            f"torch has no operator {name}: import the module that registers it in experiment.py"
         ) from None
     return operator
 

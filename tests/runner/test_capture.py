@@ -953,6 +953,14 @@ def test_a_program_that_lets_others_compute_is_told_so(tmp_path, capsys):
     assert not (tmp_path / "c").exists()
 
 
+def test_inputs_of_an_operator_that_nothing_registers_say_what_to_import(tmp_path):
+    document = in_program(lambda: torch.ones(3).exp(), tmp_path / "c")
+    document["calls"][0]["operator"] = "nolib.twice.default"
+    (tmp_path / "c" / "calls.json").write_text(json.dumps(document))
+    with pytest.raises(CapturedFolderError, match="nolib.twice.default: import the module that"):
+        CapturedCalls(tmp_path / "c").inputs(0)
+
+
 def test_a_folder_that_holds_something_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="not empty"):

@@ -188,7 +188,8 @@ def _effect_datum(
         return Datum(title="no pair was measured", css="none")
     between = numbers.interval(effect.low, effect.high)
     span = f"{numbers.ratio(effect.smallest)} to {numbers.ratio(effect.largest)}"
-    text = f"{problem}: {numbers.ratio(effect.ratio)} {between}; {_pairs([effect])}, {span}"
+    ratio = f"{numbers.ratio(effect.ratio)} {between}".rstrip()
+    text = f"{problem}: {ratio}; {_pairs([effect])}, {span}"
     css = scale.css(effect.ratio, lower_is_better=lower) + heat_mark(pair)
     return Datum(*_ratio(effect.ratio), text + after_number(pair), css)
 

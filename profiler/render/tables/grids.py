@@ -83,7 +83,7 @@ def _ratio_datum(programs: Programs, cell: GridCell | None, scale: RatioScale) -
     if not verdict.ratio > 0:
         return Datum("NO DATA", None, "no blocks in common", "none")
     between = numbers.interval(verdict.low, verdict.high)
-    title = f"{word_of(verdict)} {between}: {details(verdict)}"
+    title = f"{f'{word_of(verdict)} {between}'.rstrip()}: {details(verdict)}"
     css = scale.css(verdict.ratio) + heat_mark(verdict)
     return Datum(short_ratio(verdict.ratio), numbers.raw(verdict.ratio), title, css)
 

@@ -214,12 +214,15 @@ def captured_step_sentence(findings: Findings) -> Sentence:
     if not step.times:
         return sentence_of(f"{baseline}.")
     best = step.times[0]
-    ends = [step.step_with(ratio) for ratio in (best.ratio, best.low, best.high)]
-    end_texts = [numbers.show(end, "ns") for end in ends if end is not None]
-    becomes = "; the step would take {} ({} to {})".format(*end_texts) if end_texts else ""
+    between = numbers.interval(best.low, best.high)
+    ratios = (best.ratio, best.low, best.high) if between else (best.ratio,)
+    ends = [step.step_with(ratio) for ratio in ratios]
+    first, *others = [numbers.show(end, "ns") for end in ends if end is not None] or [""]
+    becomes = f"; the step would take {first}" if first else ""
+    becomes += " ({} to {})".format(*others) if others else ""
     return sentence_of(
-        f"{baseline}, and {strong(best.variant.label)} {strong(numbers.ratio(best.ratio))} of that "
-        f"({numbers.interval(best.low, best.high)}){becomes}."
+        f"{baseline}, and {strong(best.variant.label)} {strong(numbers.ratio(best.ratio))} of that"
+        f"{f' ({between})' if between else ''}{becomes}."
     )
 
 

@@ -1,6 +1,8 @@
 """What a captured step would take with each variant: calls by duration, over the problems."""
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from run_folders import SPEC, Workplace, measured
@@ -68,6 +70,14 @@ def test_the_step_is_shown_and_said(findings):
     page = render_page(findings)
     assert 'id="captured-step"' in page
     assert "0.1 ms before a&lt;b&gt;" in page
+
+
+def test_a_step_of_too_few_blocks_has_no_interval(findings):
+    best = replace(findings.captured_step.times[0], low=math.nan, high=math.nan)
+    step = replace(findings.captured_step, times=(best,))
+    words = spoken(captured_step_sentence(SimpleNamespace(captured_step=step)))
+    assert "of that; the step would take 1.92" in words
+    assert "()" not in words and "–" not in words
 
 
 def test_without_weights_there_is_no_step(tmp_path):
