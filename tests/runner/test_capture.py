@@ -957,7 +957,7 @@ def test_inputs_of_an_operator_that_nothing_registers_say_what_to_import(tmp_pat
     document = in_program(lambda: torch.ones(3).exp(), tmp_path / "c")
     document["calls"][0]["operator"] = "nolib.twice.default"
     (tmp_path / "c" / "calls.json").write_text(json.dumps(document))
-    with pytest.raises(CapturedFolderError, match="nolib.twice.default: import the module that"):
+    with pytest.raises(CapturedFolderError, match=r"nolib\.twice\.default: import"):
         CapturedCalls(tmp_path / "c").inputs(0)
 
 
