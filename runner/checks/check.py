@@ -483,10 +483,11 @@ class _Tally:
             else self._of_elements[self.worst_at].item()
         )
         bound = f"{absolute:g} + {self.tolerance.relative:g} * |expected|"
+        dtype = str(got.dtype).removeprefix("torch.")  # by whose tolerance, and not the baseline's
         return (
             f"output {number}: {self.wrong} of {got.numel()} elements are wrong; worst at "
             f"{list(self.worst_at)}: got {value_text}, expected {expected_text}"
-            f"{self._worst_error_text()} (allowed: {bound}"
+            f"{self._worst_error_text()} (allowed in {dtype}: {bound}"
             f"{self._passing_tolerance_text(got, always=own_reference)})"
             + ("; nan is also what an element that was never written holds" if is_unwritten else "")
         )

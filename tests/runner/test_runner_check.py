@@ -40,7 +40,7 @@ def test_the_bound_is_absolute_plus_relative_to_the_expected_value():
 
     message = complaint(expected + torch.tensor([1.5001, 0.0]), expected, bound)
     assert message.startswith("output 0: 1 of 2 elements are wrong; worst at [0]: got 101.5,")
-    assert "expected 100, off by 1.5 (allowed: 0.5 + 0.01 * |expected|; " in message
+    assert "expected 100, off by 1.5 (allowed in float64: 0.5 + 0.01 * |expected|; " in message
     assert message.endswith(
         "tolerance that would pass: {absolute: 0.51, relative: 0.01} or "
         "{absolute: 0.5, relative: 0.011})"

@@ -37,7 +37,7 @@ def test_each_variant_is_compared_with_its_own_result_and_bound(bench):
 def test_the_bound_is_named_where_it_is_broken(bench, select):
     (failed,) = select(run(bench, "float64 off"), event=protocol.FAILED)
 
-    assert "(allowed: 0 + 0 * |expected|)" in failed["cause"]
+    assert "(allowed in float64: 0 + 0 * |expected|)" in failed["cause"]
     assert failed["max_abs_error"] == pytest.approx(5e-4)
 
 
