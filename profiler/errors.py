@@ -20,6 +20,9 @@ from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 
+SPEC_SUFFIXES = (".py", ".yaml", ".yml")
+"""Endings of experiment files."""
+
 
 class ExitCode(IntEnum):
     """Process exit codes, as documented for the command line."""
@@ -93,6 +96,13 @@ _ENDINGS = (".yaml", ".yml", ".py")
 """Endings of experiment files: a name without an ending is looked for with each of them."""
 _MAX_ENTRIES = 1000
 """Most entries of a folder that are compared with the name of a missing file."""
+
+
+def experiment_inside(folder: Path) -> str:
+    """Hint `; did you mean 'sums/sums.py'?` for the folder of an experiment; else empty."""
+    files = (folder / f"{folder.name}{suffix}" for suffix in SPEC_SUFFIXES)
+    file = next((file for file in files if file.is_file()), None)
+    return "" if file is None else f"; did you mean '{file}'?"
 
 
 def nearest_file(path: Path) -> str:

@@ -27,6 +27,8 @@ def ready(tmp_path_factory, command_line):
         "name: wrong\nworkload: ./softmax.py\nvariantz:\n  list: [a]\n"
     )
     (profiler.folder / "file").write_text("no folder\n")
+    (profiler.folder / "made").mkdir()
+    (profiler.folder / "made/made.py").write_text("")
     return profiler
 
 
@@ -78,6 +80,8 @@ def write_small(profiler, **collect):
             "--timer is an option after --",
         ),
         (["report", "nowhere"], "neither a run folder nor"),
+        (["report", "mine.yaml"], "go by the experiment's name, as in `mine`"),
+        (["plan", "made"], "Is a directory; did you mean 'made/made.py'?"),
         (["record", "nowhere", "there"], "neither a run folder nor"),
         (["import", "nowhere.csv"], "nowhere.csv"),
         (["import", "."], "."),

@@ -116,7 +116,7 @@ def test_it_is_loaded_by_its_name(first):
     assert set(rows["problem.columns"]) == {16, 64}
     assert set(run.samples["variant.shift"].dropna()) == {True, False}
     assert len(run.samples.query("`variant.function` == 'eager'")) == 2 * 2 * 2, "in both arms"
-    with pytest.raises(UsageError, match="softmax has only 1 runs"):
+    with pytest.raises(UsageError, match="softmax has only 1 run in"):
         package.load("softmax~1", reports=profiler.folder / "reports")
 
 

@@ -90,7 +90,8 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
     if len(history) < 2:
         raise UsageError(f"{request.revisions}: is one commit")
     sessions.reporter.say(
-        f"{len(history) - 1} commits after {history[0].short}; journal: {sessions.journal.path}"
+        f"{len(history) - 1} commit{'s' if len(history) > 2 else ''} after {history[0].short}; "
+        f"journal: {sessions.journal.path}"
     )
     cell = _followed_cell(sessions)
     if cell is None:

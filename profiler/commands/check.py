@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from profiler.commands.ahead import begun_ahead
 from profiler.commands.output import write_json_target, write_stdout
 from profiler.commands.requests import CheckRequest, run_request
-from profiler.errors import ExitCode, ProfilerError, UsageError
+from profiler.errors import SPEC_SUFFIXES, ExitCode, ProfilerError, UsageError
 from profiler.findings.gates import parse_run_gate
 from profiler.run_folder.folder import PAGE_FILE
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from profiler.findings.brief import Checked
     from profiler.findings.findings import Findings
     from profiler.sessions.progress import ProgressReporter
-
-_SPECS = (".py", ".yaml", ".yml")
 
 
 def check(request: CheckRequest) -> ExitCode:
@@ -47,7 +45,7 @@ def _write(request: CheckRequest, checked: Checked) -> None:
 def checked_by(request: CheckRequest) -> Checked:
     """Answer of a run, measured first where an experiment is given."""
     gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
-    is_spec = request.target.suffix in _SPECS or ".py:" in request.target.name
+    is_spec = request.target.suffix in SPEC_SUFFIXES or ".py:" in request.target.name
     if request.referee is not None and not is_spec:
         raise UsageError(
             "The referee judges while it measures: a run has no candidate.",

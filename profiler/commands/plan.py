@@ -133,7 +133,8 @@ def _whole_line(run_cost: RunForecast, beside: str) -> str:
         parts.append(f"{duration_words(run_cost.further_s)} for what the first look leaves open")
     if run_cost.explained:
         parts.append(
-            f"{duration_words(run_cost.explain_s)} for explaining {run_cost.explained} cells"
+            f"{duration_words(run_cost.explain_s)} for explaining {run_cost.explained} "
+            f"cell{'s' if run_cost.explained > 1 else ''}"
         )
     parts_text = f", of it about {' and '.join(parts)}" if parts else ""
     source = (

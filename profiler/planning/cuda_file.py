@@ -172,7 +172,7 @@ def _parameter_faults(
         if not kernel.has_hidden_parameters:
             yield (
                 ("workload", "arguments"),
-                f"kernel '{kernel.name}' has {len(kernel.parameters)} parameters "
+                f"kernel '{kernel.name}' has {_counted(kernel.parameters)} "
                 f"({'; '.join(filter(None, (', '.join(kernel.parameters), kernel.place)))}) and "
                 f"is given {len(arguments)}: {', '.join(arguments)}",
             )
@@ -186,6 +186,10 @@ def _parameter_faults(
             is_workload_argument = name in description.arguments
             field: FieldPath = ("workload", "arguments", *((name,) if is_workload_argument else ()))
             yield field, f"{of_kernel}: {takes}"
+
+
+def _counted(parameters: Sequence[str]) -> str:
+    return f"{len(parameters)} parameter{'' if len(parameters) == 1 else 's'}"
 
 
 def _misfits(description: CudaFile, source: SourceFile, name: str, parameter: str) -> Iterator[str]:

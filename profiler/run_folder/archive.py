@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from profiler.errors import ProfilerError, UsageError, naming
+from profiler.errors import SPEC_SUFFIXES, ProfilerError, UsageError, naming
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.parse.bounded_files import (
     MAX_UNPACKED_BYTES,
@@ -55,7 +55,8 @@ def find_run(text: str, out: Path) -> Path:
         if steps_back < len(recorded):
             return recorded[-1 - steps_back].path
         if recorded:
-            raise UsageError(f"{text}: {name['experiment']} has only {len(recorded)} runs in {out}")
+            count = f"{len(recorded)} run{'s' if len(recorded) > 1 else ''}"
+            raise UsageError(f"{text}: {name['experiment']} has only {count} in {out}")
         recording = recordings_here().get(name["experiment"]) if steps_back == 0 else None
         if recording is not None:
             return recording
@@ -66,10 +67,14 @@ def find_run(text: str, out: Path) -> Path:
             )
     if path.is_dir():
         return _newest_in(path, text)
-    of_files = "; `profiler import` reads files of other tools" if path.is_file() else ""
+    hint = ""
+    if path.suffix in SPEC_SUFFIXES:
+        hint = f"; those of an experiment file go by the experiment's name, as in `{path.stem}`"
+    elif path.is_file():
+        hint = "; `profiler import` reads files of other tools"
     raise UsageError(
         f"{text}: neither a run folder nor an experiment with runs in {out}, and no recording",
-        remedy=f"`profiler list` shows the runs that there are{of_files}.",
+        remedy=f"`profiler list` shows the runs that there are{hint}.",
     )
 
 

@@ -266,7 +266,8 @@ def compare(
     matches only NaN, and an infinity only itself.
     """
     if len(got) != len(expected):
-        raise WrongResultError(f"{len(got)} outputs, but the reference has {len(expected)}")
+        outputs = f"{len(got)} output{'' if len(got) == 1 else 's'}"
+        raise WrongResultError(f"{outputs}, but the reference has {len(expected)}")
     for number, (output, reference) in enumerate(zip(got, expected, strict=True)):
         _require_comparable(number, output, reference)
     tallies = [

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from profiler.errors import ParseError, SpecError, nearest_file
+from profiler.errors import ParseError, SpecError, experiment_inside, nearest_file
 from profiler.parse.bounded_files import read_plain
 
 Key = str | int
@@ -191,7 +191,8 @@ def _read_text(path: Path) -> str:
     except ParseError as error:
         raise SpecError(error.message, remedy=error.remedy) from error
     except OSError as error:
-        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
+        hint = experiment_inside(path)
+        raise SpecError(f"{path}: cannot be read: {error.strerror}{hint}") from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

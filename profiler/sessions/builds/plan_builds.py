@@ -295,6 +295,6 @@ def _build_line(builds: Sequence[BuildResult]) -> str:
     cached = sum(build.cached for build in built)
     duplicates = sum(build.duplicate_of is not None for build in builds)
     return (
-        f"Built {len(built)} variants ({cached} from the cache, {failed} failed, "
-        f"{duplicates} with the machine code of another)."
+        f"Built {len(built)} variant{'s' if len(built) > 1 else ''} ({cached} from the cache, "
+        f"{failed} failed, {duplicates} with the machine code of another)."
     )

@@ -584,7 +584,7 @@ def test_what_is_no_run_is_refused(pair, tmp_path):
         (["sums", "sums"], "the same run"),
         (["sums", str(pair.older)], "the same run"),
         (["nobody", "sums"], "neither a run folder nor an experiment"),
-        (["sums~7", "sums"], "has only 1 runs"),
+        (["sums~7", "sums"], "has only 1 run in"),
         ([str(tmp_path / "replayed"), "sums"], "no run.json"),
     ):
         with pytest.raises(UsageError, match=words):
