@@ -218,12 +218,10 @@ def _cells_with_short_names(runs: Sequence[ComparedRun]) -> dict[str, Cell]:
 def _variant_names(runs: Sequence[ComparedRun]) -> Names:
     """Names of the variants of all runs together: no two have the same label."""
     variants = {variant.id: variant for run in runs for variant in run.report.plan.variants}
-    newest = runs[-1].report
-    return find_names(
-        tuple(variants.values()),
-        references={newest.plan.baseline or "", *newest.plan.references},
-        ladder=LADDER in newest.settings.page_kind.finds,
-    )
+    plans = [run.report.plan for run in runs]
+    references = {name for plan in plans for name in (plan.baseline or "", *plan.references)}
+    ladder = LADDER in runs[-1].report.settings.page_kind.finds
+    return find_names(tuple(variants.values()), references=references, ladder=ladder)
 
 
 def _differences(runs: Sequence[ComparedRun], steps: Sequence[RunStep]) -> dict[str, Values]:

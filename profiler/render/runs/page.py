@@ -218,8 +218,11 @@ def _cell_place(cell: str, comparison: RunComparison) -> str:
 
 def _cells_of(group: CodeGroup) -> str:
     """`4 cells whose code changed`: the judged cells of a group."""
-    clause = {True: " whose code changed", False: " whose code did not change", None: ""}
-    return f"{group.judged} cell{'' if group.judged == 1 else 's'}{clause[group.other_code]}"
+    return f"{group.judged} cell{'' if group.judged == 1 else 's'}{_CODE_CLAUSES[group.other_code]}"
+
+
+_CODE_CLAUSES = {True: " whose code changed", False: " whose code did not change", None: ""}
+"""By `CodeGroup.other_code`."""
 
 
 def _changed_sentence(comparison: RunComparison) -> tuple[Sentence, ...]:
@@ -260,7 +263,8 @@ def _rest_sentence(group: CodeGroup) -> Sentence:
         )
         if (count := group.counts.get(verdict, 0))
     ]
-    return sentence_of(f"Of the others, {', '.join(parts)}.") if parts else ()
+    others = f"Of the others{_CODE_CLAUSES[group.other_code]}"
+    return sentence_of(f"{others}, {', '.join(parts)}.") if parts else ()
 
 
 def _retuned_sentence(step: RunStep) -> tuple[Sentence, ...]:
