@@ -44,7 +44,7 @@ UNDATED = {
         "2%, 2%, 2%, 3 %, 2 %, 1 %, 2.6 %, 3.8 %",
     ),
     ("docs/compare.md", "In GitHub Actions"): ("a setting", "2 %"),
-    ("docs/explain.md", "Which cells"): ("a rule", "2 %"),
+    ("docs/explain.md", "Which cells"): ("a rule", "50 ms, 2 %"),
     ("docs/explain.md", "Roofs"): ("a rule", "80 %"),
     ("docs/explain.md", "One memory limits both"): ("a rule", "60 %"),
     ("docs/explain.md", "Causes"): (
