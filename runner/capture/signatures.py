@@ -325,7 +325,9 @@ class CallDescription:
             self._floats.append(value)
 
     def _is_like_last(self, dtype: torch.dtype) -> bool:
-        """Whether the last visited tensor has numbers of this type, not indices."""
+        """Whether the last sampled tensor has numbers of this type, not indices."""
+        if not self._sampled_tensors:
+            return False
         last = self._sampled_tensors[-1]
         return last.dtype is dtype and dtype.is_floating_point and last.numel() > 0
 

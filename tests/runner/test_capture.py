@@ -953,6 +953,22 @@ def test_a_program_that_lets_others_compute_is_told_so(tmp_path, capsys):
     assert not (tmp_path / "c").exists()
 
 
+def test_integers_in_a_long_list_of_numbers_are_described_in_a_recorded_step(tmp_path):
+    """Its other tensors are like those of the step before, which has other sizes."""
+    with profiler.capture(tmp_path / "c", steps=(3, 4)) as recording:
+        for step in range(4):
+            numbers = [torch.ones(3 + step) for _ in range(20)]
+            torch._foreach_add([*numbers, torch.tensor([step, 7])], 1)
+            recording.step()
+    (call,) = (
+        call
+        for call in CapturedCalls(tmp_path / "c").calls.values()
+        if call["operator"] == "aten._foreach_add.Scalar"
+    )
+    *_, last = CapturedCalls(tmp_path / "c").inputs(call["id"])["self"]
+    assert set(last.tolist()) <= {*range(3, 8)}
+
+
 def test_inputs_of_an_operator_that_nothing_registers_say_what_to_import(tmp_path):
     document = in_program(lambda: torch.ones(3).exp(), tmp_path / "c")
     document["calls"][0]["operator"] = "nolib.twice.default"
