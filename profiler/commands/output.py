@@ -81,9 +81,11 @@ def write_results(
 
 
 def show_page(page: Path | None, console: Console, *, opens: bool) -> None:
-    """Print the path of a run's page; `opens`: open it in the user's browser."""
+    """Print the path of a run's page, where it has one; `opens`: open it in the user's browser."""
+    if page is None:
+        return
     console.print(f"Page: {page}", markup=False, soft_wrap=True)
-    if opens and page is not None:
+    if opens:
         webbrowser.open(page.resolve().as_uri())
 
 

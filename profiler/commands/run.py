@@ -449,9 +449,8 @@ def print_results(run: WrittenRun, request: RunRequest, reporter: ProgressReport
         reporter.results.print(final_summary(findings, verbose=reporter.verbose))
     for line in notice_lines(findings.notices, verbose=reporter.verbose):
         reporter.say(line)
-    if run.page is not None:
-        console = reporter.progress if to_stdout else reporter.results
-        show_page(run.page, console, opens=request.open_page)
+    console = reporter.progress if to_stdout else reporter.results
+    show_page(run.page, console, opens=request.open_page)
     write_markdown_target(findings, request.markdown_target)
     write_json_target(run.document, request.json_target)
 
