@@ -39,7 +39,7 @@ def single_launch(device: Device, launch: Launch) -> None:
     device.wait()
 
 
-def process_clock(repeats: int, launch: Launch) -> list[float]:
+def host_clock(repeats: int, launch: Launch) -> list[float]:
     """Wall time in ns of each of `repeats` launches on the CPU, in their order."""
     with no_garbage_collection():
         return [_wall_time(launch) for _ in range(repeats)]
@@ -138,7 +138,7 @@ def _timing_event() -> torch.cuda.Event:
 def _event_timer(device: Device, repeats: int) -> Stopwatch:
     if on_cuda(device):
         return partial(cuda_events, device.cache_flush(), repeats)
-    return partial(process_clock, repeats)
+    return partial(host_clock, repeats)
 
 
 def _profiler(device: Device, _repeats: int) -> Stopwatch:

@@ -140,12 +140,10 @@ class CollectorKind:
     metric: str | None
     """Name of the durations in the catalogue, where another collector gives `duration_ns`; None
     where the collector gives no durations."""
-    judged: bool
-    """Whether verdicts may be about the durations of this collector."""
-    in_journal: bool
-    """Whether the runner measures its samples itself, so that they stand in the journal."""
     create: Callable[[Tools], Collector]
     """Creates the collector from the tools of a run."""
+    in_journal: bool = False
+    """Whether the runner measures its samples itself, so that they stand in the journal."""
     needs: frozenset[Need] = frozenset()
     settings: tuple[str, ...] = ()
     """Keys under `collect` that change the measurement."""
@@ -158,6 +156,11 @@ class CollectorKind:
     report_file: str | None = None
     """Name of a timeline tool's own file in the folder of an attempt, once it has ended; None if
     each visit leaves a trace that the journal names."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether verdicts may be about the durations of this collector."""
+        return self.records in (Records.COUNTERS, Records.TIMES)
 
     @property
     def session_name(self) -> str:

@@ -92,7 +92,6 @@ KIND: CollectorKind = CollectorKind(
     "caches",
     records=Records.COUNTERS,
     metric="cupti_duration_ns",
-    judged=True,
     in_journal=True,
     create=lambda tools: Cupti(tools.python),
     needs=frozenset({Need.GPU, Need.TORCH}),

@@ -217,8 +217,6 @@ KIND: CollectorKind = CollectorKind(
     "empty when a launch begins, except with warm caches",
     records=Records.COUNTERS,
     metric="duration_ns",
-    judged=True,
-    in_journal=False,
     create=_create,
     needs=frozenset({Need.NCU, Need.GPU}),
     visit_s=0.02,

@@ -154,8 +154,6 @@ KIND: CollectorKind = CollectorKind(
     "another without a flush of caches",
     records=Records.TIMELINE,
     metric="nsys_duration_ns",
-    judged=False,
-    in_journal=False,
     create=_create,
     needs=frozenset({Need.NSYS}),
     visit_s=3e-4,

@@ -103,9 +103,15 @@ class Timer(Collector):
         return diagnose_runner(read_text(folder / STDERR)) if returncode != 0 else None
 
 
-def _timer_kind(name: str, **facts: Any) -> CollectorKind:
+def _timer_kind(name: str, records: Records = Records.TIMES, **facts: Any) -> CollectorKind:
     """Kind of a collector whose sessions are the runner's process alone."""
-    return CollectorKind(name=name, create=lambda tools: Timer(tools.python, name), **facts)
+    return CollectorKind(
+        name=name,
+        records=records,
+        in_journal=records is Records.TIMES,
+        create=lambda tools: Timer(tools.python, name),
+        **facts,
+    )
 
 
 CUDA_EVENTS = _timer_kind(
@@ -113,11 +119,8 @@ CUDA_EVENTS = _timer_kind(
     alias="cuda_events",
     title="CUDA events",
     measures="launches by CUDA events, gaps between their kernels included; on a CPU by the "
-    "process clock",
-    records=Records.TIMES,
+    "host's clock",
     metric="timer_duration_ns",
-    judged=True,
-    in_journal=True,
     settings=("repeats",),
 )
 PROFILER_KERNELS = _timer_kind(
@@ -126,10 +129,7 @@ PROFILER_KERNELS = _timer_kind(
     title="torch.profiler kernels",
     measures="the kernels of a launch as torch.profiler reports them, with a cold L2 cache; "
     "on a CPU the own time of operators",
-    records=Records.TIMES,
     metric="profiler_duration_ns",
-    judged=True,
-    in_journal=True,
     needs=frozenset({Need.TORCH}),
     visit_s=2e-3,
 )
@@ -139,10 +139,7 @@ WALL_CLOCK = _timer_kind(
     title="wall clock",
     measures="the wall clock from a launch until the device is idle again, mean of three "
     "launches, as in a quick benchmark",
-    records=Records.TIMES,
     metric="wall_clock_duration_ns",
-    judged=True,
-    in_journal=True,
     launches=4,
     visit_s=2e-4,
 )
@@ -152,10 +149,7 @@ SUSTAINED = _timer_kind(
     title="sustained",
     measures="launches that follow each other without a gap, inputs taken in turn, once clock and "
     "power have settled, as in training or serving; with the energy of a launch",
-    records=Records.TIMES,
     metric="sustained_duration_ns",
-    judged=True,
-    in_journal=True,
     settings=("sustained_s",),
     visit_s=2.0,
 )
@@ -167,8 +161,6 @@ PROFILER_TIMELINE = _timer_kind(
     "another without a flush of caches; on a CPU the launch",
     records=Records.TIMELINE,
     metric="torch_duration_ns",
-    judged=False,
-    in_journal=False,
     needs=frozenset({Need.TORCH}),
     visit_s=0.05,
     settings=("timeline",),
@@ -181,8 +173,6 @@ IN_KERNEL = _timer_kind(
     "stamps of its own; for kernels that include `profiler/timeline.cuh`",
     records=Records.STAMPS,
     metric=None,
-    judged=False,
-    in_journal=False,
     needs=frozenset({Need.GPU, Need.TORCH}),
     visit_s=3e-3,
 )

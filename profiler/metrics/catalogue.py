@@ -161,7 +161,7 @@ _TIMING = (
         name="timer_duration_ns",
         label="Duration (timer)",
         definition="Time of one launch by CUDA events on a GPU, gaps between its kernels "
-        "included, or by the process clock on a CPU; outside of ncu. Never compared with the "
+        "included, or by the host's clock on a CPU; outside of ncu. Never compared with the "
         "duration that ncu measures.",
     ),
     _duration_metric(

@@ -9,7 +9,7 @@ from profiler.runner.journal import Journal
 from profiler.runner.phases import ContextLostError
 from profiler.runner.seal import Seal
 from profiler.runner.session import Session
-from profiler.runner.timing import process_clock
+from profiler.runner.timing import host_clock
 from profiler.runner.visits.kinds import TimedVisits
 from profiler.runner.workload import load_workload
 
@@ -35,7 +35,7 @@ def run(bench, job, device):
     from pathlib import Path
 
     with Path(job.journal).open("a", encoding="utf-8") as stream:
-        visits = TimedVisits(partial(process_clock, 1))
+        visits = TimedVisits(partial(host_clock, 1))
         session = Session(
             job=job,
             workload=load_workload(job.workload),

@@ -18,25 +18,25 @@ from profiler.runner.device import (
     open_device,
 )
 from profiler.runner.timing import (
+    host_clock,
     make_stopwatch,
-    process_clock,
     profiled_operators,
     single_launch,
     wall_clock,
 )
 
 
-def test_the_process_clock_times_each_launch_by_itself(monkeypatch):
+def test_the_host_clock_times_each_launch_by_itself(monkeypatch):
     ticks = iter([100, 130, 200, 290])
     monkeypatch.setattr("time.perf_counter_ns", lambda: next(ticks))
 
-    assert process_clock(2, lambda: None) == [30.0, 90.0]
+    assert host_clock(2, lambda: None) == [30.0, 90.0]
 
 
 def test_garbage_is_not_collected_while_launches_are_timed():
     seen = []
 
-    process_clock(2, lambda: seen.append(gc.isenabled()))
+    host_clock(2, lambda: seen.append(gc.isenabled()))
 
     assert seen == [False, False]
     assert gc.isenabled()
@@ -92,7 +92,7 @@ def test_collectors_have_their_stopwatch():
     device = open_device("cpu")
 
     assert make_stopwatch("ncu", device, 3).func is single_launch
-    assert make_stopwatch("timer", device, 3).func is process_clock
+    assert make_stopwatch("timer", device, 3).func is host_clock
     assert make_stopwatch("torch_kernels", device, 3) is profiled_operators
     assert make_stopwatch("wall_clock", device, 3).func is wall_clock
     with pytest.raises(ValueError, match="'sundial'; known are ncu, timer, "):

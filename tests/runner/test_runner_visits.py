@@ -10,7 +10,7 @@ import torch
 from profiler.runner.device import CpuDevice, open_device
 from profiler.runner.orders import LeavingError
 from profiler.runner.protocol import JobVisit
-from profiler.runner.timing import process_clock
+from profiler.runner.timing import host_clock
 from profiler.runner.visits import kinds as visits
 from profiler.runner.visits.kinds import RecordedVisits, TimedVisits, TracedVisits, make_visits
 
@@ -130,7 +130,7 @@ def test_on_a_cpu_there_are_only_ranges(bench, steps, monkeypatch):
 def test_visits_of_timers_give_what_their_stopwatch_says(steps, monkeypatch):
     ticks = iter([100, 130])
     monkeypatch.setattr("time.perf_counter_ns", lambda: next(ticks))
-    timed = TimedVisits(partial(process_clock, 1))
+    timed = TimedVisits(partial(host_clock, 1))
 
     assert timed.make(VISIT, lambda: steps.append("launch")) == {"durations_ns": [30.0]}
     assert steps == ["push cell=a..p0;block=3;arm=1", "launch", "pop"]
