@@ -22,7 +22,7 @@ from recorded import CAUSES, findings_of_recording
 
 from profiler.collect.registry import duration_metrics
 from profiler.findings.method import made_sessions
-from profiler.model import SessionKind
+from profiler.model import SessionKind, Verdict
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
@@ -415,7 +415,7 @@ def _attention_row(findings, problem):
         if verdict is None:  # the baseline, or it did not fit
             row.append(time(median(findings, cell)))
         else:
-            unclear = ", UNCLEAR" if word(verdict) == "UNCLEAR" else ""
+            unclear = f", {word(verdict)}" if word(verdict) == Verdict.UNCLEAR.word else ""
             row.append(f"{verdict.ratio:.3f}{unclear}")
     return row
 

@@ -96,7 +96,8 @@ def by_six_blocks():
     large, found, equal, called = six_blocks()
     return (
         f"By the first six blocks of the recordings, {found} of {large} cells that take more than "
-        f"twice, or less than half,\nthe baseline's time are FASTER or SLOWER, each beside the "
+        "twice, or less than half,\nthe baseline's time are "
+        f"{Verdict.FASTER.word} or {Verdict.SLOWER.word}, each beside the "
         f"second visits of the baseline as a third version; these are in\n{called} of {equal} "
         "families.\n"
     )

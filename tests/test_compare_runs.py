@@ -6,6 +6,8 @@ import pytest
 from scaled_runs import TIME, scaled_copy
 from whole_runs import TESTS
 
+from profiler.model import Verdict
+
 SMALL = TESTS.parent / "experiments/recordings/transpose.zip"
 SLOWER, FASTER = "tiled..", "naive.."
 
@@ -26,7 +28,7 @@ def ready(tmp_path_factory, command_line):
 def test_a_regression_trips_the_gate_and_is_named(ready):
     done = ready("compare", SMALL, "transpose", "--fail-on", "regression:2%", "--json", "here.json")
     assert done.code == 5, done.err
-    assert "SLOWER beyond the threshold" in done.err
+    assert f"{Verdict.SLOWER.word} beyond the threshold" in done.err
     named = [line.split(":")[0].strip() for line in done.err.splitlines() if line[:2] == "  "]
     assert named
     assert all(cell.startswith(SLOWER) for cell in named)

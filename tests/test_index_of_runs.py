@@ -143,7 +143,8 @@ def test_a_run_that_got_slower_is_marked_and_the_line_has_intervals(tmp_path):
     (mark,) = document.xpath("//span[@class='verdict is-slower']")
     assert (
         mark.text_content()
-        == f"\u25b2 SLOWER at 1 of 2 problems, 1.050\u00d7 of its time, against {folders[0]}"
+        == f"\u25b2 {Verdict.SLOWER.word} at 1 of 2 problems, 1.050\u00d7 of its time, "
+        f"against {folders[0]}"
     )
     assert mark.getparent().xpath("./a/@href") == [f"{folders[1]}/index.html"]
     (line,) = document.xpath("//*[local-name()='svg']")
@@ -320,7 +321,7 @@ def test_list_as_a_table_marks_what_got_slower(tmp_path, capsys):
     put(tmp_path, summary({"a": 0.6}, hour=2))
     list_runs(ListRequest(out=tmp_path, color="never"))
     text = " ".join(capsys.readouterr().out.split())
-    assert "SLOWER" in text
+    assert Verdict.SLOWER.word in text
     assert text.index("020000") < text.index(older[-6:])
 
 

@@ -119,7 +119,8 @@ def _lines(comparison: RunComparison, step: RunStep, values: Sequence[str]) -> I
     yield f"{step_text}: {len(moved_cells)} of {len(judged)} cells moved{open_words}."
     for change in moved_cells:
         interval = f"[{change.ratio_low:.3f}, {change.ratio_high:.3f}]"
-        yield f"  {change.cell.id}: {str(change.verdict).upper()} {change.ratio:.3f} {interval}"
+        word = change.verdict.word if change.verdict else ""
+        yield f"  {change.cell.id}: {word} {change.ratio:.3f} {interval}"
     control = [change.durations.raw_ratio for change in step.cells.values() if change.is_control]
     if control:
         times = f"{min(control):.3f} to {max(control):.3f}\N{MULTIPLICATION SIGN}"

@@ -220,7 +220,7 @@ def test_what_is_slower_stands_first_and_names_are_escaped():
     assert text.startswith("### \N{CROSS MARK} softmax: 1 of 3 cells slower beyond its margin")
     rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
     assert rows[0].startswith("| slow | p |")
-    assert "**\u25b2 SLOWER**" in rows[0]
+    assert f"**\u25b2 {Verdict.SLOWER.word}**" in rows[0]
     assert "v\\|1" in text
     assert "  slow, p: 1.050\u00d7 [1.040, 1.060]" in list(plain_lines(found))
 
@@ -229,7 +229,7 @@ def test_unclear_and_same_do_not_trip_and_many_rows_are_counted():
     found = answer(row("u", Verdict.UNCLEAR, 1.2), *[row(str(n)) for n in range(MOST_ROWS + 4)])
     text = gate_markdown(found)
     assert "none of 25 cells slower beyond its margin, 1 undecided" in text
-    assert "| 5 more | | | | | | 5 = SAME |" in text
+    assert f"| 5 more | | | | | | 5 = {Verdict.SAME.word} |" in text
     nothing = gate_markdown(answer(unchanged=("a",), left_out="left out: looks."))
     assert "nothing differs between the revisions" in nothing
     assert "Not measured, the same sources at both: a." in nothing

@@ -200,7 +200,7 @@ def _decided_counts(group: CodeGroup, comparison: RunComparison) -> str:
     for verdict in _DECIDED:
         cells = group.with_verdict(verdict)
         verb = "are" if len(cells) > 1 else "is"
-        count = f"{len(cells) or 'none'} {verb} {strong(verdict.value)}"
+        count = f"{len(cells) or 'none'} {verb} {strong(verdict.word.lower())}"
         if cells:
             most = cells[0]
             between = numbers.interval(most.ratio_low, most.ratio_high)

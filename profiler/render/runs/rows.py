@@ -216,7 +216,7 @@ def verdict_word(change: CellChange) -> str:
         if change.verdict is Verdict.SAME
         else ""
     )
-    return f"{change.verdict.value}{margin}"
+    return f"{change.verdict.word.lower()}{margin}"
 
 
 def verdict_datum(change: CellChange) -> Datum:

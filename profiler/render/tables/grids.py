@@ -13,7 +13,7 @@ from typing import Any
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.grids import Grid, GridCell, GridPairs, VariantPair
 from profiler.findings.programs import Programs
-from profiler.model import Cell, Outcome, Variant
+from profiler.model import Cell, Outcome, Variant, Verdict
 from profiler.render.tables.heats import RatioScale
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
@@ -81,7 +81,7 @@ def _ratio_datum(programs: Programs, cell: GridCell | None, scale: RatioScale) -
         return lacking(programs, failed, with_variant=failed == cell.under)
     verdict = cell.verdict
     if not verdict.ratio > 0:
-        return Datum("NO DATA", None, "no blocks in common", "none")
+        return Datum(Verdict.NO_DATA.word, None, "no blocks in common", "none")
     between = numbers.interval(verdict.low, verdict.high)
     title = f"{f'{word_of(verdict)} {between}'.rstrip()}: {details(verdict)}"
     css = scale.css(verdict.ratio) + heat_mark(verdict)

@@ -15,6 +15,7 @@ from profiler.commands.history import read_answers
 from profiler.commands.requests import BisectRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.history.store import Store
+from profiler.model import Verdict
 from profiler.sessions.environments import run_in_environment
 
 
@@ -49,7 +50,7 @@ def test_the_driver_that_moved_a_cell_is_named_with_what_else_differs(asked):
     assert code is ExitCode.COMPLETE
     first, second = re.split(r"(?m)^(?=590)", text)
     assert first.startswith("580.1 \u2192 590.9: 2 of 12 cells moved.\n  slow..")
-    assert first.count(": SLOWER 1.06") == 2
+    assert first.count(f": {Verdict.SLOWER.word} 1.06") == 2
     assert "Against plain, which itself takes 0.999 to 1.000" in first
     assert "Nothing else that is recorded differs: driver 580.1 \u2192 590.9." in first
     assert second.startswith("590.9 \u2192 590.10: 0 of 12 cells moved.")

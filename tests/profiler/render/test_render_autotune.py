@@ -9,6 +9,7 @@ import pytest
 from synthetic_report import HOSTILE_NAME, without
 
 from profiler.findings.find import find
+from profiler.model import Verdict
 from profiler.render.kinds.versions import autotune_view, parameter_effects
 from profiler.render.tables.slowdowns import (
     single_choice_table,
@@ -75,7 +76,7 @@ def test_ties_are_marked_by_a_sign_and_by_words(tuning):
     assert ties
     for one in ties:
         assert one.text.startswith("\u2248")
-        assert "SAME" in one.title
+        assert Verdict.SAME.word in one.title
         assert "within" in one.title
 
 

@@ -13,10 +13,12 @@ from run_pairs import Pair
 from scaled_runs import change_json
 from test_render_browser import opened
 
+from profiler.model import Verdict
 from profiler.render.runs.history import MOST_PANELS, durations_table, history_marks, runs_table
 from profiler.render.runs.page import cards, comparison_tables, render_comparison, sentences
 from profiler.render.runs.rows import change_table
 
+FASTER, SLOWER = (verdict.word.lower() for verdict in (Verdict.FASTER, Verdict.SLOWER))
 HOSTILE = "</td><script>alert(1)</script>"
 
 
@@ -76,7 +78,7 @@ def test_the_slowest_regression_comes_first(comparison):
     assert [row.name for row in lines[:4]] == ["slow", "slow", "fast", "fast"]
     first, second, third, fourth = (float(row.data[3].raw) for row in lines[:4])
     assert first >= second > 1 > fourth >= third
-    assert [row.data[5].text for row in lines[:4]] == ["slower"] * 2 + ["faster"] * 2
+    assert [row.data[5].text for row in lines[:4]] == [SLOWER] * 2 + [FASTER] * 2
     assert len(lines) == len(comparison.last.cells)
 
 
@@ -111,7 +113,7 @@ def test_the_table_has_every_cell_with_its_verdict(tree, comparison):
     assert len(rows) == len(comparison.last.cells)
     first = [words(cell) for cell in rows[0]]
     assert first[0] == "slow"
-    assert first[6] == "slower"
+    assert first[6] == SLOWER
     assert rows[0][6].get("class") == "outcome bad"
     assert float(rows[0][4].get("data-value")) == pytest.approx(1.06, abs=0.006)
     assert first[7].startswith("beyond \u00b11")
@@ -125,8 +127,8 @@ def test_the_table_has_every_cell_with_its_verdict(tree, comparison):
 def test_faster_is_only_said_of_what_is(tree):
     for row in tree.xpath('//table[@id="main-table"]/tbody/tr'):
         said = words(row)
-        assert ("faster" in said) == (words(row[0]) == "fast")
-        assert ("slower" in said) == (words(row[0]) == "slow")
+        assert (FASTER in said) == (words(row[0]) == "fast")
+        assert (SLOWER in said) == (words(row[0]) == "slow")
 
 
 def test_the_heat_map_marks_verdicts_by_symbol_colour_and_hatch(tree):
@@ -170,8 +172,8 @@ def test_identifiers_are_unique_and_anchors_lead_somewhere(tree):
 
 def test_the_answer_counts_and_names_the_worst(comparison):
     said = answer(comparison)
-    assert said.startswith("Of 12 cells, 2 are slower (most: 1.06")
-    assert re.search(r"2 are faster \(most: 0\.9.*\], fast at (small|large)\)", said)
+    assert said.startswith(f"Of 12 cells, 2 are {SLOWER} (most: 1.06")
+    assert re.search(rf"2 are {FASTER} \(most: 0\.9.*\], fast at (small|large)\)", said)
     question, control = (cards(comparison)[i] for i in (0, 2))
     assert (question.answer, question.detail) == ("2 cells", "slow")
     assert control.answer == "plain"
@@ -199,7 +201,7 @@ def test_nothing_is_called_faster_between_different_machines(refused):
 
 def test_nothing_changed_is_an_answer_too(pair):
     said = answer(pair.compare(pair.copy()))
-    assert "none is slower and none is faster" in said
+    assert f"none is {SLOWER} and none is {FASTER}" in said
 
 
 def test_the_table_is_searched_and_sorted_in_a_browser(page, tmp_path):
@@ -228,7 +230,7 @@ def test_a_history_has_all_runs_oldest_first(history):
     assert section.xpath(".//figure//svg[@role='img']")
     rows = section.xpath(".//table[1]/tbody/tr")
     slow = next(row for row in rows if words(row[0]) == "slow")
-    assert [words(slow[place]) for place in (6, 9)] == ["slower", "slower"]
+    assert [words(slow[place]) for place in (6, 9)] == [SLOWER, SLOWER]
 
 
 def test_a_history_lists_the_cells_that_moved_first(history):
@@ -269,7 +271,7 @@ def test_a_run_without_a_cell_leaves_a_gap(pair):
 def test_the_console_says_what_the_page_says(comparison):
     said = shown(comparison)
     assert said.index("Driver") < said.index("\nslow ") < said.index("\nfast ")
-    assert "Of 12 cells, 2 are slower" in " ".join(said.split())
+    assert f"Of 12 cells, 2 are {SLOWER}" in " ".join(said.split())
 
 
 def test_the_console_shows_a_history(history):

@@ -145,7 +145,7 @@ def test_what_nobody_measured_is_not_counted_as_no_data(run, pairs):
     status = CellStatus(first.over.id, Outcome.NOT_MEASURED)
     statuses = {**run.statuses, first.over.id: status}
     said = overview(find(dataclasses.replace(run, statuses=statuses))).lines[0].data[1].text
-    assert "NO DATA at 3 of 15 problems" in said
+    assert f"{Verdict.NO_DATA.word} at 3 of 15 problems" in said
 
 
 def test_without_kernel_names_there_are_no_lists(run):

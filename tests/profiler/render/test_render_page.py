@@ -22,7 +22,7 @@ from synthetic_report import (
 
 from profiler.errors import UsageError
 from profiler.findings.find import find
-from profiler.model import Outcome
+from profiler.model import Outcome, Verdict
 from profiler.notices import Notice, NoticeKind
 from profiler.render import embed
 from profiler.render.html import moment
@@ -384,7 +384,7 @@ def test_page_with_few_blocks_has_no_interval():
     report = make_report(variant_count=4, problem_list=problems()[:2], blocks=1)
     page = render_page(find(with_metrics(report, "duration_ns")))
     assert "1 block; a verdict needs 6" in page
-    assert "? UNCLEAR" in page
+    assert f"? {Verdict.UNCLEAR.word}" in page
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -119,7 +119,7 @@ def test_few_blocks_give_no_verdict_and_no_tie_by_verdict():
     findings = find(report)
     assert "best" not in say(findings).lower()
     real = cards(findings)[2]
-    assert real.answer == "? UNCLEAR"
+    assert real.answer == f"? {Verdict.UNCLEAR.word}"
     assert "5 blocks; a verdict needs 6" in real.detail
     winner = findings.ranking.winners["fp16_512x1024"]
     assert not winner.judged
@@ -421,7 +421,7 @@ def test_behind_the_best_follows_the_verdicts(equal):
         for datum in row.data[2:]:
             if "unclear" in datum.css:
                 assert datum.text.startswith("?")
-                assert "UNCLEAR" in datum.title
+                assert Verdict.UNCLEAR.word in datum.title
     told = [css for css in marks if "tied" in css or "unclear" in css or "top" in css]
     assert len(told) >= len(marks) - 3, "equal kernels tie, whatever their medians are"
 
@@ -478,7 +478,7 @@ def test_verdicts_are_told_by_word_symbol_and_colour():
     assert len(set(SYMBOLS.values())) == len(Verdict)
     for verdict in Verdict:
         datum = verdict_datum(PairVerdict(verdict, blocks=8))
-        assert datum.text == f"{SYMBOLS[verdict]} {verdict.value.upper()}"
+        assert datum.text == f"{SYMBOLS[verdict]} {verdict.word}"
         assert datum.css.startswith("verdict is-")
 
 

@@ -42,7 +42,7 @@ def test_a_baseline_that_is_best_is_called_so(findings):
     leads = f"Over all 12 problems {winner.name}, the baseline, has the lowest geometric mean."
     assert leads in answer
     assert f"Of the rest, {other.name} takes 1." in answer
-    assert "SLOWER at " in answer
+    assert f"{Verdict.SLOWER.word} at " in answer
     assert f"{winner.name} has the lowest number at" in answer
     assert f"{other.name} has the lowest number at" not in answer
     assert f"{other.name} is best" not in answer
@@ -586,8 +586,9 @@ def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason(
     faster = PairVerdict(Verdict.FASTER, Reason.DECIDED, blocks=8, margin=0.01)
     why_unclear = reason_and_blocks(unclear)
     assert "8 blocks do not tell it from \u00b11.00\u202f%" in why_unclear
-    assert f"UNCLEAR at 2: {why_unclear}" in doubts([unclear, unclear, faster])
-    assert f"UNCLEAR at 3, most often: {why_unclear}" in doubts([unclear, other, unclear, faster])
+    shown = Verdict.UNCLEAR.word
+    assert f"{shown} at 2: {why_unclear}" in doubts([unclear, unclear, faster])
+    assert f"{shown} at 3, most often: {why_unclear}" in doubts([unclear, other, unclear, faster])
     assert doubts([unclear, unclear]) == why_unclear
     assert doubts([faster]) == ""
 
