@@ -182,7 +182,8 @@ def metric_labels(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
     """Labels of metrics that have numbers; a duration is what the primary timer measures."""
     present = dict.fromkeys(numbers["metric"])
     first = [name for name in report.settings.metrics if name in present]
-    timer = reference_collector(report.measured.samples)
+    # A later version of this program may have measured by a timer that this one does not know.
+    timed_by = duration_metrics().get(reference_collector(report.measured.samples) or "")
     own_labels = {
         own_metric.name: label_of(own_metric, own_metric.source)
         for own_metric in report.settings.own_metrics
@@ -190,8 +191,8 @@ def metric_labels(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
     metrics = []
     for name in dict.fromkeys([*first, *present]):
         metric = own_labels.get(name) or label(name)
-        if name == JUDGED and timer is not None:
-            metric = replace(metric, definition=label(duration_metrics()[timer]).definition)
+        if name == JUDGED and timed_by is not None:
+            metric = replace(metric, definition=label(timed_by).definition)
         metrics.append(metric)
     return tuple(metrics)
 

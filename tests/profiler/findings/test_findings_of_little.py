@@ -65,6 +65,14 @@ def test_a_run_of_which_little_is_known_has_findings_that_can_be_printed(measure
     assert {cell["outcome"] for cell in document["cells"]} <= {"not_measured"}
 
 
+def test_a_run_by_a_timer_of_a_later_version_can_be_printed(measured):
+    samples = measured.measured.samples.assign(collector="later")
+    later = dataclasses.replace(measured.measured, samples=samples)
+    page, console, _ = shown(find(dataclasses.replace(measured, measured=later)))
+    assert "Duration" in page
+    assert console
+
+
 def test_a_cell_that_nobody_reports_on_counts_as_not_measured(measured):
     some = dict(list(measured.statuses.items())[:-1])
     (missing,) = set(measured.statuses) - set(some)
