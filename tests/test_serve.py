@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import anyio
 import pytest
 from recorded import RECORDINGS
 
 from profiler.commands import serve
+from profiler.commands.requests import ServeRequest
 from profiler.commands.serve import served_tools
+from profiler.errors import ExitCode, UsageError
 from profiler.findings.brief import MOST_BYTES, BriefDocument
 
 FUNCTIONS = """
@@ -110,6 +114,24 @@ def test_pages_and_schemas_are_resources(tmp_path):
     text, schema = in_a_loop(read)
     assert text == "<p>a page"
     assert schema == BriefDocument.schema_text()
+
+
+def test_a_client_that_leaves_is_no_fault_and_what_cannot_be_served_is_said(tmp_path, monkeypatch):
+    def ended_by(*errors):
+        def run(_):
+            raise ExceptionGroup("streams", [ExceptionGroup("writer", errors)])
+
+        monkeypatch.setattr(serve, "served_tools", lambda _: Mock(run=run))
+        return serve.serve(ServeRequest(tmp_path))
+
+    assert ended_by(BrokenPipeError()) is ExitCode.COMPLETE
+    with pytest.raises(OSError, match="No space left"):
+        ended_by(BrokenPipeError(), OSError(errno.ENOSPC, "No space left"))
+    with pytest.raises(UsageError, match=r"--root .*nowhere: there is no such folder"):
+        serve.serve(ServeRequest(tmp_path / "nowhere"))
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(UsageError, match="stdin, which is closed"):
+        serve.serve(ServeRequest(tmp_path))
 
 
 def test_clients_measure_one_after_the_other(tmp_path, monkeypatch):

@@ -38,8 +38,24 @@ _MOST_ERROR = 2000
 
 def serve(request: ServeRequest) -> ExitCode:
     """Answer on stdin and stdout until the client leaves."""
-    served_tools(request.root).run("stdio")
+    if not request.root.is_dir():
+        raise UsageError(f"--root {request.root}: there is no such folder")
+    if sys.stdin is None:
+        raise UsageError("serve answers what comes on stdin, which is closed.")
+    try:
+        served_tools(request.root).run("stdio")
+    except BaseExceptionGroup as group:
+        _, others = group.split(BrokenPipeError)  # of a client that left before its answer
+        if others is not None:
+            raise _first_error(others) from None
     return ExitCode.COMPLETE
+
+
+def _first_error(error: BaseException) -> BaseException:
+    """The first error of a group of groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def served_tools(root: Path) -> MCPServer:
