@@ -109,7 +109,7 @@ def _usable_ncu(experiment: Experiment, answers: Inquiry) -> tuple[Path, str]:
         ncu.INSTALLED.require_version(version)
     except EnvironmentUnusable as error:
         if experiment.collect.device == "cpu":
-            error.remedy = f"ncu counts what runs on a GPU. {_ON_CPU}"
+            error.remedy = f"{_ON_CPU} ncu counts what runs on a GPU. {error.remedy}"
         elif not isinstance(experiment.workload, CommandWorkload):
             error.remedy = f"{error.remedy} {WITHOUT_NCU}"
         raise
