@@ -334,6 +334,11 @@ def assert_only_the_rest_was_measured(run, blocks):
     # the baseline twice in each block
     assert len(visits_of(second)) == len(rows_of(second)) == (len(MANY) + 1) * blocks - MADE
     assert not set(visits_of(first)) & set(visits_of(second))
+    # The first ended before the test on new inputs: the second checks again, and tests.
+    records = [json.loads(line) for line in (second / "journal.jsonl").read_text().splitlines()]
+    for phase in ("check", "recheck"):
+        ended = [(r["event"], r.get("phase")) for r in records]
+        assert ended.count(("finished", phase)) == len(MANY), phase
     summary = json.loads((run / "summary.json").read_text())
     counts = {cell["variant"]: cell["metrics"]["duration_ns"]["n"] for cell in summary["cells"]}
     assert counts == dict.fromkeys(MANY, blocks)

@@ -177,6 +177,22 @@ class Loaded:
             if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.CHECK
         )
 
+    def settled_cells(self) -> frozenset[str]:
+        """Checked cells that no later session has to check: their test on new inputs was due.
+
+        It comes after the last visit of a problem: an attempt that ended before tested nothing.
+        """
+        result = self.attempt.result
+        if result is not None and result.cause == FINISHED:
+            return self.checked_cells
+        tested = {
+            record["cell"]
+            for record in self.records
+            if record.get("event") == protocol.NOT_RECHECKED
+            or (record.get("event"), record.get("phase")) == (protocol.FINISHED, protocol.RECHECK)
+        }
+        return self.checked_cells & tested
+
     def kernels(self) -> dict[str, tuple[tuple[str, ...], ...]]:
         """Distinct lists of kernels that a cell launched, by cell id, in the order of visits.
 

@@ -65,8 +65,8 @@ class Work:
 
     @property
     def checked(self) -> set[str]:
-        """Cells that an attempt before this session compared with the reference."""
-        return {cell for attempt in self.earlier for cell in attempt.checked_cells}
+        """Cells that an attempt before this session checked, on new inputs, too."""
+        return {cell for attempt in self.earlier for cell in attempt.settled_cells()}
 
     def record(self, record: Record) -> None:
         """Update failed cells, checked cells and roofs by a record of the journal."""
