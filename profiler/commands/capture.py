@@ -45,6 +45,11 @@ def _rank(request: CaptureRequest) -> ExitCode:
     imported, _ = read_files([trace])
     if not isinstance(imported, ImportedTimelines):
         raise UsageError(f"{trace.name} is no timeline.", remedy="profiler import shows it.")
+    if not any(len(imported_file.timeline.operations) for imported_file in imported.timelines):
+        raise UsageError(
+            f"{trace.name} holds no operation with its times.",
+            remedy="profiler import shows what is in it.",
+        )
     for imported_file in imported.timelines:
         ranks = ranked_work(imported_file.timeline)
         make_console("auto").print(*ranks_table(imported_file.file, ranks))

@@ -53,6 +53,9 @@ def test_the_command_prints_them(profiler, tmp_path):
 
     done = profiler("capture", str(trace.path))
     refused = profiler("capture", str(tmp_path / "none.json"))
+    sums = tmp_path / "sums.csv"
+    sums.write_text('"Time (%)","Total Time (ns)","Instances","Name"\n"100.0","9","1","gemm"\n')
+    without_times = profiler("capture", str(sums))
     written = profiler("capture", "-o", str(tmp_path / "c"), str(trace.path))
 
     assert done.code == 0, done.err
@@ -61,5 +64,7 @@ def test_the_command_prints_them(profiler, tmp_path):
     assert written.code == 0, written.err
     assert "aten::mm" in written.out
     assert "needs a live capture: the trace has no shapes" in written.out
+    assert without_times.code == 2
+    assert "holds no operation with its times" in without_times.err
     assert refused.code == 2
     assert "a program and -o FOLDER, or a trace" in refused.err
