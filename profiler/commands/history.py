@@ -56,8 +56,8 @@ def _list(store: Store, color: str) -> ExitCode:
     counts: dict[str, int] = {}
     for run in store.runs():
         counts[run.experiment] = counts.get(run.experiment, 0) + 1
-    lines = [f"{name}: {count} runs" for name, count in counts.items()] or ["No runs yet."]
-    make_console(color).print("\n".join(lines), markup=False, soft_wrap=True)
+    lines = [f"{name}: {count} run{'s' * (count != 1)}" for name, count in counts.items()]
+    make_console(color).print("\n".join(lines or ["No runs yet."]), markup=False, soft_wrap=True)
     return ExitCode.COMPLETE
 
 

@@ -100,9 +100,9 @@ def tunings_page(tuned: Sequence[TunedConfig]) -> ImportedPage:
     tables = tuning_tables(tuned)
     operations = len({candidate.operation for candidate in tuned})
     return ImportedPage(
-        lead=f"{len(tuned)} configurations that an autotuner tried for {operations} "
-        f"operation{'' if operations == 1 else 's'}, fastest first. Times are its own: a few "
-        "launches each, without intervals and not comparable with those of ncu.",
+        lead=f"{len(tuned)} configuration{'' if len(tuned) == 1 else 's'} that an autotuner tried "
+        f"for {operations} operation{'' if operations == 1 else 's'}, fastest first. Times are its "
+        "own: a few launches each, without intervals and not comparable with those of ncu.",
         sections=tuple(ImportedSection(t.caption, (t,), is_code=True) for t in tables),
         left_out=first_of(MOST_CONFIGS, len(tuned), "configurations"),
     )

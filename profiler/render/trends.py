@@ -29,7 +29,7 @@ def render_history(history: History) -> str:
     """HTML of a history; raises nothing: what has no number is left out."""
     ordered = sorted(history.trends, key=_by_change)
     parts = {
-        "title": f"{history.experiment}: {len(history.runs)} runs",
+        "title": f"{history.experiment}: {len(history.runs)} run{'s' * (len(history.runs) != 1)}",
         "metric": label(history.metric),
         "machine": history.machine,
         "others": history.other_machines,
@@ -76,7 +76,8 @@ def _row(history: History, trend: Trend) -> dict[str, Any]:
 def _line(trend: Trend) -> Markup:
     """Line of a cell's numbers over the runs, as large as two lines of text."""
     points = [_ends(trend, run) for run in trend.answers]
-    caption = f"{trend.variant}, {trend.problem}: the oldest of {len(points)} runs first"
+    order = f"the oldest of {len(points)} runs first" if len(points) > 1 else "one run"
+    caption = f"{trend.variant}, {trend.problem}: {order}"
     return small_line(points, caption)
 
 
