@@ -129,7 +129,7 @@ class FunctionWorkload:
         if "reference" in self._functions:
             of_user = partial(self._by_own_reference, problem, inputs)
             return Reference(of_user(), None, of_user)
-        narrow = WithoutNarrowTypes()  # type: ignore[no-untyped-call]  # torch's own
+        narrow = WithoutNarrowTypes()
         in_float64 = partial(self._in_float64, problem)
         without_narrow = partial(in_float64, within=narrow)
         for compute in (in_float64, without_narrow):

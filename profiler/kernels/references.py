@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,7 @@ def wide_type(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype.is_floating_point else dtype
 
 
+_DYNAMO = "torch._dynamo"
 _NARROWER = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -81,8 +83,24 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
     largest_step = 0.0
     """Largest distance of 1 to the next larger number in the types that were left out."""
 
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+        # torch's wrapper of the method, which keeps dynamo from tracing it, imports dynamo: 1 s.
+        if _DYNAMO not in sys.modules:
+            vars(self)["__torch_dispatch__"] = self._call_before_dynamo
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operator with float64 in place of narrower types."""
+        return self._call(func, types, args, kwargs)
+
+    def _call_before_dynamo(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if _DYNAMO not in sys.modules:
+            return self._call(func, types, args, kwargs)
+        vars(self).pop("__torch_dispatch__", None)
+        return self.__torch_dispatch__(func, types, args, kwargs)
+
+    def _call(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        del types
         kwargs = dict(kwargs or {})
         if any(
             isinstance(argument, torch.Tensor) and argument.dtype == torch.float64

@@ -1,5 +1,7 @@
 """Experiments in Python files: what the decorators take, and how the runner calls the functions."""
 
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -330,6 +332,28 @@ def test_the_reference_is_the_baseline_in_float64():
     assert launch().dtype == torch.float16
     own = (torch.float16, torch.int64, 2)
     assert seen == [(torch.float64, torch.int64, 2), own, own], "alike in its own types"
+
+
+COMPILES_LATE = """
+import sys
+import torch
+from profiler.kernels.references import WithoutNarrowTypes
+x = torch.randn(8, 64, dtype=torch.float64)
+with WithoutNarrowTypes() as mode:
+    assert (x + 1).to(torch.bfloat16).dtype == torch.float64
+    assert "torch._dynamo" not in sys.modules  # 1 s
+    compiled = torch.compile(lambda x: (x * 2).relu().to(torch.float16), backend="aot_eager")
+    assert compiled(x).dtype == torch.float64
+    assert compiled(x).sum().to(torch.float16).dtype == torch.float64
+assert mode.largest_step == torch.finfo(torch.bfloat16).eps
+"""
+
+
+def test_a_reference_in_float64_imports_no_compiler_and_may_compile():
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILES_LATE], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_baseline_beside_its_own_result_in_float64_is_told_its_tolerance():
