@@ -149,10 +149,9 @@ def _require_torch(experiment: Experiment) -> None:
 
 
 def _require_collectors_of_a_cpu(collectors: Sequence[str]) -> None:
-    """Raise UsageError for a collector that calls CUDA itself."""
+    """Raise UsageError for a collector that reads counters itself."""
     for name in collectors:
-        needs = COLLECTORS[name].needs
-        if Need.GPU in needs and Need.NCU not in needs:
+        if has_counters(name) and Need.NCU not in COLLECTORS[name].needs:
             raise UsageError(
                 f"collect.device: {name} measures on a GPU, not on the CPU.", remedy=_ON_CPU
             )
