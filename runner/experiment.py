@@ -42,7 +42,7 @@ ROLES = ("inputs", "outputs", "reference", "check", "flops", "bytes")
 _BASELINE = "baseline"
 _GIVEN_BY_FUNCTIONS = frozenset({"workload", "variants", "baseline"})
 _KEYWORDS = frozenset({"name", "baseline", *OPTIONS})
-"""What the decorator of a variant takes beside its parameters."""
+"""Keywords of the decorator of a variant that are no parameters of the variant."""
 _RESERVED = frozenset({FUNCTION, "variant", "problem"})
 
 
@@ -325,7 +325,7 @@ def experiment_of(module: ModuleType, name: str | None = None) -> Experiment | N
     if not experiments and inspect.isfunction(getattr(module, "inputs", None)):
         experiments = [_experiment_of_functions(module)]
     names = [experiment.name for experiment in experiments]
-    repeated_names = [each for each in names if names.count(each) > 1]
+    repeated_names = [repeated for repeated in names if names.count(repeated) > 1]
     if repeated_names and name in (None, *repeated_names):
         raise ExperimentError(f"two experiments are called {name or repeated_names[0]}")
     if name is not None and name not in names:

@@ -142,7 +142,7 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
     seconds = SecondsRecorder()
     with seconds.step("plans"):
         planned = plan_experiment(request, request.overrides)
-    _require_gated_metric(request, planned.loaded.experiment)
+    require_gated_metric(request, planned.loaded.experiment)
     require_explainable(request, planned)
     require_folder(request.out)
     source = _machine_or_recording(request, planned.loaded, reporter)
@@ -154,7 +154,7 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
     return write_run(request, report, folder, reporter, None)
 
 
-def _require_gated_metric(request: RunRequest, experiment: Experiment) -> None:
+def require_gated_metric(request: RunRequest, experiment: Experiment) -> None:
     """Raise UsageError where --fail-on bounds a metric that the experiment cannot have."""
     gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
     if isinstance(gate, Bound):

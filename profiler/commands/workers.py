@@ -21,6 +21,7 @@ from profiler.commands.run import (
     planned_for,
     print_results,
     require_explainable,
+    require_gated_metric,
     terminal_reporter,
     warn_unready,
     write_run,
@@ -133,6 +134,7 @@ def written_runs_of_workers(
     with seconds.step("plans"):
         planned = plan_experiment(request, request.overrides)
     _require_for_workers(request, planned)
+    require_gated_metric(request, planned.loaded.experiment)
     require_explainable(request, planned)
     require_folder(request.out)
     require_dask("--workers")

@@ -130,9 +130,9 @@ def require_known_metric(bound: Bound, requested: Iterable[str]) -> None:
 
     `requested`: names of metrics that the experiment asks for beside those of the catalogue.
     """
-    known = {form for name in (*CATALOGUE, *requested) for form in _forms(name)}
-    if bound.metric not in known:
-        close = difflib.get_close_matches(bound.metric, known, n=1)
+    known_names = {form for name in (*CATALOGUE, *requested) for form in _forms(name)}
+    if bound.metric not in known_names:
+        close = difflib.get_close_matches(bound.metric, known_names, n=1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
         raise UsageError(f"--fail-on {bound}: there is no metric '{bound.metric}'{hint}")
 

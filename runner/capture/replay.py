@@ -180,8 +180,12 @@ class CapturedCalls:
         if wide and ("graph" in self.calls[call] or any(map(_has_gaps, results, right_tensors))):
             own_tensors = [*tensors_in(self.launch(call, _copied(inputs)))]
         return [
-            _fault_of(result, expected, relative, own) if id(expected) in compared else None
-            for result, expected, own in zip(results, right_tensors, own_tensors, strict=True)
+            _fault_of(result, expected, relative, in_own_types)
+            if id(expected) in compared
+            else None
+            for result, expected, in_own_types in zip(
+                results, right_tensors, own_tensors, strict=True
+            )
         ]
 
     def comparable(self, call: int, results: Sequence[Any]) -> list[torch.Tensor]:
@@ -375,8 +379,8 @@ def _has_numbers(value: Any) -> bool:
 
 def _is_without_finite(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether all elements of floating-point and complex tensors are infinite or NaN."""
-    kept = [tensor for tensor in tensors if _has_numbers(tensor) and tensor.numel()]
-    return bool(kept) and not any(bool(tensor.isfinite().any()) for tensor in kept)
+    with_numbers = [tensor for tensor in tensors if _has_numbers(tensor) and tensor.numel()]
+    return bool(with_numbers) and not any(bool(t.isfinite().any()) for t in with_numbers)
 
 
 def _has_gaps(result: torch.Tensor, right_result: torch.Tensor) -> bool:

@@ -47,8 +47,8 @@ HALF_ROUNDINGS = 2.0
 operations is off by up to 1.05, torch's own by 0.15 to 0.38 (12 shapes and seeds, bfloat16); one
 that sees a token too many by 40."""
 _FEWEST_SMALL = 8
-"""Of normal numbers the smallest is 64 times smaller than the second one in 64 times; as many as
-these are never so small."""
+"""Fewest elements that are small beside others by no chance. Of normal numbers the smallest is 64
+times smaller than the second one in 64 times; as many as these are never so small."""
 NEARLY = 100
 """Times the tolerance that the worst element of a nearly right result may be off."""
 MOST_NEARLY_RIGHT = 0.01

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 
 import torch
@@ -153,7 +154,7 @@ class Rounding:
         if real.is_floating_point and real != torch.float32:
             return errors
         if self._explained_errors is None:
-            self._explained_errors = tuple(map(_allowed_errors, self._distances(), self._expected))
+            self._explained_errors = tuple(map(_allowed_errors, self._distances, self._expected))
         if not self._explained_errors:
             return errors
         explained = self._explained_errors[number]
@@ -164,7 +165,9 @@ class Rounding:
     def _amount(self, number: int) -> float:
         return self._amounts[number] if number < len(self._amounts) else 0.0
 
+    @cached_property
     def _distances(self) -> Tensors:
+        """How far elements of the right results move at most where inputs are nudged."""
         return _distances(
             self._expected, lambda seed: as_tensors(self._reference.nearby(seed), "the reference")
         )
@@ -203,8 +206,8 @@ class Rounding:
             own_result = as_tensors(self._reference.in_own_types, "the result")[number]
             if own_result.shape == wide.shape:
                 yield _slack(coarsest) * (_wide_tensor(own_result) - wide).abs()
-        if step >= _HALF_STEP and (distances := self._distances()):
-            yield _HALF_NUDGE_SLACK * step / NUDGE * distances[number]
+        if step >= _HALF_STEP and self._distances:
+            yield _HALF_NUDGE_SLACK * step / NUDGE * self._distances[number]
 
     def largest_errors(self) -> Allowed:
         """Function that allows each output the largest error that an element was allowed so far."""
@@ -221,8 +224,8 @@ class Rounding:
                 amounts[number], float(explained.max()) if explained.numel() else 0.0
             )
             key = number, torch.float32
-            if found := by_magnitude.get(key):
-                gaps, errors = found
+            if gaps_and_errors := by_magnitude.get(key):
+                gaps, errors = gaps_and_errors
                 magnitudes = _wide_tensor(self._expected[number]).abs()
                 largest = largest_by_magnitude(gaps, magnitudes, explained)
                 by_magnitude[key] = gaps, errors.maximum(largest)

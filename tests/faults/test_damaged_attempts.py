@@ -135,7 +135,7 @@ def test_the_attempt_of_a_damaged_file_is_named_and_the_rest_is_used(place, name
 def test_a_journal_that_is_gone_is_said(place):
     place.measure_all()
     (place.run.path / "raw/ncu-timing.001/journal.jsonl").unlink()
-    assert any(said.startswith("ncu-timing.001/journal.jsonl: ") for said in notices_of(place))
+    assert any(text.startswith("ncu-timing.001/journal.jsonl: ") for text in notices_of(place))
 
 
 @pytest.mark.parametrize("name", ATTEMPT_FILES)

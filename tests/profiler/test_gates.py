@@ -115,8 +115,8 @@ def test_undecided_cells_are_counted():
 
 def test_the_message_names_the_cells_and_their_numbers():
     message = tripped_message(regressions(frame(), Gate(2)), Gate(2))
-    found = f"--fail-on regression:2%: 2 cells are {Verdict.SLOWER.word}"
-    assert message.splitlines()[0].startswith(found)
+    first_line = f"--fail-on regression:2%: 2 cells are {Verdict.SLOWER.word}"
+    assert message.splitlines()[0].startswith(first_line)
     assert "  worse: 1.500\u00d7 [1.400, 1.600]" in message
     assert "slight" not in message
     factors = frame("bad").assign(ratio=13.862, ratio_low=13.1, ratio_high=14.2)

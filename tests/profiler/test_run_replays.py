@@ -104,16 +104,16 @@ def replay(tmp_path, monkeypatch, find_once):
     ],
 )
 def test_a_run_fails_where_a_cell_is_slower_beyond_the_threshold(replay, gate, verdict, code):
-    found, err = replay(gate, lambda findings: judged(findings, verdict))
-    assert found == code
+    exit_code, err = replay(gate, lambda findings: judged(findings, verdict))
+    assert exit_code == code
     assert (f"  {SLOW}: 2.000\u00d7 [1.900, 2.100]" in err) == (code is ExitCode.GATE_TRIPPED)
     if code is ExitCode.COMPLETE:
         assert "undecided and do not trip it" in err
 
 
 def test_a_bound_names_cells_with_their_unit_and_is_refused_before_anything_is_done(replay):
-    found, err = replay("duration>1us", lambda findings: findings)
-    assert found == ExitCode.GATE_TRIPPED
+    exit_code, err = replay("duration>1us", lambda findings: findings)
+    assert exit_code == ExitCode.GATE_TRIPPED
     assert re.search(rf"  {SLOW}: [0-9.]+\u202f\u00b5s \[[0-9.]+\u202f\u00b5s, ", err)
     with pytest.raises(UsageError, match="no metric 'durations_ns'; did you mean 'duration_ns'"):
         replay("durations_ns>1us", lambda _: pytest.fail("the run was read"))

@@ -75,7 +75,7 @@ def key_to_names(programs: Programs) -> str:
 _MANGLED = "_Z"
 _NUMBER = re.compile(r"\((?:unsigned )?(?:int|long|long long|short|char)\)(n?)(\d+)")
 _UNNAMED = re.compile(r"_GLOBAL__N_\w*")
-"""What nvcc calls a namespace without a name: file and hashes of the compilation."""
+"""Name that nvcc gives a namespace without one, of the file and hashes of the compilation."""
 _BOOLS = {"(bool)0": "false", "(bool)1": "true"}
 _BOOL = re.compile("|".join(map(re.escape, _BOOLS)))
 # What the demangler raises on names that it does not know, found by trying damaged ones.

@@ -180,6 +180,7 @@ def test_without_dask_it_says_what_to_install(
     [
         ({"device": "cuda:1"}, "a GPU of one machine"),
         ({"replay": Path("recording")}, "--replay does not"),
+        ({"fail_on": "durtion>1us"}, "no metric 'durtion'; did you mean 'duration'"),
     ],
 )
 def test_what_workers_cannot_be_asked_for(

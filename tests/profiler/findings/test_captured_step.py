@@ -75,9 +75,9 @@ def test_the_step_is_shown_and_said(findings):
 def test_a_step_of_too_few_blocks_has_no_interval(findings):
     best = replace(findings.captured_step.times[0], low=math.nan, high=math.nan)
     step = replace(findings.captured_step, times=(best,))
-    words = spoken(captured_step_sentence(SimpleNamespace(captured_step=step)))
-    assert "of that; the step would take 1.92" in words
-    assert "(" not in words.partition("; ")[2]
+    answer = spoken(captured_step_sentence(SimpleNamespace(captured_step=step)))
+    assert "of that; the step would take 1.92" in answer
+    assert "(" not in answer.partition("; ")[2]
 
 
 def test_without_weights_there_is_no_step(tmp_path):

@@ -221,10 +221,10 @@ def test_times_of_a_log_with_an_exponent_are_read(read, make):
 @pytest.mark.parametrize("spaced", [str.strip, lambda row: row.replace(" ", "  ")])
 def test_choices_below_their_heading_are_read_however_they_are_spaced(read, spaced):
     heading, *rows = choices(0, "0.0015")
-    whole = [heading, *rows, "SingleProcess AUTOTUNE takes 0.3 seconds"]
+    log_lines = [heading, *rows, "SingleProcess AUTOTUNE takes 0.3 seconds"]
     later = "decode 12.5 ms 40% of the step"
-    facts, _ = read("\n".join([heading, *map(spaced, rows), *whole[-1:], later]) + "\n")
-    assert facts == read("\n".join(whole) + "\n")[0]
+    facts, _ = read("\n".join([heading, *map(spaced, rows), *log_lines[-1:], later]) + "\n")
+    assert facts == read("\n".join(log_lines) + "\n")[0]
 
 
 def test_a_time_of_a_log_that_is_none_is_counted(read):
@@ -315,18 +315,18 @@ def test_words_of_other_programs_before_each_line_change_nothing(read, form, pre
 def test_columns_of_nsys_are_read_behind_any_words(read, prefix, titles):
     form = next(form for form in FORMATS if form.name == "sums of nsys in columns")
     lines = form.text(*form.records).splitlines()[0 if titles else 1 :]
-    facts, said = read("".join(f"{prefix}{line}\n" for line in [*lines, ""]))
+    facts, notice_text = read("".join(f"{prefix}{line}\n" for line in [*lines, ""]))
     assert facts == read(form.text(*form.records))[0]
-    assert "cannot be read" not in said
+    assert "cannot be read" not in notice_text
 
 
 def test_a_row_that_is_wider_than_its_columns_is_counted(read):
     form = next(form for form in FORMATS if form.name == "sums of nsys in columns")
     (row,) = form.records[1]
     wide = row.replace("  ", "  123", 1)
-    facts, said = read(form.text(form.records[0], (f"1{row}",), (wide,)))
+    facts, notice_text = read(form.text(form.records[0], (f"1{row}",), (wide,)))
     assert facts == read(form.text(form.records[0]))[0]
-    assert '"row that cannot be read": 2' in said
+    assert '"row that cannot be read": 2' in notice_text
 
 
 @pytest.mark.parametrize("form", [f for f in FORMATS if f.prefixed], ids=lambda form: form.name)

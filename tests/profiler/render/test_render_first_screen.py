@@ -82,16 +82,16 @@ def test_a_baseline_that_is_ahead_comes_first():
 
 
 def test_a_problem_at_which_few_were_tried_decides_no_rank():
-    whole = make_report(variant_count=4, problem_list=problems()[:2])
-    ranked = [rank.variant for rank in find(whole).ranking.ranks]
+    full_report = make_report(variant_count=4, problem_list=problems()[:2])
+    ranked = [rank.variant for rank in find(full_report).ranking.ranks]
     names = [variant.name for variant in ranked]
     last = problems()[1].id
     untried = {
         cell.id
-        for cell in whole.plan.cells
+        for cell in full_report.plan.cells
         if cell.problem.id == last and cell.variant.name != names[-1]
     }
-    cut = find(unmeasured(whole, untried))
+    cut = find(unmeasured(full_report, untried))
     assert [rank.variant.name for rank in cut.ranking.ranks] == names
     assert cut.ranking.leader.variant.name == names[0]
     assert cards(cut)[0].detail.endswith("▲ at 1")  # of the next, which has only one
