@@ -86,12 +86,12 @@ _BENCHMARK = re.compile(
     r'"nvbench"\s*:\s*\{|"tag"\s*:\s*"nv/|"Average GPU Time \(Cold\)"|^Benchmark,Device,Device Name'
     r'|"library_build_type"\s*:|^name,iterations,real_time,cpu_time,time_unit'
     r'|"machine_info"\s*:(?=.*"commit_info"\s*:)'
-    r'|^\s*\{\s*"results"\s*:\s*\[\s*\{\s*"command"\s*:|^command,mean,stddev,median,user,system'
+    r'|\A\s*\{\s*"results"\s*:\s*\[\s*\{\s*"command"\s*:|^command,mean,stddev,median,user,system'
     r"|^x_val;|^(?=.*\bAvgValue\b).*\bStableMeasurement\b",
     re.MULTILINE,
 )
 _COMPILER = re.compile(
-    r"^ptxas info\s*:|^ Function \S+:\s+REG:\d|^\s*Function : \S+\s+\.headerflags", re.MULTILINE
+    r"^ptxas info\s*:|^ Function \S+:\s+REG:\d|^[ \t]*Function : \S+\s+\.headerflags", re.MULTILINE
 )
 _PROTON = re.compile(r'^\s*\[(?=.*"frame"\s*:)(?=.*"children"\s*:)(?=.*"metrics"\s*:)', re.DOTALL)
 _NVPROF_TABLE, _ROCPROF_TABLE = "StringTable", "rocpd_"

@@ -20,7 +20,7 @@ _COMMENT = re.compile(
     r'|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'',
     re.DOTALL,
 )
-_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include\s*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _GLOBAL_MACRO = re.compile(r"^[ \t]*#\s*define\s+(\w+)(?:\\\n|[^\n])*__global__", re.MULTILINE)
 _PASTED = re.compile(r"^[ \t]*#\s*define(?:\\\n|[^\n])*##", re.MULTILINE)
