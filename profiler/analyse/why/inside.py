@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -115,14 +116,21 @@ class PmSamples:
         return max(0.0, self.duration_ns - ends_ns)
 
     @property
+    def _known_clocks_ghz(self) -> Floats:
+        return self.clocks_ghz[np.isfinite(self.clocks_ghz)]
+
+    @property
     def clock_ghz(self) -> float:
-        """Mean clock of the SMs."""
-        return float(np.nanmean(self.clocks_ghz))
+        """Mean clock of the SMs; NaN where few are busy in every sample, as in small grids."""
+        clocks = self._known_clocks_ghz
+        return float(clocks.mean()) if len(clocks) else math.nan
 
     @property
     def clock_range_ghz(self) -> tuple[float, float]:
-        """Lowest and highest clock, each over a tenth of the launch."""
-        clocks = self.clocks_ghz[np.isfinite(self.clocks_ghz)]
+        """Lowest and highest clock, each over a tenth of the launch; NaN as `clock_ghz`."""
+        clocks = self._known_clocks_ghz
+        if not len(clocks):
+            return math.nan, math.nan
         tenths = [float(part.mean()) for part in np.array_split(clocks, min(_EDGE, len(clocks)))]
         return min(tenths), max(tenths)
 

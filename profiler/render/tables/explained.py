@@ -290,6 +290,7 @@ _LEFT_IN, _RIGHT_IN = 0.9, 0.2
 _SHARES_IN, _CLOCK_IN = (0.45, 2.75), (3.0, 4.0)
 """Top and bottom of both panels."""
 _HEIGHT_IN = 4.55
+_TIME_TITLE = "µs since the launch began"
 _ENDS = 0.12
 """Opacity of ramp and tail."""
 _CLOCK_ROOM = 0.05
@@ -308,33 +309,47 @@ def inside_figure(
 ) -> Drawing:
     """Shares of the peak by their names, and the clock, over time; `ends_us`: ramp, tail, whole.
 
-    NaN is a gap. At most as many lines as the palette has series.
+    NaN is a gap. At most as many lines as the palette has series. Where no sample tells the clock,
+    it has no panel.
     """
-    drawing = sheet(_HEIGHT_IN)
-    shares, clock = (_panel(drawing, edges) for edges in (_SHARES_IN, _CLOCK_IN))
+    has_clock = bool(np.isfinite(clocks_ghz).any())
+    drawing = sheet(_HEIGHT_IN if has_clock else _HEIGHT_IN - (_CLOCK_IN[1] - _SHARES_IN[1]))
+    shares = _panel(drawing, _SHARES_IN)
     across = shares.across((0.0, ends_us[2]))
     upwards = shares.upwards((0.0, 100.0))
-    lowest, highest = float(np.nanmin(clocks_ghz)), float(np.nanmax(clocks_ghz))
-    room = _CLOCK_ROOM * highest
-    clock_upwards = clock.upwards((lowest - room, highest + room))
     _shade_ends(shares, across, ends_us)
-    _shade_ends(clock, across, ends_us, has_text=False)
     ticks = linear_ticks(across)
-    shares.grid_across(across, Ticks(ticks.values, [""] * len(ticks.values)))
+    if has_clock:
+        shares.grid_across(across, Ticks(ticks.values, [""] * len(ticks.values)))
+    else:
+        shares.grid_across(across, ticks, _TIME_TITLE)
     shares.grid_upwards(upwards, linear_ticks(upwards, at_most(5)), "% of the peak")
-    clock.grid_across(across, ticks, "µs since the launch began")
-    clock.grid_upwards(clock_upwards, linear_ticks(clock_upwards, at_most(4)), "SM clock, GHz")
     handles = []
     colours = (styles.INK, *styles.SERIES)
     shown_lines = {"SMs with a warp": busy_pct, **lines}
     for (name, values), colour in zip(shown_lines.items(), colours, strict=False):
         _draw(shares, _points(times_us, values, (across, upwards)), colour)
         handles.append(Handle(name, styles.line(colour, 1.8)))
-    _draw(clock, _points(times_us, clocks_ghz, (across, clock_upwards)), styles.INK)
-    for axes in (shares, clock):
-        axes.spines()
+    shares.spines()
+    if has_clock:
+        _draw_clock(drawing, times_us, clocks_ghz, ends_us)
     legend(drawing, handles)
     return drawing
+
+
+def _draw_clock(
+    drawing: Drawing, times_us: Floats, clocks_ghz: Floats, ends_us: tuple[float, float, float]
+) -> None:
+    clock = _panel(drawing, _CLOCK_IN)
+    across = clock.across((0.0, ends_us[2]))
+    lowest, highest = float(np.nanmin(clocks_ghz)), float(np.nanmax(clocks_ghz))
+    room = _CLOCK_ROOM * highest
+    upwards = clock.upwards((lowest - room, highest + room))
+    _shade_ends(clock, across, ends_us, has_text=False)
+    clock.grid_across(across, linear_ticks(across), _TIME_TITLE)
+    clock.grid_upwards(upwards, linear_ticks(upwards, at_most(4)), "SM clock, GHz")
+    _draw(clock, _points(times_us, clocks_ghz, (across, upwards)), styles.INK)
+    clock.spines()
 
 
 def _panel(drawing: Drawing, edges_in: tuple[float, float]) -> Axes:

@@ -503,9 +503,15 @@ def inside_words(kernel: KernelWhy) -> str:
     samples_words = (
         f"One launch, a sample each {numbers.show(inside.step_ns, 'ns')}: SMs fill for {ramp} "
         f"(ramp) and empty for {tail} (tail) of {launch}; they are idle for {idle} of the time, "
-        f"{at_ends} in these two. The clock is {inside.clock_ghz:.2f} GHz, by tenths of the launch "
-        f"{lowest:.2f} to {highest:.2f}."
+        f"{at_ends} in these two. "
     )
+    if numbers.is_missing(inside.clock_ghz):
+        samples_words += "No sample tells the clock: fewer than half of the SMs are busy in each."
+    else:
+        samples_words += (
+            f"The clock is {inside.clock_ghz:.2f} GHz, by tenths of the launch {lowest:.2f} to "
+            f"{highest:.2f}."
+        )
     clock_differs, idle_differs = kernel.samples_disagree
     if clock_differs:
         samples_words += (

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from profiler.analyse.why.account import KernelTime
-from profiler.analyse.why.inside import read_samples, samples_of_page
+from profiler.analyse.why.inside import ACTIVE, ISSUED, read_samples, samples_of_page
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.findings.why.cells import CellWhy, KernelWhy
+from profiler.findings.why.document import InsideDocument
 from profiler.render.tables.explained import _tree
 from profiler.render.words.why import inside_words, no_inside_words
 
@@ -56,6 +57,27 @@ def test_the_figure_has_lines_for_what_was_busy_and_shades_the_tail(product):
     without = replace(product, profile=KernelProfile("product", product.profile.values))
     tree = _tree("product, p", "a..p", CellWhy((without,)), 3)
     assert (tree["inside"], tree["no_inside"]) == (None, "")
+
+
+def test_a_kernel_on_a_few_sms_has_a_figure_without_a_clock(product):
+    """As of a grid of 16 blocks on 132 SMs: in no sample are half of the SMs busy."""
+    inside = product.profile.inside
+    names = (ACTIVE, ISSUED)
+    samples = {**inside.samples, **{name: inside.samples[name] * 0.12 for name in names}}
+    profile = KernelProfile(
+        "product", product.profile.values, inside=replace(inside, samples=samples)
+    )
+    few = replace(product, profile=profile)
+    assert few.inside is not None
+    chart = _tree("product, p", "a..p", CellWhy((few,)), 3)["inside"]
+    assert "SMs with a warp" in chart.drawing
+    assert "since the launch began" in chart.drawing
+    assert "SM clock" not in chart.drawing
+    assert "idle for 88" in chart.reading
+    assert "No sample tells the clock" in chart.reading
+    document = InsideDocument.document(few.inside)
+    assert (document["clock_ghz"], document["lowest_clock_ghz"]) == (None, None)
+    assert few.samples_disagree[0] is False
 
 
 def test_it_is_said_why_a_kernel_that_was_sampled_has_no_figure(product):
