@@ -17,12 +17,12 @@ from pathlib import Path
 from profiler.collect import STDERR, STDOUT, Collector, read_text, tail
 from profiler.collect.ncu import LOG
 from profiler.collect.timer import after_survived_failures
-from profiler.errors import EnvironmentUnusable, Interrupted, ProfilerError, UsageError
+from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.model import Outcome, Visit
 from profiler.parse import runner_journal
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL, journal_visits
-from profiler.sessions.process import EndCause, FailingCell, SessionResult, failing_cell
+from profiler.sessions.process import EndCause, SessionResult
 from profiler.sessions.watchdog import Record
 
 MAX_VISITS_PER_SESSION = 1500
@@ -30,6 +30,8 @@ MAX_VISITS_PER_SESSION = 1500
 ncu's end takes longer than in proportion: 2.0, 3.6 and 16.8 s after 704, 1408 and 2816 launches on
 an H200. The process of the next attempt waits meanwhile, so that its start costs half a second."""
 
+_ENDING_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+"""The runner leaves with 128 + N at the last two; see `may_be_innocent`."""
 _LEAST_ROOM = 2**16
 """Bytes that fit into the folder of a session that could write."""
 _STALLS = 2
@@ -98,8 +100,7 @@ class Recovery:
         cells. Failures that the runner survived are in the journal.
 
         Raises EnvironmentUnusable where the tool's messages say that the machine is at fault, or
-        where two attempts in a row bring nothing new; Interrupted where the session was ended from
-        outside.
+        where two attempts in a row bring nothing new.
         """
         records = tuple(runner_journal.read_journal(folder / JOURNAL))
         missing = set(self.missing)
@@ -213,12 +214,9 @@ def _unseen(
 def fault_of_no_cell(
     collector: Collector, folder: Path, result: SessionResult, records: Sequence[Record]
 ) -> ProfilerError | None:
-    """Error of the machine or the whole workload, or an interruption; None for a cell's fault."""
+    """Error of the machine or the whole workload; None for a cell's fault."""
     error = session_failed(result, records) or fault_of_host(folder, result)
-    error = error or collector.diagnose(folder, result.returncode)
-    if error is None and result.cause is EndCause.DIED:
-        error = ended_from_outside(folder, result)
-    return error
+    return error or collector.diagnose(folder, result.returncode)
 
 
 def session_failed(result: SessionResult, records: Sequence[Record]) -> ProfilerError | None:
@@ -230,31 +228,6 @@ def session_failed(result: SessionResult, records: Sequence[Record]) -> Profiler
                 return EnvironmentUnusable(cause, remedy="`python -m profiler doctor` shows more.")
             return UsageError(cause, remedy="Correct the workload or the experiment file.")
     return None
-
-
-def ended_from_outside(folder: Path, result: SessionResult) -> ProfilerError | None:
-    """Interruption that the exit code of a session stands for, or None.
-
-    None where the attempt before ended there, too: a variant may signal its own process.
-    """
-    outside = (protocol.EXIT_INTERRUPTED, protocol.EXIT_TERMINATED, -signal.SIGINT, -signal.SIGTERM)
-    if result.returncode not in outside or _ended_in_same_phase(folder, result.failing_cell):
-        return None
-    return Interrupted(
-        f"The session was ended from outside ({ending(result.returncode)}); what was measured is "
-        "kept.",
-        remedy="Run the same command again: it goes on with what is missing.",
-    )
-
-
-def _ended_in_same_phase(folder: Path, failing: FailingCell | None) -> bool:
-    """Whether the attempt before ended in the same phase of the same cell."""
-    session, _, number = folder.name.rpartition(".")
-    if failing is None or not number.isdecimal():
-        return False
-    before = folder.with_name(f"{session}.{int(number) - 1:03d}")
-    ended = failing_cell(runner_journal.read_journal(before / JOURNAL))
-    return ended is not None and (ended.cell, ended.phase) == (failing.cell, failing.phase)
 
 
 def fault_of_host(
@@ -295,13 +268,14 @@ def may_be_innocent(result: SessionResult, collector: Collector) -> bool:
     """Whether a cause other than the cell may have ended the process.
 
     Either the tool died, which hands on its target's end as a code (/usr/local/cuda/bin/ncu is a
-    shell script, which says 128 + signal where its ncu was killed); or SIGKILL came, which no
-    program sends itself: it is that of a person, a batch system, or a machine without memory.
+    shell script, which says 128 + signal where its ncu was killed); or one of the signals came by
+    which a person, a batch system or a machine without memory ends a process, and seldom a variant
+    its own. Who ends the whole run so has signalled this process, too.
     """
     if collector.wraps_target and signal_of(result.returncode, under_tool=False) is not None:
         return True
     sent = signal_of(result.returncode, under_tool=collector.wraps_target)
-    return sent is signal.SIGKILL
+    return sent in _ENDING_SIGNALS
 
 
 def fault_of_end(collector: Collector, folder: Path, result: SessionResult) -> tuple[Outcome, str]:

@@ -258,7 +258,7 @@ class Bench:
         is_fault = is_last or not self._may_retry(end)
         if failing is not None and subject.has(failing.cell) and is_fault:
             raise SubjectFailedError(outcome, f"{cause}, in {failing.phase}")
-        if is_last or (failing is not None and self.baseline.has(failing.cell)):
+        if is_last or (failing is not None and self.baseline.has(failing.cell) and is_fault):
             place = f" in {failing.phase} of {failing.cell}" if failing is not None else ""
             raise EnvironmentUnusable(
                 f"The runner of the search ended{place}: {cause}",

@@ -7,7 +7,7 @@ import pytest
 
 from profiler.collect import Tools
 from profiler.collect.registry import COLLECTORS
-from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
+from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.model import Cell, Outcome, Problem, Variant
 from profiler.runner import protocol
 from profiler.sessions.process import EndCause, FailingCell, SessionResult
@@ -164,14 +164,18 @@ def test_a_hang_is_the_subjects(benches):
     assert caught.value.outcome is Outcome.TIMED_OUT
 
 
-def test_who_was_killed_from_outside_is_tried_once_more(benches):
-    killed = {"new..small": died("new..small", -signal.SIGKILL)}
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_who_was_killed_from_outside_is_tried_once_more(benches, sent):
+    killed = {"new..small": died("new..small", -sent)}
     bench, runners = benches(killed)
     bench.block(NEW, check=True)
     assert len(runners) == 2
     again, _ = benches({}, {}, killed, killed)
     with pytest.raises(SubjectFailedError):
         again.block(NEW, check=True)
+    baseline, _ = benches(*[{}] * 4, {"base..small": died("base..small", -sent)})
+    baseline.block(NEW, check=True)
+    assert len(runners) == 6
 
 
 def test_a_baseline_that_fails_ends_the_search(benches):
@@ -191,9 +195,3 @@ def test_a_runner_that_ends_for_no_cell_is_tried_once_more(benches):
     with pytest.raises(EnvironmentUnusable, match="The runner of the search ended: "):
         bench.block(NEW, check=True)
     assert len(runners) == 2
-
-
-def test_an_end_from_outside_is_an_interruption(benches):
-    bench, _ = benches({"new..small": died("new..small", -signal.SIGTERM)})
-    with pytest.raises(Interrupted):
-        bench.block(NEW, check=True)
