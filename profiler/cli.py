@@ -88,7 +88,8 @@ app = typer.Typer(
     help="Which of my GPU kernel versions is best, by how much, is it real, and why.",
     epilog="`python -m profiler SPEC` is short for `python -m profiler run SPEC`. "
     "Exit codes: 0 complete, 1 internal error, 2 bad spec or usage, 3 environment unusable, "
-    "4 some cells failed, 5 a --fail-on gate tripped, 130 interrupted (128 + N by signal N).",
+    "4 some cells failed or none was measured, 5 a --fail-on gate tripped, 130 interrupted "
+    "(128 + N by signal N).",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -161,6 +161,9 @@ class Report:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Exit code of a command that measured or read the run."""
-        failed = any(status.outcome.failed for status in self.statuses.values())
-        return ExitCode.SOME_CELLS_FAILED if failed else ExitCode.COMPLETE
+        """Exit code of a command that measured or read the run: not 0 where nothing was measured."""
+        outcomes = {status.outcome for status in self.statuses.values()}
+        is_complete = any(outcome.correct for outcome in outcomes) and not any(
+            outcome.failed for outcome in outcomes
+        )
+        return ExitCode.COMPLETE if is_complete else ExitCode.SOME_CELLS_FAILED

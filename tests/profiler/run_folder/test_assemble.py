@@ -80,7 +80,7 @@ def test_exit_code(place, outcome):
 
 
 def test_exit_code_of_a_compile_error_and_of_nothing_measured(place):
-    assert finish(place).exit_code is ExitCode.COMPLETE
+    assert finish(place).exit_code is ExitCode.SOME_CELLS_FAILED
     assert NoticeKind.NOT_MEASURED in kinds(finish(place))
     place.begin([BuildResult("tree", ok=False, error="no")])
     assert finish(place).exit_code is ExitCode.SOME_CELLS_FAILED
