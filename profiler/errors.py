@@ -7,8 +7,8 @@ ProfilerError                1   internal error
 ├── EnvironmentUnusable      3   the machine cannot do this; says the remedy
 └── Interrupted            130   stopped by the user; what was measured is kept
 
-No error, but exit codes of commands that did what they were asked: 4 where some cells failed or none
-was measured, 5 where a `--fail-on` gate tripped.
+No error, but exit codes of commands that did what they were asked: 4 where some cells failed or
+none was measured, 5 where a `--fail-on` gate tripped.
 """
 
 from __future__ import annotations

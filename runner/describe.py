@@ -7,7 +7,6 @@ does not. Writes JSON to OUT: the description, or the error and its line.
 from __future__ import annotations
 
 import json
-import re
 import sys
 import traceback
 from pathlib import Path
@@ -17,12 +16,7 @@ if not __package__:  # started by its path; last, so that nothing beside the pro
     sys.path.append(str(Path(__file__).absolute().parents[2]))
 
 from profiler.runner.experiment import ExperimentError, experiment_of
-from profiler.runner.import_path import (
-    import_file,
-    replaces_installed,
-    search_folders,
-    syntax_excerpt,
-)
+from profiler.runner.import_path import import_file, name_clash, syntax_excerpt
 
 
 def main(file: Path, out: Path, name: str | None = None) -> None:
@@ -39,27 +33,19 @@ def _describe(file: Path, name: str | None) -> dict[str, Any]:
         return {
             "error": text,
             "line": _line(error, file.resolve()),
-            "hides_installed": _replacing_modules(error, file.resolve()),
+            "name_clash": name_clash(error, file.resolve()),
         }
     if experiment is None:
         return {"experiment": None}
     try:
         return {"experiment": experiment.description()}
     except ExperimentError as error:
-        return {"error": str(error), "line": experiment.line, "hides_installed": []}
+        return {"error": str(error), "line": experiment.line, "name_clash": ""}
 
 
 def _first_line(error: BaseException) -> str:
     lines = str(error.msg if isinstance(error, SyntaxError) else error).strip().splitlines()
     return lines[0] if lines else "without a message"
-
-
-def _replacing_modules(error: BaseException, file: Path) -> list[str]:
-    """Modules beside the file, named by an error of an import, that hide installed ones."""
-    if not isinstance(error, AttributeError | ImportError):
-        return []
-    names = re.findall(r"'(\w+)[.']", str(error))
-    return [name for name in dict.fromkeys(names) if replaces_installed(name, search_folders(file))]
 
 
 def _line(error: BaseException, file: Path) -> int | None:

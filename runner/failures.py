@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from profiler.runner.checks.check import WrongResultError
+from profiler.runner.import_path import name_clash
 from profiler.runner.protocol import HOST_ERRNOS
 from profiler.runner.seal import ImplausibleError
 
@@ -137,15 +138,16 @@ def _linked_errors(error: BaseException) -> Iterator[BaseException]:
 
 
 def describe(error: BaseException, source: Path) -> str:
-    """Type, first line of the message, and the innermost line of `source` that led there."""
+    """Type, first line of the message, the innermost line of `source` that led there, a hint."""
     cause = f"{type(error).__name__}: {_first_line(str(error))}".removesuffix(": ")
     if _NEEDS_GRADIENTS in cause:
         cause += (
             ": gradients are on only where an input asks for them (requires_grad=True), or under "
             "torch.enable_grad()"
         )
-    place = _innermost(error, source)
-    return cause if place is None else f"{cause} ({place})"
+    clash = next(filter(None, (name_clash(link, source) for link in _linked_errors(error))), None)
+    notes = [note for note in (_innermost(error, source), clash) if note is not None]
+    return f"{cause} ({'; '.join(notes)})" if notes else cause
 
 
 def _innermost(error: BaseException, source: Path) -> str | None:

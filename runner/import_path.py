@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib
 import importlib.util
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -130,16 +131,43 @@ def _folder_of(module: ModuleType) -> Path | None:
 
 
 def _has_module(folder: Path, name: str) -> bool:
-    return (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
+    return _module_file(folder, name) is not None
 
 
-def replaces_installed(name: str, folders: Sequence[Path]) -> bool:
-    """Whether folders have a module that is imported in place of an installed one of that name."""
-    other_entries = [entry for entry in sys.path if Path(entry) not in folders]
-    return (
-        any(_has_module(folder, name) for folder in folders)
-        and PathFinder.find_spec(name, other_entries) is not None
-    )
+def _module_file(folder: Path, name: str) -> Path | None:
+    """File or package of a module in a folder, which need not be on the search path."""
+    if (folder / f"{name}.py").is_file():
+        return folder / f"{name}.py"
+    return folder / name if (folder / name / "__init__.py").is_file() else None
+
+
+_QUOTED_MODULE = re.compile(r"'(\w+)[.']")
+"""As errors of imports name them: `No module named 'triton.language'`."""
+
+
+def name_clash(error: BaseException, file: Path) -> str:
+    """Hint `numpy.py hides the installed numpy: rename it` on an error of an import; else empty.
+
+    Where a module beside the file, or in its package, bears the name of one that the error names.
+    The standard library's own come before those of a user.
+    """
+    if not isinstance(error, AttributeError | ImportError):
+        return ""
+    folders = search_folders(file)
+    for name in dict.fromkeys(_QUOTED_MODULE.findall(str(error))):
+        own = next(filter(None, (_module_file(folder, name) for folder in folders)), None)
+        if own is not None and name in sys.stdlib_module_names:
+            return f"Python's own {name} hides {own.name}: rename it"
+        if own is not None and _is_found(name, unless=folders):
+            return f"{own.name} hides the installed {name}: rename it"
+    return ""
+
+
+def _is_found(name: str, *, unless: Sequence[Path]) -> bool:
+    """Whether the search path without some folders has a module; other folders are no modules."""
+    entries = [entry for entry in sys.path if Path(entry) not in unless]
+    spec = PathFinder.find_spec(name, entries)
+    return spec is not None and spec.origin is not None
 
 
 def _lies_in(module: ModuleType, folder: Path) -> bool:

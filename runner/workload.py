@@ -17,7 +17,7 @@ from profiler.runner.checks.check import Errors, Tensors, as_tensors
 from profiler.runner.checks.renewal import zeroed_inputs
 from profiler.runner.experiment import ExperimentError, experiment_of
 from profiler.runner.functions import FunctionWorkload
-from profiler.runner.import_path import OWN_NAME, add_folder, import_file
+from profiler.runner.import_path import OWN_NAME, add_folder, import_file, name_clash
 from profiler.runner.protocol import JobCell, Tolerance
 from profiler.runner.referee.workload import RefereedWorkload
 from profiler.runner.timing import Launch
@@ -123,11 +123,12 @@ def load_workload(
     are judged by `tolerances`. Raises WorkloadError; its cause is the user's own exception where
     there is one.
     """
+    is_file = name.endswith(".py") or "/" in name
     try:
-        is_file = name.endswith(".py") or "/" in name
         module = import_file(Path(name)) if is_file else _import_module(name)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        cause = f"{type(error).__name__}: {error}"
+        clash = name_clash(error, Path(name).resolve()) if is_file else ""
+        cause = f"{type(error).__name__}: {error}" + (f" ({clash})" if clash else "")
         raise WorkloadError(f"cannot import workload {Path(name).name}: {cause}") from error
     return workload_of(module, description or {}, tolerances)
 

@@ -23,6 +23,7 @@ from profiler.planning.spec.workloads import CommandWorkload, Workload, is_file_
 from profiler.runner.import_path import (
     importing_from,
     module_spec,
+    name_clash,
     name_in_package,
     search_folders,
     syntax_excerpt,
@@ -259,7 +260,10 @@ def _import_file(path: Path) -> ModuleType:
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         text = f"{_error_text(error)}{syntax_excerpt(error)}"
-        raise SpecError(f"{file}{_line_of(error, file)}: {text}") from error
+        clash = name_clash(error, file)
+        raise SpecError(
+            f"{file}{_line_of(error, file)}: {text}", remedy=f"{clash}." if clash else None
+        ) from error
     return module
 
 

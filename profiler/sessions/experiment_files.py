@@ -149,8 +149,8 @@ def _describe(path: Path, name: str | None) -> Mapping[str, Any]:
         line = f":{answer['line']}" if answer["line"] else ""
         kind = answer["error"].partition(":")[0]
         remedy = _REMEDIES.get(kind, _REMEDY)
-        if hiding := answer["hides_installed"]:
-            remedy = f"A file or folder beside it hides the installed {hiding[0]}: rename it."
+        if answer["name_clash"]:
+            remedy = f"{answer['name_clash']}."
         raise SpecError(f"{path}{line}: {answer['error']}", remedy=remedy)
     if "experiment" not in answer:
         raise SpecError(f"{path}: {ended}", remedy=f"{_REMEDY}\n{stderr_tail}".strip())

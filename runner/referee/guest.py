@@ -27,7 +27,7 @@ import torch
 
 from profiler.runner.arrays import as_tensor, leaves
 from profiler.runner.experiment import accepted_arguments, experiment_of
-from profiler.runner.import_path import import_file
+from profiler.runner.import_path import import_file, name_clash
 from profiler.runner.referee.confine import confine
 from profiler.runner.referee.exchange import SharedMemory, of_message, place_of
 
@@ -135,7 +135,10 @@ class Guest:
 
     def _error_text(self, error: BaseException) -> str:
         text = next(iter(str(error).strip().splitlines()), "without a message")
-        return text if isinstance(error, Refused) else f"{type(error).__name__}: {text}"
+        if isinstance(error, Refused):
+            return text
+        clash = name_clash(error, self._file)
+        return f"{type(error).__name__}: {text}" + (f" ({clash})" if clash else "")
 
     def _line(self, error: BaseException) -> int | None:
         """Innermost line of the file that led to an error; None where no line of it did."""

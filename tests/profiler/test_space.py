@@ -205,6 +205,12 @@ def test_a_file_that_cannot_be_loaded(space_from, text, words):
     assert words in caught.value.message
 
 
+def test_a_module_beside_a_space_that_hides_an_installed_one_is_named(space_from, tmp_path):
+    (tmp_path / "mpmath.py").write_text("")
+    with pytest.raises(SpecError, match=r"(?s)space.py:1: .*mpmath.py hides the installed mpm"):
+        space_from("from mpmath import nothing_of_this_name")
+
+
 def test_a_file_with_dataclasses(space_from):
     text = (
         "from __future__ import annotations\nfrom dataclasses import dataclass\n"

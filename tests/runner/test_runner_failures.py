@@ -90,6 +90,16 @@ def test_the_innermost_line_of_the_workload_is_named():
     assert cause.endswith(f"({HERE.name}:{line} in inner)")
 
 
+def test_a_module_beside_the_workload_that_hides_an_installed_one_is_named(tmp_path):
+    (tmp_path / "scipy.py").write_text("")
+    error = RuntimeError("the compiler failed")
+    error.__cause__ = ImportError("cannot import name 'linalg' from 'scipy' (scipy.py)")
+    cause = "RuntimeError: the compiler failed"
+    assert diagnose(error, HERE).cause == cause
+    hint = "scipy.py hides the installed scipy: rename it"
+    assert diagnose(error, tmp_path / "work.py").cause == f"{cause} ({hint})"
+
+
 def test_a_long_message_is_cut():
     assert len(diagnose(ValueError("x" * 10_000), HERE).cause) < 600
 

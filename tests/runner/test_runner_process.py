@@ -65,6 +65,22 @@ def test_a_workload_that_cannot_be_imported(bench, tmp_path):
     assert 'broken.py", line 1' in err
 
 
+@pytest.mark.parametrize(
+    ("module", "hint"),
+    [
+        ("scipy", "scipy.py hides the installed scipy: rename it"),
+        ("queue", "Python's own queue hides queue.py: rename it"),
+        ("tests", ""),  # a folder beside the package, which is no installed module
+    ],
+)
+def test_a_module_beside_a_workload_that_bears_the_name_of_another(bench, tmp_path, module, hint):
+    (tmp_path / f"{module}.py").write_text("")
+    broken = tmp_path / "broken.py"
+    broken.write_text(f"from {module} import nothing_of_this_name\n")
+    _, _, (record,) = bench.run_fork(bench.job(["plain"], workload=str(broken)))
+    assert record["cause"].endswith(f" ({hint})" if hint else "tests.py)"), record["cause"]
+
+
 def test_a_device_that_is_not_there(bench):
     import torch
 

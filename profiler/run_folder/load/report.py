@@ -161,7 +161,7 @@ class Report:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Exit code of a command that measured or read the run: not 0 where nothing was measured."""
+        """Exit code of a command that measured or read the run: 4 where nothing was measured."""
         outcomes = {status.outcome for status in self.statuses.values()}
         is_complete = any(outcome.correct for outcome in outcomes) and not any(
             outcome.failed for outcome in outcomes

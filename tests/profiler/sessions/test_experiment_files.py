@@ -151,7 +151,7 @@ def test_errors_name_the_line_of_the_file(write, text, message):
 def test_a_file_that_hides_an_installed_module_is_named(write, tmp_path):
     (tmp_path / "numpy.py").write_text("")
     with pytest.raises(
-        SpecError, match=r"(?s)mine.py:.: .*'numpy'.*hides the installed numpy: ren"
+        SpecError, match=r"(?s)mine.py:.: .*'numpy'.*numpy.py hides the installed numpy: ren"
     ):
         load_experiment(write("import numpy\nnumpy.ndarray\n"))
 

@@ -275,7 +275,9 @@ def test_a_kill_from_outside_is_held_against_a_cell_only_the_second_time(scripte
 @pytest.mark.parametrize("code", OUTSIDE)
 def test_a_second_kill_of_the_same_cell_is_no_chance(scripted, code):
     died = (code, EndCause.DIED, FailingCell("a", "measure", 0), [])
-    recovered = scripted([Visit("a", 0), Visit("b", 0)], [died, died, (0, EndCause.FINISHED, None, [Visit("b", 0)])])
+    recovered = scripted(
+        [Visit("a", 0), Visit("b", 0)], [died, died, (0, EndCause.FINISHED, None, [Visit("b", 0)])]
+    )
     name = signal.Signals(-code if code < 0 else code - 128).name
     cause = f"the process was killed by {name}, in measure of block 0"
     assert {cell: failure.cause for cell, failure in recovered.failures.items()} == {"a": cause}
