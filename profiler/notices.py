@@ -518,15 +518,12 @@ def in_one_line(folded: Sequence[FoldedNotice]) -> str:
     """Numbers of notices by severity, and the first clause of each, the most serious first."""
     ordered = sorted(folded, key=lambda notice: _SEVERITIES.index(notice.severity))
     counts = Counter(notice.severity for notice in ordered)
-    counted = ", ".join(
-        f"{count} {_SEVERITY_NOUNS[kind]}{'s' if count > 1 else ''}"
-        for kind, count in counts.items()
-    )
+    numbers = ", ".join(counted(count, _SEVERITY_NOUNS[kind]) for kind, count in counts.items())
     clauses = [_first_clause(notice.text).rstrip(".") for notice in ordered]
     clause_list = "; ".join(
         shorten(clause, _LONGEST_CLAUSE, placeholder="\u2026") for clause in clauses
     )
-    return f"{counted} (in full with --verbose, and in the page): {clause_list}."
+    return f"{numbers} (in full with --verbose, and in the page): {clause_list}."
 
 
 _LONGEST_CLAUSE = 120
@@ -554,7 +551,12 @@ class _Count(int):
         singular, is_either, plural = spec.partition("|")
         if not is_either:
             return super().__format__(spec)
-        return f"{int(self)} {singular if self == 1 else plural}"
+        return counted(int(self), singular, plural)
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A count and its noun: `1 cell`, `2 cells`; `plural` where no `s` makes it."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def text(notice: Notice) -> str:
@@ -604,9 +606,5 @@ def _folded_text(key: str, parts: tuple[Notice, ...]) -> str:
     throttled = any(notice.kind is NoticeKind.BLOCKS_STILL_THROTTLED for notice in parts)
     lead = "The GPU's clocks were not locked" if unlocked else "The GPU's clock was not constant"
     tail = " and some blocks were measured throttled only" if throttled else ""
-    count = len(sessions)
-    return f"{lead}: the clock moved or was held back in {_sessions(count)}{tail}."
-
-
-def _sessions(count: int) -> str:
-    return f"{count} session{'s' if count != 1 else ''}"
+    in_sessions = counted(len(sessions), "session")
+    return f"{lead}: the clock moved or was held back in {in_sessions}{tail}."

@@ -19,6 +19,7 @@ from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.locks import take_lock
 from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Plan, SearchPlan
+from profiler.notices import counted
 from profiler.planning.plan import judged_plan
 from profiler.planning.session_plans import NCU
 from profiler.planning.space import Space
@@ -130,7 +131,7 @@ def _devices(
     ordered = sorted(counts, key=lambda name: (name != newest, -counts[name], name))
     used_devices = ordered if mixed else ordered[:1]
     for name in used_devices:
-        reporter.say(f"{counts[name]} worker{'s' if counts[name] > 1 else ''}: {name}.")
+        reporter.say(f"{counted(counts[name], 'worker')}: {name}.")
     for address, other_device in names.items():
         if other_device is not None and other_device not in used_devices:
             reporter.warn(

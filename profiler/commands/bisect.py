@@ -19,6 +19,7 @@ from profiler.commands.requests import BisectRequest, run_request
 from profiler.errors import EnvironmentUnusable, ExitCode, SpecError, UsageError
 from profiler.machine.environment import resolved_architecture
 from profiler.model import SCHEMA_VERSION, Outcome, Verdict
+from profiler.notices import counted
 from profiler.revisions.bisection import Bisection, Change, Journal, Step, Survey, bisect
 from profiler.revisions.report import Account, bisection_lines, cause_of, skipped_line
 from profiler.revisions.repository import Commit, Repository
@@ -90,7 +91,7 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
     if len(history) < 2:
         raise UsageError(f"{request.revisions}: is one commit")
     sessions.reporter.say(
-        f"{len(history) - 1} commit{'s' if len(history) > 2 else ''} after {history[0].short}; "
+        f"{counted(len(history) - 1, 'commit')} after {history[0].short}; "
         f"journal: {sessions.journal.path}"
     )
     cell = _followed_cell(sessions)

@@ -15,6 +15,7 @@ from profiler.run_folder.folder import PAGE_FILE
 if TYPE_CHECKING:
     from profiler.findings.brief import Checked
     from profiler.findings.findings import Findings
+    from profiler.findings.gates import Bound, Gate
     from profiler.sessions.progress import ProgressReporter
 
 
@@ -51,7 +52,7 @@ def checked_by(request: CheckRequest) -> Checked:
             "The referee judges while it measures: a run has no candidate.",
             remedy="Name the Python file of the experiment (docs/referee.md).",
         )
-    checked = _measured_answer(request) if is_spec else _read_answer(request)
+    checked = _measured_answer(request, gate) if is_spec else _read_answer(request)
     if gate is None or checked.findings is None:
         return checked
     from profiler.commands.run import gated_exit_code
@@ -66,13 +67,13 @@ def _reporter(request: CheckRequest) -> ProgressReporter:
     return ProgressReporter.for_terminal(color=request.color, quiet=True)
 
 
-def _measured_answer(request: CheckRequest) -> Checked:
+def _measured_answer(request: CheckRequest, gate: Gate | Bound | None) -> Checked:
     """Answer of an experiment, after its missing visits are measured."""
     to_run = run_request(request, spec=request.target, baseline=request.against, quiet=True)
     with begun_ahead(to_run) as begun_request:
         from profiler.commands.run import left_out_words, written_run
 
-        run = written_run(begun_request, _reporter(request))
+        run = written_run(begun_request, _reporter(request), gate)
     return _answer_of(
         run.exit_code,
         run.findings,

@@ -58,10 +58,10 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     option = next((name for name in request.runs if name.startswith("-")), None)
     if option is not None:
         raise UsageError(f"{option} is an option after --", remedy="Give it before the --.")
+    gate = None if request.fail_on is None else parse_gate(request.fail_on)
     spec = experiment_of(request.runs)
     if spec is not None:
-        return _compare_revisions(request, spec)
-    gate = None if request.fail_on is None else parse_gate(request.fail_on)
+        return _compare_revisions(request, spec, gate)
     folders = find_runs(request.runs, request.reports)
     comparison = compare(read_runs(folders, baseline=request.baseline, only=request.only))
     if request.json_target is not None:
@@ -143,17 +143,16 @@ class MeasuredRevisions:
     comparisons: tuple[RevisionComparison, ...]
 
 
-def _compare_revisions(request: CompareRequest, spec: Path) -> ExitCode:
+def _compare_revisions(request: CompareRequest, spec: Path, gate: Gate | None) -> ExitCode:
     """Measure revisions of an experiment, and print how the newest differs from the oldest.
 
-    Returns GATE_TRIPPED where a cell of the newest is slower than `fail_on` allows.
+    Returns GATE_TRIPPED where a cell of the newest is slower than the gate allows.
     """
     revisions = [*request.runs[:-1]]
     if len(revisions) == 1:
         revisions.append(WORKING_TREE)
     from profiler.commands.run import print_results
 
-    gate = None if request.fail_on is None else parse_gate(request.fail_on)
     to_run = run_request(request, spec=spec, out=request.reports, json_target=request.json_target)
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     measured = measure_revisions(to_run, revisions, reporter)

@@ -19,6 +19,7 @@ from profiler.machine.environment import (
 )
 from profiler.machine.requirements import ARCHITECTURE_WITHOUT_GPU
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan, SearchPlan
+from profiler.notices import counted
 from profiler.planning.page_kinds import LADDER, PAGE_KINDS
 from profiler.planning.plan import foreseen_plan, make_plan, plan_document
 from profiler.planning.readiness import check_ready, unchecked_note
@@ -133,8 +134,8 @@ def _whole_line(run_cost: RunForecast, beside: str) -> str:
         parts.append(f"{duration_words(run_cost.further_s)} for what the first look leaves open")
     if run_cost.explained:
         parts.append(
-            f"{duration_words(run_cost.explain_s)} for explaining {run_cost.explained} "
-            f"cell{'s' if run_cost.explained > 1 else ''}"
+            f"{duration_words(run_cost.explain_s)} for explaining "
+            f"{counted(run_cost.explained, 'cell')}"
         )
     parts_text = f", of it about {' and '.join(parts)}" if parts else ""
     source = (
@@ -213,8 +214,7 @@ def show_build(request: BuildRequest) -> ExitCode:
     for note in notes:
         reporter.warn(note)
     if needs_build:
-        count = len(plan.variants)
-        reporter.say(f"Building {count} variant{'s' if count > 1 else ''} for {arch} …")
+        reporter.say(f"Building {counted(len(plan.variants), 'variant')} for {arch} …")
     else:
         reporter.say("Nothing to build: no variant has a build step.")
     excluded = sum(item.count for item in plan.excluded if item.stage == "variant")

@@ -105,7 +105,7 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     """Plan, measure or replay, write the page, print the answer; returns the exit code."""
     started = time.monotonic()
     gate = checked_gate(request)
-    run = written_run(request, reporter)
+    run = written_run(request, reporter, gate)
     print_results(run, request, reporter)
     if run.left_out:
         reporter.warn(f"--budget {request.budget_s:g}: {left_out_words(run.left_out)}")
@@ -135,14 +135,16 @@ def checked_gate(request: RunRequest) -> Gate | Bound | None:
     return gate
 
 
-def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
+def written_run(
+    request: RunRequest, reporter: ProgressReporter, gate: Gate | Bound | None = None
+) -> WrittenRun:
     """Plan, measure or replay, and write the findings, without printing them."""
     if request.budget_s is not None:
         request = replace(request, budget=Budget(request.budget_s))
     seconds = SecondsRecorder()
     with seconds.step("plans"):
         planned = plan_experiment(request, request.overrides)
-    require_gated_metric(request, planned.loaded.experiment)
+    require_gated_metric(gate, planned.loaded.experiment)
     require_explainable(request, planned)
     require_folder(request.out)
     source = _machine_or_recording(request, planned.loaded, reporter)
@@ -154,9 +156,8 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
     return write_run(request, report, folder, reporter, None)
 
 
-def require_gated_metric(request: RunRequest, experiment: Experiment) -> None:
+def require_gated_metric(gate: Gate | Bound | None, experiment: Experiment) -> None:
     """Raise UsageError where --fail-on bounds a metric that the experiment cannot have."""
-    gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
     if isinstance(gate, Bound):
         asked = (m if isinstance(m, str) else m.name for m in experiment.collect.metrics)
         require_known_metric(gate, asked)

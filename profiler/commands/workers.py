@@ -35,6 +35,7 @@ from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
+    from profiler.findings.gates import Bound, Gate
     from profiler.run_folder.load.report import Report
 
 
@@ -119,7 +120,7 @@ def run_on_workers(request: RunRequest) -> ExitCode:
     started = time.monotonic()
     gate, reporter = checked_gate(request), terminal_reporter(request)
     codes = []
-    for run in written_runs_of_workers(request, reporter):
+    for run in written_runs_of_workers(request, reporter, gate):
         print_results(run, request, reporter)
         codes.append(gated_exit_code(run.exit_code, run.findings, gate, reporter))
     reporter.say(f"{time.monotonic() - started:.1f} s.")
@@ -127,14 +128,14 @@ def run_on_workers(request: RunRequest) -> ExitCode:
 
 
 def written_runs_of_workers(
-    request: RunRequest, reporter: ProgressReporter
+    request: RunRequest, reporter: ProgressReporter, gate: Gate | Bound | None = None
 ) -> tuple[WrittenRun, ...]:
     """A written run of each device, measured by workers."""
     seconds = SecondsRecorder()
     with seconds.step("plans"):
         planned = plan_experiment(request, request.overrides)
     _require_for_workers(request, planned)
-    require_gated_metric(request, planned.loaded.experiment)
+    require_gated_metric(gate, planned.loaded.experiment)
     require_explainable(request, planned)
     require_folder(request.out)
     require_dask("--workers")

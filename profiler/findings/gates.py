@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from profiler.errors import UsageError
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import Verdict
+from profiler.notices import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,9 +109,9 @@ def not_judged(cells: pd.DataFrame, gate: Gate) -> str:
 
 def tripped_message(regressed: pd.DataFrame, gate: Gate) -> str:
     """Name the cells that tripped a gate, one in a line; `regressed` is from `regressions`."""
-    noun = "cell is" if len(regressed) == 1 else "cells are"
     lines = [
-        f"--fail-on {gate}: {len(regressed)} {noun} {Verdict.SLOWER.word} beyond the threshold:"
+        f"--fail-on {gate}: {counted(len(regressed), 'cell is', 'cells are')} "
+        f"{Verdict.SLOWER.word} beyond the threshold:"
     ]
     columns = [regressed[name].tolist() for name in ("cell", "ratio", "ratio_low", "ratio_high")]
     for cell, *ratios in list(zip(*columns, strict=True))[:MOST_NAMED]:

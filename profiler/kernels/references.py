@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from inspect import unwrap
 from typing import Any
 
 import torch
@@ -87,19 +88,17 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
         # torch's wrapper of the method, which keeps dynamo from tracing it, imports dynamo: 1 s.
         if _DYNAMO not in sys.modules:
-            vars(self)["__torch_dispatch__"] = self._call_before_dynamo
+            vars(self)["__torch_dispatch__"] = self._dispatch_before_dynamo
+
+    def _dispatch_before_dynamo(self, *args: Any) -> Any:
+        dispatch = type(self).__torch_dispatch__
+        if _DYNAMO not in sys.modules:
+            return unwrap(dispatch)(self, *args)
+        vars(self).pop("__torch_dispatch__", None)
+        return dispatch(self, *args)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operator with float64 in place of narrower types."""
-        return self._call(func, types, args, kwargs)
-
-    def _call_before_dynamo(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if _DYNAMO not in sys.modules:
-            return self._call(func, types, args, kwargs)
-        vars(self).pop("__torch_dispatch__", None)
-        return self.__torch_dispatch__(func, types, args, kwargs)
-
-    def _call(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         del types
         kwargs = dict(kwargs or {})
         if any(

@@ -25,6 +25,7 @@ from profiler.kernels.cuda_file.description import (
 )
 from profiler.kernels.cuda_file.torch_syntax import parse_torch, split_function
 from profiler.model import Params, Plan, Problem, Variant
+from profiler.notices import counted
 from profiler.planning.cuda_source import Function, SourceFile, read_source
 from profiler.planning.python_files import function_faults
 from profiler.planning.spec import CudaWorkload, LoadedSpec, did_you_mean
@@ -172,7 +173,7 @@ def _parameter_faults(
         if not kernel.has_hidden_parameters:
             yield (
                 ("workload", "arguments"),
-                f"kernel '{kernel.name}' has {_counted(kernel.parameters)} "
+                f"kernel '{kernel.name}' has {counted(len(kernel.parameters), 'parameter')} "
                 f"({'; '.join(filter(None, (', '.join(kernel.parameters), kernel.place)))}) and "
                 f"is given {len(arguments)}: {', '.join(arguments)}",
             )
@@ -186,10 +187,6 @@ def _parameter_faults(
             is_workload_argument = name in description.arguments
             field: FieldPath = ("workload", "arguments", *((name,) if is_workload_argument else ()))
             yield field, f"{of_kernel}: {takes}"
-
-
-def _counted(parameters: Sequence[str]) -> str:
-    return f"{len(parameters)} parameter{'' if len(parameters) == 1 else 's'}"
 
 
 def _misfits(description: CudaFile, source: SourceFile, name: str, parameter: str) -> Iterator[str]:

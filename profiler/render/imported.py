@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 
 from profiler.findings.why.hot_lines import HotLine, ListedKernel
 from profiler.model import TunedConfig
-from profiler.notices import Notice
+from profiler.notices import Notice, counted
 from profiler.render.console.tables import SmallTextTable, answer_lines
 from profiler.render.console.terminal import Paragraph
 from profiler.render.figures.charts import Chart
@@ -100,8 +100,8 @@ def tunings_page(tuned: Sequence[TunedConfig]) -> ImportedPage:
     tables = tuning_tables(tuned)
     operations = len({candidate.operation for candidate in tuned})
     return ImportedPage(
-        lead=f"{len(tuned)} configuration{'' if len(tuned) == 1 else 's'} that an autotuner tried "
-        f"for {operations} operation{'' if operations == 1 else 's'}, fastest first. Times are its "
+        lead=f"{counted(len(tuned), 'configuration')} that an autotuner tried "
+        f"for {counted(operations, 'operation')}, fastest first. Times are its "
         "own: a few launches each, without intervals and not comparable with those of ncu.",
         sections=tuple(ImportedSection(t.caption, (t,), is_code=True) for t in tables),
         left_out=first_of(MOST_CONFIGS, len(tuned), "configurations"),

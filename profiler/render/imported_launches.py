@@ -13,6 +13,7 @@ import pandas as pd
 from profiler.findings.why.hot_lines import ListedKernel
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.queries import Label, labels
+from profiler.notices import counted
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import Mark
 from profiler.render.figures.version_figures import bars
@@ -70,10 +71,10 @@ def launches_page(
 
 def _lead(groups: LaunchGroups, kernels: Sequence[ListedKernel]) -> str:
     if kernels and not groups.launches:
-        return f"{_count_words(len(kernels), 'launch', 'launches')} with counters of instructions."
+        return f"{counted(len(kernels), 'launch', 'launches')} with counters of instructions."
     return (
-        f"{_count_words(groups.launches, 'launch', 'launches')} of "
-        f"{_count_words(len(groups), 'kind', 'kinds')}. A kind is a kernel with one grid and "
+        f"{counted(groups.launches, 'launch', 'launches')} of "
+        f"{counted(len(groups), 'kind')}. A kind is a kernel with one grid and "
         f"one block size{' in one NVTX range' if groups.has_ranges else ''}; numbers are medians "
         "over its launches."
     )
@@ -116,10 +117,7 @@ def _kinds_table(groups: LaunchGroups) -> SmallTable:
         *_metric_columns(groups),
         *((Column("from … to", _spread, spread, is_text=True),) * groups.has_spread),
     )
-    caption = (
-        f"{_count_words(groups.launches, 'launch', 'launches')} of "
-        f"{_count_words(len(groups), 'kind', 'kinds')}"
-    )
+    caption = f"{counted(groups.launches, 'launch', 'launches')} of {counted(len(groups), 'kind')}"
     reading = "Sorted by the time that all launches of a kind took together."
     rows = groups.listed
     return frame_table(
@@ -147,10 +145,6 @@ def _spread(row: FrameRow) -> Datum:
     ends = (row[SHORTEST], row[LONGEST])
     ends_text = " … ".join(numbers.show(end, "ns") for end in ends) if _is_wide(*ends) else ""
     return Datum(ends_text, css="words")
-
-
-def _count_words(count: int, singular: str, plural: str) -> str:
-    return f"{count} {singular if count == 1 else plural}"
 
 
 def _shown_metrics(groups: LaunchGroups) -> tuple[Label, ...]:
@@ -186,7 +180,7 @@ def _launches_table(launches: pd.DataFrame, groups: LaunchGroups) -> SmallTable:
     )
     room = with_room(head)
     return frame_table(
-        f"{_count_words(room, 'launch', 'launches')} in the order of the file",
+        f"{counted(room, 'launch', 'launches')} in the order of the file",
         "kernel",
         columns,
         head,
@@ -228,7 +222,7 @@ def _launches_sentence(groups: LaunchGroups) -> Sentence:
     shares = [numbers.show(100 * float(ns) / total, "%") for ns in times]
     text = (
         f"{strong(names[0])} takes {strong(shares[0])} of the {numbers.show(total, 'ns')} of "
-        f"{groups.launches:,} launch{'' if groups.launches == 1 else 'es'}"
+        f"{counted(groups.launches, 'launch', 'launches')}"
     )
     if len(names) > 1:
         text += f"; the next, {strong(names[1])}, {shares[1]}"

@@ -10,7 +10,7 @@ import pandas as pd
 
 from profiler.findings.timelines.cells import TimelineFindings
 from profiler.findings.timelines.overview import TimelineOverview
-from profiler.notices import counted_kind
+from profiler.notices import counted, counted_kind
 from profiler.render.imported import ImportedPage, ImportedSection
 from profiler.render.tables.rows import (
     PAGE_ONLY,
@@ -130,15 +130,14 @@ def _sentence(tool: str, overview: TimelineOverview, unread: Mapping[str, int]) 
         done = "read" if hidden else "recorded"
         return f"Recorded by {tool}. No kernel, copy or memset was {done}."
     span = numbers.show(overview.span_ns, "ns")
-    count, s = overview.operations, "" if overview.operations == 1 else "s"
     if not overview.on_gpu:
         without = "; no operation of a GPU was read" if hidden else ", without a GPU"
-        return f"Recorded by {tool}{without}. {count} operator{s} within {span} on the CPU."
+        operators = counted(overview.operations or 0, "operator")
+        return f"Recorded by {tool}{without}. {operators} within {span} on the CPU."
     devices = "the device was" if overview.devices == 1 else f"the {overview.devices} devices were"
     busy = f"; {devices} busy for {numbers.share(overview.busy_share)} of that time"
-    return (
-        f"Recorded by {tool}. {count} operation{s} within {span}{busy if overview.span_ns else ''}."
-    )
+    operations = counted(overview.operations or 0, "operation")
+    return f"Recorded by {tool}. {operations} within {span}{busy if overview.span_ns else ''}."
 
 
 def _member_table(frame: pd.DataFrame) -> SmallTable:

@@ -10,6 +10,7 @@ from typing import Any
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.search import SearchFindings, Trial
 from profiler.findings.programs import Programs
+from profiler.notices import counted
 from profiler.planning.matrix import value_text
 from profiler.render.figures import search_figures
 from profiler.render.figures.charts import Chart, make_chart
@@ -192,9 +193,8 @@ def _found(programs: Programs, search: SearchFindings) -> Iterator[str]:
     if search.record.finished is None:
         yield "The search was stopped before its end."
     else:
-        count = len(search.finalists)
         yield (
-            f"{count} finalist{'' if count == 1 else 's'} went on; the answer and all numbers in "
+            f"{counted(len(search.finalists), 'finalist')} went on; the answer and all numbers in "
             "other sections are of their measurement, not of the search."
         )
 

@@ -19,6 +19,7 @@ from typing import IO
 
 from profiler.errors import SPEC_SUFFIXES, ProfilerError, UsageError, naming
 from profiler.machine.temporary_folders import temporary_folder
+from profiler.notices import counted
 from profiler.parse.bounded_files import (
     MAX_UNPACKED_BYTES,
     over_limit_text,
@@ -55,7 +56,7 @@ def find_run(text: str, out: Path) -> Path:
         if steps_back < len(recorded):
             return recorded[-1 - steps_back].path
         if recorded:
-            count = f"{len(recorded)} run{'s' if len(recorded) > 1 else ''}"
+            count = counted(len(recorded), "run")
             raise UsageError(f"{text}: {name['experiment']} has only {count} in {out}")
         recording = recordings_here().get(name["experiment"]) if steps_back == 0 else None
         if recording is not None:

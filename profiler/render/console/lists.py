@@ -13,6 +13,7 @@ from rich.text import Text
 
 from profiler.comparison.run_entries import RunEntry, changes
 from profiler.model import Plan, Problem, SearchPlan
+from profiler.notices import counted
 from profiler.planning.problem_names import distinct_values
 from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.words import numbers
@@ -172,9 +173,7 @@ def _launches_table(launches: Iterable[tuple[str, int, int]], note: str) -> Text
 
 def _problems_table(plan: Plan) -> TextTable:
     """Problems with as many variants in a row; many problems by the values of their parameters."""
-    count = len(plan.cells)
-    cells = f"{count} cell{'' if count == 1 else 's'}"
-    table = TextTable(f"{plan.experiment}: {cells}, seed {plan.seed}")
+    table = TextTable(f"{plan.experiment}: {counted(len(plan.cells), 'cell')}, seed {plan.seed}")
     problems = {problem.id: problem for problem in plan.problems}
     counts = Counter(cell.problem.id for cell in plan.cells)
     if len(problems) <= _MOST_PROBLEMS:
@@ -232,9 +231,8 @@ def replay_lines(
             f"{recorded.foreign} records that the space does not have."
         )
     if recorded.recorded_again:
-        recorded_again = recorded.recorded_again
         lines.append(
-            f"{recorded_again} {'record is' if recorded_again == 1 else 'records are'} of "
+            f"{counted(recorded.recorded_again, 'record is', 'records are')} of "
             "configurations that have an earlier one: the last of each counts."
         )
     lines += [_target_line(strategy, target, seeds) for target in summary.targets]

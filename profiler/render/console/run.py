@@ -24,7 +24,7 @@ from profiler.render.tables.timers import overall_table
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import ties_words
 from profiler.render.words.signs import OUTCOME_WORDS
-from profiler.render.words.verdicts import counted, percent, verdict_key, word_of
+from profiler.render.words.verdicts import percent, verdict_counts, verdict_key, word_of
 
 _TOP = 10
 _MOST_REFERENCES = 3
@@ -248,7 +248,7 @@ def _top_table(findings: Findings) -> TextTable:
             numbers.ratio(row.geometric_mean),
             numbers.ratio(row.worst[1].ratio if row.worst else None),
             row.worst[0].name if row.worst else "",
-            *([counted(row.planned_verdicts)] if has_verdicts else []),
+            *([verdict_counts(row.planned_verdicts)] if has_verdicts else []),
             f"{held} of {total}" if row.slowdowns else numbers.MISSING,
             numbers.ratio(row.worst_slowdown),
         )

@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from profiler.notices import counted
 from profiler.outside_text import safe
 from profiler.render.words.signs import SYMBOLS
 
@@ -81,7 +82,7 @@ class TextTable:
     def add_rest_caption(self, count: int, row: str, where: str = " in the page") -> None:
         """Say in the caption how many rows were left out, if any, and where they stand."""
         if count > 0:
-            self.caption = f"{count} more {row}{'' if count == 1 else 's'}{where}."
+            self.caption = f"{counted(count, f'more {row}')}{where}."
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Give the lines of the table at the width of the console."""

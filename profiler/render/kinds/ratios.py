@@ -23,7 +23,7 @@ from profiler.render.tables.heats import heat_ratio, heat_verdict
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import step_name
 from profiler.render.words.names import shorten
-from profiler.render.words.verdicts import counted, ratio_and_symbol, verdict_key
+from profiler.render.words.verdicts import ratio_and_symbol, verdict_counts, verdict_key
 
 MOST_PROBLEMS = 12
 """Beyond, panels could not be read, and a heat map has all problems."""
@@ -141,7 +141,7 @@ def _contrast_panel(programs: Programs, contrast: Contrast) -> tuple[str, list[M
 
 def _step_panel(programs: Programs, step_effect: StepEffect) -> tuple[str, list[Mark]]:
     mean = numbers.ratio(step_effect.overall.ratio)
-    verdicts = counted(step_effect.verdicts)
+    verdicts = verdict_counts(step_effect.verdicts)
     title = ", ".join(filter(None, (f"{step_name(step_effect.step)}: {mean}", verdicts)))
     return title, [
         Mark(

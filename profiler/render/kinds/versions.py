@@ -13,6 +13,7 @@ from profiler.findings.method import run_funnel
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.queries import Label
 from profiler.model import Problem
+from profiler.notices import counted
 from profiler.render.figures import charts
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import Chart, make_chart
@@ -199,8 +200,7 @@ def _most_pairs(effects: Sequence[Effect]) -> int:
 
 
 def _pairs(effects: Sequence[Effect]) -> str:
-    count = _most_pairs(effects)
-    return f"{count} pair{'s' if count > 1 else ''}"
+    return counted(_most_pairs(effects), "pair")
 
 
 def _ratio(value: float) -> tuple[str, str | None]:

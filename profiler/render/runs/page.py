@@ -17,6 +17,7 @@ from profiler.comparison.programs import EditedFile
 from profiler.comparison.runs import ComparedRun
 from profiler.comparison.steps import CodeGroup, RunStep
 from profiler.model import Verdict
+from profiler.notices import counted
 from profiler.render.console.tables import SmallTextTable, answer_lines
 from profiler.render.console.terminal import Paragraph, plain
 from profiler.render.figures import styles
@@ -218,7 +219,7 @@ def _cell_place(cell: str, comparison: RunComparison) -> str:
 
 def _cells_of(group: CodeGroup) -> str:
     """`4 cells whose code changed`: the judged cells of a group."""
-    return f"{group.judged} cell{'' if group.judged == 1 else 's'}{_CODE_CLAUSES[group.other_code]}"
+    return f"{counted(group.judged, 'cell')}{_CODE_CLAUSES[group.other_code]}"
 
 
 _CODE_CLAUSES = {True: " whose code changed", False: " whose code did not change", None: ""}
@@ -308,10 +309,9 @@ def _count_card(question: str, comparison: RunComparison, verdict: Verdict) -> C
         return Card(question, "not judged", "The numbers stand below, without verdicts.")
     changes = comparison.last.all.with_verdict(verdict)
     variants = list(dict.fromkeys(comparison.variant(change.cell.id) for change in changes))
-    noun = "cell" if len(changes) == 1 else "cells"
     return Card(
         question,
-        f"{len(changes)} {noun}" if changes else "nothing shown",
+        counted(len(changes), "cell") if changes else "nothing shown",
         first_names(variants, _MOST_NAMED),
     )
 
@@ -341,12 +341,11 @@ def _changes_card(comparison: RunComparison) -> Card:
     fields, step = list(comparison.differences), comparison.last
     changed = [comparison.variant_name(variant) for variant in step.changed_variants]
     different = ", ".join(field_word(field) for field in fields) or "nothing that was recorded"
-    answer = f"{len(changed)} variant{'' if len(changed) == 1 else 's'} changed"
+    answer = f"{counted(len(changed), 'variant')} changed"
     if step.edited_variants:
         answer += f", of {len(step.edited_variants)} it is not known"
     if step.retuned:
-        count = len(step.retuned)
-        answer += f", {count} cell{'s' if count > 1 else ''} tuned differently"
+        answer += f", {counted(len(step.retuned), 'cell')} tuned differently"
     code = f"Code: {first_names(changed, _MOST_NAMED)}. " if changed else ""
     return Card("What else differs?", answer, f"{code}Between the runs: {different}.")
 

@@ -14,6 +14,7 @@ from profiler.findings.programs import Programs
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.metrics.queries import Label
 from profiler.model import Cell, Problem, Variant
+from profiler.notices import counted
 from profiler.planning.problem_names import telling_parameters
 from profiler.render.tables.rows import Datum, Row, move_datum, raw_or_none, variant_row
 from profiler.render.words import numbers
@@ -90,7 +91,7 @@ def _clipped(beyond: list[float], end: float) -> str:
 
 
 def _clipped_words(ratios: list[float], end: float, furthest: float) -> str:
-    cells = f"{len(ratios)} cell{'s' if len(ratios) > 1 else ''}"
+    cells = counted(len(ratios), "cell")
     return f"clipped at {_text(end)} ({cells} beyond, to {_text(furthest)}{numbers.TIMES})"
 
 

@@ -19,10 +19,10 @@ from profiler.model import Cell, Outcome, Variant, Verdict
 from profiler.render.words import numbers
 from profiler.render.words.signs import CSS, ORDER
 from profiler.render.words.verdicts import (
-    counted,
     counts,
     details,
     reason_and_blocks,
+    verdict_counts,
     word_of,
     word_of_all,
 )
@@ -298,7 +298,7 @@ def counts_datum(pairs: Sequence[PairVerdict]) -> Datum:
     title = "; ".join(part for part in (counts(judged), _worst(judged)) if part)
     if len(verdicts) == 1:
         return Datum(word_of_all(judged), None, title, f"verdict {CSS[verdicts[0]]}")
-    return Datum(counted(judged), None, title, "verdict")
+    return Datum(verdict_counts(judged), None, title, "verdict")
 
 
 def _worst(pairs: Sequence[PairVerdict]) -> str:

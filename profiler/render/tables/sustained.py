@@ -9,6 +9,7 @@ from profiler.findings.kinds.in_use import StepTime, SustainedCell, differing_ce
 from profiler.findings.kinds.timers import TimerComparison, reference_collector
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import Problem
+from profiler.notices import counted
 from profiler.render.tables.rows import (
     Column,
     Datum,
@@ -241,7 +242,7 @@ def indices_sentence(findings: Findings) -> Sentence:
         for captured, uniform in pairs
         if winners[captured.id].contenders.isdisjoint(winners[uniform.id].contenders)
     ]
-    where = f"{len(pairs)} signature{'s' if len(pairs) > 1 else ''}"
+    where = counted(len(pairs), "signature")
     if not changed:
         return sentence_of(
             f"With uniform indices in place of the captured ones no other variant wins ({where})."

@@ -16,6 +16,7 @@ from profiler.findings.timelines.cells import (
     UnitPart,
 )
 from profiler.metrics.queries import label
+from profiler.notices import counted
 from profiler.render.tables.rows import (
     PAGE_ONLY,
     Column,
@@ -91,8 +92,7 @@ def phase_shares(cells: Sequence[NamedTimeline]) -> tuple[tuple[str, ...], tuple
 
 def _counted(number: int, name: str) -> str:
     """Count and noun: `3 launches`, `100 step_*`."""
-    plural = "es" if name == _LAUNCH and number != 1 else ""
-    return f"{number} {name}{plural}".rstrip()
+    return counted(number, name, "launches" if name == _LAUNCH else name).rstrip()
 
 
 def slowed_words(cell_timelines: Iterable[NamedTimeline], timelines: TimelineFindings) -> str:

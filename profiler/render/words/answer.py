@@ -17,6 +17,7 @@ from profiler.findings.ranking import Ranking, VariantRank, excludes_one
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Problem, Verdict
+from profiler.notices import counted
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import is_number, telling_parameters
 from profiler.render.tables.sustained import captured_sentences, sustained_sentence
@@ -315,7 +316,6 @@ def coverage_sentence(programs: Programs) -> Sentence:
         if not outcome.correct
     ]
     unmeasured_words = f" ({', '.join(unmeasured)})" if unmeasured else ""
-    cells = "cell" if total == 1 else "cells"
     return sentence_of(
-        f"{programs.measured_count()} of {total} {cells} measured{unmeasured_words}."
+        f"{programs.measured_count()} of {counted(total, 'cell')} measured{unmeasured_words}."
     )

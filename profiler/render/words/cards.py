@@ -25,6 +25,7 @@ from profiler.findings.why.cells import NEAR_ROOF
 from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import Winner, standing_of
 from profiler.model import Problem, Variant, Verdict
+from profiler.notices import counted
 from profiler.render.tables.sustained import captured_sentences, sustained_sentence
 from profiler.render.tables.timers import timer_cards
 from profiler.render.words import numbers
@@ -54,10 +55,10 @@ from profiler.render.words.sentences import Card, Sentence, card_sentence, sente
 from profiler.render.words.signs import CSS, OUTCOME_WORDS, SYMBOLS
 from profiler.render.words.verdicts import (
     all_problems,
-    counted,
     percent,
     reason_and_blocks,
     symbol,
+    verdict_counts,
     word_of,
     word_of_all,
 )
@@ -279,7 +280,7 @@ def _short_ratio(
         if problem_id in at and pair.verdict is not Verdict.NO_DATA
     ]
     agreed = symbol(pairs)
-    verdicts = f" {agreed}" if agreed else f", {counted(pairs)}"
+    verdicts = f" {agreed}" if agreed else f", {verdict_counts(pairs)}"
     if ranking.programs.baseline is None or not pairs or not ratios:
         return ""
     mean = numbers.ratio(geometric_mean(ratios))
@@ -419,7 +420,7 @@ def _duration_evidence(findings: Findings, ratio: float) -> Card:
         return Card("Is it real", "not known", "durations have no intervals")
     widest = max((value.high - value.low) / 2 / value.median for value in with_interval)
     beyond = abs(math.log(ratio)) > math.log1p(widest)
-    visits = _count_words((value.n for value in with_interval), "visit")
+    visits = _visit_words(value.n for value in with_interval)
     detail = (
         f"{'beyond' if beyond else 'within'} \u00b1{percent(widest)}, the widest 95\u202f% "
         f"interval of {len(with_interval)} durations; medians of {visits}"
@@ -572,16 +573,16 @@ def _offsets(verdicts: Sequence[PairVerdict]) -> str:
 
 def _blocks(verdicts: Sequence[PairVerdict]) -> str:
     """`8 visits`: blocks would be taken for thread blocks here."""
-    return _count_words((pair.blocks for pair in verdicts if pair.blocks), "visit")
+    return _visit_words(pair.blocks for pair in verdicts if pair.blocks)
 
 
-def _count_words(counts: Iterable[int], counted_noun: str) -> str:
+def _visit_words(counts: Iterable[int]) -> str:
     """`1 visit`, `8 visits`, `8 to 32 visits`; empty without any."""
     ends = sorted(set(counts))
     if not ends:
         return ""
-    few_to_many = dict.fromkeys((ends[0], ends[-1]))
-    return f"{' to '.join(map(str, few_to_many))} {counted_noun}{'' if ends[-1] == 1 else 's'}"
+    most = counted(ends[-1], "visit")
+    return f"{ends[0]} to {most}" if len(ends) > 1 else most
 
 
 def evidence(findings: Findings) -> str:
@@ -629,7 +630,7 @@ def _span(prefix: str, values: Sequence[float], without: str) -> str:
 def _interval_card(question: str, numbers: CellNumbers, row: VariantRank) -> Card:
     """For metrics that no verdict is given on."""
     values = (numbers.at(row.variant, at, numbers.primary.name) for at, _ in row.ratios)
-    visits = _count_words((value.n for value in values), "visit")
+    visits = _visit_words(value.n for value in values)
     detail = (
         f"95\u202f% intervals of the ratio exclude 1; {visits} each; no verdict is given "
         f"on {numbers.primary.label.lower()}"

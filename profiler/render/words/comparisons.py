@@ -10,6 +10,7 @@ from profiler.findings.ranking import Ranking, VariantRank
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner, standing_of
 from profiler.model import Cell
+from profiler.notices import counted
 from profiler.render.words import numbers
 from profiler.render.words.verdicts import counts, percent, reason_and_blocks
 
@@ -67,7 +68,7 @@ def contender_words(ranking: Ranking, row: VariantRank) -> str:
     """Clause on the number of problems at which a variant wins or is not shown to be worse."""
     total = len(row.planned)
     winners = planned_winners(ranking, row)
-    problems = f"{total} problem{'s' if total > 1 else ''}"
+    problems = counted(total, "problem")
     if not all(winner.judged for winner in winners):
         first = len(ranking.contenders.get(row.variant.id, ()))
         return f"first, or with an interval that overlaps the first one's, at {first} of {problems}"

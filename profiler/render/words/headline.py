@@ -31,7 +31,7 @@ from profiler.render.words.names import quoted
 from profiler.render.words.places import names_or_count, where
 from profiler.render.words.sentences import Sentence, sentence_of, spoken, strong
 from profiler.render.words.signs import SYMBOLS, word
-from profiler.render.words.verdicts import counted, counts_clause, symbol, word_of
+from profiler.render.words.verdicts import counts_clause, symbol, verdict_counts, word_of
 
 
 def headline(findings: Findings) -> Sentence:
@@ -346,7 +346,7 @@ def _effect_words(step_effect: StepEffect, problems: Sequence[Problem]) -> str:
     ]
     count = len(step_effect.step.pairs)
     pairs = f"mean of {count} pairs; " if count > 1 else ""
-    verdicts = f"{pairs}{' to '.join(ends)}; {counted(step_effect.verdicts)}"
+    verdicts = f"{pairs}{' to '.join(ends)}; {verdict_counts(step_effect.verdicts)}"
     return f"{name} {numbers.ratio(overall.ratio)} ({verdicts})"
 
 

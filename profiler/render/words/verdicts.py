@@ -9,6 +9,7 @@ from profiler.findings.caveats import CLOCKS_DIFFER
 from profiler.findings.findings import NamedBaseline, Verdicts
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
+from profiler.notices import counted
 from profiler.render.words import numbers
 from profiler.render.words.signs import CSS, ORDER, SYMBOLS, word
 
@@ -57,7 +58,7 @@ def reason_words(pair: PairVerdict) -> str:
         Reason.DECIDED_BY_TIME: f"beyond {limits}; its blocks counted no cycles",
         Reason.WITHIN_MARGIN: f"in time, and cycles do not object{unknown}{detectable}",
         Reason.WITHIN_MARGIN_BY_TIME: f"in time; its blocks counted no cycles{unknown}{detectable}",
-        Reason.FEW_BLOCKS: f"{block_words(pair.blocks)}; a verdict needs {FEWEST_BLOCKS}",
+        Reason.FEW_BLOCKS: f"{counted(pair.blocks, 'block')}; a verdict needs {FEWEST_BLOCKS}",
         Reason.MORE_BLOCKS_NEEDED: f"{pair.blocks} blocks do not tell it from {limits}{detectable}",
         Reason.MANY_COMPARISONS: "would be decided alone, but not as one of so many comparisons",
         Reason.NOISE: f"the baseline varies by {limits}: too much to call two durations the same",
@@ -79,16 +80,12 @@ def _offset_words(pair: PairVerdict) -> str:
     return f"; one session: offsets of {percent(pair.session_sd)} between sessions are not seen"
 
 
-def block_words(blocks: int) -> str:
-    """`1 block`, `8 blocks`."""
-    return f"{blocks} block{'' if blocks == 1 else 's'}"
-
-
 def reason_and_blocks(pair: PairVerdict) -> str:
     """The reason and the number of blocks that it rests on; empty without a verdict."""
     reason = reason_words(pair)
-    counted = not pair.blocks or block_words(pair.blocks) in reason
-    return f"{reason}{'' if counted else f'; {block_words(pair.blocks)}'}{_final_words(pair)}"
+    blocks = counted(pair.blocks, "block")
+    more = f"; {blocks}" if pair.blocks and blocks not in reason else ""
+    return f"{reason}{more}{_final_words(pair)}"
 
 
 def details(pair: PairVerdict) -> str:
@@ -114,7 +111,7 @@ def limits(pair: PairVerdict) -> str:
         return ""
     has_floor = not numbers.is_missing(pair.noise_floor)
     floor = f"noise floor {percent(pair.noise_floor)}" if has_floor else "noise floor not known"
-    parts = [f"margin \u00b1{percent(pair.margin)}", floor, block_words(pair.blocks)]
+    parts = [f"margin \u00b1{percent(pair.margin)}", floor, counted(pair.blocks, "block")]
     if not numbers.is_missing(pair.detectable):
         parts.append(f"would likely see {percent(pair.detectable)}")
     return ", ".join(parts)
@@ -195,7 +192,7 @@ def all_problems(count: int) -> str:
     return "both problems" if count == 2 else f"all {count} problems"
 
 
-def counted(pairs: Iterable[PairVerdict]) -> str:
+def verdict_counts(pairs: Iterable[PairVerdict]) -> str:
     """Counts of verdicts in symbols: `▼ 4, = 1`."""
     by_verdict = Counter(pair.verdict for pair in pairs if pair.verdict is not None)
     return ", ".join(

@@ -16,6 +16,7 @@ from profiler.findings.why.hot_lines import HotLine
 from profiler.findings.why.pairs import BYTES, Account, PairWhy, Part, RoofAccount
 from profiler.findings.why.planted import PLANTED, has_time
 from profiler.model import Verdict
+from profiler.notices import counted
 from profiler.render.words import numbers
 from profiler.render.words.names import plain_kernel
 
@@ -340,7 +341,7 @@ def _kernel_count_clause(pair: PairWhy) -> str:
     counts = [len(why.kernels) for why in (pair.first, pair.second)]
     if counts == [1, 1]:
         return ""
-    return f", with {counts[0]} {'kernel' if counts[0] == 1 else 'kernels'} against {counts[1]}"
+    return f", with {counted(counts[0], 'kernel')} against {counts[1]}"
 
 
 def account_rows(account: Account, most: int) -> list[tuple[str, float]]:

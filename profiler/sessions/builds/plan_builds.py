@@ -19,6 +19,7 @@ from profiler.machine.compilers import find_compiler
 from profiler.machine.environment import architecture_of
 from profiler.machine.requirements import ARCHITECTURE_WITHOUT_GPU
 from profiler.model import BuildResult, Params, SessionKind, Variant
+from profiler.notices import counted
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment
 from profiler.run_folder.seconds import BUILDS
@@ -295,6 +296,6 @@ def _build_line(builds: Sequence[BuildResult]) -> str:
     cached = sum(build.cached for build in built)
     duplicates = sum(build.duplicate_of is not None for build in builds)
     return (
-        f"Built {len(built)} variant{'s' if len(built) > 1 else ''} ({cached} from the cache, "
+        f"Built {counted(len(built), 'variant')} ({cached} from the cache, "
         f"{failed} failed, {duplicates} with the machine code of another)."
     )

@@ -16,6 +16,7 @@ from profiler.collect.ncu import Ncu
 from profiler.collect.nsys import Nsys
 from profiler.errors import UsageError
 from profiler.model import Cell, OrderedParts, Outcome, SessionKind, SessionPlan, Visit
+from profiler.notices import counted
 from profiler.parse import runner_journal
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptRecord, AttemptResult, finish_attempt
@@ -313,8 +314,7 @@ class ProgramSessions:
                 checked[cell.id] = None
         if commands:
             self._room.end_begun()  # a check uses the GPU, too
-            number = len(commands)
-            self.reporter.say(f"check: {number} command{'' if number == 1 else 's'}")
+            self.reporter.say(f"check: {counted(len(commands), 'command')}")
         failed: dict[str, tuple[Outcome, str]] = {}
         for line, (command, checked) in commands.items():
             record = AttemptRecord(

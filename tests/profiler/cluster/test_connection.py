@@ -19,7 +19,7 @@ from profiler.cluster.connection import (
 )
 from profiler.cluster.on_worker import device_among, device_of, require_device, resources_of
 from profiler.commands.requests import RunRequest
-from profiler.commands.workers import written_runs_of_workers
+from profiler.commands.workers import run_on_workers, written_runs_of_workers
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import Gpu
 from profiler.model import Environment
@@ -183,8 +183,6 @@ def test_without_dask_it_says_what_to_install(
         ({"fail_on": "durtion>1us"}, "no metric 'durtion'; did you mean 'duration'"),
     ],
 )
-def test_what_workers_cannot_be_asked_for(
-    flags: dict[str, Any], why: str, tmp_path: Path, reporter: ProgressReporter
-) -> None:
+def test_what_workers_cannot_be_asked_for(flags: dict[str, Any], why: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=why):
-        written_runs_of_workers(_request(tmp_path, **flags), reporter)
+        run_on_workers(_request(tmp_path, **flags))
