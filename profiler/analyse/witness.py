@@ -16,7 +16,7 @@ import pandas as pd
 from profiler.analyse.samples import DURATION
 from profiler.analyse.why.kernel_profiles import Launches
 from profiler.collect.ncu import KIND
-from profiler.collect.registry import has_counters
+from profiler.collect.registry import has_counters, primary_timer
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.metrics.queries import ncu_name
 from profiler.model import FLUSHED_PER_LAUNCH, CellStatus, Environment, SessionKind
@@ -50,13 +50,17 @@ NCU = KIND.name
 _TIMED = (SessionKind.TIMING.value, SessionKind.FINAL.value)
 _COUNTERS = (
     *("kernels", "cycles", "instructions", "tensor_pipe_pct"),
-    *("dram_read_bytes", "dram_write_bytes"),
+    *("dram_read_bytes", "dram_write_bytes", "l2_bytes"),
 )
 _EACH_KERNEL = "all"
 """Value of `cache_control` with which each kernel under ncu begins with empty caches.
 
 Where they are emptied before the launch alone, copies in it may fill them again, which are no
 kernels and are not counted: addmm copies its addend to the result, and finds that in L2."""
+
+
+_RESULT_SHARE = 0.5
+"""Share of the result that passes L2 in kernels that write it."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class _CellMedians:
     tensor_pipe_pct: float
     dram_read_bytes: float
     dram_write_bytes: float
+    l2_bytes: float
     tensor_operations: float = math.nan
     """Counted exactly, by an explain session."""
     counted_by: frozenset[str] = frozenset()
@@ -108,6 +113,74 @@ def implausible_cells(
         if reason is not None:
             reasons[cell] = reason
     return reasons
+
+
+def untimed_copies(
+    samples: pd.DataFrame,
+    statuses: Mapping[str, CellStatus],
+    baselines: Mapping[str, str],
+    environment: Environment,
+) -> dict[str, str]:
+    """Why a cell has its lead from copies that are no kernels, by cell id; others are left out.
+
+    `baselines`: the cell of the baseline at the same problem, by cell id. A cell is objected to if
+    its kernels take less time than the baseline's, and the bytes that it copies or fills beyond the
+    baseline's would take over `MARGIN` of that time at the peak rate of device memory.
+    """
+    peak = environment.peak_dram_bytes_per_s
+    copying = [cell for cell, status in statuses.items() if status.copied_bytes]
+    if not copying or peak is None:
+        return {}
+    medians = _medians_by_cell(samples)
+    reasons: dict[str, str] = {}
+    for cell in copying:
+        copied = statuses[cell].copied_bytes or 0.0
+        kernels_ns = _lead_ns(cell, baselines, medians)
+        if kernels_ns is None:
+            continue
+        more = copied - (statuses[baselines[cell]].copied_bytes or 0.0)
+        least_ns = more / peak * 1e9
+        if least_ns > MARGIN * kernels_ns:
+            reasons[cell] = (
+                f"each launch copies or fills {_megabytes(copied)} by no kernel (cudaMemcpyAsync, "
+                f"cudaMemsetAsync), {_megabytes(more)} more than the baseline's: at least "
+                f"{least_ns / 1e3:.3g} µs, which the {kernels_ns / 1e3:.4g} µs of its kernels do "
+                "not hold; `--timer` times whole launches"
+            )
+    return reasons
+
+
+def unwritten_results(
+    samples: pd.DataFrame, statuses: Mapping[str, CellStatus], baselines: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Ids of cells whose kernels cannot have written their results, and are quicker for it.
+
+    Of cells whose copies are not known: less than half of the result passed L2, through which the
+    whole result of the baseline passed.
+    """
+    medians = _medians_by_cell(samples)
+    return tuple(
+        cell
+        for cell, status in statuses.items()
+        if status.copies is None
+        and (status.result_bytes or 0.0) >= SMALLEST
+        and _lead_ns(cell, baselines, medians) is not None
+        and medians[cell].l2_bytes < _RESULT_SHARE * (status.result_bytes or 0.0)
+        and medians[baselines[cell]].l2_bytes >= (status.result_bytes or 0.0)
+    )
+
+
+def _lead_ns(
+    cell: str, baselines: Mapping[str, str], medians: Mapping[str, _CellMedians]
+) -> float | None:
+    """Duration of a cell's kernels if they take less time than the baseline's; else None."""
+    both = [medians.get(cell), medians.get(baselines.get(cell, ""))]
+    durations = [known.durations_ns for known in both if known is not None]
+    timer = primary_timer(durations[0]) if len(durations) == 2 else None
+    if timer is None or not has_counters(timer) or timer not in durations[1]:
+        return None
+    own_ns, baseline_ns = durations[0][timer], durations[1][timer]
+    return own_ns if own_ns < baseline_ns else None
 
 
 def _violated_bounds(

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from profiler.analyse.why.kernel_profiles import KernelProfile
-from profiler.analyse.witness import implausible_cells
+from profiler.analyse.witness import implausible_cells, untimed_copies, unwritten_results
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.metrics.queries import ncu_name
 from profiler.model import CellStatus, Environment, Outcome
@@ -75,6 +75,69 @@ def test_a_copy_before_a_kernel_may_bring_its_inputs_into_l2(cache_control, coll
         "3.173 MB were read from device memory, with caches flushed; "
         "the inputs are 120 MB, of which 60 MB do not fit in L2"
     )
+
+
+BASELINES = {"a": "plain"}
+
+
+def beside_baseline(own, baseline, collector="cupti"):
+    """Samples and statuses of a cell and its baseline: duration, L2 traffic, copied bytes."""
+    rows, statuses = [], {}
+    for cell, (duration_ns, l2_bytes, copied_bytes) in (("a", own), ("plain", baseline)):
+        measured = {"collector": collector, "cell": cell, "duration_ns": duration_ns}
+        rows += [
+            {"kind": "timing", **measured},
+            {"kind": "counters", **measured, "l2_bytes": l2_bytes},
+        ]
+        copies = None if copied_bytes is None else float(copied_bytes > 0)
+        facts = {"copies": copies, "copied_bytes": copied_bytes, "result_bytes": 4.2 * MB}
+        statuses[cell] = CellStatus(cell, Outcome.MEASURED, **facts)
+    return pd.DataFrame(rows), statuses
+
+
+# Of 4.2 MB on an H200, by a kernel, and by cudaMemcpyAsync beside a kernel that does nothing.
+BY_KERNEL, BY_COPY = (4.83e3, 13.2 * MB, 0.0), (1.47e3, 0.05 * MB, 4.2 * MB)
+
+
+@pytest.mark.parametrize(
+    ("own", "baseline", "objects"),
+    [
+        (BY_COPY, BY_KERNEL, True),
+        (BY_KERNEL, BY_COPY, False),
+        (BY_COPY, (4.83e3, 13.2 * MB, 4.2 * MB), False),
+        ((4.9e3, 13.2 * MB, 4.2 * MB), BY_KERNEL, False),
+        ((1.395e6, 90 * MB, 8.4 * MB), (1.65e6, 90 * MB, 0.0), False),
+    ],
+    ids=["instead of a kernel", "of the baseline", "of both", "not ahead", "of little time"],
+)
+def test_a_lead_by_copies_that_are_no_kernels_is_none(own, baseline, objects):
+    reasons = untimed_copies(*beside_baseline(own, baseline), BASELINES, H200)
+    assert list(reasons) == ["a"] * objects
+    if objects:
+        assert reasons["a"] == (
+            "each launch copies or fills 4.2 MB by no kernel (cudaMemcpyAsync, cudaMemsetAsync), "
+            "4.2 MB more than the baseline's: at least 0.875 µs, which the 1.47 µs of its kernels "
+            "do not hold; `--timer` times whole launches"
+        )
+    events = beside_baseline(own, baseline, "cuda_events")
+    assert not untimed_copies(*events, BASELINES, H200), "they hold the copies"
+    no_rate = replace(H200, peak_dram_bytes_per_s=None)
+    assert not untimed_copies(*beside_baseline(own, baseline), BASELINES, no_rate)
+
+
+@pytest.mark.parametrize(
+    ("own", "baseline", "found"),
+    [
+        ((1.47e3, 0.05 * MB, None), (4.83e3, 13.2 * MB, None), ("a",)),
+        ((4.2e3, 13.1 * MB, None), (4.83e3, 13.2 * MB, None), ()),
+        ((1.47e3, 0.05 * MB, None), (4.83e3, 0.07 * MB, None), ()),
+        ((5e3, 0.05 * MB, None), (4.83e3, 13.2 * MB, None), ()),
+        (BY_COPY, BY_KERNEL, ()),
+    ],
+    ids=["not written", "written", "in place", "not ahead", "copies are known"],
+)
+def test_kernels_that_cannot_have_written_the_result_are_found(own, baseline, found):
+    assert unwritten_results(*beside_baseline(own, baseline, "ncu"), BASELINES) == found
 
 
 def test_half_of_the_inputs_is_too_little():

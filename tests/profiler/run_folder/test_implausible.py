@@ -34,14 +34,18 @@ def described(cell, **facts):
     return {"event": protocol.FINISHED, **where, **facts}
 
 
+def on_gpu(place, **facts):
+    """The run was measured on a GPU of which these facts are known."""
+    gpu = place.with_environment(**facts)
+    place.record = place.record.__class__(**{**vars(place.record), "environment": gpu})
+    place.run.write_record(place.record)
+
+
 def quick(place):
     """One attempt with a cell that is quicker than the hardware."""
     visits = place.visits("ncu-timing")
-    records = [*measured(visits), described(TREE, flops=1e25)]
-    gpu = place.with_environment(max_sm_clock_mhz=1980, sm_count=132)
-    place.record = place.record.__class__(**{**vars(place.record), "environment": gpu})
-    place.run.write_record(place.record)
-    place.attempt(visits=visits, journal=records)
+    on_gpu(place, max_sm_clock_mhz=1980, sm_count=132)
+    place.attempt(visits=visits, journal=[*measured(visits), described(TREE, flops=1e25)])
 
 
 @pytest.mark.parametrize(("happen", "words"), [(stale, "kept from"), (quick, "in any type")])
@@ -107,6 +111,33 @@ def test_copies_that_no_kernel_makes_are_named(tmp_path):
     (notice,) = [n for n in results.notices if n.kind is NoticeKind.COPIES_NOT_TIMED]
     assert text(notice).startswith("1 of 6 cells also copy or fill memory by no kernel")
     assert "tree at small: 2 in a launch, 3.5 MB" in text(notice)
+
+
+def test_a_lead_over_the_baseline_by_untimed_copies_is_implausible(tmp_path):
+    place = Workplace(tmp_path / "place")
+    on_gpu(place, peak_dram_bytes_per_s=4.8e12)
+    visits = place.visits("ncu-timing")
+    warm = {"event": protocol.FINISHED, "phase": protocol.WARMUP, "copies": 1}
+    copied = [{**warm, "cell": cell, "copied_bytes": 1e8} for cell in (LOOP, TREE)]
+    place.attempt(visits=visits, journal=[*measured(visits), *copied])
+    finished = finish(place)
+    status = finished.statuses[LOOP]
+    assert status.outcome is Outcome.IMPLAUSIBLE
+    assert status.cause.startswith("each launch copies or fills 100 MB by no kernel")
+    assert LOOP not in find(finished).verdicts.against_baseline
+    assert finished.statuses[TREE].outcome is Outcome.MEASURED, "slower than the baseline anyway"
+
+
+def test_a_result_that_its_kernels_did_not_write_is_named(tmp_path):
+    place = Workplace(tmp_path / "place", SPEC.replace("cycles", "cycles, l2_bytes"))
+    checked = {"event": protocol.FINISHED, "cell": LOOP, "phase": protocol.CHECK}
+    for session in place.plan.sessions:
+        visits = place.visits(session.name)
+        records = [*measured(visits), {**checked, "result_bytes": 1.2e6}]
+        place.attempt(session.name, visits=visits, journal=records)
+    (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.RESULT_NOT_WRITTEN]
+    assert text(notice).startswith("1 cell is ahead of the baseline with kernels that write less")
+    assert "such as loop at small" in text(notice)
 
 
 def test_how_far_results_may_be_off_is_said_where_some_miss_the_default(tmp_path):
