@@ -483,6 +483,19 @@ def _parameter_names(function: Function, positional: int = 0) -> frozenset[str] 
     return frozenset(parameter.name for parameter in later_parameters if parameter.kind in _BY_NAME)
 
 
+def call_fault(function: Callable[..., Any], *positional: Any, **by_name: Any) -> str:
+    """Why a function cannot be called with these arguments; empty if it can, or may."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # as functions written in C may have none
+        return ""
+    try:
+        signature.bind(*positional, **by_name)
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
 def positional_only(function: Function, values: Parameters, positional: int = 0) -> dict[str, Any]:
     """Values by name of positional-only parameters, after the first `positional` parameters.
 

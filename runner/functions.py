@@ -26,6 +26,7 @@ from profiler.runner.experiment import (
     Function,
     VariantFunction,
     accepted_arguments,
+    call_fault,
     positional_names,
 )
 from profiler.runner.failures import describe
@@ -353,6 +354,11 @@ def _launch_of(
     launch = call()
     if not callable(launch):
         raise TypeError(f"{entry.name} has setup=True and must return a function")
+    if fault := call_fault(launch):
+        raise TypeError(
+            f"{entry.name} has setup=True, and the function that it returns is called without "
+            f"arguments: {fault}"
+        )
     return launch  # type: ignore[no-any-return]  # the signature is the user's promise
 
 

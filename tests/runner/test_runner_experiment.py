@@ -295,6 +295,23 @@ def test_setup_is_done_once():
     assert workload.reference({"rows": 3}, inputs).result.dtype == torch.float64
 
 
+@pytest.mark.parametrize(
+    ("function", "options", "message"),
+    [
+        (lambda: 1, {}, r"\(too many positional arguments\): the inputs in their order, here 1"),
+        (lambda x, y: x, {}, r"\(missing a required argument: 'y'\).* parameters for, of rows"),
+        (lambda x: abs, {"setup": True}, "called without arguments: missing a required"),
+        (lambda x: x, {"setup": True}, "must return a function"),
+    ],
+    ids=["too few", "too many", "setup with arguments", "setup without a function"],
+)
+def test_what_cannot_be_called_is_refused_with_what_it_would_get(function, options, message):
+    experiment = make()
+    experiment.variant(name="f", **options)(function)
+    with pytest.raises(TypeError, match=message):
+        prepared(experiment, {"function": "f"})
+
+
 def test_what_variants_write_into_is_among_their_arguments():
     experiment = make()
     experiment.outputs(lambda rows: torch.zeros(rows) + 1)
