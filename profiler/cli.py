@@ -35,6 +35,7 @@ from profiler.errors import (
     Interrupted,
     ProfilerError,
     UsageError,
+    close_hint,
 )
 from profiler.machine.signals import interrupt_on_signals, received_signal, was_signalled
 from profiler.outside_text import safe
@@ -188,13 +189,9 @@ def _is_spec(argument: str) -> bool:
 
 def _refuse_mistyped_command(argument: str) -> None:
     """Raise UsageError for an argument that is similar to a command's name and is no file."""
-    import difflib
-
-    close = difflib.get_close_matches(argument, _COMMANDS, n=1)
-    if close and Path(argument).suffix == "" and not Path(argument).exists():
-        raise UsageError(
-            f"{argument}: there is no such command or file; did you mean '{close[0]}'?"
-        )
+    hint = close_hint(argument, _COMMANDS)
+    if hint and Path(argument).suffix == "" and not Path(argument).exists():
+        raise UsageError(f"{argument}: there is no such command or file{hint}")
 
 
 def _resuming_command(argv: list[str]) -> str:

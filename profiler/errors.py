@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
@@ -149,6 +149,12 @@ def _similar_files(folder: Path, name: str) -> list[Path]:
     with_ending = [f"{name}{ending}" for ending in _ENDINGS if f"{name}{ending}" in names]
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.85)
     return [folder / entry for entry in (*with_ending, *close)]
+
+
+def close_hint(text: object, candidates: Iterable[str]) -> str:
+    """`; did you mean 'blocks'?` where a candidate is close; else empty."""
+    close = difflib.get_close_matches(str(text), list(candidates), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def _has_similar_name(entry: Path, name: str) -> bool:

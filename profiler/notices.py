@@ -566,6 +566,17 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+def all_problems(count: int) -> str:
+    """`both problems`, `all 3 problems`."""
+    return "both problems" if count == 2 else f"all {count} problems"
+
+
+def first_names(names: Sequence[str], most: int = 4) -> str:
+    """The first of many names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def text(notice: Notice) -> str:
     """The sentence of a notice."""
     return notice.kind.text.format_map(_formatted_values(notice.values))

@@ -27,6 +27,7 @@ from profiler.cluster.parcels import (
 from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.machine.signals import raise_if_signalled
 from profiler.model import BuildResult, Environment, Plan, Span
+from profiler.notices import first_names
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.workers import arrival_folder, worker_environments
 from profiler.sessions.measure import MeasureRequest
@@ -163,8 +164,7 @@ class Piece:
     """Spans of the worker's sessions."""
 
     def __str__(self) -> str:
-        rest_text = f" and {len(self.ids) - 1} more" if len(self.ids) > 1 else ""
-        return f"{self.ids[0]}{rest_text}"
+        return first_names(self.ids, 1)
 
 
 def as_profiler_error(cause: BaseException) -> ProfilerError:

@@ -23,7 +23,7 @@ from profiler.model import (
     Plan,
     SessionKind,
 )
-from profiler.notices import Notice, NoticeKind
+from profiler.notices import Notice, NoticeKind, all_problems, first_names
 from profiler.planning.problem_names import short_names
 from profiler.planning.readiness import blocks_for_verdicts
 from profiler.run_folder.load.report import Report
@@ -43,7 +43,7 @@ _LESS_EXACT, _LESS_EXACT_HALF = 256.0, 8.0
 times the rounding step of float32; a float16 that adds up in float16 is 10 to 100 times as wrong as
 one that is rounded at its end."""
 _SHOWN = 4
-"""Names in a sentence before it says how many more there are."""
+"""Names of problems in a sentence, before it says how many there are."""
 
 
 def caveats(report: Report, judges: tuple[Judge, Judge]) -> tuple[Notice, ...]:
@@ -96,7 +96,7 @@ def _failed(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
 def _wrong(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
     wrong = [cell for cell, s in statuses.items() if s.outcome is Outcome.WRONG_RESULT]
     if wrong:
-        yield Notice(NoticeKind.WRONG_RESULTS, {"count": len(wrong), "cells": _first_names(wrong)})
+        yield Notice(NoticeKind.WRONG_RESULTS, {"count": len(wrong), "cells": first_names(wrong)})
 
 
 def _other_types(report: Report) -> Iterable[Notice]:
@@ -111,7 +111,7 @@ def _other_types(report: Report) -> Iterable[Notice]:
             variants.setdefault(types, {})[cell.variant.label] = None
     if variants:
         results = "; ".join(
-            f"{result_dtypes} instead of {usual} ({_first_names([*names])})"
+            f"{result_dtypes} instead of {usual} ({first_names([*names])})"
             for (result_dtypes, usual), names in variants.items()
         )
         yield Notice(NoticeKind.RESULTS_OF_OTHER_TYPES, {"results": results})
@@ -137,7 +137,7 @@ def _less_exact(report: Report) -> Iterable[Notice]:
         if least > 0 and error > least * (_LESS_EXACT_HALF if is_half else _LESS_EXACT):
             factors[cell.variant.label] = max(error / least, factors.get(cell.variant.label, 0.0))
     if factors:
-        values = {"variants": _first_names([*factors]), "factor": f"{max(factors.values()):,.0f}"}
+        values = {"variants": first_names([*factors]), "factor": f"{max(factors.values()):,.0f}"}
         yield Notice(NoticeKind.LESS_EXACT, values)
 
 
@@ -149,7 +149,7 @@ def _other_environments(plan: Plan) -> Iterable[Notice]:
             f"{label}: {' '.join(f'{name}={value}' for name, value in env.items())}"
             for label, env in variants.items()
         ]
-        yield Notice(NoticeKind.OTHER_ENVIRONMENTS, {"variants": _first_names(environments)})
+        yield Notice(NoticeKind.OTHER_ENVIRONMENTS, {"variants": first_names(environments)})
 
 
 def _mixed_launches(timing: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
@@ -160,7 +160,7 @@ def _mixed_launches(timing: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
         values: Values = {
             "count": len(mixed),
             "spread": f"{max(mixed.values()):.2g}",
-            "cells": _first_names(names),
+            "cells": first_names(names),
         }
         yield Notice(NoticeKind.MIXED_LAUNCHES, values)
 
@@ -179,7 +179,7 @@ def _tuned_otherwise(report: Report) -> Iterable[Notice]:
             "count": len(otherwise),
             "total": sum(bool(status.tuned) for status in usable.values()),
             "sessions": ", ".join(sessions),
-            "cells": _first_names([_cell_name(cell) for cell in otherwise]),
+            "cells": first_names([_cell_name(cell) for cell in otherwise]),
         }
         yield Notice(NoticeKind.TUNED_OTHERWISE, values)
 
@@ -233,7 +233,7 @@ def _missing_values(samples: pd.DataFrame) -> Iterable[Notice]:
     shares = missing.where(many).max(axis=1).groupby("cell").max()
     notice_values: Values = {
         "count": int(cells.sum()),
-        "metrics": _first_names([name for name in metrics if many[name].any()]),
+        "metrics": first_names([name for name in metrics if many[name].any()]),
         "share": round(100 * float(shares.max())),
         "cell": str(shares.idxmax()),
     }
@@ -252,7 +252,7 @@ def _disagreeing_parts(samples: pd.DataFrame) -> Iterable[Notice]:
             values: Values = {
                 "count": len(lacking),
                 "metric": name,
-                "cells": _first_names([*lacking]),
+                "cells": first_names([*lacking]),
             }
             yield Notice(NoticeKind.PARTS_DISAGREE, values)
 
@@ -385,7 +385,7 @@ def _names(plan: Plan) -> Mapping[str, str]:
 def _all_or_some(names: Sequence[str], among: Sequence[object] | pd.Series[float]) -> str:
     """Names, unless it is all of several, or many."""
     if len(names) == len(among) > 1:
-        return "both problems" if len(among) == 2 else f"all {len(among)} problems"
+        return all_problems(len(among))
     return _some_or_count(names, len(among))
 
 
@@ -446,8 +446,3 @@ def _baseline_cells(plan: Plan) -> list[Cell]:
 
 def _cell_name(cell: Cell) -> str:
     return f"{cell.variant.label} at {cell.problem.name}"
-
-
-def _first_names(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from profiler.errors import UsageError
+from profiler.errors import UsageError, close_hint
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import Verdict
 from profiler.notices import counted
@@ -133,8 +132,7 @@ def require_known_metric(bound: Bound, requested: Iterable[str]) -> None:
     """
     known_names = {form for name in (*CATALOGUE, *requested) for form in _forms(name)}
     if bound.metric not in known_names:
-        close = difflib.get_close_matches(bound.metric, known_names, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = close_hint(bound.metric, known_names)
         raise UsageError(f"--fail-on {bound}: there is no metric '{bound.metric}'{hint}")
 
 

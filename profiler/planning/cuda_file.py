@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from profiler.errors import close_hint
 from profiler.kernels.arithmetic import SIZES, Arithmetic, ExpressionError, unknown_name
 from profiler.kernels.cuda_file.description import (
     OVERRIDES,
@@ -30,7 +31,6 @@ from profiler.planning.cuda_source import Function, SourceFile, read_source
 from profiler.planning.python_files import function_faults
 from profiler.planning.spec import CudaWorkload, LoadedSpec, did_you_mean
 from profiler.planning.spec.source import FieldPath
-from profiler.planning.spec.values import close_hint
 
 Fault = tuple[FieldPath, str]
 """Field of the spec, and a sentence on its fault."""

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler.errors import SpecError
-from profiler.planning.spec.values import close_hint
+from profiler.errors import SpecError, close_hint
 from profiler.runner.experiment import FUNCTION, ROLES
 from profiler.runner.import_path import syntax_excerpt
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.model import Verdict
+from profiler.notices import first_names
 from profiler.revisions.bisection import Bisection, Change, State, Step
 from profiler.revisions.repository import Commit
 
@@ -86,9 +87,7 @@ def _step_lines(
     yield f"  {change_words(step.change, metric)} than {history[step.before].line}."
     yield f"  It is {account.cause}."
     if account.files:
-        further_count = len(account.files) - _MOST_FILES
-        names = ", ".join(account.files[:_MOST_FILES])
-        yield f"  Changed: {names}{f' and {further_count} more' if further_count > 0 else ''}."
+        yield f"  Changed: {first_names(account.files, _MOST_FILES)}."
     for sentence in account.why:
         yield f"  {sentence}"
     if account.page:

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from profiler.errors import SpecError, UsageError
+from profiler.errors import SpecError, UsageError, close_hint
 from profiler.planning.problem_names import is_number
 from profiler.planning.spec.collect import DEVICES, Collect
 from profiler.planning.spec.cuda_file import CudaWorkload
@@ -33,7 +33,7 @@ from profiler.planning.spec.source import (
     parse_value,
     read_document,
 )
-from profiler.planning.spec.values import close_hint, did_you_mean
+from profiler.planning.spec.values import did_you_mean
 from profiler.planning.spec.workloads import KINDS, CommandWorkload, ModuleWorkload
 
 __all__ = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterable
@@ -22,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from profiler.errors import close_hint
 from profiler.planning.spec.source import kind_of
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -38,12 +38,6 @@ def wrong(message: str) -> PydanticCustomError:
 
 MOST_NAMED = 12
 """Candidates that a message names at most."""
-
-
-def close_hint(text: object, candidates: Iterable[str]) -> str:
-    """`; did you mean 'blocks'?` where a candidate is close; else empty."""
-    close = difflib.get_close_matches(str(text), list(candidates), n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def did_you_mean(text: object, candidates: Iterable[str]) -> str:

@@ -13,11 +13,10 @@ from rich.text import Text
 
 from profiler.comparison.run_entries import RunEntry, changes
 from profiler.model import Plan, Problem, SearchPlan
-from profiler.notices import counted
+from profiler.notices import counted, first_names
 from profiler.planning.problem_names import distinct_values
 from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.words import numbers
-from profiler.render.words.sentences import first_names
 from profiler.render.words.signs import best_range, change_words
 
 if TYPE_CHECKING:  # the module brings SciPy

@@ -17,7 +17,7 @@ from profiler.comparison.programs import EditedFile
 from profiler.comparison.runs import ComparedRun
 from profiler.comparison.steps import CodeGroup, RunStep
 from profiler.model import Verdict
-from profiler.notices import counted
+from profiler.notices import counted, first_names
 from profiler.render.console.tables import SmallTextTable, answer_lines
 from profiler.render.console.terminal import Paragraph, plain
 from profiler.render.figures import styles
@@ -41,7 +41,7 @@ from profiler.render.runs.rows import (
     ratio_words,
 )
 from profiler.render.words import numbers
-from profiler.render.words.sentences import Card, Sentence, first_names, sentence_of, strong
+from profiler.render.words.sentences import Card, Sentence, sentence_of, strong
 
 MOST_DOTS = 18
 MOST_COUNTERS = 300

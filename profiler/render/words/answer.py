@@ -17,7 +17,7 @@ from profiler.findings.ranking import Ranking, VariantRank, excludes_one
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Problem, Verdict
-from profiler.notices import counted
+from profiler.notices import all_problems, counted
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import is_number, telling_parameters
 from profiler.render.tables.sustained import captured_sentences, sustained_sentence
@@ -33,7 +33,7 @@ from profiler.render.words.comparisons import (
 )
 from profiler.render.words.sentences import Sentence, sentence_of, strong
 from profiler.render.words.signs import OUTCOME_WORDS, word
-from profiler.render.words.verdicts import all_problems, counts_clause, reason_and_blocks, word_of
+from profiler.render.words.verdicts import counts_clause, reason_and_blocks, word_of
 
 NOTHING_MEASURED = "No variant has a correct and measured result."
 _MOST_GROUPS = 3

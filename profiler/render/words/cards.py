@@ -25,7 +25,7 @@ from profiler.findings.why.cells import NEAR_ROOF
 from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import Winner, standing_of
 from profiler.model import Problem, Variant, Verdict
-from profiler.notices import counted
+from profiler.notices import all_problems, counted
 from profiler.render.tables.sustained import captured_sentences, sustained_sentence
 from profiler.render.tables.timers import timer_cards
 from profiler.render.words import numbers
@@ -54,7 +54,6 @@ from profiler.render.words.places import common_condition, places, where
 from profiler.render.words.sentences import Card, Sentence, card_sentence, sentence_of, spoken
 from profiler.render.words.signs import CSS, OUTCOME_WORDS, SYMBOLS
 from profiler.render.words.verdicts import (
-    all_problems,
     percent,
     reason_and_blocks,
     symbol,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.render.words import numbers
@@ -55,9 +54,3 @@ def card_sentence(card: Card) -> Sentence:
     joint = " " if card.answer.endswith(numbers.TIMES) else ", "
     detail = f"{joint}{card.detail.removesuffix('.')}" if card.detail else ""
     return sentence_of(f"{card.question.rstrip('?')}: {strong(card.answer)}{detail}.")
-
-
-def first_names(names: Sequence[str], most: int) -> str:
-    """The first of many names, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -9,7 +9,7 @@ from profiler.findings.caveats import CLOCKS_DIFFER
 from profiler.findings.findings import NamedBaseline, Verdicts
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
-from profiler.notices import counted
+from profiler.notices import all_problems, counted
 from profiler.render.words import numbers
 from profiler.render.words.signs import CSS, ORDER, SYMBOLS, word
 
@@ -185,11 +185,6 @@ def _by_time_words(judged: Sequence[PairVerdict]) -> str:
     if not by_time:
         return ""
     return f",{BY_TIME}" if by_time == differing else f" ({by_time}{BY_TIME})"
-
-
-def all_problems(count: int) -> str:
-    """`both problems`, `all 3 problems`."""
-    return "both problems" if count == 2 else f"all {count} problems"
 
 
 def verdict_counts(pairs: Iterable[PairVerdict]) -> str:

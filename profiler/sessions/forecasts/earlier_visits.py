@@ -18,6 +18,7 @@ from profiler.machine.environment import Gpu, cpu_model, package_version, visibl
 from profiler.machine.installs import ncu_version
 from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Environment, SearchPlan, SessionKind, SessionPlan, Visit
+from profiler.notices import first_names
 from profiler.outside_text import safe
 from profiler.planning.plan import foreseen_plan, judged_plan
 from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment, load_spec
@@ -217,7 +218,7 @@ class _Reading:
         """Named changes since the outdated attempts."""
         edited = sorted(map(safe, edited_files(outdated, self.opened)))
         if edited:
-            yield f"{_first_names(edited)} edited since"
+            yield f"{first_names(edited, _MOST_NAMED)} edited since"
         planned = {variant.id for variant in self.execution.plan.variants}
         changed_builds = {build.variant for build in self.run.builds()}
         changed_builds -= {build.variant for build in self.builds}
@@ -228,7 +229,7 @@ class _Reading:
         today = measuring_machine(public_environment(machine, self.record.seed), experiment)
         changed_parts = _other_parts(today, measuring_machine(self.record.environment, experiment))
         if changed_parts:
-            yield f"measured with another {_first_names(changed_parts)}"
+            yield f"measured with another {first_names(changed_parts, _MOST_NAMED)}"
         if self._settings_changed():
             yield "settings changed since"
 
@@ -281,10 +282,3 @@ def _other_parts(today: Mapping[str, str | None], earlier: Mapping[str, str | No
     """Changed parts of a machine, in words."""
     fields = (field for field, value in today.items() if value != earlier[field])
     return list(dict.fromkeys(_MACHINE_WORDS.get(field, field) for field in fields))
-
-
-def _first_names(names: Sequence[str]) -> str:
-    """The first names of a list, and the number of further ones."""
-    listed = ", ".join(names[:_MOST_NAMED])
-    further_count = len(names) - _MOST_NAMED
-    return f"{listed} and {further_count} more" if further_count > 0 else listed
