@@ -47,7 +47,7 @@ from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, measure_in
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.bench import Bench, Subject, standing_bench, subject_of
-from profiler.sessions.search.evaluator import LogRatios, evaluate, repeat_look
+from profiler.sessions.search.loop import LogRatios, evaluate, repeat_look
 from profiler.sessions.sources import source_hashes, variables_now
 
 STAGE = "measures for others"

@@ -17,6 +17,7 @@ from profiler.history.store import STORE_FILE, Store
 from profiler.history.trends import History, Trend, find_control, find_history
 from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
+from profiler.notices import counted
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.documents import read_json
 from profiler.run_folder.folder import SUMMARY_JSON_FILE, RunFolder
@@ -56,7 +57,7 @@ def _list(store: Store, color: str) -> ExitCode:
     counts: dict[str, int] = {}
     for run in store.runs():
         counts[run.experiment] = counts.get(run.experiment, 0) + 1
-    lines = [f"{name}: {count} run{'s' * (count != 1)}" for name, count in counts.items()]
+    lines = [f"{name}: {counted(count, 'run')}" for name, count in counts.items()]
     make_console(color).print("\n".join(lines or ["No runs yet."]), markup=False, soft_wrap=True)
     return ExitCode.COMPLETE
 

@@ -21,6 +21,7 @@ from profiler.comparison.run_entries import (
 )
 from profiler.findings.findings import Findings
 from profiler.model import Environment
+from profiler.notices import counted
 from profiler.render.html import render, templates
 from profiler.render.runs.page import headline as comparison_headline
 from profiler.render.tables.rows import Datum
@@ -89,7 +90,7 @@ def _group(runs: tuple[RunEntry, ...]) -> dict[str, Any]:
 def _entry(run: RunEntry, change: BestChange | None) -> IndexEntry:
     facts = (
         "replay" if run.replayed else "",
-        f"{run.cells} cell{'s' * (run.cells != 1)}",
+        counted(run.cells, "cell"),
         run.commit and f"commit {run.commit}",
     )
     return IndexEntry(

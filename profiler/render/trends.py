@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from profiler.history.trends import History, Trend, find_control
 from profiler.metrics.queries import label
+from profiler.notices import counted
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import PANEL_COLUMNS, Mark
 from profiler.render.html import render
@@ -29,7 +30,7 @@ def render_history(history: History) -> str:
     """HTML of a history; raises nothing: what has no number is left out."""
     ordered = sorted(history.trends, key=_by_change)
     parts = {
-        "title": f"{history.experiment}: {len(history.runs)} run{'s' * (len(history.runs) != 1)}",
+        "title": f"{history.experiment}: {counted(len(history.runs), 'run')}",
         "metric": label(history.metric),
         "machine": history.machine,
         "others": history.other_machines,

@@ -35,8 +35,7 @@ from profiler.search.journal import (
 )
 from profiler.search.live_search import LiveSearch
 from profiler.sessions.search.bench import Block, Subject, SubjectFailedError
-from profiler.sessions.search.evaluator import BLOCKS
-from profiler.sessions.search.loop import Lookahead, run_search
+from profiler.sessions.search.loop import BLOCKS, Lookahead, run_search
 from profiler.sessions.search.proposals import LOOK_EVERY, BackgroundBuilds, Proposals
 
 PROBLEMS = ("small", "large")

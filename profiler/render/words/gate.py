@@ -13,6 +13,7 @@ from profiler.findings.gates import Gate
 from profiler.findings.verdicts import PairVerdict
 from profiler.history.trends import History, by_usual, is_usual, moved_together
 from profiler.model import Verdict
+from profiler.notices import counted
 from profiler.outside_text import escaped_markdown
 from profiler.render.words import numbers
 from profiler.render.words.signs import word
@@ -87,7 +88,7 @@ def headline(answer: GateAnswer) -> str:
         return "nothing differs between the revisions"
     percent = answer.gate.percent
     bound = f"{percent:g}\u202f%" if percent else "its margin"
-    cells = f"{count} cell{'s' * (count != 1)} slower beyond {bound}"
+    cells = f"{counted(count, 'cell')} slower beyond {bound}"
     if answer.tripped:
         return f"{len(answer.tripped)} of {cells}"
     undecided = sum(row.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA) for row in answer.rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from profiler.history.trends import Cause, Change, Control, History, Trend, find_control
+from profiler.notices import counted
 from profiler.render.words import numbers
 
 CAUSE_WORDS = {
@@ -45,7 +46,7 @@ def headline(history: History) -> str:
     """How many cells changed their level, and which moved last."""
     cells = sum(bool(trend.changes) for trend in history.trends)
     means = len(history.changed) - cells
-    runs = f"{len(history.runs)} run{'s' * (len(history.runs) != 1)}"
+    runs = counted(len(history.runs), "run")
     if not history.changed:
         return f"No level changed in {runs} of {len(history.trends)} cells."
     newest = max(history.changed, key=lambda trend: trend.changes[-1].first)
@@ -79,7 +80,7 @@ def control_words(history: History, control: Control | None) -> str:
 
 def _control_sentences(history: History, control: Control) -> Iterator[str]:
     newest = len(history.runs) - 1
-    past = f"in the {control.past_runs} run{'s' * (control.past_runs != 1)} before it"
+    past = f"in the {counted(control.past_runs, 'run')} before it"
     cause, baseline = control.cause, control.baseline
     count = f"{len(control.moved_cells)} of {control.cells} cells"
     took = "" if baseline is None else f"takes {numbers.ratio(baseline)} its usual time"

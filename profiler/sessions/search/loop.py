@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.errors import Interrupted
+from profiler.model import Outcome
 from profiler.planning.plan import judged_plan
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.runs import newest_run
@@ -20,8 +24,7 @@ from profiler.sessions.measure import (
     resumed_or_new,
 )
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.search.bench import Bench, Subject, standing_bench
-from profiler.sessions.search.evaluator import evaluate, repeat_look
+from profiler.sessions.search.bench import Bench, Block, Subject, SubjectFailedError, standing_bench
 from profiler.sessions.search.proposals import (
     LOOK_EVERY,
     MOST_AHEAD,
@@ -156,3 +159,67 @@ def _run_folder(request: MeasureRequest, terms: Terms, reporter: ProgressReporte
     name = request.loaded.experiment.name
     newest = None if request.fresh else newest_run(request.out, name, reporter.warn)
     return resumed_or_new(request, run_of_search(newest and newest[0], terms), reporter)
+
+
+BLOCKS = 4
+"""Blocks of an evaluation that is not stopped early."""
+LOOK_BLOCKS = 2
+"""Blocks of another look at the best."""
+
+LogRatios = Mapping[str, tuple[float, ...]]
+
+
+def evaluate(bench: Bench, subject: Subject, is_behind: Callable[[LogRatios], bool]) -> Evaluated:
+    """Result of a subject, checked and measured; `is_behind` is called between blocks.
+
+    A wrong result, an error or the end of the runner is a result.
+    """
+    began = time.monotonic()
+    blocks: list[Block] = []
+    try:
+        while len(blocks) < BLOCKS:
+            if blocks and is_behind(_log_ratios(blocks)):
+                break
+            blocks.append(bench.block(subject, check=True))
+    except SubjectFailedError as failure:
+        bench.forget(subject)
+        seconds = time.monotonic() - began
+        return Evaluated(subject.variant, failure.outcome, failure.cause, measured_s=seconds)
+    bench.forget(subject)
+    return Evaluated(
+        subject.variant,
+        Outcome.MEASURED,
+        log_ratios=_log_ratios(blocks),
+        duration_ns=_medians(blocks),
+        stopped_early=len(blocks) < BLOCKS,
+        measured_s=time.monotonic() - began,
+    )
+
+
+def repeat_look(bench: Bench, subject: Subject) -> LogRatios | None:
+    """Log ratios of a subject that was measured before; None where it fails now."""
+    try:
+        # The runner has forgotten it, and its result was checked when it was evaluated.
+        blocks = [bench.block(subject, check=False) for _ in range(LOOK_BLOCKS)]
+    except SubjectFailedError:
+        return None
+    finally:
+        bench.forget(subject)
+    return _log_ratios(blocks)
+
+
+def _log_ratios(blocks: Sequence[Block]) -> dict[str, tuple[float, ...]]:
+    """Logs of the subject's time divided by the baseline's, by problem and block."""
+    return {
+        problem: tuple(
+            math.log(block.subject_ns[problem] / block.baseline_ns[problem]) for block in blocks
+        )
+        for problem in blocks[0].subject_ns
+    }
+
+
+def _medians(blocks: Sequence[Block]) -> dict[str, float]:
+    return {
+        problem: statistics.median(block.subject_ns[problem] for block in blocks)
+        for problem in blocks[0].subject_ns
+    }
