@@ -261,9 +261,7 @@ def _verdict(cell: GridCell) -> Datum:
 
 
 def _bytes_saved(cell: GridCell) -> Datum:
-    if numbers.is_missing(cell.saved):
-        return Datum(title="DRAM bytes were not collected", css="none")
-    return short_ratio_datum(cell.saved)
+    return Datum.number(cell.saved, short_ratio, "DRAM bytes were not collected")
 
 
 def _extreme(programs: Programs, cell: GridCell) -> Row:

@@ -182,10 +182,8 @@ def _rule_words(steady: SteadyGrid) -> str:
 
 
 def _count_datum(value: float) -> Datum:
-    if math.isnan(value):
-        return Datum(title="not known", css="none")
-    waves_text = f"{value:.0f}" if value.is_integer() else f"{value:.4g}"
-    return Datum(waves_text, numbers.raw(value))
+    shown = ".0f" if value.is_integer() else ".4g"
+    return Datum.number(value, lambda count: format(count, shown), "not known")
 
 
 def _time(value: float) -> Datum:

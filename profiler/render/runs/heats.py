@@ -149,9 +149,7 @@ def _time(run: int, cell: RunGridCell, time_of: Callable[[CellChange], Datum]) -
 
 
 def _ratio(cell: RunGridCell) -> Datum:
-    if not cell.ratio > 0:
-        return Datum(title="no ratio", css="none")
-    return Datum(numbers.short_ratio(cell.ratio), numbers.raw(cell.ratio))
+    return Datum.number(cell.ratio if cell.ratio > 0 else None, numbers.short_ratio, "no ratio")
 
 
 def _verdict(cell: RunGridCell) -> Datum:
@@ -206,9 +204,8 @@ def _overview(grids: RunGrids, comparison: RunComparison) -> SmallTable:
 
 
 def _mean(variant_grid: VariantGrid) -> Datum:
-    if variant_grid.mean is None:
-        return Datum(css="none")
-    return Datum(numbers.short_ratio(variant_grid.mean.mean), numbers.raw(variant_grid.mean.mean))
+    mean = variant_grid.mean
+    return Datum.number(None if mean is None else mean.mean, numbers.short_ratio, "")
 
 
 def _end(variant_grid: VariantGrid, place: int) -> Datum:

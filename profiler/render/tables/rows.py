@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 import pandas as pd
@@ -45,16 +46,21 @@ class Datum:
     @classmethod
     def quantity(cls, value: float | None, unit: str, without: str, title: str = "") -> Self:
         """A number with its unit; `without` is the reason for none."""
-        if value is None or numbers.is_missing(value):
-            return cls(title=without, css="none")
-        return cls(numbers.show(value, unit), numbers.raw(value), title)
+        return cls.number(value, partial(numbers.show, unit=unit), without, title)
 
     @classmethod
     def times(cls, value: float | None, without: str, title: str = "") -> Self:
         """A ratio with the sign of multiplication; `without` is the reason for none."""
+        return cls.number(value, numbers.ratio, without, title)
+
+    @classmethod
+    def number(
+        cls, value: float | None, show: Callable[[float], str], without: str, title: str = ""
+    ) -> Self:
+        """A number as `show` writes it; `without` is the reason for none."""
         if value is None or numbers.is_missing(value):
             return cls(title=without, css="none")
-        return cls(numbers.ratio(value), numbers.raw(value), title)
+        return cls(show(value), numbers.raw(value), title)
 
 
 @dataclass(frozen=True)

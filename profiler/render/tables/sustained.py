@@ -84,9 +84,7 @@ def _quantity_datum(value: float | None, unit: str) -> Datum:
 
 def _part(ns: float, title: str = "") -> Datum:
     """Part of what a launch takes longer back to back, signed."""
-    if numbers.is_missing(ns):
-        return Datum(title="a clock is not known", css="none")
-    return Datum(numbers.signed_time(ns), numbers.raw(ns), title)
+    return Datum.number(ns, numbers.signed_time, "a clock is not known", title)
 
 
 def sustained_sentence(findings: Findings) -> Sentence:
