@@ -150,7 +150,7 @@ import sys
 from pathlib import Path
 import profiler.run_folder.load.assemble, profiler.sessions.measure
 from jinja2 import Environment
-from profiler.commands.ahead import import_ahead
+from profiler.commands.imports import import_ahead
 from profiler.commands.run import RunRequest, run_command
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.run_folder.archive import open_run

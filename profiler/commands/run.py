@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.commands.ahead import import_ahead, kept_from_collector, measuring_imported
+from profiler.commands.imports import import_ahead, kept_from_collector, measuring_imported
 from profiler.commands.output import (
     notice_lines,
     require_one_stdout,

@@ -10,7 +10,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from profiler.commands.ahead import import_ahead
+from profiler.commands.imports import import_ahead
 from profiler.commands.requests import RunRequest, WorkerRequest
 from profiler.commands.run import (
     PlannedExperiment,
