@@ -385,6 +385,8 @@ class CellStatus:
     """Size of the cell's result in the check."""
     result_dtypes: tuple[str, ...] = ()
     """Names of the dtypes of the cell's outputs; empty where no check saw them."""
+    written_bytes: float | None = None
+    """Size of what a launch writes, inputs left out; None of launches that write their inputs."""
     compile_seconds: float | None = None
     """Compilation and first call, of the session in which it took longest: later ones find it in
     a cache."""

@@ -228,13 +228,6 @@ class NoticeKind(Enum):
         "and verdicts on them, do not hold the time of that.",
         "`--timer` times whole launches by CUDA events; `--timeline` shows the copies.",
     )
-    RESULT_NOT_WRITTEN = (
-        Severity.WARNING,
-        "{count:cell is|cells are} ahead of the baseline with kernels that write less than half of "
-        "the result, such as {first}. Either it was there before, or something that is no kernel "
-        "writes it (cudaMemcpyAsync, cudaMemsetAsync), whose time is in no duration of kernels.",
-        "`--timer` times whole launches by CUDA events; `--fast` counts such copies.",
-    )
     SEVERAL_STREAMS = (
         Severity.WARNING,
         "{count} of {cells} cells have kernels on several streams, most {most}: {streams}. ncu and "

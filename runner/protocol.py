@@ -210,10 +210,11 @@ STAMPS = (
 imported, it is, the device may be opened, a context is there, the visits are known."""
 
 # Phases. `prepare` makes the launch, `check` compares with the reference (its FINISHED record has
-# max_abs_error, max_rel_error, result_bytes and result_dtypes, and the errors stand in its FAILED
-# record after a wrong result), `describe` has flops and bytes, and LAUNCH_FACTS and TUNED as far as
-# the launch carries them, `warmup`, `measure` is one visit. A cell that was checked in this session
-# launches in `relaunch` on inputs that were overwritten, and `recheck` compares that result.
+# max_abs_error, max_rel_error, result_bytes, result_dtypes and, if the launch leaves its inputs as
+# they were, written_bytes; the errors stand in its FAILED record after a wrong result), `describe`
+# has flops and bytes, and LAUNCH_FACTS and TUNED as far as the launch carries them, `warmup`,
+# `measure` is one visit. A cell that was checked in this session launches in `relaunch` on inputs
+# that were overwritten, and `recheck` compares that result.
 # `declare`, `inputs` and `reference` belong to a problem: their `cell` is the first cell that is
 # visited there, `problem` names the problem, and when one of them fails every cell of that problem
 # that is left gets a FAILED record. `declare` has flops and bytes too, of all problems before the

@@ -60,7 +60,9 @@ kernels and are not counted: addmm copies its addend to the result, and finds th
 
 
 _RESULT_SHARE = 0.5
-"""Share of the result that passes L2 in kernels that write it."""
+"""Share of a result that has passed L2 at the least where kernels wrote it: all of it does."""
+
+_COPIES = "cudaMemcpyAsync, cudaMemsetAsync"
 
 
 @dataclass(frozen=True)
@@ -121,52 +123,49 @@ def untimed_copies(
     baselines: Mapping[str, str],
     environment: Environment,
 ) -> dict[str, str]:
-    """Why a cell has its lead from copies that are no kernels, by cell id; others are left out.
+    """Why a cell is ahead of the baseline by copies that are no kernels, by cell id.
 
-    `baselines`: the cell of the baseline at the same problem, by cell id. A cell is objected to if
-    its kernels take less time than the baseline's, and the bytes that it copies or fills beyond the
-    baseline's would take over `MARGIN` of that time at the peak rate of device memory.
+    `baselines`: the cell of the baseline at the same problem, by cell id. Copies are known under
+    CUPTI. Elsewhere kernels are objected to whose traffic is too little to have written the result.
     """
-    peak = environment.peak_dram_bytes_per_s
-    copying = [cell for cell, status in statuses.items() if status.copied_bytes]
-    if not copying or peak is None:
-        return {}
     medians = _medians_by_cell(samples)
     reasons: dict[str, str] = {}
-    for cell in copying:
-        copied = statuses[cell].copied_bytes or 0.0
+    for cell, status in statuses.items():
         kernels_ns = _lead_ns(cell, baselines, medians)
         if kernels_ns is None:
             continue
-        more = copied - (statuses[baselines[cell]].copied_bytes or 0.0)
-        least_ns = more / peak * 1e9
-        if least_ns > MARGIN * kernels_ns:
-            reasons[cell] = (
-                f"each launch copies or fills {_megabytes(copied)} by no kernel (cudaMemcpyAsync, "
-                f"cudaMemsetAsync), {_megabytes(more)} more than the baseline's: at least "
-                f"{least_ns / 1e3:.3g} µs, which the {kernels_ns / 1e3:.4g} µs of its kernels do "
-                "not hold; `--timer` times whole launches"
-            )
+        if status.copies is None:
+            reason = _unwritten_result(status, medians[cell])
+        else:
+            copied = status.copied_bytes or 0.0
+            more = copied - (statuses[baselines[cell]].copied_bytes or 0.0)
+            reason = _long_copies(copied, more, kernels_ns, environment)
+        if reason:
+            reasons[cell] = f"{reason}; `--timer` times whole launches"
     return reasons
 
 
-def unwritten_results(
-    samples: pd.DataFrame, statuses: Mapping[str, CellStatus], baselines: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Ids of cells whose kernels cannot have written their results, and are quicker for it.
+def _long_copies(copied: float, more: float, kernels_ns: float, environment: Environment) -> str:
+    """Objection to copies of which `more` bytes are not the baseline's, if they take long."""
+    least_ns = more / (environment.peak_dram_bytes_per_s or math.inf) * 1e9
+    if least_ns <= MARGIN * kernels_ns:
+        return ""
+    return (
+        f"each launch copies or fills {_megabytes(copied)} by no kernel ({_COPIES}), "
+        f"{_megabytes(more)} more than the baseline's: at least {least_ns / 1e3:.3g} µs, which the "
+        f"{kernels_ns / 1e3:.4g} µs of its kernels do not hold"
+    )
 
-    Of cells whose copies are not known: less than half of the result passed L2, through which the
-    whole result of the baseline passed.
-    """
-    medians = _medians_by_cell(samples)
-    return tuple(
-        cell
-        for cell, status in statuses.items()
-        if status.copies is None
-        and (status.result_bytes or 0.0) >= SMALLEST
-        and _lead_ns(cell, baselines, medians) is not None
-        and medians[cell].l2_bytes < _RESULT_SHARE * (status.result_bytes or 0.0)
-        and medians[baselines[cell]].l2_bytes >= (status.result_bytes or 0.0)
+
+def _unwritten_result(status: CellStatus, medians: _CellMedians) -> str:
+    """Objection to kernels that cannot have written what the launch writes."""
+    written = status.written_bytes or 0.0
+    if written < SMALLEST or not medians.l2_bytes < _RESULT_SHARE * written:
+        return ""
+    return (
+        f"its kernels moved {_megabytes(medians.l2_bytes)} through L2, and the launch writes "
+        f"{_megabytes(written)}: what is no kernel writes it ({_COPIES}), and its time is in no "
+        "duration of kernels"
     )
 
 

@@ -303,7 +303,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "digest": _is_text,
     "operators": lambda value: value is None or _is_list_of(_is_operator)(value),
     TUNED: lambda value: isinstance(value, list),
-    **dict.fromkeys((*AMOUNTS, "result_bytes"), _is_fact),
+    **dict.fromkeys((*AMOUNTS, "result_bytes", "written_bytes"), _is_fact),
     "result_dtypes": _is_list_of(_is_dtype),
     # The error of a result that overflowed is infinite, or no number.
     **dict.fromkeys(

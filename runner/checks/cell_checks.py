@@ -102,6 +102,8 @@ class CellChecks:
             kept_inputs.refuse_written()
             findings.update(error_fields(errors))
             findings["result_bytes"] = float(sum(tensor.nbytes for tensor in got))
+            if not hasattr(launch, "restore"):
+                findings["written_bytes"] = _written_bytes(got)
             findings["result_dtypes"] = [str(t.dtype).removeprefix("torch.") for t in got]
 
     def _compare(
@@ -198,3 +200,12 @@ class CellChecks:
 def _expected_tensors(reference: Any) -> Tensors:
     result = reference.result if isinstance(reference, Reference) else reference
     return check.as_tensors(result, "the reference")
+
+
+def _written_bytes(result: Tensors) -> float:
+    """Bytes of a result that its launch wrote: a view counts at most what it is a view of, once.
+
+    What a launch allocates holds poison before it, and declared outputs NaN.
+    """
+    by_storage = {tensor.untyped_storage().data_ptr(): tensor for tensor in result}
+    return float(sum(min(t.nbytes, t.untyped_storage().nbytes()) for t in by_storage.values()))

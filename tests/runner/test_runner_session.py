@@ -12,6 +12,7 @@ import torch
 from profiler.model import Outcome
 from profiler.parse.runner_journal import finished_visits
 from profiler.runner import session
+from profiler.runner.checks.cell_checks import _written_bytes
 from profiler.runner.device import CpuDevice
 from profiler.runner.protocol import JobVisit, Tolerance
 from profiler.runner.session import parts_of
@@ -190,8 +191,14 @@ def test_findings_of_check_and_description(bench, select):
     assert 0 <= checked["max_abs_error"] < 1e-5
     assert 0 <= checked["max_rel_error"] < 1e-4
     assert checked["result_dtypes"] == ["float32"]
+    assert checked["written_bytes"] == checked["result_bytes"] > 0
     (described,) = select(records, event="finished", phase="describe")
     assert (described["flops"], described["bytes"]) == (5 * 6, 4 * 5 * 8)
+
+
+def test_of_what_was_written_a_view_counts_what_it_is_a_view_of():
+    whole = torch.ones(8)
+    assert _written_bytes((torch.ones(1).expand(1000), whole[:4], whole[4:])) == 4 + 16
 
 
 def test_the_work_of_every_problem_is_declared_before_the_first_is_set_up(bench, select):

@@ -272,7 +272,7 @@ def visits_of(samples: pd.DataFrame) -> frozenset[Visit]:
 
 _DESCRIBED = (
     *protocol.AMOUNTS,
-    *("result_bytes", "max_abs_error", "max_rel_error"),
+    *("result_bytes", "written_bytes", "max_abs_error", "max_rel_error"),
     *protocol.LAUNCH_FACTS,
     *protocol.VISIT_FACTS,
 )

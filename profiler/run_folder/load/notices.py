@@ -143,17 +143,6 @@ def _copy_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[No
     yield Notice(NoticeKind.COPIES_NOT_TIMED, values)
 
 
-def unwritten_notices(plan: Plan, cells: Sequence[str]) -> Iterator[Notice]:
-    """Notice of cells that have results which their kernels did not write, if any."""
-    if cells:
-        first = next(cell for cell in plan.cells if cell.id == cells[0])
-        values: dict[str, str | int | float] = {
-            "count": len(cells),
-            "first": f"{first.variant.name} at {first.problem.name}",
-        }
-        yield Notice(NoticeKind.RESULT_NOT_WRITTEN, values)
-
-
 def _stream_notices(
     plan: Plan, statuses: Mapping[str, CellStatus], attempts: Sequence[Loaded]
 ) -> Iterator[Notice]:

@@ -15,7 +15,7 @@ from profiler.analyse.parts import RANGE
 from profiler.analyse.range_counters import empty_range_visits
 from profiler.analyse.samples import cell_of_part, command_cells, empty_samples, missing_metrics
 from profiler.analyse.why.kernel_profiles import Launches
-from profiler.analyse.witness import implausible_cells, untimed_copies, unwritten_results
+from profiler.analyse.witness import implausible_cells, untimed_copies
 from profiler.collect.registry import duration_metrics
 from profiler.model import (
     BuildResult,
@@ -34,7 +34,7 @@ from profiler.planning.matrix import default_name, identify
 from profiler.planning.spec.items import DEFAULT_PROBLEM
 from profiler.run_folder.load.details import joined_timelines
 from profiler.run_folder.load.loaded import Loaded, add_description
-from profiler.run_folder.load.notices import run_notices, unwritten_notices
+from profiler.run_folder.load.notices import run_notices
 from profiler.run_folder.load.throttling import (
     counting_attempts,
     session_repeats,
@@ -157,9 +157,8 @@ def gather(
     }
     attributes = {key: value for attempt in attempts for key, value in attempt.attributes.items()}
     gpu = with_attributes(environment, attributes)
-    baselines = _baseline_cells(plan)
     objections = {
-        **untimed_copies(samples, statuses, baselines, gpu),
+        **untimed_copies(samples, statuses, _baseline_cells(plan), gpu),
         **implausible_cells(samples, statuses, latest_profiles(attempts), gpu),
     }
     trusted = {cell.id for cell in cells if cell.variant.trust}
@@ -174,7 +173,6 @@ def gather(
         statuses=statuses,
         find_notices=lambda: (
             *run_notices(plan, attempts, statuses, objections, environment),
-            *unwritten_notices(plan, unwritten_results(samples, statuses, baselines)),
             *throttling_notices(plan, repeats),
         ),
         attributes=attributes,

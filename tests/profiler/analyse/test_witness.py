@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from profiler.analyse.why.kernel_profiles import KernelProfile
-from profiler.analyse.witness import implausible_cells, untimed_copies, unwritten_results
+from profiler.analyse.witness import implausible_cells, untimed_copies
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.metrics.queries import ncu_name
 from profiler.model import CellStatus, Environment, Outcome
@@ -90,7 +90,7 @@ def beside_baseline(own, baseline, collector="cupti"):
             {"kind": "counters", **measured, "l2_bytes": l2_bytes},
         ]
         copies = None if copied_bytes is None else float(copied_bytes > 0)
-        facts = {"copies": copies, "copied_bytes": copied_bytes, "result_bytes": 4.2 * MB}
+        facts = {"copies": copies, "copied_bytes": copied_bytes, "written_bytes": 4.2 * MB}
         statuses[cell] = CellStatus(cell, Outcome.MEASURED, **facts)
     return pd.DataFrame(rows), statuses
 
@@ -126,18 +126,26 @@ def test_a_lead_by_copies_that_are_no_kernels_is_none(own, baseline, objects):
 
 
 @pytest.mark.parametrize(
-    ("own", "baseline", "found"),
+    ("own", "baseline", "objects"),
     [
-        ((1.47e3, 0.05 * MB, None), (4.83e3, 13.2 * MB, None), ("a",)),
-        ((4.2e3, 13.1 * MB, None), (4.83e3, 13.2 * MB, None), ()),
-        ((1.47e3, 0.05 * MB, None), (4.83e3, 0.07 * MB, None), ()),
-        ((5e3, 0.05 * MB, None), (4.83e3, 13.2 * MB, None), ()),
-        (BY_COPY, BY_KERNEL, ()),
+        ((1.47e3, 0.05 * MB, None), (4.83e3, 13.2 * MB, None), True),
+        ((4.2e3, 13.1 * MB, None), (4.83e3, 13.2 * MB, None), False),
+        ((5e3, 0.05 * MB, None), (4.83e3, 13.2 * MB, None), False),
+        ((1.47e3, math.nan, None), (4.83e3, 13.2 * MB, None), False),
+        ((1.47e3, 0.05 * MB, 0.0), (4.83e3, 13.2 * MB, 0.0), False),
     ],
-    ids=["not written", "written", "in place", "not ahead", "copies are known"],
+    ids=["not written", "written", "not ahead", "not counted", "no copies"],
 )
-def test_kernels_that_cannot_have_written_the_result_are_found(own, baseline, found):
-    assert unwritten_results(*beside_baseline(own, baseline, "ncu"), BASELINES) == found
+def test_under_ncu_kernels_that_did_not_write_the_result_have_no_lead(own, baseline, objects):
+    samples, statuses = beside_baseline(own, baseline, "ncu")
+    reasons = untimed_copies(samples, statuses, BASELINES, H200)
+    assert list(reasons) == ["a"] * objects
+    if objects:
+        assert reasons["a"].startswith(
+            "its kernels moved 0.05 MB through L2, and the launch writes 4.2 MB: what is no kernel"
+        )
+    in_place = {cell: replace(status, written_bytes=None) for cell, status in statuses.items()}
+    assert not untimed_copies(samples, in_place, BASELINES, H200)
 
 
 def test_half_of_the_inputs_is_too_little():

@@ -128,16 +128,16 @@ def test_a_lead_over_the_baseline_by_untimed_copies_is_implausible(tmp_path):
     assert finished.statuses[TREE].outcome is Outcome.MEASURED, "slower than the baseline anyway"
 
 
-def test_a_result_that_its_kernels_did_not_write_is_named(tmp_path):
+def test_a_lead_with_a_result_that_no_kernel_wrote_is_implausible(tmp_path):
     place = Workplace(tmp_path / "place", SPEC.replace("cycles", "cycles, l2_bytes"))
     checked = {"event": protocol.FINISHED, "cell": LOOP, "phase": protocol.CHECK}
     for session in place.plan.sessions:
         visits = place.visits(session.name)
-        records = [*measured(visits), {**checked, "result_bytes": 1.2e6}]
+        records = [*measured(visits), {**checked, "written_bytes": 1.2e6}]
         place.attempt(session.name, visits=visits, journal=records)
-    (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.RESULT_NOT_WRITTEN]
-    assert text(notice).startswith("1 cell is ahead of the baseline with kernels that write less")
-    assert "such as loop at small" in text(notice)
+    status = place.results().statuses[LOOP]
+    assert status.outcome is Outcome.IMPLAUSIBLE
+    assert "0.4909 MB through L2, and the launch writes 1.2 MB" in status.cause
 
 
 def test_how_far_results_may_be_off_is_said_where_some_miss_the_default(tmp_path):
