@@ -42,6 +42,8 @@ from profiler.outside_text import safe
 
 _UsageError: Any = typer.BadParameter.__mro__[1]
 """click's usage error, which newer versions of typer bring with them under another name."""
+_HELP_ERROR = "NoArgsIsHelpError"
+"""Name of the usage error whose message is the help, of a command line without arguments."""
 
 
 class Commands(TyperGroup):
@@ -49,14 +51,14 @@ class Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments before the name of a command."""
-        with _safe_usage_errors():
+        with _own_usage_errors(ctx):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command, and flush its output, however it ends."""
         try:
             try:
-                with _safe_usage_errors():
+                with _own_usage_errors(ctx):
                     return super().invoke(ctx)
             finally:
                 sys.stdout.flush()
@@ -69,13 +71,17 @@ class Commands(TyperGroup):
 
 
 @contextmanager
-def _safe_usage_errors() -> Iterator[None]:
-    """Make the arguments that click's errors quote safe to print."""
+def _own_usage_errors(ctx: Any) -> Iterator[None]:
+    """Raise click's usage errors as our own, which click would print in a frame, also to a file."""
     try:
         yield
     except _UsageError as error:
-        error.message = safe(error.message)
-        raise
+        if type(error).__name__ == _HELP_ERROR:
+            raise
+        words = [ctx.command_path, *filter(None, [ctx.invoked_subcommand]), "--help"]
+        raise UsageError(
+            error.format_message(), remedy=f"`{' '.join(words)}` shows arguments and flags."
+        ) from None
 
 
 def _discard_output() -> None:

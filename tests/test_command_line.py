@@ -14,6 +14,8 @@ from whole_runs import TESTS
 ROOT = TESTS.parent
 SOFTMAX = ROOT / "experiments/softmax.yaml"
 TRANSPOSE = ROOT / "experiments/recordings/transpose.zip"
+FRAMED = re.compile("[\u2500-\u257f\x1b]")
+"""Box-drawing letters and controls of a terminal."""
 CAPTURE = TESTS / "recordings/ncu-2025.3.1/ncu_raw_6metrics_2kernels.csv"
 ENDINGS = str(TESTS / "workloads/endings.py")
 
@@ -48,6 +50,7 @@ def write_small(profiler, **collect):
     ("arguments", "message"),
     [
         (["run"], "SPEC"),
+        (["run", "mine.yaml", "--only"], "`profiler run --help` shows arguments and flags."),
         (["run", "mine.yaml", "--colour", "never"], "--colour"),
         (["run", "mine.yaml", "--blocks", "0"], "--blocks"),
         (["run", "mine.yaml", "--blocks", "many"], "--blocks"),
@@ -93,6 +96,8 @@ def test_bad_usage_exits_2_and_says_what_is_wrong(ready, arguments, message):
     done = ready(*arguments)
     assert done.code == 2, (arguments, done.err)
     assert message in done.err
+    assert re.search("^profiler: ", done.err, re.MULTILINE)
+    assert FRAMED.search(done.err) is None
     assert done.out == ""
 
 
