@@ -194,5 +194,5 @@ def _identity(kernel: re.Match[str]) -> tuple[str, ...]:
 
 def is_ncu_text(text: str) -> bool:
     """Whether a text has lines that begin launches; cheap on other texts."""
-    lines = (line for line in text.splitlines() if _LAUNCH_MARK in line[:_LONGEST_LINE])
-    return _LAUNCH_MARK in text and any(map(_KERNEL.match, lines))
+    lines = text.splitlines() if _LAUNCH_MARK in text else ()
+    return any(_KERNEL.match(line) for line in lines if _LAUNCH_MARK in line[:_LONGEST_LINE])

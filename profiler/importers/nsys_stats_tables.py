@@ -47,6 +47,8 @@ _TITLE = re.compile(
     r"|Running \[(?:[^\]\n]{0,999}[/\\])?(?P<ran>\w*(?:sum|trace)\w*)\.py "
     r"(?P<ran_on>[^\]\n]{1,999})\]"
 )
+_TITLE_WORDS = ("Processing [", "Executing '", "** ", "Running [")
+"""Texts of which every title holds one."""
 _JSON_TABLE = re.compile(r"^[ \t]*\[\s*(?=\{)", re.MULTILINE)
 _JSON_ROW = re.compile(r'\{(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+\}')
 _JSON_NAME = re.compile(r'"((?:[^"\\]++|\\.)*+)"\s*:')
@@ -98,6 +100,8 @@ _HEADERS = (
     *({"Total Proj Time"}, {"Total", "Operation"}, {"QCount"}),
 )
 """Sets of columns, with units behind their names, of which every report has one."""
+_COLUMN_WORDS = ("Start", "Total", "QCount")
+"""Texts of which the columns of every report hold one."""
 _FIRST_COLUMNS = frozenset(
     {
         *("Time", "Start", "Total", "Range", "Name", "NVTX Range", "API Start", "Count"),
@@ -145,16 +149,25 @@ class StatsTables:
 
 def is_nsys_stats(text: str) -> bool:
     """Whether a text holds a table of `nsys stats`; cheap on other texts."""
+    if _has_one(text, _TITLE_WORDS) and _TITLE.search(text):
+        return True
+    if not _has_one(text, _COLUMN_WORDS):
+        return False
+    lines = text.splitlines()
+    names_lines = (line for line in lines if _has_one(line, _COLUMN_WORDS))
     return (
-        _TITLE.search(text) is not None
-        or any(map(_header, filter(_WITH_UNITS.search, text.splitlines())))
+        any(map(_header, filter(_WITH_UNITS.search, names_lines)))
         or any(
             _are_report_columns(_cells(names, _spans(rule)))
-            for names, rule in pairwise(text.splitlines())
-            if _spans(rule)
+            for names, rule in pairwise(lines)
+            if rule.rstrip().endswith("---") and _has_one(names, _COLUMN_WORDS)
         )
         or any(_json_names(text, match.end()) for match in _JSON_TABLE.finditer(text))
     )
+
+
+def _has_one(text: str, words: Sequence[str]) -> bool:
+    return any(word in text for word in words)
 
 
 def parse_nsys_stats(text: str) -> tuple[StatsTables, ...]:

@@ -72,10 +72,13 @@ _NVPROF = re.compile(
     r"|^\"?Device\"?,\"?Kernel\"?,\"?Invocations",
     re.MULTILINE,
 )
+_ROCPROF_COLUMNS = (
+    *("KernelName", "gpu-id", "Agent_Id", "TotalDurationNs", "Start_Timestamp", "GPU_ID"),
+    *("Counter_Name", "Logical_Node_Id"),
+)
 _ROCPROF = re.compile(
     r"^\"?(?:Index|Name|Kind|Domain|Correlation_Id|Dispatch_ID|Node_Id)\"?,.*"
-    r"(?:KernelName|gpu-id|Agent_Id|TotalDurationNs|Start_Timestamp|GPU_ID|Counter_Name"
-    r"|Logical_Node_Id)",
+    rf"(?:{'|'.join(_ROCPROF_COLUMNS)})",
     re.MULTILINE,
 )
 _ARCHIVE = re.compile(
@@ -90,6 +93,11 @@ _BENCHMARK = re.compile(
     r"|^x_val;|^(?=.*\bAvgValue\b).*\bStableMeasurement\b",
     re.MULTILINE,
 )
+_BENCHMARK_WORDS = (
+    *('"nvbench"', '"nv/', "Average GPU Time (Cold)", "Benchmark,Device", "library_build_type"),
+    *("name,iterations,", '"machine_info"', '"command"', "command,mean", "x_val;"),
+    "StableMeasurement",
+)
 _COMPILER = re.compile(
     r"^ptxas info\s*:|^ Function \S+:\s+REG:\d|^[ \t]*Function : \S+\s+\.headerflags", re.MULTILINE
 )
@@ -98,9 +106,14 @@ _NVPROF_TABLE, _ROCPROF_TABLE = "StringTable", "rocpd_"
 """Tables of databases of nvprof and of rocprofv3."""
 
 
-def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
-    """Recogniser of texts in which a pattern matches anywhere."""
-    return lambda text: pattern.search(text) is not None
+def _matches(pattern: re.Pattern[str], *words: str) -> Callable[[str], bool]:
+    """Recogniser of texts in which a pattern matches anywhere.
+
+    `words`: every match has one of them. Finding none takes a hundredth of the pattern's time.
+    """
+    return lambda text: (
+        any(word in text for word in words or ("",)) and pattern.search(text) is not None
+    )
 
 
 def _is_trace(text: str) -> bool:
@@ -116,16 +129,20 @@ def _is_nsys_export(text: str) -> bool:
     return is_database and not any(table in text for table in (_NVPROF_TABLE, _ROCPROF_TABLE))
 
 
+_is_nvprof_text = _matches(_NVPROF, "== ", "(%)", "Grid X", "Grid Size", "Invocations")
+_is_rocprof_table = _matches(_ROCPROF, *_ROCPROF_COLUMNS)
+
+
 def _is_nvprof_output(text: str) -> bool:
     if text.startswith(SQLITE):
         return _NVPROF_TABLE in text and "CUPTI_ACTIVITY_KIND" in text
-    return _NVPROF.search(text) is not None
+    return _is_nvprof_text(text)
 
 
 def _is_rocprof_output(text: str) -> bool:
     if text.startswith(SQLITE):
         return _ROCPROF_TABLE in text
-    return _ROCPROF.search(text) is not None or '"rocprofiler-sdk-tool"' in text
+    return _is_rocprof_table(text) or '"rocprofiler-sdk-tool"' in text
 
 
 # ---- all formats ---------------------------------------------------------------------------------
@@ -151,7 +168,7 @@ IMPORTERS = (
         files="CSV that ncu wrote, any page ([what is understood](parse.md))",
         gives=ImportedLaunches,
         read=launches.read_csv,
-        is_in_text=_matches(_NCU_CSV),
+        is_in_text=_matches(_NCU_CSV, "Process ID", "Kernel Name"),
     ),
     Importer(
         name="a source page of ncu",
@@ -217,7 +234,7 @@ IMPORTERS = (
         "configuration); [`simulate`](search.md) replays searches on them",
         gives=ImportedTunings,
         read=tunings.read_results,
-        is_in_text=_matches(_T4),
+        is_in_text=_matches(_T4, '"invalidity"'),
     ),
     # Lines of the formats below stand among output of programs, which may hold those above, too.
     Importer(
@@ -225,7 +242,7 @@ IMPORTERS = (
         files="messages of ncu without a table: the error says them",
         gives=None,
         read=launches.read_csv,
-        is_in_text=_matches(_NCU_MESSAGE),
+        is_in_text=_matches(_NCU_MESSAGE, "== "),
     ),
     Importer(
         name="a table of `nsys stats`",
@@ -248,7 +265,7 @@ IMPORTERS = (
     ),
     _refused_format(
         "a summary of ncu",
-        _matches(_NCU_SUMMARY),
+        _matches(_NCU_SUMMARY, "Invocations"),
         "Print the launches: leave out --print-summary.",
     ),
     _refused_format(
@@ -265,22 +282,22 @@ IMPORTERS = (
     _refused_format(
         "a result of a benchmark (NVBench, Google Benchmark, pytest-benchmark, hyperfine, "
         "tritonbench, nsight-python)",
-        _matches(_BENCHMARK),
+        _matches(_BENCHMARK, *_BENCHMARK_WORDS),
         "Measure its program here: docs/own-programs.md.",
     ),
     _refused_format(
         "output of a compiler or of cuobjdump",
-        _matches(_COMPILER),
+        _matches(_COMPILER, "ptxas info", "REG:", ".headerflags"),
         "`build` shows registers, spills and shared memory of an experiment's kernels.",
     ),
     _refused_format(
         "a profile of Triton's Proton",
-        _matches(_PROTON),
+        _matches(_PROTON, '"children"'),
         "Record the program with torch.profiler or nsys: their timelines are read.",
     ),
     _refused_format(
         "a space to search in the format T1",
-        _matches(_T1),
+        _matches(_T1, '"TuningParameters"'),
         "Search it: `simulate` and `search.space` of an experiment take it (docs/search.md); its "
         "results, in the format T4, are imported.",
     ),

@@ -83,6 +83,12 @@ _LONGEST_LINE = 4096
 """Characters; lines of autotuners have some hundred."""
 _ROW_WORDS = (" ms ", "#shared-mem", "with config")
 """Texts of which lines of autotuners hold one."""
+_LINE_WORDS = (
+    *("#shared-mem", "with config", "AUTOTUNE ", "Benchmark all input configs for "),
+    *("Triton autotuning for function ", "best config selected: "),
+)
+"""Texts of which each line that is read holds one, but for choices: a time with its share."""
+_SHARE_WORDS = ("%", "<DIVIDED BY")
 
 _BEST_CONFIG = frozenset({"num_warps", "num_stages", "configs_hash"})
 """Keys that every `*.best_config` has."""
@@ -181,13 +187,26 @@ def _heading_of(headings: _Headings, source: str) -> _Heading:
     return headings.get(source, headings[""])
 
 
-def _read_lines(text: str, name: str, unread: Counter[str]) -> Iterator[TunedConfig]:
-    headings = {"": _Heading(name)}
-    for line in text.splitlines():
+def _may_be_read(text: str) -> bool:
+    """Whether a text can hold a line that is read or counted: takes little time on other texts."""
+    return any(word in text for word in _LINE_WORDS) or (
+        "ms" in text and any(word in text for word in _SHARE_WORDS)
+    )
+
+
+def _lines_to_read(text: str, unread: Counter[str]) -> Iterator[str]:
+    """Lines that may be of an autotuner; rows that are too long are counted."""
+    for line in text.splitlines() if _may_be_read(text) else ():
         if len(line) > _LONGEST_LINE:
             is_row = any(word in line for word in _ROW_WORDS)
             unread.update([f"line of more than {_LONGEST_LINE} characters"] if is_row else ())
-            continue
+        elif _may_be_read(line):
+            yield line
+
+
+def _read_lines(text: str, name: str, unread: Counter[str]) -> Iterator[TunedConfig]:
+    headings = {"": _Heading(name)}
+    for line in _lines_to_read(text, unread):
         prefix = _LOG_PREFIX.match(line)
         message = (line if prefix is None else line[prefix.end() :]).rstrip()
         before = "" if prefix is None else prefix["before"]
@@ -277,7 +296,8 @@ def _settings(description: str) -> dict[str, Scalar]:
 
 def _best_config(text: str, name: str) -> TunedConfig | None:
     try:
-        cached: Any = json.loads(text) if text.lstrip().startswith("{") else None
+        may_be_cached = text.lstrip().startswith("{") and '"configs_hash"' in text
+        cached: Any = json.loads(text) if may_be_cached else None
     except (ValueError, RecursionError):  # ValueError: a number of thousands of digits, too
         return None
     if not isinstance(cached, dict) or not cached.keys() >= _BEST_CONFIG:

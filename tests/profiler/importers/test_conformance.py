@@ -19,13 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from profiler.commands.importing import import_files
 from profiler.commands.output import dump
 from profiler.commands.requests import ImportRequest
 from profiler.errors import ProfilerError
+from profiler.importers import nsys_stats_tables, registry
 from profiler.importers.given_file import GivenFile, notices_document
 from profiler.importers.registry import IMPORTERS, importers_of, read_files
+from profiler.parse import inductor
 from profiler.parse.bounded_files import decoded
 
 sys.path.append(str(Path(__file__).parents[1] / "parse"))
@@ -136,6 +140,49 @@ def test_every_importer_is_tried_here():
         assert not [other.name for other in others if other.gives], text
         tried.add(first.name)
     assert tried == {importer.name for importer in IMPORTERS}
+
+
+SEARCHED = {
+    "CSV of ncu": registry._NCU_CSV,
+    "messages of ncu": registry._NCU_MESSAGE,
+    "a table of `nsys stats`": nsys_stats_tables._TITLE,
+    "a summary of ncu": registry._NCU_SUMMARY,
+    "output of nvprof": registry._NVPROF,
+    "output of rocprof": registry._ROCPROF,
+    "a result of a benchmark": registry._BENCHMARK,
+    "output of a compiler": registry._COMPILER,
+    "a profile of Triton's Proton": registry._PROTON,
+    "a space to search in the format T1": registry._T1,
+    "results in the format T4": registry._T4,
+}
+"""Patterns of formats, which are searched where a text has one of a format's words."""
+LINES = [
+    pattern
+    for name, pattern in vars(inductor).items()
+    if name
+    in (
+        *("_BENCHMARKED", "_TABLE", "_TABLE_ENDS", "_TRIED", "_CHOICE", "_SPACED_CHOICE"),
+        *("_TRIED_BY_TRITON", "_TUNED_BY_TRITON", "_SELECTED"),
+    )
+]
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_no_word_that_a_format_is_looked_for_by_is_missing(name):
+    importer = next(importer for importer in IMPORTERS if importer.name.startswith(name))
+
+    @settings(max_examples=50)
+    @given(st.from_regex(SEARCHED[name]))
+    def is_found(text):
+        assert importer.is_in_text(text)
+
+    is_found()
+
+
+@settings(max_examples=200)
+@given(st.one_of(map(st.from_regex, LINES)))
+def test_no_word_that_lines_of_autotuners_are_looked_for_by_is_missing(line):
+    assert inductor._may_be_read(line)
 
 
 @pytest.mark.parametrize(
