@@ -139,6 +139,11 @@ def test_what_was_answered_is_not_measured_again(history, bisected):
     assert [step["commit"] for step in again.json["steps"]] == [
         step["commit"] for step in first.json["steps"]
     ]
+    assert (again.json["sessions"], again.json["answer"][-1]) == (
+        first.json["sessions"],
+        f"Sessions: {first.json['sessions']}, {first.json['sessions'] - 1} of them by earlier "
+        "commands.",
+    )
     assert profiler(*asked).err.count("Session of") == 0
 
 
@@ -214,7 +219,7 @@ SPEC = """
 name: doubles
 workload: {module: ./workload.py, space: ./space.py}
 variants: {list: [{name: plain, params: {source: plain}}]}
-problems: {list: [{name: n=64, params: {n: 64}}]}
+problems: {list: [{name: n=64, params: {n: 64}}, {name: n=128, params: {n: 128}}]}
 build: {arch: sm_90}
 collect: {device: cpu, blocks: 8, warmups: 0, metrics: [duration_ns, cycles]}
 """
@@ -258,6 +263,8 @@ def test_both_culprits_of_a_compiled_kernel_are_found(compiled):
     assert ratios == pytest.approx([7200 / 7000, 7600 / 7200], rel=0.005)
     assert [skipped["commit"][:10] for skipped in done.json["skipped"]] == [commits[2]]
     assert any("A further culprit" in line for line in done.json["answer"])
+    # The first of them measured both cells, and chose one.
+    assert done.json["sessions"] == done.err.count("Session of")
 
 
 def test_equal_machine_code_is_not_measured(compiled):

@@ -21,7 +21,13 @@ from profiler.machine.environment import resolved_architecture
 from profiler.model import SCHEMA_VERSION, Outcome, Verdict
 from profiler.notices import counted
 from profiler.revisions.bisection import Bisection, Change, Journal, Step, Survey, bisect
-from profiler.revisions.report import Account, bisection_lines, cause_of, skipped_line
+from profiler.revisions.report import (
+    Account,
+    bisection_lines,
+    cause_of,
+    sessions_line,
+    skipped_line,
+)
 from profiler.revisions.repository import Commit, Repository
 from profiler.revisions.versions import (
     FOLDER,
@@ -96,7 +102,7 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
     )
     cell = _followed_cell(sessions)
     if cell is None:
-        bisection = Bisection(Change(Verdict.SAME, 1.0, 1.0, 1.0), (), (), sessions=1)
+        bisection = Bisection(Change(Verdict.SAME, 1.0, 1.0, 1.0), (), (), sessions=0)
     else:
         sessions.follow(cell)
         bisection = bisect(
@@ -104,18 +110,22 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
             sessions.prepare,
             sessions.measure,
             commits_a_session=request.commits,
-            most_sessions=request.sessions,
+            most_sessions=request.sessions - sessions.choosing_sessions,
         )
+    session_count = bisection.sessions + sessions.choosing_sessions
     accounts = {step.after: _account(sessions, step) for step in bisection.steps}
     reasons = {place: sessions.why_skipped(place) for place in bisection.skipped}
     followed = (cell, request.metric)
-    lines = list(bisection_lines(bisection, history, followed, accounts, reasons))
+    lines = [
+        *bisection_lines(bisection, history, followed, accounts, reasons),
+        sessions_line(session_count, sessions.measured_now),
+    ]
     document = {
         "schema_version": SCHEMA_VERSION,
         "range": request.revisions,
         "cell": cell,
         "metric": request.metric,
-        "sessions": bisection.sessions,
+        "sessions": session_count,
         "whole": _without_nan(asdict(bisection.total_change)),
         "steps": [_step_document(history, step, accounts[step.after]) for step in bisection.steps],
         "skipped": [
@@ -146,9 +156,11 @@ def _choose_cell(sessions: CommitSessions) -> str | None:
     ]
     if len(common) == 1:
         return common[0].id
+    sessions.reporter.say("Session of both ends, to choose the cell")
     measured = sessions.measured_versions(end_versions, explained=False)
     if measured.run is None:
         return None
+    sessions.note_choosing_session()
     findings = measured.run.findings
     changes = [(c, sessions.change(findings, c.new, c.old)) for c in measured.comparisons]
     changed_cells = [(compared, change) for compared, change in changes if change.differs]
@@ -203,6 +215,8 @@ class CommitSessions:
     history: tuple[Commit, ...]
     journal: Journal
     only: str | None
+    measured_now: int = 0
+    """Number of sessions that this process measured."""
     _versions: dict[int, Version] = field(default_factory=dict)
 
     def follow(self, cell: str) -> None:
@@ -245,6 +259,19 @@ class CommitSessions:
         """Program of a prepared commit; None where it cannot be built."""
         name: str | None = self.journal.answer(self._question(place), list)[0]
         return name
+
+    @property
+    def choosing_sessions(self) -> int:
+        """Number of sessions that chose the cell: none where it was named, or is the only one."""
+        return int(self._choosing_question in self.journal)
+
+    def note_choosing_session(self) -> None:
+        """Note in the journal that a session chose the cell."""
+        self.journal.answer(self._choosing_question, lambda: 1)
+
+    @property
+    def _choosing_question(self) -> tuple[str, str]:
+        return ("session of all cells", str(self.request.cell))
 
     def last_record(self, before: int, after: int) -> dict[str, Any]:
         """Record of the last session of two commits alone; empty without such a session."""
@@ -340,7 +367,9 @@ class CommitSessions:
             "no_report": is_unseen,
         }
         to_run = run_request(self.request, **flags)
-        return measure_versions(to_run, self.repository, versions, self.reporter)
+        measured = measure_versions(to_run, self.repository, versions, self.reporter)
+        self.measured_now += measured.run is not None
+        return measured
 
     def change(self, findings: Findings, new: Cell, old: Cell) -> Change:
         """Change of the metric from one cell to another."""

@@ -70,7 +70,12 @@ def bisection_lines(
     yield from _rest_lines(bisection)
     for place, reason in skipped.items():
         yield skipped_line(history[place], reason)
-    yield f"Sessions: {bisection.sessions}."
+
+
+def sessions_line(sessions: int, measured_now: int) -> str:
+    """Line on the number of sessions, of which earlier commands may have measured some."""
+    earlier = sessions - measured_now
+    return f"Sessions: {sessions}{f', {earlier} of them by earlier commands' if earlier else ''}."
 
 
 def skipped_line(commit: Commit, reason: str) -> str:
