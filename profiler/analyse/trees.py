@@ -58,40 +58,9 @@ class Tree:
     def common_ancestors(self, first: Integers, second: Integers) -> Integers:
         """Lowest common ancestor of both nodes of each pair; -1 where there is none."""
         parents, depths = np.append(self.parents, NONE), np.append(self.depths, 0)
-        jumps = self._jumps
-        while (depths[first] != depths[second]).any():
-            first, second = (
-                _moved_outward(first, depths[second], parents, jumps, depths),
-                _moved_outward(second, depths[first], parents, jumps, depths),
-            )
-        while (first != second).any():
-            jump_is_common = jumps[first] == jumps[second]
-            differ = first != second
-            first, second = (
-                np.where(differ, np.where(jump_is_common, parents[nodes], jumps[nodes]), nodes)
-                for nodes in (first, second)
-            )
+        first, second = first.copy(), second.copy()
+        while (apart := np.flatnonzero(first != second)).size:
+            ones, others = first[apart], second[apart]
+            first[apart] = np.where(depths[ones] >= depths[others], parents[ones], ones)
+            second[apart] = np.where(depths[others] >= depths[ones], parents[others], others)
         return first
-
-    @cached_property
-    def _jumps(self) -> Integers:
-        """An ancestor of each node, by which any ancestor is reached in logarithmic steps.
-
-        Skew-binary jump pointers (Myers 1983). The last pointer is that of no node.
-        """
-        jumps, depths = [NONE] * (len(self) + 1), [*self.depths.tolist(), 0]
-        for node, parent in enumerate(self.parents.tolist()):
-            jump = jumps[parent]
-            second_jump = jumps[jump]
-            same_step = depths[parent] - depths[jump] == depths[jump] - depths[second_jump]
-            jumps[node] = second_jump if same_step else parent
-        return np.array(jumps, dtype=np.int64)
-
-
-def _moved_outward(
-    nodes: Integers, depth: Integers, parents: Integers, jumps: Integers, depths: Integers
-) -> Integers:
-    """Nodes, of which those deeper than `depth` are moved one step outward."""
-    jump_targets = jumps[nodes]
-    outer_nodes = np.where(depths[jump_targets] >= depth, jump_targets, parents[nodes])
-    return np.where(depths[nodes] > depth, outer_nodes, nodes)
