@@ -556,7 +556,7 @@ class _Count(int):
 
 def counted(count: int, noun: str, plural: str = "") -> str:
     """A count and its noun: `1 cell`, `2 cells`; `plural` where no `s` makes it."""
-    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def all_problems(count: int) -> str:

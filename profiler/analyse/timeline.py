@@ -12,11 +12,9 @@ device, summed over devices.
 
 from __future__ import annotations
 
-import itertools
 import re
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -220,8 +218,8 @@ def range_tree(
     path_of_operation = _values_at(path_of_stack, operations["stack"].to_numpy())
     direct = _totals(operations, np.arange(len(operations)), path_of_operation, size)
     inclusive = {
-        **{name: direct[name] for name in ("operations", "by_time", "gpu_ns")},
-        "busy_ns": _busy_by_node(operations, path_of_operation, path_tree),
+        name: path_tree.with_descendants(direct[name], np.add)
+        for name in ("operations", "by_time", "gpu_ns")
     }
     spans = _span_times(operations, len(tree), lambda rows: _extents_inside(operations, rows, tree))
     columns = {
@@ -230,7 +228,8 @@ def range_tree(
         "domain": labels["domain"].to_numpy()[paths["label"]],
         "name": labels["name"].to_numpy()[paths["label"]],
         **_path_instances(ranges, stacks, path_of_stack, size),
-        **{name: path_tree.with_descendants(values, np.add) for name, values in inclusive.items()},
+        **inclusive,
+        "busy_ns": _busy_inside(operations, path_of_operation, path_tree),
         **{f"self_{key}": direct[key] for key in ("operations", "gpu_ns", "busy_ns")},
         **{name: _sum(path_of_stack, values, size) for name, values in spans.items()},
     }
@@ -399,76 +398,18 @@ def _added_busy_time(operations: pd.DataFrame, rows: Integers, key: Integers) ->
     return result
 
 
-def _busy_by_node(operations: pd.DataFrame, nodes: Integers, tree: Tree) -> Integers:
-    """Busy time by node, such that the sum over a node and its descendants is their busy time.
+def _busy_inside(operations: pd.DataFrame, nodes: Integers, tree: Tree) -> Integers:
+    """Busy time by node, of the operations at it and inside it: what runs at once counts once.
 
-    An operation counts at its node. Operations that run at once count once along the union of the
-    paths from their nodes to the top: in depth-first order of the nodes, each path less the part
-    shared with the next path, which begins at their lowest common ancestor.
+    From the deepest nodes outward: each operation goes from its node to the parent of that.
     """
-    start, end = _times(operations)
-    devices = _devices(operations)
-    busy = _sum(nodes[nodes != _NONE], (end - start)[nodes != _NONE], len(tree))
-    rows_with_node = np.flatnonzero((nodes != _NONE) & (end > start))
-    rows_with_node = rows_with_node[np.lexsort((start[rows_with_node], devices[rows_with_node]))]
-    shared_times: list[tuple[int, int, int]] = []
-    for group in np.split(rows_with_node, np.flatnonzero(np.diff(devices[rows_with_node])) + 1):
-        for run in _overlapping_runs(start[group], end[group]):
-            rows = group[run]
-            run_positions = tree.positions[nodes[rows]]
-            shared_times += _neighbour_times(
-                start[rows].tolist(), end[rows].tolist(), run_positions.tolist()
-            )
-    if shared_times:
-        node_of_place = np.argsort(tree.positions)
-        left, right, time = np.array(shared_times, dtype=np.int64).T
-        ancestors = tree.common_ancestors(node_of_place[left], node_of_place[right])
-        np.subtract.at(busy, ancestors[ancestors != _NONE], time[ancestors != _NONE])
+    busy, nodes = np.zeros(len(tree), np.int64), nodes.copy()
+    parents, depths = np.append(tree.parents, _NONE), np.append(tree.depths, 0)
+    for depth in range(len(tree.levels), 0, -1):
+        rows = np.flatnonzero(depths[nodes] == depth)
+        busy += _sum(nodes[rows], _added_busy_time(operations, rows, nodes[rows]), len(tree))
+        nodes[rows] = parents[nodes[rows]]
     return busy
-
-
-def _overlapping_runs(start: Integers, end: Integers) -> Iterator[slice]:
-    """Runs of operations, in the order of their start, that overlap without a gap."""
-    latest = np.maximum.accumulate(end)
-    begins = np.flatnonzero(start[1:] >= latest[:-1]) + 1
-    for first, after in itertools.pairwise([0, *begins.tolist(), len(start)]):
-        if after - first > 1:
-            yield slice(first, after)
-
-
-def _neighbour_times(
-    start: Sequence[int], end: Sequence[int], positions: Sequence[int]
-) -> Iterator[tuple[int, int, int]]:
-    """Positions of two operations that run at once with none between, and for how long."""
-    rows = range(len(start))
-    ends = sorted(rows, key=end.__getitem__)
-    running: list[tuple[int, int]] = []
-    neighbours_since: dict[tuple[int, int], int] = {}
-    """Time since which an operation and the next one by position are neighbours."""
-    finished = 0
-    for row in (*rows, None):
-        while finished < len(ends) and (row is None or end[ends[finished]] <= start[row]):
-            leaving = (positions[ends[finished]], ends[finished])
-            time = end[leaving[1]]
-            index = bisect_left(running, leaving)
-            before, after = running[index - 1 : index], running[index + 1 : index + 2]
-            for left, right in itertools.pairwise((*before, leaving, *after)):
-                yield left[0], right[0], time - neighbours_since.pop(left)
-            if before and after:
-                neighbours_since[before[0]] = time
-            del running[index]
-            finished += 1
-        if row is not None:
-            coming = (positions[row], row)
-            index = bisect_left(running, coming)
-            before, after = running[max(0, index - 1) : index], running[index : index + 1]
-            if before and after:
-                yield before[0][0], after[0][0], start[row] - neighbours_since[before[0]]
-            if before:
-                neighbours_since[before[0]] = start[row]
-            if after:
-                neighbours_since[coming] = start[row]
-            running.insert(index, coming)
 
 
 def _extents(

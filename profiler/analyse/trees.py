@@ -1,4 +1,4 @@
-"""Deep trees: sums over descendants, positions in depth-first order, lowest common ancestors.
+"""Trees of ranges: sums over descendants, lowest common ancestors.
 
 No function makes a pair for each node and ancestor: ranges can be nested by the thousand.
 """
@@ -42,18 +42,6 @@ class Tree:
         for level in self.levels[:0:-1]:
             combine.at(result, self.parents[level], result[level])
         return result
-
-    @cached_property
-    def positions(self) -> Integers:
-        """Position of each node in depth-first order."""
-        sizes = self.with_descendants(np.ones(len(self), np.int64), np.add).tolist()
-        positions: list[int] = []
-        next_positions = [0] * (len(self) + 1)  # next place inside each node; the last: at the top
-        for node, parent in enumerate(self.parents.tolist()):
-            positions.append(next_positions[parent])
-            next_positions[node] = next_positions[parent] + 1
-            next_positions[parent] += sizes[node]
-        return np.array(positions, dtype=np.int64)
 
     def common_ancestors(self, first: Integers, second: Integers) -> Integers:
         """Lowest common ancestor of both nodes of each pair; -1 where there is none."""

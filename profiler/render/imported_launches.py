@@ -222,7 +222,7 @@ def _launches_sentence(groups: LaunchGroups) -> Sentence:
     shares = [numbers.show(100 * float(ns) / total, "%") for ns in times]
     text = (
         f"{strong(names[0])} takes {strong(shares[0])} of the {numbers.show(total, 'ns')} of "
-        f"{counted(groups.launches, 'launch', 'launches')}"
+        f"{groups.launches:,} launch{'' if groups.launches == 1 else 'es'}"
     )
     if len(names) > 1:
         text += f"; the next, {strong(names[1])}, {shares[1]}"
