@@ -99,7 +99,7 @@ def csv_parts(frame: pd.DataFrame) -> Iterator[str]:
         rows = frame.iloc[start : start + _ROWS_AT_ONCE]
         quoted = {
             str(name): [f"'{value}" if _is_formula(value) else value for value in values]
-            for name, values in rows.select_dtypes(["object", "string"]).items()
+            for name, values in rows.select_dtypes(exclude=["number", "bool"]).items()
             if any(map(_is_formula, values))
         }
         yield rows.assign(**quoted).to_csv(index=False, header=start == 0)
