@@ -225,6 +225,8 @@ def _parts(key: str) -> tuple[str, ...]:
 
 LONGEST_PLAIN = 24
 """Characters of a name that is used as it is: tables of 80 columns have room for it."""
+_LEAST_SAVED = 10
+"""Characters that leaving out the words that all have must save."""
 LONGEST_LABEL = 48
 _LONGEST_NOTE = 32
 JOINT = " \u00b7 "
@@ -431,8 +433,9 @@ class _Labels:
         """A long name without the words that all long names begin or end with."""
         head, tail = self._shared_words if len(self._long) > 1 else (0, 0)
         middle = name[head : len(name) - tail]
-        if not middle:
-            return " ".join(name)
+        whole = " ".join(name)
+        if not middle or len(whole) - len(" ".join(middle)) < _LEAST_SAVED:
+            return whole
         return " ".join([*([CUT] if head else []), *middle, *([CUT] if tail else [])])
 
 

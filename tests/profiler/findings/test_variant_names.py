@@ -197,3 +197,15 @@ def test_beside_short_names_long_ones_keep_their_words():
         ("masked-192x80-heads-innermost", {"rows": 192, "masked": True, "heads_innermost": True}),
     )
     assert labels == ["192x80", "masked-192x80", "masked-192x80-heads-innermost"]
+
+
+def test_a_word_that_all_long_names_have_stays_where_leaving_it_out_saves_little():
+    kernels = ("parent", "tail_parent", "fire_parent")
+    functions = [
+        (f"dynamic kernel={kernel}", {"function": "dynamic", "kernel": kernel})
+        for kernel in kernels
+    ]
+    assert named(("plain", {"function": "plain"}), *functions) == [
+        "plain",
+        *(name for name, _ in functions),
+    ]
