@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from profiler.model import Params, Scalar, Variant
 from profiler.planning.problem_names import is_number, varying_parameters
@@ -455,12 +456,8 @@ def _is_of_parameters(piece: str, params: Params) -> bool:
 
 def _common_word_count(rows: Iterable[Sequence[str]]) -> int:
     """Number of words with which all rows begin."""
-    count = 0
-    for column in zip(*rows, strict=False):
-        if len(set(column)) > 1:
-            break
-        count += 1
-    return count
+    columns = zip(*rows, strict=False)
+    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
 
 
 def _ladder_labels(versions: Sequence[Variant]) -> dict[str, str]:

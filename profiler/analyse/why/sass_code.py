@@ -24,9 +24,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from types import MappingProxyType
 
 import pandas as pd
@@ -153,10 +154,7 @@ def _count_results(opcode: str, operands: Sequence[str]) -> int:
 
 
 def _leading_predicates(operands: Sequence[str]) -> int:
-    count = 0
-    while count < len(operands) and _PREDICATE.fullmatch(operands[count]):
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(_PREDICATE.fullmatch, operands))
 
 
 def _width(opcode: str) -> int:
@@ -380,7 +378,8 @@ def common_instructions(first: Listing, second: Listing) -> list[tuple[int, int]
     Of listings that are too long (MOST_PAIRS), their common beginning and end alone.
     """
     sides = _keys(first), _keys(second)
-    start, ends = _common_ends(*sides)
+    start = _common_start(*sides)
+    ends = _common_start(*(keys[start:][::-1] for keys in sides))
     middles = [keys[start : len(keys) - ends] for keys in sides]
     alignable = len(middles[0]) * len(middles[1]) <= MOST_PAIRS
     matches = _common_subsequence(*middles) if alignable else []
@@ -453,16 +452,10 @@ def _is_own_address(number: int, loaded: range, returns: frozenset[int]) -> bool
 # Alignment
 
 
-def _common_ends(first: Sequence[str], second: Sequence[str]) -> tuple[int, int]:
-    """Number of equal items at the start, and at the end of the remaining items."""
-    shorter = min(len(first), len(second))
-    start = 0
-    while start < shorter and first[start] == second[start]:
-        start += 1
-    ends = 0
-    while ends < shorter - start and first[-1 - ends] == second[-1 - ends]:
-        ends += 1
-    return start, ends
+def _common_start(first: Iterable[str], second: Iterable[str]) -> int:
+    """Number of equal items at the start."""
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
