@@ -401,14 +401,24 @@ def _added_busy_time(operations: pd.DataFrame, rows: Integers, key: Integers) ->
 def _busy_inside(operations: pd.DataFrame, nodes: Integers, tree: Tree) -> Integers:
     """Busy time by node, of the operations at it and inside it: what runs at once counts once.
 
-    From the deepest nodes outward: each operation goes from its node to the parent of that.
+    Of what runs alone that is a sum. The others go from the deepest nodes outward, each from its
+    node to the parent of that.
     """
-    busy, nodes = np.zeros(len(tree), np.int64), nodes.copy()
+    start, end = _times(operations)
+    rows = np.flatnonzero((nodes != _NONE) & (end > start))
+    rows = rows[np.lexsort((start[rows], _devices(operations)[rows]))]
+    time, inside = (end - start)[rows], nodes[rows]
+    begins_beside = _added_busy_time(operations, rows, np.zeros_like(rows)) < time
+    alone = ~(begins_beside | np.append(begins_beside, False)[1:])
+    busy = tree.with_descendants(_sum(inside[alone], time[alone], len(tree)), np.add)
+    rows, inside = rows[~alone], inside[~alone]
     parents, depths = np.append(tree.parents, _NONE), np.append(tree.depths, 0)
-    for depth in range(len(tree.levels), 0, -1):
-        rows = np.flatnonzero(depths[nodes] == depth)
-        busy += _sum(nodes[rows], _added_busy_time(operations, rows, nodes[rows]), len(tree))
-        nodes[rows] = parents[nodes[rows]]
+    for depth in range(int(depths[inside].max(initial=0)), 0, -1):
+        here = np.flatnonzero(depths[inside] == depth)
+        busy += _sum(
+            inside[here], _added_busy_time(operations, rows[here], inside[here]), len(tree)
+        )
+        inside[here] = parents[inside[here]]
     return busy
 
 
