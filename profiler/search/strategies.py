@@ -8,14 +8,15 @@ and cannot be limited to valid configurations.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
-from threadpoolctl import ThreadpoolController
 
 from profiler.errors import UsageError
 from profiler.search import REMOVED_STRATEGIES
@@ -25,6 +26,9 @@ from profiler.search.gaussian_process import (
     standardised_logs,
 )
 from profiler.search.space import Configurations, SearchSpace
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 
 class SearchHistory:
@@ -147,6 +151,11 @@ def _thread_pools() -> ThreadpoolController:
     One thread is faster here: matrices have a few hundred rows, more threads wait for each other,
     and builds and measurements need the cores.
     """
+    names = set(os.environ)
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - it sets a variable of OpenMP
+
+    for name in set(os.environ) - names:  # such variables are in the keys of cells
+        del os.environ[name]
     return ThreadpoolController()
 
 

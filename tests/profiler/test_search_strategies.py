@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +30,24 @@ from profiler.search.strategies import (
 )
 from profiler.search.t1 import TuningProblem, t1_document
 from profiler.search.t4 import RecordedResult, t4_document
+
+
+def test_nothing_of_a_search_changes_the_environment():
+    """Variables of OpenMP are in the keys of cells: a run would measure them again, or not."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import os; before = dict(os.environ); import profiler.commands.plan, profiler.commands"
+            ".simulate; from profiler.search import strategies; strategies._thread_pools(); "
+            "print(dict(os.environ) == before)",
+        ],
+        env={k: v for k, v in os.environ.items() if k != "KMP_DUPLICATE_LIB_OK"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "True\n"
 
 
 def bowl(sizes=(6, 5, 4), failing=0):
