@@ -47,7 +47,7 @@ class ProfilerError(Exception):
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.remedy = remedy
+        self.remedy = remedy or None
 
     def __str__(self) -> str:
         return self.message if self.remedy is None else f"{self.message}\n  Remedy: {self.remedy}"

@@ -55,6 +55,7 @@ def test_the_text_has_the_remedy_on_a_line_of_its_own():
     assert str(error) == "ncu was not found\n  Remedy: Install it."
     assert (error.message, error.remedy) == ("ncu was not found", "Install it.")
     assert str(UsageError("no such file")) == "no such file"
+    assert str(UsageError("no such file", remedy="")) == "no such file"
 
 
 @pytest.mark.parametrize(
