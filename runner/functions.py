@@ -6,7 +6,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -124,12 +124,19 @@ class FunctionWorkload:
     def reference(self, problem: Parameters, inputs: Arguments) -> Reference:
         """Right result: of the user's reference, or of the baseline on inputs in float64.
 
-        In its own types, with a doubt, where the baseline takes no float64, or seems to ignore it.
+        In its own types, with a doubt, where the baseline takes no float64, seems to ignore it, or
+        has no room for it.
         """
         problem = self._file_values(problem)
         if "reference" in self._functions:
             of_user = partial(self._by_own_reference, problem, inputs)
             return Reference(of_user(), None, of_user)
+        with suppress(torch.OutOfMemoryError):  # and what was made until then is freed
+            return self._reference_in_float64(problem, inputs)
+        doubt = "needs more memory in float64 than the GPU has"
+        return self._own_as_reference(problem, inputs, doubt)
+
+    def _reference_in_float64(self, problem: Parameters, inputs: Arguments) -> Reference:
         narrow = WithoutNarrowTypes()
         in_float64 = partial(self._in_float64, problem)
         without_narrow = partial(in_float64, within=narrow)

@@ -620,6 +620,21 @@ def test_a_baseline_that_takes_no_other_types_is_compared_with_and_doubted():
     )
 
 
+def test_without_memory_for_float64_the_baseline_is_compared_with_and_doubted():
+    experiment = make()
+
+    @experiment.variant(name="f")
+    def of_large_tensors(x):
+        if x.dtype == torch.float64:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 89.41 GiB.")
+        return x.sum(1)
+
+    workload, inputs, launch = prepared(experiment, {"function": "f"})
+    reference = workload.reference({"rows": 3}, inputs)
+    assert torch.equal(reference.result, launch())
+    assert reference.doubt == "f needs more memory in float64 than the GPU has"
+
+
 def quantized(x, scale):
     return (x * scale).round().clamp(-128, 127).to(torch.int8)
 
