@@ -91,7 +91,7 @@ def make_winner(
     cells: Sequence[Cell],
     values: Mapping[str, Value],
     verdicts: PairVerdicts,
-    excluded: Collection[str] = (),
+    excluded: Collection[str],
 ) -> Winner:
     """The winner of a problem with the verdicts against it.
 

@@ -188,10 +188,10 @@ MOST_CONFIGS = 5000
 """Configurations that a page lists; a document has all."""
 
 
-def tuning_tables(tuned: Sequence[TunedConfig], most: int = MOST_CONFIGS) -> tuple[SmallTable, ...]:
-    """Configurations, fastest first, by operation in the order of the text: `most` together."""
+def tuning_tables(tuned: Sequence[TunedConfig]) -> tuple[SmallTable, ...]:
+    """Configurations, fastest first, by operation in the order of the text, MOST_CONFIGS in all."""
     tables = []
-    room = most
+    room = MOST_CONFIGS
     for operation, group in _by_operation(tuned).items():
         ordered = sorted(group, key=_time)
         columns: tuple[Column[TunedConfig], ...] = (

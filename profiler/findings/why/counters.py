@@ -113,7 +113,7 @@ class CounterComparison:
 
 
 def compare_counters(
-    first: CellWhy, second: CellWhy, account: Account | None, *, near_roof: bool = False
+    first: CellWhy, second: CellWhy, account: Account | None, *, near_roof: bool
 ) -> tuple[CounterComparison, ...]:
     """Counters of two explained cells, in the order of the parts of their account.
 

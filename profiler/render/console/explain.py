@@ -127,7 +127,7 @@ def _compared(
     )
 
 
-def idle_text(findings: Findings, idle: IdleDifference, columns: int = COLUMNS) -> str:
+def idle_text(findings: Findings, idle: IdleDifference, columns: int) -> str:
     """Text of a run that explained nothing, but has timelines that differ."""
     verdict = findings.verdicts.verdict_on(idle.cell.id, idle.against.id)
     lines: list[str | _Prose] = [

@@ -208,11 +208,11 @@ def fitted(text: str, room_in: float, size: float = _FONT_SIZE) -> str:
 
 
 def panel_boxes(
-    count: int, rows_in: float | None = None
+    count: int, rows_in: float | None
 ) -> tuple[float, list[tuple[float, float, float, float]]]:
     """Height of a figure of small multiples, and of each: left, bottom, width, height, in inches.
 
-    `rows_in`: height of all rows together; without it each has its usual height.
+    `rows_in`: height of all rows together; None: each has its usual height.
     """
     columns = min(count, PANEL_COLUMNS)
     rows = math.ceil(count / columns)

@@ -125,7 +125,7 @@ def _sign(winner: Winner, cell: Cell) -> str:
     return "?" if cell in winner.not_told_apart else ""
 
 
-def slowdown_class(slowdown: float, mark: str = "") -> str:
+def slowdown_class(slowdown: float, mark: str) -> str:
     """CSS classes: `b0` to `b6` by the distance, `ahead` of the best; then the mark."""
     if slowdown < 1:
         return "ahead"

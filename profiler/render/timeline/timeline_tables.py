@@ -264,7 +264,7 @@ def range_table(
     ranges: pd.DataFrame,
     device: str,
     most: int,
-    more: Sequence[Column[FrameRow]] = (),
+    more: Sequence[Column[FrameRow]],
 ) -> SmallTable:
     """The first rows of a tree of ranges (TREE_COLUMNS), with further columns."""
     columns = (
