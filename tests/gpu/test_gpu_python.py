@@ -85,3 +85,40 @@ def test_a_result_that_was_kept_is_implausible(run):
 def test_the_answer_is_explained(run):
     assert run.explain()["tree"]
     assert run.summary.query("metric == 'duration_ns'")["median"].gt(0).any()
+
+
+COPIES = """
+import torch
+
+import profiler
+
+copies = profiler.Experiment("copies", problems={"n": [1 << 22]})
+
+
+@copies.inputs
+def inputs(n):
+    return torch.randn(n)
+
+
+@copies.variant(baseline=True)
+def by_kernel(x):
+    return x + 0
+
+
+@copies.variant
+def by_memcpy(x):
+    torch.empty(1, device=x.device).fill_(0)
+    return x.clone()
+"""
+
+
+@pytest.mark.parametrize("collector", ["ncu", "cupti"])
+def test_a_copy_that_is_no_kernel_gives_no_lead(tmp_path, collector):
+    """Its duration is that of filling one element."""
+    file = tmp_path / "copies.py"
+    file.write_text(COPIES)
+    settings = ("--set", f"collect.collectors={collector}")
+    run_profiler("run", file, "--live", "--no-explain", *settings, cwd=tmp_path)
+    copies = profiler.load("copies", reports=tmp_path / "reports")
+    assert outcomes(copies, "by_kernel") == {"measured"}
+    assert outcomes(copies, "by_memcpy") == {"implausible"}
