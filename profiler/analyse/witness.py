@@ -7,6 +7,7 @@ rates of the hardware, and the most operations that the executed instructions ca
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
@@ -63,6 +64,7 @@ _RESULT_SHARE = 0.5
 """Share of a result that has passed L2 at the least where kernels wrote it: all of it does."""
 
 _COPIES = "cudaMemcpyAsync, cudaMemsetAsync"
+_WHOLE_LAUNCHES = "`--timer` times whole launches"
 
 
 @dataclass(frozen=True)
@@ -90,96 +92,33 @@ def implausible_cells(
     samples: pd.DataFrame,
     statuses: Mapping[str, CellStatus],
     profiles: Mapping[str, Launches],
+    baselines: Mapping[str, str],
     environment: Environment,
 ) -> dict[str, str]:
     """Why the numbers of a cell cannot be right, by cell id; plausible cells are left out.
 
-    Quantities that were not counted, or that a workload does not state, are not checked.
+    `baselines`: the cell of the baseline at the same problem, by the ids of the others. Quantities
+    that were not counted, or that a workload does not state, are not checked.
     """
-    stating = {
-        cell: status
-        for cell, status in statuses.items()
-        if status.flops is not None or status.bytes is not None
-    }
-    if not stating:
-        return {}
+    medians = _medians_by_cell(samples)
     reasons: dict[str, str] = {}
-    for cell, cell_medians in _medians_by_cell(
-        samples[samples["cell"].isin(list(stating))]
-    ).items():
-        status = stating[cell]
+    for cell, cell_medians in medians.items():
+        status = statuses.get(cell)
+        if status is None:
+            continue
         tensor = _tensor_operations(profiles.get(cell), environment.compute_capability)
         facts = replace(cell_medians, tensor_operations=tensor, copies=status.copies)
-        objections = _violated_bounds(status, facts, environment)
+        baseline = baselines.get(cell, "")
+        objections = itertools.chain(
+            _violated_bounds(status, facts, environment),
+            _untimed_copies(
+                (status, statuses.get(baseline)), (facts, medians.get(baseline)), environment
+            ),
+        )
         reason = next(objections, None)
         if reason is not None:
             reasons[cell] = reason
     return reasons
-
-
-def untimed_copies(
-    samples: pd.DataFrame,
-    statuses: Mapping[str, CellStatus],
-    baselines: Mapping[str, str],
-    environment: Environment,
-) -> dict[str, str]:
-    """Why a cell is ahead of the baseline by copies that are no kernels, by cell id.
-
-    `baselines`: the cell of the baseline at the same problem, by cell id. Copies are known under
-    CUPTI. Elsewhere kernels are objected to whose traffic is too little to have written the result.
-    """
-    medians = _medians_by_cell(samples)
-    reasons: dict[str, str] = {}
-    for cell, status in statuses.items():
-        kernels_ns = _lead_ns(cell, baselines, medians)
-        if kernels_ns is None:
-            continue
-        if status.copies is None:
-            reason = _unwritten_result(status, medians[cell])
-        else:
-            copied = status.copied_bytes or 0.0
-            more = copied - (statuses[baselines[cell]].copied_bytes or 0.0)
-            reason = _long_copies(copied, more, kernels_ns, environment)
-        if reason:
-            reasons[cell] = f"{reason}; `--timer` times whole launches"
-    return reasons
-
-
-def _long_copies(copied: float, more: float, kernels_ns: float, environment: Environment) -> str:
-    """Objection to copies of which `more` bytes are not the baseline's, if they take long."""
-    least_ns = more / (environment.peak_dram_bytes_per_s or math.inf) * 1e9
-    if least_ns <= MARGIN * kernels_ns:
-        return ""
-    return (
-        f"each launch copies or fills {_megabytes(copied)} by no kernel ({_COPIES}), "
-        f"{_megabytes(more)} more than the baseline's: at least {least_ns / 1e3:.3g} µs, which the "
-        f"{kernels_ns / 1e3:.4g} µs of its kernels do not hold"
-    )
-
-
-def _unwritten_result(status: CellStatus, medians: _CellMedians) -> str:
-    """Objection to kernels that cannot have written what the launch writes."""
-    written = status.written_bytes or 0.0
-    if written < SMALLEST or not medians.l2_bytes < _RESULT_SHARE * written:
-        return ""
-    return (
-        f"its kernels moved {_megabytes(medians.l2_bytes)} through L2, and the launch writes "
-        f"{_megabytes(written)}: what is no kernel writes it ({_COPIES}), and its time is in no "
-        "duration of kernels"
-    )
-
-
-def _lead_ns(
-    cell: str, baselines: Mapping[str, str], medians: Mapping[str, _CellMedians]
-) -> float | None:
-    """Duration of a cell's kernels if they take less time than the baseline's; else None."""
-    both = [medians.get(cell), medians.get(baselines.get(cell, ""))]
-    durations = [known.durations_ns for known in both if known is not None]
-    timer = primary_timer(durations[0]) if len(durations) == 2 else None
-    if timer is None or not has_counters(timer) or timer not in durations[1]:
-        return None
-    own_ns, baseline_ns = durations[0][timer], durations[1][timer]
-    return own_ns if own_ns < baseline_ns else None
 
 
 def _violated_bounds(
@@ -286,6 +225,46 @@ def _operations_below_least(
         yield (
             f"its instructions can have made at most {possible:.3g} operations; the problem needs "
             f"{stated:.3g}"
+        )
+
+
+def _untimed_copies(
+    statuses: tuple[CellStatus, CellStatus | None],
+    medians: tuple[_CellMedians, _CellMedians | None],
+    environment: Environment,
+) -> Iterator[str]:
+    """Objections to a cell that is ahead of the baseline by copies that are no kernels.
+
+    `statuses`, `medians`: of the cell, and of the baseline. Copies are known under CUPTI. Elsewhere
+    kernels are objected to whose traffic is too little to have written the result.
+    """
+    (own, baseline), (own_medians, baseline_medians) = statuses, medians
+    timer = primary_timer(own_medians.durations_ns)
+    if baseline is None or baseline_medians is None or timer is None or not has_counters(timer):
+        return
+    kernels_ns = own_medians.durations_ns[timer]
+    if not kernels_ns < baseline_medians.durations_ns.get(timer, math.nan):
+        return
+    if own.copies is None:
+        yield from _unwritten_result(own.written_bytes or 0.0, own_medians.l2_bytes)
+        return
+    copied = own.copied_bytes or 0.0
+    more = copied - (baseline.copied_bytes or 0.0)
+    least_ns = more / (environment.peak_dram_bytes_per_s or math.inf) * 1e9
+    if least_ns > MARGIN * kernels_ns:
+        yield (
+            f"each launch copies or fills {_megabytes(copied)} by no kernel ({_COPIES}), "
+            f"{_megabytes(more)} more than the baseline's: at least {least_ns / 1e3:.3g} µs, which "
+            f"the {kernels_ns / 1e3:.4g} µs of its kernels do not hold; {_WHOLE_LAUNCHES}"
+        )
+
+
+def _unwritten_result(written: float, l2_bytes: float) -> Iterator[str]:
+    if written >= SMALLEST and l2_bytes < _RESULT_SHARE * written:
+        yield (
+            f"its kernels moved {_megabytes(l2_bytes)} through L2, and the launch writes "
+            f"{_megabytes(written)}: what is no kernel writes it ({_COPIES}), in time that no "
+            f"duration of kernels holds; {_WHOLE_LAUNCHES}"
         )
 
 

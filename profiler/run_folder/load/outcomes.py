@@ -15,7 +15,7 @@ from profiler.analyse.parts import RANGE
 from profiler.analyse.range_counters import empty_range_visits
 from profiler.analyse.samples import cell_of_part, command_cells, empty_samples, missing_metrics
 from profiler.analyse.why.kernel_profiles import Launches
-from profiler.analyse.witness import implausible_cells, untimed_copies
+from profiler.analyse.witness import implausible_cells
 from profiler.collect.registry import duration_metrics
 from profiler.model import (
     BuildResult,
@@ -157,10 +157,8 @@ def gather(
     }
     attributes = {key: value for attempt in attempts for key, value in attempt.attributes.items()}
     gpu = with_attributes(environment, attributes)
-    objections = {
-        **untimed_copies(samples, statuses, _baseline_cells(plan), gpu),
-        **implausible_cells(samples, statuses, latest_profiles(attempts), gpu),
-    }
+    profiles, baselines = latest_profiles(attempts), _baseline_cells(plan)
+    objections = implausible_cells(samples, statuses, profiles, baselines, gpu)
     trusted = {cell.id for cell in cells if cell.variant.trust}
     statuses = {
         cell: status if cell in trusted else _with_objection(status, objections.get(cell))

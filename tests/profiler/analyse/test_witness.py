@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from profiler.analyse.why.kernel_profiles import KernelProfile
-from profiler.analyse.witness import implausible_cells, untimed_copies
+from profiler.analyse.witness import implausible_cells
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.metrics.queries import ncu_name
 from profiler.model import CellStatus, Environment, Outcome
@@ -39,7 +39,7 @@ def why(counters, environment=H200, collector="ncu", profile=None, **stated):
     rows = [{"kind": "timing", "collector": collector, "cell": "a", **counters}] * 3
     status = CellStatus("a", Outcome.MEASURED, **stated)
     profiles = {} if profile is None else {"a": profile}
-    reasons = implausible_cells(pd.DataFrame(rows), {"a": status}, profiles, environment)
+    reasons = implausible_cells(pd.DataFrame(rows), {"a": status}, profiles, {}, environment)
     return reasons.get("a", "")
 
 
@@ -77,7 +77,9 @@ def test_a_copy_before_a_kernel_may_bring_its_inputs_into_l2(cache_control, coll
     )
 
 
-BASELINES = {"a": "plain"}
+def untimed_copies(samples, statuses, environment=H200):
+    """Objections to a cell beside the baseline `plain`."""
+    return implausible_cells(samples, statuses, {}, {"a": "plain"}, environment)
 
 
 def beside_baseline(own, baseline, collector="cupti"):
@@ -111,7 +113,7 @@ BY_KERNEL, BY_COPY = (4.83e3, 13.2 * MB, 0.0), (1.47e3, 0.05 * MB, 4.2 * MB)
     ids=["instead of a kernel", "of the baseline", "of both", "not ahead", "of little time"],
 )
 def test_a_lead_by_copies_that_are_no_kernels_is_none(own, baseline, objects):
-    reasons = untimed_copies(*beside_baseline(own, baseline), BASELINES, H200)
+    reasons = untimed_copies(*beside_baseline(own, baseline))
     assert list(reasons) == ["a"] * objects
     if objects:
         assert reasons["a"] == (
@@ -120,9 +122,9 @@ def test_a_lead_by_copies_that_are_no_kernels_is_none(own, baseline, objects):
             "do not hold; `--timer` times whole launches"
         )
     events = beside_baseline(own, baseline, "cuda_events")
-    assert not untimed_copies(*events, BASELINES, H200), "they hold the copies"
+    assert not untimed_copies(*events), "they hold the copies"
     no_rate = replace(H200, peak_dram_bytes_per_s=None)
-    assert not untimed_copies(*beside_baseline(own, baseline), BASELINES, no_rate)
+    assert not untimed_copies(*beside_baseline(own, baseline), no_rate)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +140,14 @@ def test_a_lead_by_copies_that_are_no_kernels_is_none(own, baseline, objects):
 )
 def test_under_ncu_kernels_that_did_not_write_the_result_have_no_lead(own, baseline, objects):
     samples, statuses = beside_baseline(own, baseline, "ncu")
-    reasons = untimed_copies(samples, statuses, BASELINES, H200)
+    reasons = untimed_copies(samples, statuses)
     assert list(reasons) == ["a"] * objects
     if objects:
         assert reasons["a"].startswith(
             "its kernels moved 0.05 MB through L2, and the launch writes 4.2 MB: what is no kernel"
         )
     in_place = {cell: replace(status, written_bytes=None) for cell, status in statuses.items()}
-    assert not untimed_copies(samples, in_place, BASELINES, H200)
+    assert not untimed_copies(samples, in_place)
 
 
 def test_half_of_the_inputs_is_too_little():
