@@ -59,7 +59,7 @@ def test_a_run_is_written_as_t4(tmp_path, monkeypatch):
         tuning_results(report, None)
     with pytest.raises(UsageError, match="--problem none: there are columns=1024"):
         tuning_results(report, "none")
-    monkeypatch.setattr("profiler.commands.report.read_run", lambda _: report)
+    monkeypatch.setattr("profiler.commands.exporting.read_run", lambda _: report)
     target = tmp_path / "softmax_T4.json.gz"
     monkeypatch.chdir(RECORDING.parents[2])  # by its name, and a problem without what all share
     request = ExportRequest(Path("softmax"), ExportFormat.T4, target, "columns=1024,rows=512")
@@ -84,8 +84,8 @@ def exported(tmp_path_factory):
     def text(form):
         target = folder / form.value
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("profiler.commands.report.read_run", Mock())
-            patched.setattr("profiler.findings.find.find", lambda _: findings)
+            patched.setattr("profiler.commands.exporting.read_run", Mock())
+            patched.setattr("profiler.commands.exporting.find", lambda _: findings)
             assert export(ExportRequest(RECORDING, form, target)) is ExitCode.COMPLETE
         return target.read_text()
 
