@@ -8,12 +8,13 @@ import pytest
 import yaml
 from browser_pages import MOUSE, WAYS, findings_of, new_window, open_in
 from lxml import html
-from recorded import RECORDINGS, findings_of_recording, rendered_page
+from recorded import RECORDINGS, findings_of_recording, rendered_page, report_of_recording
 from whole_runs import EVERYTHING
 
 from profiler.commands import gallery as command
 from profiler.commands.gallery import CONTENTS_FILE, GalleryRequest, make_gallery
 from profiler.errors import ExitCode, ProfilerError, UsageError
+from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.index import IndexEntry, render_gallery
 from profiler.run_folder.archive import open_run
 
@@ -24,7 +25,7 @@ AS_ANOTHER = frozenset(
     {
         *("autotune", "fusion", "fusion_attention", "fusion_grid", "fusion_operators"),
         *("hopper_autotune", "hopper_causal", "hopper_timeline", "progression"),
-        *("softmax_forms", "timers", "timing_methods"),
+        *("softmax", "softmax_forms", "timers", "timing_methods"),
     }
 )
 """Pages of a kind of which another is opened: they are where all is tried."""
@@ -62,6 +63,9 @@ def gallery(tmp_path_factory):
         patch.setattr(command, "ProcessPoolExecutor", Here)
         patch.setattr(command, "find_recorded", findings_of_recording)
         patch.setattr("profiler.render.page.render_page", rendered_page)
+        patch.setattr(
+            "profiler.comparison.runs.assemble", lambda run, *_: report_of_recording(run.archive)
+        )
         assert make_gallery(GalleryRequest(RECORDINGS, folder)) == ExitCode.COMPLETE
     return folder
 
@@ -154,7 +158,8 @@ def test_a_page_of_every_kind_is_opened():
         page = yaml.safe_load(
             open_run(RECORDINGS / f"{name}.zip").spec_file.read_text("utf-8")
         ).get("page")
-        kinds.setdefault(page.get("kind") if isinstance(page, dict) else page, set()).add(name)
+        kinds.setdefault((page or {}).get("kind", "versions"), set()).add(name)
+    assert kinds.keys() == PAGE_KINDS.keys()
     assert all(names - AS_ANOTHER for names in kinds.values()), kinds
 
 
