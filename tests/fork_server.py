@@ -19,6 +19,7 @@ import itertools
 import json
 import os
 import pkgutil
+import platform
 import runpy
 import selectors
 import signal
@@ -399,6 +400,7 @@ def preload():
     )
     know_arguments(profiler.cli.command_group())
     remember_no_stacks()
+    platform.processor()  # starts a program, and remembers what that says
     for script in SCRIPTS:
         code_of(script)
     for name in templates().list_templates():
@@ -423,13 +425,14 @@ def know_arguments(group):
 
 
 def remember_no_stacks():
-    """Have torch keep no stack, read from its sources, for each seed that a GPU would get later.
+    """Have torch keep no stack, read from its sources, for each seed that a device would get later.
 
     That reads the files of all functions that are running, in each process that sets a seed.
     """
     import torch
 
-    torch.cuda.traceback = types.SimpleNamespace(format_stack=list)
+    for kind in (torch.cuda, torch.xpu, torch.mtia):
+        kind.traceback = types.SimpleNamespace(format_stack=list)
 
 
 def collapse_memory():
