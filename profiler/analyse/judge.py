@@ -5,7 +5,7 @@ What a comparison means stands in `verdicts`; here the samples of a run are brou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -142,6 +142,8 @@ class Judge:
     rules: Rules = field(default_factory=Rules)
     session_sds: tuple[float, ...] = PRIOR_SDS
     """Standard deviations between sessions by `intervals.estimated_sds`."""
+    streams: Mapping[str, float] = field(default_factory=dict)
+    """Streams of a launch, by cell whose durations are those of kernels, added up."""
     detectable: bool = True
     """Whether verdicts come with detectable effects, which take half of the time."""
 
@@ -200,7 +202,26 @@ class Judge:
             mixed = table["cell"].isin(self._mixed_cells) | table["against"].isin(self._mixed_cells)
             verdicts.loc[mixed, "verdict"] = Verdict.UNCLEAR
             verdicts.loc[mixed, "reason"] = Reason.MIXED_LAUNCHES
+        overlapped = self._open_by_overlap(table, verdicts)
+        verdicts.loc[overlapped, "verdict"] = Verdict.UNCLEAR
+        verdicts.loc[overlapped, "reason"] = Reason.OVERLAP
         return table[["cell", "against", "problem"]].join(verdicts[[*COLUMNS, *MEDIANS]])
+
+    def _open_by_overlap(self, pairs: pd.DataFrame, verdicts: pd.DataFrame) -> pd.Series[bool]:
+        """Whether each verdict would be another if kernels of several streams ran side by side.
+
+        The kernels of so many streams then take at the least their time divided by their number.
+        """
+        own, other = (pairs[name].map(self.streams).fillna(1.0) for name in ("cell", "against"))
+        verdict, ratio = verdicts["verdict"], verdicts["ratio"]
+        stands = ((verdict == Verdict.FASTER) & (ratio * other < 1)) | (
+            (verdict == Verdict.SLOWER) & (ratio / own > 1)
+        )
+        return (
+            verdict.isin([Verdict.FASTER, Verdict.SAME, Verdict.SLOWER])
+            & ((own > 1) | (other > 1))
+            & ~stands
+        )
 
     def _at_last_looks(self, blocks: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         """Verdict of each pair by the blocks up to its last one, in columns `verdicts.COLUMNS`.

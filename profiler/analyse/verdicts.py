@@ -79,6 +79,8 @@ class Reason(StrEnum):
     """Time and cycles contradict each other."""
     MIXED_LAUNCHES = "mixed_launches"
     """Launches of one visit are of several kinds, such as trials of an autotuner."""
+    OVERLAP = "overlap"
+    """Would be another if kernels of several streams ran side by side: durations are added."""
     NOT_MEASURED = "not_measured"
     SAME_PROGRAM = "same_program"
     """SAME because both have one machine code; nothing was compared."""

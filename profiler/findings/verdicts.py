@@ -16,7 +16,7 @@ import pandas as pd
 from profiler.analyse.intervals import session_margin
 from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, visit_times, with_session_sds
 from profiler.analyse.verdicts import COLUMNS, Reason
-from profiler.collect.registry import is_judged, shares_process
+from profiler.collect.registry import has_counters, is_judged, shares_process
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.model import FEWEST_BLOCKS, SessionKind, Verdict
 from profiler.planning.readiness import can_decide
@@ -132,9 +132,13 @@ def judges_of(report: Report) -> tuple[Judge, Judge]:
 
 
 def _judge(report: Report, kind: SessionKind, rules: Rules) -> Judge:
-    return Judge(
-        visit_times(report.measured.samples, report.plan.cells, kind), report.plan.baseline, rules
-    )
+    times = visit_times(report.measured.samples, report.plan.cells, kind)
+    plan, streams = report.plan, {}
+    if any(
+        has_counters(session.collector) for session in plan.sessions if is_judged(plan, session)
+    ):
+        streams = {cell: s.streams for cell, s in report.statuses.items() if s.streams}
+    return Judge(times, plan.baseline, rules, streams=streams)
 
 
 def judge_families(

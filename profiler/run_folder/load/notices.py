@@ -37,7 +37,7 @@ def run_notices(
     yield from _trust_notices(plan, objections)
     yield from _recheck_notices(attempts)
     yield from _copy_notices(plan, statuses)
-    yield from _stream_notices(plan, statuses, attempts)
+    yield from _stream_notices(plan, statuses)
     yield from _own_type_notices(plan, attempts)
     yield from _rounding_notices(plan, attempts)
     yield from _unconfined_notices(attempts)
@@ -143,16 +143,9 @@ def _copy_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[No
     yield Notice(NoticeKind.COPIES_NOT_TIMED, values)
 
 
-def _stream_notices(
-    plan: Plan, statuses: Mapping[str, CellStatus], attempts: Sequence[Loaded]
-) -> Iterator[Notice]:
+def _stream_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[Notice]:
     """Notice of cells whose launches have kernels on several streams, if any."""
-    counts: dict[str, int] = {}
-    for cell, status in statuses.items():
-        counts[cell] = int(status.streams or 0)
-    for loaded in attempts:
-        for cell, streams in loaded.streams.items():
-            counts[cell] = max(streams, counts.get(cell, 0))
+    counts = {cell: int(status.streams or 0) for cell, status in statuses.items()}
     multi_stream_cells = [cell for cell in plan.cells if counts.get(cell.id, 0) > 1]
     if multi_stream_cells:
         most = max(multi_stream_cells, key=lambda cell: counts[cell.id])

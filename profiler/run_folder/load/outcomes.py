@@ -155,6 +155,10 @@ def gather(
         cell: replace(status, missing_metrics=missing_metrics_by_cell.get(cell, ()))
         for cell, status in statuses.items()
     }
+    statuses = {
+        cell: replace(status, streams=_most_streams(status, attempts))
+        for cell, status in statuses.items()
+    }
     attributes = {key: value for attempt in attempts for key, value in attempt.attributes.items()}
     gpu = with_attributes(environment, attributes)
     profiles, baselines = latest_profiles(attempts), _baseline_cells(plan)
@@ -177,6 +181,12 @@ def gather(
         ranges=_first_of_each([loaded.ranges for loaded in counting], "path", empty_range_visits),
         timelines=joined_timelines(loaded.timelines for loaded in counting),
     )
+
+
+def _most_streams(status: CellStatus, attempts: Sequence[Loaded]) -> float | None:
+    """Streams of a launch by CUPTI or by ncu; None where neither tells."""
+    counts = [float(loaded.streams.get(status.cell, 0)) for loaded in attempts]
+    return max([status.streams or 0.0, *counts]) or status.streams
 
 
 def _baseline_cells(plan: Plan) -> dict[str, str]:

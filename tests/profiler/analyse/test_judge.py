@@ -45,6 +45,33 @@ RACE = run(
 """`b` is 10 % faster than the baseline `a`, `c` is the same."""
 
 
+SLOW = run(
+    {"a..p": around(1000), "b..p": around(1100, OTHER), "c..p": around(2200, OTHER)},
+    {"a..p": around(1000, OTHER)},
+)
+
+
+@pytest.mark.parametrize(
+    ("samples", "streams", "verdicts"),
+    [
+        (RACE, {}, [Verdict.FASTER, Verdict.SAME]),
+        (RACE, {"b..p": 2.0, "c..p": 2.0}, [Verdict.FASTER, Verdict.UNCLEAR]),
+        (RACE, {"a..p": 2.0, "b..p": 1.0}, [Verdict.UNCLEAR, Verdict.UNCLEAR]),
+        (SLOW, {"b..p": 2.0, "c..p": 2.0}, [Verdict.UNCLEAR, Verdict.SLOWER]),
+        (SLOW, {"a..p": 2.0}, [Verdict.SLOWER, Verdict.SLOWER]),
+    ],
+)
+def test_a_verdict_stands_if_kernels_of_several_streams_cannot_overturn_it(
+    samples, streams, verdicts
+):
+    times = visit_times(samples, CELLS, SessionKind.TIMING)
+    several = Judge(times, "a", Rules(), NO_OFFSETS, streams=streams)
+    table = several.compare([("b..p", "a..p"), ("c..p", "a..p")])
+    assert list(table["verdict"]) == verdicts
+    open_verdicts = table["verdict"] == Verdict.UNCLEAR
+    assert ((table["reason"] == Reason.OVERLAP) == open_verdicts).all()
+
+
 # ---- durations -----------------------------------------------------------------------------------
 
 
