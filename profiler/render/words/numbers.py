@@ -180,12 +180,13 @@ def interval(low: float | None, high: float | None, unit: str | None = None) -> 
 
 
 def half_width(value: float | None, low: float | None, high: float | None) -> str:
-    """Write half the width of an interval in percent of the value: `±0.4 %`."""
+    """Write half the width of an interval in percent of the value: `±0.4 %`; above 100 a factor."""
     if value is None or low is None or high is None or value == 0:
         return ""
     if any(is_missing(number) for number in (value, low, high)):
         return ""
-    return f"±{50 * abs((high - low) / value):.1f}{_NARROW_SPACE}%"
+    part = abs((high - low) / value) / 2
+    return f"±{ratio(part) if part > 1 else share(part)}"
 
 
 def seconds(value: float) -> str:

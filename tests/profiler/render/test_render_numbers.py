@@ -58,6 +58,7 @@ def test_ratios_and_intervals():
     assert numbers.interval(1000, 2000, "ns") == f"[1.000{SPACE}\u00b5s, 2.000{SPACE}\u00b5s]"
     assert numbers.interval(math.nan, 2.0) == ""
     assert numbers.half_width(100, 99, 101) == f"\u00b11.0{SPACE}%"
+    assert numbers.half_width(100, 20, 1420) == "\u00b17.000\u00d7"
     assert numbers.half_width(100, math.nan, 101) == ""
     assert numbers.half_width(0, 0, 0) == ""
 
