@@ -66,9 +66,10 @@ def _general(findings: Findings) -> Sentence:
     if row is None:
         return sentence_of(strong(NOTHING_MEASURED))
     reference = reference_clause(findings.numbers, findings.ranking.best_reference)
-    if len(row.planned) == 1 or findings.programs.baseline is None or row.best is None:
+    baseline = findings.programs.baseline
+    if len(row.planned) == 1 or baseline is None or row.best is None or row.variant == baseline:
         return sentence_of(f"{_winner(findings, row)}{reference}.")
-    relative = _relative(findings, row, findings.programs.baseline)
+    relative = _relative(findings, row, baseline)
     meanwhile = _idle_clause(findings) or _overlap_clause(findings, row.variant)
     opening = _search_clause(findings) or _contrasted(findings)
     return sentence_of(f"{opening}{relative}{meanwhile}{reference}.")
@@ -200,12 +201,14 @@ def _mean_words(problems: int, planned: int = 0) -> str:
 
 
 def _winner(findings: Findings, row: VariantRank) -> str:
-    """Clause on the variant with the lowest number, at one problem or without a baseline."""
+    """Clause on the variant with the lowest number, at one problem or of a lone baseline."""
     which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
     winners = [findings.ranking.deciding_winners[problem] for problem in sorted(row.planned)]
     if len(winners) == 1:
         at_one = _at_one(findings.numbers, row, winners[0], which)
         return f"{strong(row.variant.label)}{at_one}"
+    if not any(rank.slowdowns for rank in findings.ranking.ranks if rank is not row):
+        return f"{strong(row.variant.label)} alone was measured, at {len(row.planned)} problems"
     return (
         f"{strong(row.variant.label)} has the {which} {noun(findings.numbers)} at "
         f"{findings.ranking.wins} of {len(row.planned)} problems"

@@ -104,6 +104,13 @@ def test_one_problem_is_said_with_its_number_and_verdict():
     assert any(verdict.word in text for verdict in ORDER[:3])
 
 
+def test_a_baseline_without_another_is_not_compared_with_itself():
+    report = make_report(variant_count=3, problem_list=problems()[:2])
+    cells = tuple(c for c in report.plan.cells if c.variant.id == report.plan.baseline)
+    alone = find(without(report, plan=replace(report.plan, cells=cells)))
+    assert words_of(alone) == f"{cells[0].variant.name} alone was measured, at 2 problems."
+
+
 def test_nothing_correct_is_said_plainly():
     small = make_report(2, problem_list=problems()[:1], blocks=1, baseline=None)
     nothing = without(
