@@ -191,6 +191,8 @@ def headline(comparison: RunComparison) -> Sentence:
         return sentence_of(refused + _mean_text(step))
     if step.mean_ratio is None:
         return sentence_of(_mean_text(step))
+    if all(change.is_control for change in step.cells.values()):
+        return sentence_of("The runs have no cell but the baseline's in common: nothing is judged.")
     groups = (_decided_counts(group, comparison) for group in step.by_code)
     return sentence_of(f"{'; '.join(groups)}.")
 

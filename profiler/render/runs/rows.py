@@ -187,7 +187,7 @@ FIELD_WORDS: Mapping[str, str] = {
 MACHINE_WORDS: Mapping[Machines, str] = {
     Machines.SAME: "same GPU",
     Machines.OTHER_CHIP: "two GPUs of the same model",
-    Machines.SAME_MODEL: "same GPU model; whether the same chip was not recorded",
+    Machines.SAME_MODEL: "same model; whether the same chip was not recorded",
     Machines.DIFFERENT: "different machines",
 }
 

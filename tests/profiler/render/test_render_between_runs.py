@@ -204,6 +204,11 @@ def test_nothing_changed_is_an_answer_too(pair):
     assert f"none is {SLOWER} and none is {FASTER}" in said
 
 
+def test_a_baseline_alone_is_not_judged(pair):
+    alone = pair.compare(pair.copy(), only="variant=plain")
+    assert answer(alone).startswith("The runs have no cell but the baseline's in common")
+
+
 def test_the_table_is_searched_and_sorted_in_a_browser(page, tmp_path):
     file = tmp_path / "page.html"
     file.write_text(page)
