@@ -285,3 +285,4 @@ def test_of_a_configuration_that_is_recorded_twice_the_last_counts_and_it_is_sai
     summary = summarise(recorded, [replay(recorded, "random", 5, 1)])
     said = " ".join(replay_lines("bowl", "random", recorded, summary, 1))
     assert "1 record is of configurations that have an earlier one" in said
+    assert " 1 evaluations" not in said

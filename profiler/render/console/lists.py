@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from profiler.comparison.run_entries import RunEntry, changes
@@ -202,12 +201,10 @@ def _values_of(problems: Sequence[Problem]) -> str:
 # ---- the replay of a search ----------------------------------------------------------------------
 
 
-def replay_table(summary: ReplaySummary, recorded: RecordedSpace) -> Table:
+def replay_table(summary: ReplaySummary, recorded: RecordedSpace) -> TextTable:
     """Best so far by number of evaluations: median over the seeds."""
-    table = Table(title="Best so far, median over the seeds", title_justify="left")
-    table.add_column("evaluations", justify="right")
-    table.add_column("best, ms", justify="right")
-    table.add_column("of the best of all", justify="right")
+    table = TextTable("Best so far, median over the seeds")
+    table.add_columns("evaluations", "best, ms", "of the best of all", right=True)
     for count, share in summary.best_so_far:
         if share is None:
             table.add_row(str(count), "all failed", "")
@@ -221,13 +218,13 @@ def replay_lines(
 ) -> tuple[str, ...]:
     """Space, evaluations to each share of the best, and what a proposal cost."""
     lines = [
-        f"{name}: {len(recorded.space)} configurations, {recorded.failed} of them failed; "
-        f"the best takes {recorded.best_ms:.4g} ms."
+        f"{name}: {counted(len(recorded.space), 'configuration')}, {recorded.failed} of them "
+        f"failed; the best takes {recorded.best_ms:.4g} ms."
     ]
     if recorded.unrecorded or recorded.foreign:
         lines.append(
-            f"Left out: {recorded.unrecorded} valid configurations without a record, "
-            f"{recorded.foreign} records that the space does not have."
+            f"Left out: {counted(recorded.unrecorded, 'valid configuration')} without a record, "
+            f"{counted(recorded.foreign, 'record')} that the space does not have."
         )
     if recorded.recorded_again:
         lines.append(
@@ -250,10 +247,12 @@ def _target_line(strategy: str, target: TargetSummary, seeds: int) -> str:
         return (
             f"{strategy} did not reach {share}."
             if count is None
-            else f"{strategy} reached {share} after {count:.0f} evaluations."
+            else f"{strategy} reached {share} after {counted(round(count), 'evaluation')}."
         )
     median = target.median_evaluations
     search_median = (
-        "fewer than half of them" if median is None else f"{median:g} evaluations in the median"
+        "fewer than half of them"
+        if median is None
+        else f"{median:g} evaluation{'' if median == 1 else 's'} in the median"
     )
     return f"{strategy} reached {share} with {target.reached} of {seeds} seeds; {search_median}."
