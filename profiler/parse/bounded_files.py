@@ -170,12 +170,9 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MAX_LINE_BYTES = 2**24
 """Longest line of a table: a header of 20,000 metrics has a tenth of it."""
 _BUFFER = 1 << 20
-_INFLATE_STEP = 1 << 16
 _LONG_LINE = (
     f"has more than {MAX_LINE_BYTES} bytes (limit MAX_LINE_BYTES in profiler/parse/bounded_files)"
 )
-_GZIP_FORMAT = 16 + zlib.MAX_WBITS
-"""Argument of zlib for a stream with the header of gzip."""
 
 
 @contextmanager
@@ -214,6 +211,7 @@ class LineSource:
         """Number of the first bad row's line; 0 without any."""
         self._stream = stream
         self._limit = MAX_UNPACKED_BYTES if limit is None else limit
+        self._unpacked: gzip.GzipFile | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         try:
@@ -222,6 +220,8 @@ class LineSource:
                 self.lacks_line_end = not line.endswith(b"\n")
                 if self.lacks_line_end and len(line) >= MAX_LINE_BYTES:
                     raise self._parse_error(f"line {self.number} {_LONG_LINE}")
+                if self._unpacked is not None and self._unpacked.tell() > self._limit:
+                    raise self._parse_error(over_limit_text(self._limit), UNPACK_REMEDY)
                 clean = line.rstrip(b"\r\n")
                 yield clean.replace(b"\0", b"") if b"\0" in clean else clean
         except (EOFError, OSError, zlib.error) as error:
@@ -241,9 +241,9 @@ class LineSource:
         return ParseError(f"{self.name}: {reason}", remedy=remedy)
 
     def _utf8_lines(self) -> Iterator[bytes]:
-        reader: io.BufferedReader[Any] = self._stream
+        reader: Any = self._stream
         if reader.peek(16).startswith(GZIP_MAGIC):
-            reader = io.BufferedReader(_Inflater(reader, self._limit, self.name), _BUFFER)
+            reader = self._unpacked = gzip.GzipFile(fileobj=reader)
         start = reader.peek(16)
         if start.startswith(_REPORT_MAGICS):
             raise self._parse_error("is a report, not CSV", EXPORT_REMEDY)
@@ -258,53 +258,3 @@ class LineSource:
         if start.startswith(codecs.BOM_UTF8):
             reader.read(len(codecs.BOM_UTF8))
         yield from iter(partial(reader.readline, MAX_LINE_BYTES), b"")
-
-
-class _Inflater(io.RawIOBase):
-    """Reads gzip, and gives all bytes before a damaged place, unlike `gzip.GzipFile`."""
-
-    def __init__(self, stream: io.BufferedReader, limit: int, name: str) -> None:
-        self._stream = stream
-        self._limit = limit
-        self._name = name
-        self._inflate = zlib.decompressobj(_GZIP_FORMAT)
-        self._input = b""
-        self._size = 0
-        self._ended_member = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        data = self._next_bytes(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def _next_bytes(self, size: int) -> bytes:
-        while True:
-            self._input = self._input or self._stream.read(_BUFFER)
-            if not self._input:
-                return self._last_bytes()
-            # A damaged place costs all that the same call has inflated so far: small steps.
-            data = self._inflate.decompress(self._input, min(size, _INFLATE_STEP))
-            self._size += len(data)
-            if self._size > self._limit:
-                over_limit = over_limit_text(self._limit)
-                raise ParseError(f"{self._name}: {over_limit}", remedy=UNPACK_REMEDY)
-            self._input = self._inflate.unconsumed_tail
-            if self._inflate.eof:  # another member may follow
-                self._input = self._inflate.unused_data.lstrip(b"\0")
-                self._inflate = zlib.decompressobj(_GZIP_FORMAT)
-                self._ended_member = True
-            elif data:
-                self._ended_member = False
-            if data:
-                return data
-
-    def _last_bytes(self) -> bytes:
-        """Last bytes of the input: none where it ends between two members."""
-        remaining = self._inflate.flush()
-        self._ended_member = self._ended_member or self._inflate.eof
-        if not remaining and not self._ended_member:
-            raise EOFError("the compressed data ends too early")
-        return remaining
