@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 MISSING = (
     "", "no data", "n/a", "N/A", "nan", "NaN", "-nan", "-nan(ind)", "(!) nan", "(!) n/a",
@@ -90,21 +90,7 @@ def parse_number(text: str, style: NumberStyle = C_LOCALE) -> float | None:
 @cache
 def number_parser(style: NumberStyle) -> Callable[[str], float | None]:
     """`parse_number` of one notation for many cells, most of which are one of few texts."""
-    return _Numbers(style).__getitem__
-
-
-class _Numbers(dict[str, float | None]):
-    """Parsed numbers by text of the cell; a lookup takes a third of `lru_cache`'s time."""
-
-    def __init__(self, style: NumberStyle) -> None:
-        super().__init__()
-        self._style = style
-
-    def __missing__(self, text: str) -> float | None:
-        if len(self) >= _MOST_TEXTS:
-            self.clear()
-        number = self[text] = _parse_text(self._style, text)
-        return number
+    return lru_cache(_MOST_TEXTS)(partial(_parse_text, style))
 
 
 def _parse_text(style: NumberStyle, text: str) -> float | None:
