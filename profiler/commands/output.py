@@ -12,7 +12,6 @@ import io
 import json
 import math
 import os
-import re
 import stat
 import sys
 import threading
@@ -20,7 +19,6 @@ import time
 import webbrowser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -40,13 +38,6 @@ if TYPE_CHECKING:
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a text that a spreadsheet takes for a formula."""
-_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|[bfr])")
-_MISSING = re.compile(r'": NaN(?<!\\": NaN)(?=[,}])')
-"""A number that is missing, after its key: inside a text a quotation mark follows a backslash."""
-_NOT_PLAIN = ("NaN", "Infinity", "\x7f")
-"""Missing numbers in lists, infinite ones, texts with these words, and the one unsafe code point
-that JSON writes as it is."""
-
 _ROWS_AT_ONCE = 4096
 """Rows of a CSV that are written at once."""
 
@@ -205,22 +196,7 @@ def _has_objects(value: Any) -> bool:
 
 def _encoded(value: Any) -> str:
     """JSON of a value, in one line."""
-    try:
-        text = _MISSING.sub('": null', json.dumps(value))
-    except TypeError:  # what JSON does not have
-        return json.dumps(_json(value), allow_nan=False, default=str)
-    # Most values are plain: one search of the whole text finds the others.
-    plain = not any(sign in text for sign in _NOT_PLAIN)
-    if plain and all(map(_is_safe, set(_ESCAPE.findall(text)))):
-        return text
     return json.dumps(_json(value), allow_nan=False, default=str)
-
-
-@cache
-def _is_safe(escape: str) -> bool:
-    """Whether an escape of JSON stands for a code point that may be shown."""
-    character = json.loads(f'"{escape}"')
-    return bool(safe(character) == character)
 
 
 def _json(value: Any) -> Any:
