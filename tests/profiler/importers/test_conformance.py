@@ -195,7 +195,7 @@ def test_of_a_file_that_was_cut_anywhere_what_is_there_is_right(read, form, enco
     text = form.text(*form.records)
     whole, _ = read(text, form.file)
     content = text.encode(encoding)
-    for end in range(0, len(content), max(1, len(content) // 15)):
+    for end in range(0, len(content), max(1, len(content) // 9)):
         try:
             facts, _ = read(content[:end], form.file)
         except ProfilerError:
@@ -333,7 +333,7 @@ def test_what_holds_nothing_is_refused(read, name, content):
 
 @WITH_RECORDS
 def test_many_records_are_all_there(read, form):
-    facts, _ = read(form.text(*form.records * 50), form.file)
+    facts, _ = read(form.text(*form.records * 20), form.file)
     assert set(facts) == set(read(form.text(*form.records), form.file)[0])
 
 
