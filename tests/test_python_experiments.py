@@ -564,8 +564,8 @@ def test_forward_and_backward_are_two_experiments_of_one_file(profiler):
         assert done.code == 0, done.err
         assert {cell["outcome"] for cell in done.json["cells"]} == {"measured"}
         assert not any(n["kind"] == "not_rechecked" for n in done.json["notices"])
-        (run,) = profiler.runs(name)
-        assert profiler("report", run).code == 0
+    (run,) = profiler.runs(name)
+    assert profiler("report", run).code == 0
 
 
 VALUES = """
