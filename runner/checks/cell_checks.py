@@ -10,6 +10,7 @@ import torch
 
 from profiler.kernels.references import Reference
 from profiler.runner import protocol
+from profiler.runner.arrays import as_tensor, is_array, leaves
 from profiler.runner.checks import check
 from profiler.runner.checks.check import Tensors
 from profiler.runner.checks.kept_inputs import KeptInputs
@@ -103,7 +104,7 @@ class CellChecks:
             findings.update(error_fields(errors))
             findings["result_bytes"] = float(sum(tensor.nbytes for tensor in got))
             if not hasattr(launch, "restore"):
-                findings["written_bytes"] = _written_bytes(got)
+                findings["written_bytes"] = _written_bytes(result)
             findings["result_dtypes"] = [str(t.dtype).removeprefix("torch.") for t in got]
 
     def _compare(
@@ -202,10 +203,12 @@ def _expected_tensors(reference: Any) -> Tensors:
     return check.as_tensors(result, "the reference")
 
 
-def _written_bytes(result: Tensors) -> float:
+def _written_bytes(result: Any) -> float:
     """Bytes of a result that its launch wrote: a view counts at most what it is a view of, once.
 
-    What a launch allocates holds poison before it, and declared outputs NaN.
+    What a launch allocates holds poison before it, and declared outputs NaN. Sparse arrays, whose
+    memory is elsewhere, are left out.
     """
-    by_storage = {tensor.untyped_storage().data_ptr(): tensor for tensor in result}
+    tensors = [as_tensor(array) for array in leaves(result) if is_array(array)]
+    by_storage = {t.untyped_storage().data_ptr(): t for t in tensors if t.layout == torch.strided}
     return float(sum(min(t.nbytes, t.untyped_storage().nbytes()) for t in by_storage.values()))
