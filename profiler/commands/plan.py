@@ -139,7 +139,7 @@ def _whole_line(run_cost: RunForecast, beside: str) -> str:
         )
     parts_text = f", of it about {' and '.join(parts)}" if parts else ""
     source = (
-        "by the newest run on this GPU"
+        "by the newest run on such a machine"
         if all(cost.by_earlier_run for cost in run_cost.sessions)
         else "roughly, on a GPU like an H200"
     )
