@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fork_server import remember_no_stacks
 
 from profiler.parse.runner_journal import read_journal
 from profiler.runner.journal import Journal
@@ -14,6 +15,7 @@ from profiler.runner.orders import Turn
 from profiler.runner.protocol import Job, JobCell, JobVisit, write_job
 from profiler.runner.session import open_session
 
+remember_no_stacks()
 WORKLOADS = Path(__file__).parent / "workloads"
 REPO = Path(__file__).parents[2]
 PROCESS_LIMIT_S = 120
