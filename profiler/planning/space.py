@@ -130,7 +130,8 @@ class Space:
         except Exception as error:
             argument_text = ", ".join(repr(argument) for argument in arguments)
             raise SpecError(
-                f"{self._where}: {function}({argument_text}): {_error_text(error)}"
+                f"{self._where}: {function}({argument_text}): {_error_text(error)}",
+                remedy=_clash_remedy(error, Path(self._where)),
             ) from error
 
     def _wrong_type(self, function: str, expected: str, value: object) -> SpecError:
@@ -260,9 +261,8 @@ def _import_file(path: Path) -> ModuleType:
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         text = f"{_error_text(error)}{syntax_excerpt(error)}"
-        clash = name_clash(error, file)
         raise SpecError(
-            f"{file}{_line_of(error, file)}: {text}", remedy=f"{clash}." if clash else None
+            f"{file}{_line_of(error, file)}: {text}", remedy=_clash_remedy(error, file)
         ) from error
     return module
 
@@ -277,6 +277,12 @@ def _line_of(error: BaseException, file: Path) -> str:
             line = f":{step.tb_lineno}"
         step = step.tb_next
     return line
+
+
+def _clash_remedy(error: BaseException, file: Path) -> str | None:
+    """Remedy where a module beside the file hides an installed one that the error names."""
+    clash = name_clash(error, file)
+    return f"{clash}." if clash else None
 
 
 def _error_text(error: BaseException) -> str:

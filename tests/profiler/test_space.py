@@ -209,6 +209,9 @@ def test_a_module_beside_a_space_that_hides_an_installed_one_is_named(space_from
     (tmp_path / "mpmath.py").write_text("")
     with pytest.raises(SpecError, match=r"(?s)space.py:1: .*mpmath.py hides the installed mpm"):
         space_from("from mpmath import nothing_of_this_name")
+    space = space_from("import mpmath\ndef variant_name(params):\n    return mpmath.nothing\n")
+    with pytest.raises(SpecError, match=r"(?s)variant_name.*mpmath.py hides the installed mpm"):
+        space.variant_name({})
 
 
 def test_a_file_with_dataclasses(space_from):
