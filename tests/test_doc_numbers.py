@@ -77,7 +77,7 @@ UNDATED = {
     ("docs/page.md", "One number per cell"): ("an example of the wording", "1.23\u00d7"),
     ("docs/page.md", "Tables and figures"): ("a rule", "90 %"),
     ("docs/page.md", "The index of the runs"): ("rules", "95 %, 1 %"),
-    ("docs/plausibility.md", "Counters"): ("rules", "30 %, 5 %, 5 %, 5 %"),
+    ("docs/plausibility.md", "Counters"): ("rules", "30 %, 5 %, 5 %, 5 %, 5 %"),
     ("docs/revisions.md", "Bisect"): ("rules", "1 %, 50 µs, 2.1 %"),
     ("docs/plausibility.md", "New inputs after the last visit"): ("settings", "5 ms, 1 %"),
     ("docs/search.md", "A search in an experiment"): (

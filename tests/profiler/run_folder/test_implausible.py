@@ -4,9 +4,10 @@ import pandas as pd
 import pytest
 from run_folders import SPEC, Workplace, failed, measured
 
+from profiler.analyse.verdicts import Reason
 from profiler.errors import ExitCode
 from profiler.findings.find import find
-from profiler.model import Outcome
+from profiler.model import Outcome, Verdict
 from profiler.notices import NoticeKind, text
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.outcomes import failures
@@ -152,13 +153,17 @@ def test_how_far_results_may_be_off_is_said_where_some_miss_the_default(tmp_path
 
 
 def test_kernels_on_several_streams_are_not_added_in_silence(tmp_path):
-    place = Workplace(tmp_path / "place")
+    place = Workplace(tmp_path / "place", SPEC.replace("blocks: 2", "blocks: 8"))
     visits = place.visits("ncu-timing")
     warm = {"event": protocol.FINISHED, "phase": protocol.WARMUP}
     told = [{**warm, "cell": TREE, "streams": 3}, {**warm, "cell": LOOP, "streams": 1}]
     place.attempt(visits=visits, journal=[*measured(visits), *told])
-    (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.SEVERAL_STREAMS]
+    finished = finish(place)
+    (notice,) = [n for n in finished.notices if n.kind is NoticeKind.SEVERAL_STREAMS]
     assert text(notice).startswith("1 of 6 cells have kernels on several streams, most tree at sma")
+    verdict = find(finished).verdicts.against_baseline[TREE]
+    assert (verdict.verdict, verdict.reason) == (Verdict.UNCLEAR, Reason.OVERLAP)
+    assert verdict.ratio > 1
 
 
 def test_the_reason_travels_with_the_plan_and_not_into_the_key(tmp_path):
