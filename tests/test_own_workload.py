@@ -92,15 +92,12 @@ def test_compiled_variants_from_first_run_to_edited_kernel(profiler, project):
 NVCC = """#!/bin/sh
 # Compiles when told to, and never the same thing twice at a time.
 case " $* " in *" -c "*) ;; *) exec {nvcc} "$@" ;; esac
-busy="{folder}/busy.$(echo "$*" | cksum | cut -d' ' -f1)"
-trap 'rmdir "$busy"; exit 130' INT TERM  # before there is anything to take away again
-mkdir "$busy" || exit 9
+# The lock is that of the file, and ends with the last process that has it open, however it ends.
+exec 9>"{folder}/busy.$(echo "$*" | cksum | cut -d' ' -f1)"
+flock -n 9 || exit 9
 touch "{folder}/compiling"
 while [ ! -e "{folder}/go" ]; do sleep 0.05; done
-{nvcc} "$@"
-code=$?
-rmdir "$busy"
-exit $code
+exec {nvcc} "$@"
 """
 
 
