@@ -2,7 +2,8 @@
 
 Right work cannot cross any of these bounds; where a number does, the work was not measured, or not
 done. The bounds are the least bytes that must have passed the interface of device memory, the peak
-rates of the hardware, and the most operations that the executed instructions can have made.
+rates of the hardware, the most operations that the executed instructions can have made, and what a
+cell that is ahead of the baseline leaves to copies that no kernel makes.
 """
 
 from __future__ import annotations

@@ -185,8 +185,8 @@ def gather(
 
 def _most_streams(status: CellStatus, attempts: Sequence[Loaded]) -> float | None:
     """Streams of a launch by CUPTI or by ncu; None where neither tells."""
-    counts = [float(loaded.streams.get(status.cell, 0)) for loaded in attempts]
-    return max([status.streams or 0.0, *counts]) or status.streams
+    counts = [loaded.streams.get(status.cell, 0) for loaded in attempts]
+    return max([status.streams or 0, *counts]) or status.streams
 
 
 def _baseline_cells(plan: Plan) -> dict[str, str]:
