@@ -79,8 +79,10 @@ def _own_usage_errors(ctx: Any) -> Iterator[None]:
         if type(error).__name__ == _HELP_ERROR:
             raise
         words = [ctx.command_path, *filter(None, [ctx.invoked_subcommand]), "--help"]
+        message = error.format_message().replace("Input should be", "must be")
         raise UsageError(
-            error.format_message(), remedy=f"`{' '.join(words)}` shows arguments and flags."
+            message.replace("Value error, ", ""),
+            remedy=f"`{' '.join(words)}` shows arguments and flags.",
         ) from None
 
 
