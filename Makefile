@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 EXTRA := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo '[torch]')
 # The tests of one file stay in one worker and share what they set up. Some wait for processes, a fifth of
 # their time: one worker more than there are cores. Another would take 8 s to import and collect them all.
-PARALLEL := -n $(shell expr $$(nproc) + 2) --maxprocesses 4 --dist loadfile
+PARALLEL := -n $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile
 # In a new checkout each worker would rewrite and compile all files of tests, all of them at once: it is
 # done once before. What it finds wrong, the tests will say.
 COMPILE_TESTS := test -d tests/__pycache__ || $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1
