@@ -78,11 +78,11 @@ def _own_usage_errors(ctx: Any) -> Iterator[None]:
     except _UsageError as error:
         if type(error).__name__ == _HELP_ERROR:
             raise
-        words = [ctx.command_path, *filter(None, [ctx.invoked_subcommand]), "--help"]
+        help_command = [ctx.command_path, *filter(None, [ctx.invoked_subcommand]), "--help"]
         message = error.format_message().replace("Input should be", "must be")
         raise UsageError(
             message.replace("Value error, ", ""),
-            remedy=f"`{' '.join(words)}` shows arguments and flags.",
+            remedy=f"`{' '.join(help_command)}` shows arguments and flags.",
         ) from None
 
 

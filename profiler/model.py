@@ -280,6 +280,11 @@ class Plan:
         return {cell.id: cell.problem.id for cell in self.cells}
 
     @property
+    def baseline_cells(self) -> dict[str, Cell]:
+        """The cell of the baseline at each problem, by the id of the problem."""
+        return {cell.problem.id: cell for cell in self.cells if cell.variant.id == self.baseline}
+
+    @property
     def env_of(self) -> dict[str, Mapping[str, str]]:
         """Variables of the process that measures a cell, by cell id."""
         return {cell.id: cell.variant.env for cell in self.cells}

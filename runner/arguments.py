@@ -42,17 +42,17 @@ class Arguments:
         values = (*map(_with_own_containers, self.positional), *self.outputs)
         inputs = {name: _with_own_containers(value) for name, value in self.by_name.items()}
         offered_values, parameters = {**problem, **inputs}, parameters or {}
-        unnamed = positional_only(function, offered_values | parameters, len(values))
+        named_values = offered_values | parameters
+        unnamed = positional_only(function, named_values, len(values))
         keywords = accepted_arguments(function, offered_values, positional=len(values)) | parameters
         by_keyword = {name: value for name, value in keywords.items() if name not in unnamed}
         fault = call_fault(function, *values, *unnamed.values(), **by_keyword)
         if fault:
             name = getattr(function, "__name__", type(function).__name__)
-            offered_names = ", ".join(sorted({**offered_values, **parameters}))
             raise TypeError(
                 f"{name} cannot be called with what it gets ({fault}): the inputs in their order, "
                 f"here {len(self.positional)}, then outputs, and by name what it has parameters "
-                f"for, of {offered_names or 'none'}"
+                f"for, of {', '.join(sorted(named_values)) or 'none'}"
             )
         call = partial(function, *values, *unnamed.values(), **by_keyword)
         return _with_gradients(call) if self.have_gradients else call

@@ -142,7 +142,7 @@ def _module_file(folder: Path, name: str) -> Path | None:
 
 
 _QUOTED_MODULE = re.compile(r"'(\w+)[.']")
-"""As errors of imports name them: `No module named 'triton.language'`."""
+"""Name of a module in an error of an import: `No module named 'triton.language'`."""
 
 
 def name_clash(error: BaseException, file: Path) -> str:
@@ -155,11 +155,12 @@ def name_clash(error: BaseException, file: Path) -> str:
         return ""
     folders = search_folders(file)
     for name in dict.fromkeys(_QUOTED_MODULE.findall(str(error))):
-        own = next(filter(None, (_module_file(folder, name) for folder in folders)), None)
-        if own is not None and name in sys.stdlib_module_names:
-            return f"Python's own {name} hides {own.name}: rename it"
-        if own is not None and _is_found(name, unless=folders):
-            return f"{own.name} hides the installed {name}: rename it"
+        module_files = (_module_file(folder, name) for folder in folders)
+        module_file = next(filter(None, module_files), None)
+        if module_file is not None and name in sys.stdlib_module_names:
+            return f"Python's own {name} hides {module_file.name}: rename it"
+        if module_file is not None and _is_found(name, unless=folders):
+            return f"{module_file.name} hides the installed {name}: rename it"
     return ""
 
 

@@ -87,6 +87,8 @@ class _CellMedians:
     """Collectors that counted."""
     copies: float | None = None
     """Copies in a launch that are no kernels; None where that is not known."""
+    copied_bytes: float = 0.0
+    written_bytes: float = 0.0
 
 
 def implausible_cells(
@@ -98,23 +100,30 @@ def implausible_cells(
 ) -> dict[str, str]:
     """Why the numbers of a cell cannot be right, by cell id; plausible cells are left out.
 
-    `baselines`: the cell of the baseline at the same problem, by the ids of the others. Quantities
-    that were not counted, or that a workload does not state, are not checked.
+    `baselines`: the cell of the baseline at the same problem, by cell id. Quantities that were not
+    counted, or that a workload does not state, are not checked.
     """
-    medians = _medians_by_cell(samples)
-    reasons: dict[str, str] = {}
-    for cell, cell_medians in medians.items():
-        status = statuses.get(cell)
-        if status is None:
-            continue
-        tensor = _tensor_operations(profiles.get(cell), environment.compute_capability)
-        facts = replace(cell_medians, tensor_operations=tensor, copies=status.copies)
-        baseline = baselines.get(cell, "")
-        objections = itertools.chain(
-            _violated_bounds(status, facts, environment),
-            _untimed_copies(
-                (status, statuses.get(baseline)), (facts, medians.get(baseline)), environment
+    facts = {
+        cell: replace(
+            cell_medians,
+            tensor_operations=_tensor_operations(
+                profiles.get(cell), environment.compute_capability
             ),
+            copies=statuses[cell].copies,
+            copied_bytes=statuses[cell].copied_bytes or 0.0,
+            written_bytes=statuses[cell].written_bytes or 0.0,
+        )
+        for cell, cell_medians in _medians_by_cell(samples).items()
+        if cell in statuses
+    }
+    reasons: dict[str, str] = {}
+    for cell, cell_facts in facts.items():
+        baseline_facts = facts.get(baselines.get(cell, ""))
+        objections = itertools.chain(
+            _violated_bounds(statuses[cell], cell_facts, environment),
+            ()
+            if baseline_facts is None
+            else _untimed_copies(cell_facts, baseline_facts, environment),
         )
         reason = next(objections, None)
         if reason is not None:
@@ -230,33 +239,30 @@ def _operations_below_least(
 
 
 def _untimed_copies(
-    statuses: tuple[CellStatus, CellStatus | None],
-    medians: tuple[_CellMedians, _CellMedians | None],
-    environment: Environment,
+    cell: _CellMedians, baseline: _CellMedians, environment: Environment
 ) -> Iterator[str]:
     """Objections to a cell that is ahead of the baseline by copies that are no kernels.
 
-    `statuses`, `medians`: of the cell, and of the baseline. Copies are known under CUPTI. Elsewhere
-    kernels are objected to whose traffic is too little to have written the result.
+    Copies are known under CUPTI. Elsewhere kernels are objected to whose traffic is too little to
+    have written the result.
     """
-    (own, baseline), (own_medians, baseline_medians) = statuses, medians
-    timer = primary_timer(own_medians.durations_ns)
-    if baseline is None or baseline_medians is None or timer is None or not has_counters(timer):
+    timer = primary_timer(cell.durations_ns)
+    if timer is None or not has_counters(timer):
         return
-    kernels_ns = own_medians.durations_ns[timer]
-    if not kernels_ns < baseline_medians.durations_ns.get(timer, math.nan):
+    kernels_ns = cell.durations_ns[timer]
+    if not kernels_ns < baseline.durations_ns.get(timer, math.nan):
         return
-    if own.copies is None:
-        yield from _unwritten_result(own.written_bytes or 0.0, own_medians.l2_bytes)
+    if cell.copies is None:
+        yield from _unwritten_result(cell.written_bytes, cell.l2_bytes)
         return
-    copied = own.copied_bytes or 0.0
-    more = copied - (baseline.copied_bytes or 0.0)
+    more = cell.copied_bytes - baseline.copied_bytes
     least_ns = more / (environment.peak_dram_bytes_per_s or math.inf) * 1e9
     if least_ns > MARGIN * kernels_ns:
         yield (
-            f"each launch copies or fills {_megabytes(copied)} by no kernel ({_COPIES}), "
-            f"{_megabytes(more)} more than the baseline's: at least {least_ns / 1e3:.3g} µs, which "
-            f"the {kernels_ns / 1e3:.4g} µs of its kernels do not hold; {_WHOLE_LAUNCHES}"
+            f"each launch copies or fills {_megabytes(cell.copied_bytes)} by no kernel "
+            f"({_COPIES}), {_megabytes(more)} more than the baseline's: at least "
+            f"{least_ns / 1e3:.3g} µs, which the {kernels_ns / 1e3:.4g} µs of its kernels do not "
+            f"hold; {_WHOLE_LAUNCHES}"
         )
 
 

@@ -103,7 +103,8 @@ def _other_types(report: Report) -> Iterable[Notice]:
     """Variants whose results have other dtypes than the baseline's at the same problem."""
     cells = report.plan.cells
     dtypes = {id_: ", ".join(status.result_dtypes) for id_, status in _usable(report).items()}
-    expected = {cell.problem.id: dtypes.get(cell.id, "") for cell in _baseline_cells(report.plan)}
+    baselines = report.plan.baseline_cells
+    expected = {problem: dtypes.get(cell.id, "") for problem, cell in baselines.items()}
     variants: dict[tuple[str, str], dict[str, None]] = {}
     for cell in cells:
         types = dtypes.get(cell.id, ""), expected.get(cell.problem.id, "")
@@ -120,9 +121,8 @@ def _other_types(report: Report) -> Iterable[Notice]:
 def _less_exact(report: Report) -> Iterable[Notice]:
     """Variants with results of the baseline's types whose errors no order of adding explains."""
     usable = _usable(report)
-    baseline_statuses = {
-        cell.problem.id: usable.get(cell.id) for cell in _baseline_cells(report.plan)
-    }
+    baselines = report.plan.baseline_cells
+    baseline_statuses = {problem: usable.get(cell.id) for problem, cell in baselines.items()}
     factors: dict[str, float] = {}
     for cell in report.plan.cells:
         status, baseline_status = usable.get(cell.id), baseline_statuses.get(cell.problem.id)
@@ -284,7 +284,7 @@ def _no_baseline(report: Report) -> Iterable[Notice]:
         return
     names = _names(plan)
     measured = {cell.problem.id for cell in plan.cells if cell.id in usable}
-    good = {cell.problem.id for cell in _baseline_cells(plan) if cell.id in usable}
+    good = {problem for problem, cell in plan.baseline_cells.items() if cell.id in usable}
     lacking = [name for problem, name in names.items() if problem in measured - good]
     if lacking:
         values = {"baseline": plan.baseline, "problems": _some_or_count(lacking, len(names))}
@@ -404,7 +404,7 @@ def _clocks(environment: Environment) -> Iterable[Notice]:
 def _clocks_differ(samples: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
     """Cells whose SM clock is another than the baseline's: ratios of times are none of cycles."""
     clocks = cell_clocks(samples).to_dict()
-    baselines = {cell.problem.id: cell.id for cell in _baseline_cells(plan)}
+    baselines = {problem: cell.id for problem, cell in plan.baseline_cells.items()}
     pairs = [(cell, baselines.get(cell.problem.id, cell.id)) for cell in plan.cells]
     ratios = [
         (float(clocks[cell.id] / clocks[baseline_cell]), cell, baseline_cell)
@@ -438,10 +438,6 @@ def _aliases(report: Report) -> Iterable[Notice]:
     ]
     if pairs:
         yield Notice(NoticeKind.DUPLICATE_CODE, {"count": len(pairs), "pairs": ", ".join(pairs)})
-
-
-def _baseline_cells(plan: Plan) -> list[Cell]:
-    return [cell for cell in plan.cells if cell.variant.id == plan.baseline]
 
 
 def _cell_name(cell: Cell) -> str:

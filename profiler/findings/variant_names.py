@@ -434,9 +434,9 @@ class _Labels:
         """A long name without the words that all long names begin or end with."""
         head, tail = self._shared_words if len(self._long) > 1 else (0, 0)
         middle = name[head : len(name) - tail]
-        whole = " ".join(name)
-        if not middle or len(whole) - len(" ".join(middle)) < _LEAST_SAVED:
-            return whole
+        full_name = " ".join(name)
+        if not middle or len(full_name) - len(" ".join(middle)) < _LEAST_SAVED:
+            return full_name
         return " ".join([*([CUT] if head else []), *middle, *([CUT] if tail else [])])
 
 

@@ -123,22 +123,20 @@ def judges_of(report: Report) -> tuple[Judge, Judge]:
     """The judge of the blocks in which every cell was measured, and that of the final."""
     rules = report.rules
     judged = [session for session in report.plan.sessions if is_judged(report.plan, session)]
+    streams: Mapping[str, float] = {}
+    if any(has_counters(session.collector) for session in judged):
+        streams = {cell: s.streams for cell, s in report.statuses.items() if s.streams}
     return with_session_sds(
-        _judge(report, SessionKind.TIMING, rules),
-        _judge(report, SessionKind.FINAL, Rules(looks=1, delta=rules.delta)),
+        _judge(report, SessionKind.TIMING, rules, streams),
+        _judge(report, SessionKind.FINAL, Rules(looks=1, delta=rules.delta), streams),
         report.plan.cells,
         one_process=any(map(shares_process, judged)),
     )
 
 
-def _judge(report: Report, kind: SessionKind, rules: Rules) -> Judge:
+def _judge(report: Report, kind: SessionKind, rules: Rules, streams: Mapping[str, float]) -> Judge:
     times = visit_times(report.measured.samples, report.plan.cells, kind)
-    plan, streams = report.plan, {}
-    if any(
-        has_counters(session.collector) for session in plan.sessions if is_judged(plan, session)
-    ):
-        streams = {cell: s.streams for cell, s in report.statuses.items() if s.streams}
-    return Judge(times, plan.baseline, rules, streams=streams)
+    return Judge(times, report.plan.baseline, rules, streams=streams)
 
 
 def judge_families(

@@ -325,13 +325,11 @@ def _cell_ids(plan: Plan, rows: pd.DataFrame) -> set[str]:
 
 
 def _with_baselines(plan: Plan, ids: Collection[str]) -> list[Pair]:
-    by_problem = {
-        cell.problem.id: cell.id for cell in plan.cells if cell.variant.id == plan.baseline
-    }
+    baselines = plan.baseline_cells
     return [
-        (cell.id, by_problem[cell.problem.id])
+        (cell.id, baselines[cell.problem.id].id)
         for cell in plan.cells
-        if cell.id in ids and cell.problem.id in by_problem
+        if cell.id in ids and cell.problem.id in baselines
     ]
 
 

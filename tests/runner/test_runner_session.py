@@ -197,9 +197,14 @@ def test_findings_of_check_and_description(bench, select):
 
 
 def test_of_what_was_written_a_view_counts_what_it_is_a_view_of():
-    whole = torch.ones(8)
-    assert _written_bytes((torch.ones(1).expand(1000), whole[:4], whole[4:])) == 4 + 16
-    assert _written_bytes({"sparse": torch.eye(100).to_sparse(), "sum": 100.0, "x": whole}) == 32
+    eight_numbers = torch.ones(8)
+    assert (
+        _written_bytes((torch.ones(1).expand(1000), eight_numbers[:4], eight_numbers[4:])) == 4 + 16
+    )
+    assert (
+        _written_bytes({"sparse": torch.eye(100).to_sparse(), "sum": 100.0, "x": eight_numbers})
+        == 32
+    )
 
 
 def test_the_work_of_every_problem_is_declared_before_the_first_is_set_up(bench, select):

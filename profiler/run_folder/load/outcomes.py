@@ -152,16 +152,21 @@ def gather(
         for cell in cells
     }
     statuses = {
-        cell: replace(status, missing_metrics=missing_metrics_by_cell.get(cell, ()))
-        for cell, status in statuses.items()
-    }
-    statuses = {
-        cell: replace(status, streams=_most_streams(status, attempts))
+        cell: replace(
+            status,
+            missing_metrics=missing_metrics_by_cell.get(cell, ()),
+            streams=_most_streams(status, attempts),
+        )
         for cell, status in statuses.items()
     }
     attributes = {key: value for attempt in attempts for key, value in attempt.attributes.items()}
     gpu = with_attributes(environment, attributes)
-    profiles, baselines = latest_profiles(attempts), _baseline_cells(plan)
+    profiles, at_problems = latest_profiles(attempts), plan.baseline_cells
+    baselines = {
+        cell.id: at_problems[cell.problem.id].id
+        for cell in plan.cells
+        if cell.problem.id in at_problems
+    }
     objections = implausible_cells(samples, statuses, profiles, baselines, gpu)
     trusted = {cell.id for cell in cells if cell.variant.trust}
     statuses = {
@@ -187,20 +192,6 @@ def _most_streams(status: CellStatus, attempts: Sequence[Loaded]) -> float | Non
     """Streams of a launch by CUPTI or by ncu; None where neither tells."""
     counts = [loaded.streams.get(status.cell, 0) for loaded in attempts]
     return max([status.streams or 0, *counts]) or status.streams
-
-
-def _baseline_cells(plan: Plan) -> dict[str, str]:
-    """The cell of the baseline at the same problem, by the ids of all other cells."""
-    by_problem = {cell.problem.id: cell.id for cell in plan.cells if _is_baseline(cell, plan)}
-    return {
-        cell.id: by_problem[cell.problem.id]
-        for cell in plan.cells
-        if cell.problem.id in by_problem and not _is_baseline(cell, plan)
-    }
-
-
-def _is_baseline(cell: Cell, plan: Plan) -> bool:
-    return cell.variant.id == plan.baseline
 
 
 def _deciding_attempts(attempts: Sequence[Loaded], kind: SessionKind | None = None) -> list[Loaded]:

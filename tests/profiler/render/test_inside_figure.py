@@ -60,7 +60,7 @@ def test_the_figure_has_lines_for_what_was_busy_and_shades_the_tail(product):
 
 
 def test_a_kernel_on_a_few_sms_has_a_figure_without_a_clock(product):
-    """As of a grid of 16 blocks on 132 SMs: in no sample are half of the SMs busy."""
+    """Figure of a kernel such as one of 16 blocks: in no sample are half of 132 SMs busy."""
     inside = product.profile.inside
     names = (ACTIVE, ISSUED)
     samples = {**inside.samples, **{name: inside.samples[name] * 0.12 for name in names}}
