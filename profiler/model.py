@@ -404,8 +404,9 @@ class CellStatus:
     None where the number is not known."""
     copied_bytes: float | None = None
     """Bytes of the copies of one dimension."""
-    streams: float | None = None
-    """Number of streams that a launch has kernels on; None where it is not known."""
+    concurrent_kernels: float | None = None
+    """Most kernels of a launch that can run at once, on several streams or by programmatic
+    dependent launch; None where it is not known."""
     tuned: tuple[TunedConfig, ...] = ()
     """Configurations that a compiler's autotuner tried for the cell in the session whose durations
     count; empty without tuning or without a record of it."""

@@ -228,11 +228,12 @@ class NoticeKind(Enum):
         "and verdicts on them, do not hold the time of that.",
         "`--timer` times whole launches by CUDA events; `--timeline` shows the copies.",
     )
-    SEVERAL_STREAMS = (
+    CONCURRENT_KERNELS = (
         Severity.WARNING,
-        "{count} of {cells} cells have kernels on several streams, most {most}: {streams}. ncu and "
-        "CUPTI run kernels one at a time, and their durations are added: kernels that overlap take "
-        "less together than is said here.",
+        "{count} of {cells} cells have kernels that can run at once, on several streams or by "
+        "programmatic dependent launch, most {most}: {kernels}. ncu and CUPTI run kernels one at a "
+        "time, and their durations are added: kernels that overlap take less together than is said "
+        "here.",
         "`--timer` times whole launches by CUDA events, overlap included; `--timeline` shows which "
         "kernels overlap.",
     )

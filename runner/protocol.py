@@ -267,9 +267,9 @@ LAUNCH_FACTS = ("compile_seconds", "buffer_bytes", "peak_bytes")
 """Attributes that a launch may carry: what it took to make it, and the device memory that one call
 allocates in all and at one time."""
 
-VISIT_FACTS = ("copies", "copied_bytes", "streams")
+VISIT_FACTS = ("copies", "copied_bytes", "concurrent_kernels")
 """Of a launch under CUPTI, in the record of `warmup`: copies and fills of memory that are no
-kernels, the bytes of those of one dimension, and the streams that kernels are launched on."""
+kernels, the bytes of those of one dimension, and how many kernels can run at once, at most."""
 SPARED_S = "spared_s"
 """Key in the record of `warmup`: seconds that a launch took which an earlier one stands for, by a
 check or by another session of the process."""

@@ -142,8 +142,8 @@ class Judge:
     rules: Rules = field(default_factory=Rules)
     session_sds: tuple[float, ...] = PRIOR_SDS
     """Standard deviations between sessions by `intervals.estimated_sds`."""
-    streams: Mapping[str, float] = field(default_factory=dict)
-    """Streams of a launch, by cell whose durations are those of kernels, added up."""
+    concurrent_kernels: Mapping[str, float] = field(default_factory=dict)
+    """Most kernels that can run at once, by cell whose durations are those of kernels, added up."""
     detectable: bool = True
     """Whether verdicts come with detectable effects, which take half of the time."""
 
@@ -208,11 +208,12 @@ class Judge:
         return table[["cell", "against", "problem"]].join(verdicts[[*COLUMNS, *MEDIANS]])
 
     def _open_by_overlap(self, pairs: pd.DataFrame, verdicts: pd.DataFrame) -> pd.Series[bool]:
-        """Whether each verdict would be another if kernels of several streams ran side by side.
+        """Whether each verdict would be another if kernels that can run at once did.
 
-        The kernels of so many streams then take at the least their time divided by their number.
+        Together they then take at least the sum of their times divided by their number.
         """
-        own, other = (pairs[name].map(self.streams).fillna(1.0) for name in ("cell", "against"))
+        counts = self.concurrent_kernels
+        own, other = (pairs[name].map(counts).fillna(1.0) for name in ("cell", "against"))
         verdict, ratio = verdicts["verdict"], verdicts["ratio"]
         stands = ((verdict == Verdict.FASTER) & (ratio * other < 1)) | (
             (verdict == Verdict.SLOWER) & (ratio / own > 1)

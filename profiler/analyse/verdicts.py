@@ -80,7 +80,7 @@ class Reason(StrEnum):
     MIXED_LAUNCHES = "mixed_launches"
     """Launches of one visit are of several kinds, such as trials of an autotuner."""
     OVERLAP = "overlap"
-    """Would be another if kernels of several streams ran side by side: durations are added."""
+    """Would be another if kernels that can run at once did: their durations are added."""
     NOT_MEASURED = "not_measured"
     SAME_PROGRAM = "same_program"
     """SAME because both have one machine code; nothing was compared."""

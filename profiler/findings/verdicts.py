@@ -123,20 +123,23 @@ def judges_of(report: Report) -> tuple[Judge, Judge]:
     """The judge of the blocks in which every cell was measured, and that of the final."""
     rules = report.rules
     judged = [session for session in report.plan.sessions if is_judged(report.plan, session)]
-    streams: Mapping[str, float] = {}
+    concurrent: Mapping[str, float] = {}
     if any(has_counters(session.collector) for session in judged):
-        streams = {cell: s.streams for cell, s in report.statuses.items() if s.streams}
+        counts = {cell: status.concurrent_kernels for cell, status in report.statuses.items()}
+        concurrent = {cell: count for cell, count in counts.items() if count}
     return with_session_sds(
-        _judge(report, SessionKind.TIMING, rules, streams),
-        _judge(report, SessionKind.FINAL, Rules(looks=1, delta=rules.delta), streams),
+        _judge(report, SessionKind.TIMING, rules, concurrent),
+        _judge(report, SessionKind.FINAL, Rules(looks=1, delta=rules.delta), concurrent),
         report.plan.cells,
         one_process=any(map(shares_process, judged)),
     )
 
 
-def _judge(report: Report, kind: SessionKind, rules: Rules, streams: Mapping[str, float]) -> Judge:
+def _judge(
+    report: Report, kind: SessionKind, rules: Rules, concurrent: Mapping[str, float]
+) -> Judge:
     times = visit_times(report.measured.samples, report.plan.cells, kind)
-    return Judge(times, report.plan.baseline, rules, streams=streams)
+    return Judge(times, report.plan.baseline, rules, concurrent_kernels=concurrent)
 
 
 def judge_families(

@@ -22,8 +22,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <set>
+#include <map>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -61,6 +63,7 @@ struct Launch {
   int visit;
   std::string kernel;
   CUstream stream;
+  bool begins_early;  // before the kernel before it on its stream has ended (programmatic dependent launch)
   unsigned grid[3];
   unsigned block[3];
   unsigned dynamic_shared_bytes;
@@ -135,10 +138,12 @@ std::string demangled(const char* symbol) {
 }
 
 // What is launched outside of visits is a range like any other, and of no interest.
-void take_down(const char* name, CUfunction launched, const unsigned* sizes, unsigned shared, CUstream stream) {
+void take_down(const char* name, CUfunction launched, const unsigned* sizes, unsigned shared, CUstream stream,
+               bool begins_early) {
   Launch launch{};
   launch.visit = current_visit;
   launch.stream = stream;
+  launch.begins_early = begins_early;
   launch.kernel = name ? name : "";
   if (current_visit < 0) {
     launches.push_back(launch);
@@ -158,9 +163,16 @@ void take_down(const char* name, CUfunction launched, const unsigned* sizes, uns
 
 // Sizes of the grid and of the block, one after the other, of either form of a launch.
 template <typename Parameters>
-void take_down_sizes(const char* name, CUfunction function, const Parameters& of) {
+void take_down_sizes(const char* name, CUfunction function, const Parameters& of, bool begins_early) {
   const unsigned sizes[] = {of.gridDimX, of.gridDimY, of.gridDimZ, of.blockDimX, of.blockDimY, of.blockDimZ};
-  take_down(name, function, sizes, of.sharedMemBytes, of.hStream);
+  take_down(name, function, sizes, of.sharedMemBytes, of.hStream, begins_early);
+}
+
+bool may_begin_early(const CUlaunchConfig& config) {
+  return std::any_of(config.attrs, config.attrs + config.numAttrs, [](const CUlaunchAttribute& attribute) {
+    return attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
+           attribute.value.programmaticStreamSerializationAllowed;
+  });
 }
 
 bool is_graph(CUpti_CallbackId id) {
@@ -182,11 +194,11 @@ const CUpti_CallbackId kLaunches[] = {
 void note_launch(const CUpti_CallbackData& call, CUpti_CallbackId id) {
   if (id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx || id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz) {
     const auto* of = static_cast<const LaunchExParameters*>(call.functionParams);
-    take_down_sizes(call.symbolName, of->f, *of->config);
+    take_down_sizes(call.symbolName, of->f, *of->config, may_begin_early(*of->config));
   } else {
     // Cooperative launches begin with the same parameters.
     const auto* of = static_cast<const LaunchParameters*>(call.functionParams);
-    take_down_sizes(call.symbolName, of->f, *of);
+    take_down_sizes(call.symbolName, of->f, *of, false);
   }
 }
 
@@ -228,7 +240,7 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain, CUpti_CallbackId id, const vo
     copies += 1;
     copied_bytes += bytes_of(call.functionName, call.functionParams);
   } else if (id == CUPTI_DRIVER_TRACE_CBID_cuCtxResetPersistingL2Cache) {
-    launches.push_back(Launch{-1, "", nullptr, {}, {}, 0, 0, 0, 0});  // no kernel, but CUPTI makes a range of it
+    launches.push_back(Launch{-1});  // no kernel, but CUPTI makes a range of it
   } else {
     note_launch(call, id);
   }
@@ -432,13 +444,18 @@ int cupti_copies(double* bytes) {
   return copies;
 }
 
-// Number of streams that kernels of the visit were launched on that was noted.
-int cupti_streams() {
-  std::set<CUstream> streams;
+// Most kernels of the visit that was noted which can run at once: of each stream one, with those in a row after it
+// that each may begin before the one before has ended.
+int cupti_concurrent_kernels() {
+  std::map<CUstream, std::pair<int, int>> rows;  // by stream: the present row, the longest
   for (const Launch& launch : launches) {
-    if (launch.visit >= 0) streams.insert(launch.stream);
+    if (launch.visit < 0) continue;
+    auto& [row, longest] = rows[launch.stream];
+    row = launch.begins_early ? row + 1 : 1;
+    longest = std::max(longest, row);
   }
-  return static_cast<int>(streams.size());
+  return std::accumulate(rows.begin(), rows.end(), 0,
+                         [](int sum, const auto& of_stream) { return sum + of_stream.second.second; });
 }
 
 // From here on kernels are counted, in the next pass.

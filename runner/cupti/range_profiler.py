@@ -88,7 +88,7 @@ class RangeProfiler:
             kernels = self._library.cupti_heard()
         copied_bytes = ctypes.c_double()
         copies = self._library.cupti_copies(ctypes.byref(copied_bytes))
-        facts = (copies, copied_bytes.value, self._library.cupti_streams())
+        facts = (copies, copied_bytes.value, self._library.cupti_concurrent_kernels())
         return self._require_success(kernels), dict(zip(protocol.VISIT_FACTS, facts, strict=True))
 
     def begin(self) -> None:

@@ -26,10 +26,19 @@ def test_kernels_of_two_streams_are_not_added_in_silence(tmp_path, flag):
     _, summary = measured(CLIENTS / "side_stream.py", tmp_path, flag)
     outcomes = {cell["variant"]: cell["outcome"] for cell in summary["cells"]}
     assert outcomes["one_stream"] == outcomes["two_streams"] == "measured"
-    (notice,) = [n for n in summary["notices"] if n["kind"] == "several_streams"]
+    (notice,) = [n for n in summary["notices"] if n["kind"] == "concurrent_kernels"]
     assert "two_streams" in notice["text"] or "not_joined" in notice["text"]
     (overlapping,) = [cell for cell in summary["cells"] if cell["variant"] == "two_streams"]
     assert overlapping["metrics"]["duration_ns"]["verdict"] == "unclear"
+
+
+def test_a_kernel_that_begins_before_the_last_has_ended_is_not_added_in_silence(tmp_path):
+    _, summary = measured(CLIENTS / "dependent_launch.py", tmp_path, "--fast", "--no-explain")
+    (notice,) = [n for n in summary["notices"] if n["kind"] == "concurrent_kernels"]
+    assert "dependent" in notice["text"]
+    cells = {cell["variant"]: cell for cell in summary["cells"]}
+    assert {cell["outcome"] for cell in cells.values()} == {"measured"}
+    assert cells["dependent"]["metrics"]["duration_ns"]["verdict"] == "unclear"
 
 
 def test_the_project_with_a_makefile_is_compared_at_both_sizes(tmp_path):

@@ -20,7 +20,7 @@ class Library:
     def __init__(self, *, fails=(), passes=1):
         self.calls, self.fails, self.passes = [], fails, passes
         self.visit, self.kernels, self.rounds = -1, [], []
-        self.copied, self.streams = [], 1
+        self.copied, self.concurrent = [], 1
 
     def copy(self, number_of_bytes):
         self.copied.append(number_of_bytes)
@@ -52,8 +52,8 @@ class Library:
         copied_bytes._obj.value = sum(self.copied)
         return len(self.copied)
 
-    def cupti_streams(self):
-        return self.streams
+    def cupti_concurrent_kernels(self):
+        return self.concurrent
 
     def cupti_begin(self):
         self.kernels = []

@@ -37,7 +37,7 @@ def run_notices(
     yield from _trust_notices(plan, objections)
     yield from _recheck_notices(attempts)
     yield from _copy_notices(plan, statuses)
-    yield from _stream_notices(plan, statuses)
+    yield from _concurrent_notices(plan, statuses)
     yield from _own_type_notices(plan, attempts)
     yield from _rounding_notices(plan, attempts)
     yield from _unconfined_notices(attempts)
@@ -143,19 +143,19 @@ def _copy_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[No
     yield Notice(NoticeKind.COPIES_NOT_TIMED, values)
 
 
-def _stream_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[Notice]:
-    """Notice of cells whose launches have kernels on several streams, if any."""
-    counts = {cell: int(status.streams or 0) for cell, status in statuses.items()}
-    multi_stream_cells = [cell for cell in plan.cells if counts.get(cell.id, 0) > 1]
-    if multi_stream_cells:
-        most = max(multi_stream_cells, key=lambda cell: counts[cell.id])
+def _concurrent_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[Notice]:
+    """Notice of cells whose launches have kernels that can run at once, if any."""
+    counts = {cell: int(status.concurrent_kernels or 0) for cell, status in statuses.items()}
+    concurrent_cells = [cell for cell in plan.cells if counts.get(cell.id, 0) > 1]
+    if concurrent_cells:
+        most = max(concurrent_cells, key=lambda cell: counts[cell.id])
         values: dict[str, str | int | float] = {
-            "count": len(multi_stream_cells),
+            "count": len(concurrent_cells),
             "cells": len(plan.cells),
             "most": f"{most.variant.name} at {most.problem.name}",
-            "streams": counts[most.id],
+            "kernels": counts[most.id],
         }
-        yield Notice(NoticeKind.SEVERAL_STREAMS, values)
+        yield Notice(NoticeKind.CONCURRENT_KERNELS, values)
 
 
 def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:

@@ -155,7 +155,7 @@ def gather(
         cell: replace(
             status,
             missing_metrics=missing_metrics_by_cell.get(cell, ()),
-            streams=_most_streams(status, attempts),
+            concurrent_kernels=_most_concurrent(status, attempts),
         )
         for cell, status in statuses.items()
     }
@@ -188,10 +188,10 @@ def gather(
     )
 
 
-def _most_streams(status: CellStatus, attempts: Sequence[Loaded]) -> float | None:
-    """Streams of a launch by CUPTI or by ncu; None where neither tells."""
+def _most_concurrent(status: CellStatus, attempts: Sequence[Loaded]) -> float | None:
+    """Kernels that can run at once, by CUPTI or by ncu's streams; None where neither tells."""
     counts = [loaded.streams.get(status.cell, 0) for loaded in attempts]
-    return max([status.streams or 0, *counts]) or status.streams
+    return max([status.concurrent_kernels or 0, *counts]) or status.concurrent_kernels
 
 
 def _deciding_attempts(attempts: Sequence[Loaded], kind: SessionKind | None = None) -> list[Loaded]:

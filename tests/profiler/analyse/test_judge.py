@@ -52,7 +52,7 @@ SLOW = run(
 
 
 @pytest.mark.parametrize(
-    ("samples", "streams", "verdicts"),
+    ("samples", "counts", "verdicts"),
     [
         (RACE, {}, [Verdict.FASTER, Verdict.SAME]),
         (RACE, {"b..p": 2.0, "c..p": 2.0}, [Verdict.FASTER, Verdict.UNCLEAR]),
@@ -61,12 +61,10 @@ SLOW = run(
         (SLOW, {"a..p": 2.0}, [Verdict.SLOWER, Verdict.SLOWER]),
     ],
 )
-def test_a_verdict_stands_if_kernels_of_several_streams_cannot_overturn_it(
-    samples, streams, verdicts
-):
+def test_a_verdict_stands_if_kernels_that_run_at_once_cannot_overturn_it(samples, counts, verdicts):
     times = visit_times(samples, CELLS, SessionKind.TIMING)
-    several = Judge(times, "a", Rules(), NO_OFFSETS, streams=streams)
-    table = several.compare([("b..p", "a..p"), ("c..p", "a..p")])
+    judge = Judge(times, "a", Rules(), NO_OFFSETS, concurrent_kernels=counts)
+    table = judge.compare([("b..p", "a..p"), ("c..p", "a..p")])
     assert list(table["verdict"]) == verdicts
     open_verdicts = table["verdict"] == Verdict.UNCLEAR
     assert ((table["reason"] == Reason.OVERLAP) == open_verdicts).all()

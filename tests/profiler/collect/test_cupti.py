@@ -139,5 +139,5 @@ def test_the_library_is_built_once_with_what_the_runner_calls(tmp_path, monkeypa
     exported = {symbol for symbol in symbols if symbol.startswith("cupti_")}
     called = {"configure", "begin", "visit", "end", "decode", "values", "forget", "reset", "close"}
     called |= {"error", "launch_count", "launch_visit", "launch_kernel", "launch_facts"}
-    called |= {"listen", "heard", "copies", "streams"}
+    called |= {"listen", "heard", "copies", "concurrent_kernels"}
     assert exported == {f"cupti_{name}" for name in called}

@@ -152,15 +152,16 @@ def test_how_far_results_may_be_off_is_said_where_some_miss_the_default(tmp_path
     assert notice.values == {"problems": place.plan.cells[0].problem.name, "most": "0.12"}
 
 
-def test_kernels_on_several_streams_are_not_added_in_silence(tmp_path):
+def test_kernels_that_can_run_at_once_are_not_added_in_silence(tmp_path):
     place = Workplace(tmp_path / "place", SPEC.replace("blocks: 2", "blocks: 8"))
     visits = place.visits("ncu-timing")
     warm = {"event": protocol.FINISHED, "phase": protocol.WARMUP}
-    told = [{**warm, "cell": TREE, "streams": 3}, {**warm, "cell": LOOP, "streams": 1}]
+    told = [{**warm, "cell": TREE, "concurrent_kernels": 3}]
+    told.append({**warm, "cell": LOOP, "concurrent_kernels": 1})
     place.attempt(visits=visits, journal=[*measured(visits), *told])
     finished = finish(place)
-    (notice,) = [n for n in finished.notices if n.kind is NoticeKind.SEVERAL_STREAMS]
-    assert text(notice).startswith("1 of 6 cells have kernels on several streams, most tree at sma")
+    (notice,) = [n for n in finished.notices if n.kind is NoticeKind.CONCURRENT_KERNELS]
+    assert text(notice).startswith("1 of 6 cells have kernels that can run at once, ")
     verdict = find(finished).verdicts.against_baseline[TREE]
     assert (verdict.verdict, verdict.reason) == (Verdict.UNCLEAR, Reason.OVERLAP)
     assert verdict.ratio > 1
