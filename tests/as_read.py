@@ -1,7 +1,10 @@
 """What is printed, shown and written, as tests read it."""
 
+import base64
 import io
 import json
+import re
+import zlib
 
 from rich.console import Console
 
@@ -25,3 +28,15 @@ def strict_json(text):
         raise AssertionError(f"{constant} is no JSON")
 
     return json.loads(text, parse_constant=refuse)
+
+
+def data_of_page(page, name="data"):
+    """Data inside a page, as its script reads them."""
+    packed = re.search(rf'<script [^>]*id="{name}">([^<]*)</script>', page)[1]
+    return unpacked(packed)
+
+
+def unpacked(packed):
+    """What `embed.pack` was given."""
+    assert re.fullmatch(r"[A-Za-z0-9+/]+=*", packed), "nothing of HTML"
+    return strict_json(zlib.decompress(base64.b64decode(packed)))

@@ -29,6 +29,8 @@ CHECKS_FILE = Path(__file__).with_name("page_checks.js")
 
 PATIENCE_MS = 20_000
 BLANK = "about:blank"
+READY = "html.js"
+"""A page whose script has unpacked the data and has done what it does at the start."""
 WIDE = {"width": 1440, "height": 900}
 TABLET = {"width": 768, "height": 1024}
 NARROW = {"width": 390, "height": 844}
@@ -131,6 +133,7 @@ def open_in(page, address):
     page.on("pageerror", lambda error: opened.console.append(str(error)))
     page.on("request", lambda request: _note_request(opened, request.url))
     page.goto(address)
+    page.wait_for_selector(READY, state="attached")
     page.evaluate(CHECKS_FILE.read_text(encoding="utf-8"))
     return opened
 

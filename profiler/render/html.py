@@ -21,7 +21,7 @@ from profiler.model import Verdict
 from profiler.notices import Notice, Severity
 from profiler.render.tables.rows import Datum
 
-SHARED = (
+SCRIPTS = (
     "data",
     "state",
     "tables",
@@ -33,10 +33,13 @@ SHARED = (
     "export",
     "parallel",
     "page",
+    "names",
+    "downloads",
+    "reach",
+    "list_filter",
 )
-"""Files of the page's script that share one scope, in the order in which they need each other."""
-SCRIPTS = ("names", "downloads", "reach", "list_filter")
-"""Files with a scope of their own."""
+"""Files of the page's script in the order in which they need each other; those from names on have a
+scope of their own."""
 _SEVERITY_WORDS = {  # the most serious first
     Severity.ERROR: ("\N{MULTIPLICATION X}", "Error"),
     Severity.WARNING: ("\u25b2", "Warning"),
@@ -160,12 +163,11 @@ def _assets() -> Mapping[str, Markup]:
     }
 
 
-@cache
 def _script() -> Markup:
-    """The page's script."""
-    shared = Markup("\n").join(_asset(f"{name}.js") for name in SHARED)
-    scoped = Markup('(() => {\n"use strict";\n') + shared + Markup("\n})();\n")
-    return scoped + Markup("").join(_asset(f"{name}.js") for name in SCRIPTS)
+    """The page's script: all of it waits for the data."""
+    scripts = Markup("\n").join(_asset(f"{name}.js") for name in SCRIPTS)
+    waiting = Markup('(async () => {\n"use strict";\n') + scripts + Markup("\n})();\n")
+    return _asset("unpack.js") + waiting
 
 
 @cache

@@ -109,7 +109,7 @@ def _tables(findings: Findings) -> dict[str, Any]:
         "cell_numbers": findings.programs.cell_numbers,
         "builds": builds_of(findings),
         "code_groups": _code_groups(findings.programs),
-        "data": embed.dump(embed.payload(findings, facets, CellSamples(findings))),
+        "data": embed.pack(embed.payload(findings, facets, CellSamples(findings))),
     }
 
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
-from as_read import printed
+from as_read import data_of_page, printed
 from run_folders import SPEC, Workplace, failed, fake_ncu, measured, ncu_csv
 
 from profiler.analyse.safe_frames import safe_frames
@@ -151,8 +151,7 @@ def test_page_and_pictures(findings, tmp_path):
     page = write_results(findings, tmp_path)[1].read_text(encoding="utf-8", errors="strict")
     assert not unsafe_in(page)
     assert "\\x1b[31m&lt;b&gt;&amp;" in page
-    data = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
-    assert not unsafe_in(json.dumps(json.loads(data[1]), ensure_ascii=False))
+    assert not unsafe_in(json.dumps(data_of_page(page), ensure_ascii=False))
     pictures = re.findall(r"<svg\b.*?</svg>", page, re.DOTALL)
     assert len(pictures) > 1
     for picture in pictures:

@@ -1,79 +1,39 @@
-// The data of the page, which stand by columns, each in the shortest of five forms (embed.py), and
-// numbers as people read them. All statistics were computed before; nothing here makes one.
+// The data of the page, each table by columns, and numbers as people read them. All statistics were
+// computed before; nothing here makes one. The scripts that follow wait until the data are unpacked.
 const root = document.documentElement;
-root.classList.add("js");
 const $ = (id) => document.getElementById(id);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-const source = $("data");
-const data = source ? JSON.parse(source.textContent) : null;
+const data = $("data") ? await unpacked($("data")) : null;
+root.classList.add("js");
 
 const size = data?.cells?.variant?.length ?? 0;
 const comparisonOf = (key) => data?.comparisons?.find((comparison) => comparison.key === key);
-for (const comparison of data?.comparisons ?? []) {
-  if (typeof comparison.ratios === "string") comparison.ratios = comparisonOf(comparison.ratios).ratios;
-}
-const summaries = new Map(data?.metrics?.map((metric) => [metric.name, metric.summary]));
-for (const summary of summaries.values()) {
-  for (const [name, written] of Object.entries(summary)) {
-    const point = typeof written === "string" ? written.lastIndexOf(".") : -1;
-    if (point > 0) summary[name] = summaries.get(written.slice(0, point))[written.slice(point + 1)];
-  }
-}
-const decoded = new Map();
-const column = (table, name) => {
-  let written = table[name];
-  if (typeof written === "string") written = table[written]; // the same as another column
-  if (Array.isArray(written)) return written;
-  if (!decoded.has(written)) {
-    const values = written.values
-      ?? written.texts.map((places) => places.map((place) => written.parts[place]).join(""));
-    decoded.set(written, written.index ? written.index.map((place) => values[place]) : Array(size).fill(values[0]));
-  }
-  return decoded.get(written);
-};
-if (size) { // ids that follow from variant and problem are not written
-  const [variants, problems] = ["variant", "problem"].map((name) => column(data.cells, name));
-  data.cells.id = column(data.cells, "id").map(
-    (id, index) => id ?? `${data.variants[variants[index]].id}..${data.problems[problems[index]].id}`,
-  );
-}
-const cellOf = (index) => Object.fromEntries(
-  Object.keys(data.cells).map((name) => [name, column(data.cells, name)[index]]),
+const valuesAt = (table, index) => Object.fromEntries(
+  Object.entries(table).map(([name, column]) => [name, column[index]]),
 );
-const fieldsOf = (metric, index) => {
-  const fields = Object.keys(metric.summary);
-  return Object.fromEntries(fields.map((name) => [name, column(metric.summary, name)[index]]));
-};
-const measured = (index) => data.metrics.filter((metric) => column(metric.summary, "n")[index] !== null);
+const cellOf = (index) => valuesAt(data.cells, index);
+const fieldsOf = (metric, index) => valuesAt(metric.summary, index);
+const measured = (index) => data.metrics.filter((metric) => metric.summary.n[index] !== null);
 const against = (comparison, index) => {
-  const [ratio, low, high, verdict, within, why] = ["ratio", "low", "high", "verdict", "within", "title"]
-    .map((name) => column(comparison.ratios, name)[index]);
-  return { ratio, ratio_low: low, ratio_high: high, verdict: data.verdicts[verdict]?.name ?? null, within, reason: why };
+  const { ratio, low, high, verdict, within, title } = valuesAt(comparison.ratios, index);
+  return { ratio, ratio_low: low, ratio_high: high, verdict: data.verdicts[verdict]?.name ?? null, within, reason: title };
 };
 // The two durations that a ratio is of, in the blocks that both cells have.
 const quotient = (comparison, index) => {
-  const [over, under] = ["median", "against_median"].map((name) => column(comparison.ratios, name)[index]);
+  const { median: over, against_median: under } = valuesAt(comparison.ratios, index);
   return over === null || under === null ? "" : `${show(over, "ns")} \u00f7 ${show(under, "ns")}`;
 };
 
 // Index of the cell of a variant at a problem, both by their index; undefined where it is not in the plan.
 const cellNumbers = new Map();
 if (size) {
-  const problems = column(data.cells, "problem");
-  column(data.cells, "variant").forEach((variant, index) => cellNumbers.set(`${variant}.${problems[index]}`, index));
+  const problems = data.cells.problem;
+  data.cells.variant.forEach((variant, index) => cellNumbers.set(`${variant}.${problems[index]}`, index));
 }
 const cellAt = (variant, problem) => cellNumbers.get(`${variant}.${problem}`);
 
 // Samples of a metric in a cell: [name of the set, values] each; none where all are the same.
-const samplesOf = (metric, index) => {
-  const { sets, metrics } = data.samples;
-  const packed = metrics[metric]?.cells[index] ?? [];
-  const [step, decimals] = metrics[metric]?.step ?? [1, 0];
-  return packed.map(([set, [first, ...differences]]) => {
-    const whole = [first, ...differences.map((difference) => first + difference)];
-    return [sets[set], whole.map((number) => (number * step) / 10 ** decimals)];
-  });
-};
+const samplesOf = (metric, index) => data.samples[metric]?.[index] ?? [];
 
 // ---- numbers: as words/numbers.py writes them ----------------------------------------------------
 // As Python rounds: a number in the middle between two goes to the even one.

@@ -4,7 +4,7 @@ const pane = $("details");
 const opened = { cells: [], pinned: false, metric: null, opener: null, row: null };
 const problemNames = data?.problems?.map((problem) => problem.name) ?? [];
 const nameOf = (variant) => data?.variants?.[Number(variant)]?.label ?? "";
-const numberOf = (id) => (size ? column(data.cells, "id").indexOf(id) : -1);
+const numberOf = (id) => (size ? data.cells.id.indexOf(id) : -1);
 
 // ---- samples as dots -----------------------------------------------------------------------------
 const WIDTH = 440;
@@ -58,7 +58,7 @@ const drawAxis = (svg, [least, most], scale, y, unit) => {
 const noiseFloor = (svg, baseline, metric, scale, top, bottom) => {
   const reference = comparisonOf("reference");
   if (metric.name !== data.primary || !reference || baseline === undefined) return null;
-  const floors = opened.cells.map((cell) => column(reference.ratios, "noise_floor")[cell]);
+  const floors = opened.cells.map((cell) => reference.ratios.noise_floor[cell]);
   const floor = floors.find((value) => value !== null) ?? null;
   const { median } = fieldsOf(metric, baseline);
   if (floor === null || median === null) return null;
@@ -67,7 +67,7 @@ const noiseFloor = (svg, baseline, metric, scale, top, bottom) => {
 };
 const dots = (metric) => {
   const cells = opened.cells.map((cell) => [cell, label(cell)]);
-  const problem = column(data.cells, "problem")[opened.cells[0]];
+  const problem = data.cells.problem[opened.cells[0]];
   const reference = data.variants.findIndex((variant) => variant.id === data.baseline);
   const baseline = cellAt(reference, problem);
   if (baseline !== undefined && !opened.cells.includes(baseline)) cells.push([baseline, `${label(baseline)}, the baseline`]);
@@ -119,7 +119,7 @@ const samplesPart = () => {
 };
 
 // ---- one cell: each part for one column --------------------------------------------------------------
-const label = (cell) => nameOf(column(data.cells, "variant")[cell]);
+const label = (cell) => nameOf(data.cells.variant[cell]);
 const durationPart = (cell) => {
   const { name: full, label: short } = data.variants[cellOf(cell).variant];
   const metric = data.metrics.find(({ name }) => name === data.primary);
@@ -153,9 +153,9 @@ const verdictsPart = (cell) => make("dl", { class: "verdicts" }, ...data.compari
   ];
 }));
 const kernelsPart = (cell) => {
-  const kernels = column(data.cells, "kernels")[cell];
+  const kernels = data.cells.kernels[cell];
   if (!kernels.length) return make("p", { class: "muted" }, "Not recorded.");
-  return make("ul", { class: "code" }, ...kernels.map((number) => make("li", {}, data.kernels[number - 1])));
+  return make("ul", { class: "code" }, ...kernels.map((name) => make("li", {}, name)));
 };
 // What stands in the page already is copied from there.
 const copyOf = (element) => {
@@ -164,7 +164,7 @@ const copyOf = (element) => {
   return copy;
 };
 const buildPart = (cell) => {
-  const variant = column(data.cells, "variant")[cell];
+  const variant = data.cells.variant[cell];
   const table = $("builds");
   const group = table && all("tbody", table).find((body) => body.dataset.variant === String(variant));
   if (!group) return make("p", { class: "muted" }, "Nothing was built for it.");
@@ -183,7 +183,7 @@ const problemPart = (cell) => {
 const countedPart = (cell) => {
   const percent = (name) => {
     const metric = data.metrics.find((one) => one.name === name);
-    return metric ? [metric.label, column(metric.summary, "median")[cell]] : ["", null];
+    return metric ? [metric.label, metric.summary.median[cell]] : ["", null];
   };
   const [peak, near] = percent(cellOf(cell).nearest_peak);
   const [, efficiency] = percent("memory_efficiency_pct");
@@ -225,7 +225,7 @@ const PARTS = [
 // ---- all counters, of both ---------------------------------------------------------------------------
 const countersPart = () => {
   const { cells } = opened;
-  const metrics = data.metrics.filter((metric) => cells.some((cell) => column(metric.summary, "n")[cell] !== null));
+  const metrics = data.metrics.filter((metric) => cells.some((cell) => metric.summary.n[cell] !== null));
   const body = metrics.map((metric) => {
     const fields = cells.map((cell) => fieldsOf(metric, cell));
     const most = metric.unit === "%" ? 100 : Math.max(...fields.map(({ median }) => median ?? 0));
@@ -277,8 +277,8 @@ const showPane = () => {
   $("pin").setAttribute("aria-pressed", String(opened.pinned));
   pane.hidden = false;
   light(String(cellOf(cells.at(-1)).variant));
-  keep("cell", column(data.cells, "id")[cells[0]]);
-  keep("beside", cells.length > 1 ? column(data.cells, "id")[cells[1]] : "");
+  keep("cell", data.cells.id[cells[0]]);
+  keep("beside", cells.length > 1 ? data.cells.id[cells[1]] : "");
 };
 const openCell = (cell, opener) => {
   if (cell === undefined || !pane) return;
@@ -305,9 +305,9 @@ const closePane = () => {
 // Keep this one: the next that is opened stands beside it; until then the baseline does, or the best.
 const otherThan = (cell) => {
   const { problem } = cellOf(cell);
-  const others = column(data.cells, "problem").map((at, index) => (at === problem ? index : -1)).filter((index) => index >= 0 && index !== cell);
+  const others = data.cells.problem.map((at, index) => (at === problem ? index : -1)).filter((index) => index >= 0 && index !== cell);
   const reference = data.variants.findIndex((variant) => variant.id === data.baseline);
-  const rank = (index) => column(data.metrics.find(({ name }) => name === data.primary)?.summary ?? { rank: [] }, "rank")[index];
+  const rank = (index) => data.metrics.find(({ name }) => name === data.primary)?.summary.rank[index];
   return others.find((index) => cellOf(index).variant === reference) ?? others.find((index) => rank(index) === 1) ?? others[0];
 };
 $("pin")?.addEventListener("click", () => {
@@ -349,7 +349,7 @@ const cellBehind = (target) => {
   if (place.dataset.cell !== undefined) return Number(place.dataset.cell);
   const problem = place.closest("[data-problem]")?.dataset.problem ?? opened.cells.map((cell) => cellOf(cell).problem).at(-1) ?? data.largest;
   const variant = Number(place.dataset.variant);
-  return cellAt(variant, Number(problem)) ?? column(data.cells, "variant").indexOf(variant);
+  return cellAt(variant, Number(problem)) ?? data.cells.variant.indexOf(variant);
 };
 // Opens what stands behind an element; says whether there is anything.
 const openBehind = (target) => {

@@ -31,17 +31,16 @@ const asCsv = () => {
 };
 const asJson = () => {
   const {
-    facets: groups, comparisons, cells: columns, verdicts, samples, scales, kernels, largest, rerun, explain, order, tags, outcomes,
+    facets: groups, comparisons, cells: columns, verdicts, samples, scales, largest, rerun, explain, order, tags, outcomes,
     ...rest
   } = data;
   const metrics = data.metrics.map(({ summary, ...metric }) => metric);
   const cells = Array.from({ length: size }, (_, index) => {
-    const { kernels: numbers, ...cell } = cellOf(index);
+    const cell = cellOf(index);
     return {
       ...cell,
       variant: data.variants[cell.variant].id,
       problem: data.problems[cell.problem].id,
-      kernels: numbers.map((number) => kernels[number - 1]),
       against: Object.fromEntries(comparisons.map((comparison) => [comparison.key, against(comparison, index)])),
       metrics: Object.fromEntries(measured(index).map((metric) => [metric.name, fieldsOf(metric, index)])),
     };

@@ -1,11 +1,6 @@
 // Every line of two explained kernels beside each other. The data are unpacked when they come near the
 // window, and as many rows are drawn as a reader asks for: a kernel may have thousands.
 const MORE_ROWS = 300;
-const unpacked = async (text) => {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return JSON.parse(await new Response(stream).text());
-};
 // Positions in the first and in the second of each row, in the order of both.
 const alignedRows = (first, second, runs) => {
   const found = [];
@@ -22,14 +17,14 @@ const alignedRows = (first, second, runs) => {
   return found;
 };
 const countsOf = (side, at) => ({
-  samples: side.samples[at], executed: side.executed[at], wait: side.waits[side.wait[at]], most: side.samples[at] ?? 0,
+  samples: side.samples[at], executed: side.executed[at], wait: side.wait[at], most: side.samples[at] ?? 0,
 });
 const signOf = (sides, values) => (!sides[1] || (values[0] && values[1]) ? "" : values[0] ? "+" : "\u2212");
 const instructionsOf = (sides, runs) => alignedRows(...sides, runs).map((positions, order) => {
   const [number, at] = positions[0] === null ? [1, positions[1]] : [0, positions[0]];
   const values = sides.map((side, which) => (side && positions[which] !== null ? countsOf(side, positions[which]) : null));
   const side = sides[number];
-  return { sign: signOf(sides, values), place: side.places[side.place[at]][0], text: side.sass[at], values, order };
+  return { sign: signOf(sides, values), place: side.place[at], text: side.sass[at], values, order };
 });
 const addUp = (a, b) => (a === null ? b : b === null ? a : a + b);
 const added = (line, other) => (line && {
@@ -38,9 +33,9 @@ const added = (line, other) => (line && {
 }) ?? other;
 const sourceLinesOf = (sides) => {
   const lines = new Map();
-  sides.forEach((side, number) => side?.place.forEach((which, at) => {
-    const [place, text] = side.places[which];
+  sides.forEach((side, number) => side?.place.forEach((place, at) => {
     if (!place) return;
+    const text = side.source[at];
     const key = `${place} ${text}`;
     if (!lines.has(key)) lines.set(key, { place, text, values: sides.map(() => null) });
     const { values } = lines.get(key);
@@ -107,7 +102,7 @@ const showListing = ({ listings, pairs }, block) => {
   const choosePair = () => {
     const [, first, second, runs] = pairs[of.selectedIndex];
     sides = [listings[first], second === null ? null : listings[second]];
-    const hasLines = sides.some((side) => side?.places.some(([place]) => place));
+    const hasLines = sides.some((side) => side?.place.some(Boolean));
     by.options[1].disabled = !hasLines;
     if (!hasLines) by.selectedIndex = 0;
     [sort, shown] = [null, MORE_ROWS];
@@ -119,11 +114,11 @@ const showListing = ({ listings, pairs }, block) => {
   choosePair();
 };
 const listingBlock = $("listing");
-if (listingBlock && window.DecompressionStream) {
+if (listingBlock) {
   const near = new IntersectionObserver(async (entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     near.disconnect();
-    showListing(await unpacked($("listings").textContent), listingBlock);
+    showListing(await unpacked($("listings")), listingBlock);
   }, { rootMargin: "50%" });
   near.observe(listingBlock);
-} else listingBlock?.remove();
+}

@@ -29,7 +29,7 @@ const whyMissing = (cell, metric) => {
 const headOf = (text, numeric) => make("th", { scope: "col", "aria-sort": "none", class: numeric && "num" },
   make("button", { type: "button", class: "sort" }, text));
 const metricTable = (metric) => {
-  const medians = column(metric.summary, "median");
+  const medians = metric.summary.median;
   const columns = data.problems.map(({ name }, problem) => {
     const cells = data.order.map((variant) => cellAt(variant, problem));
     const values = cells.map((cell) => (cell !== undefined && isCorrect(cell) ? medians[cell] : null));

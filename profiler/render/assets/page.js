@@ -20,7 +20,7 @@ const markTitle = ({ dataset }) => {
   const cell = Number(dataset.cell);
   const metric = data.metrics.find(({ name: key }) => key === data.primary);
   const median = metric ? `: ${show(fieldsOf(metric, cell).median, metric.unit)}` : "";
-  return `${name}, ${problemNames[column(data.cells, "problem")[cell]]}${median}`;
+  return `${name}, ${problemNames[data.cells.problem[cell]]}${median}`;
 };
 document.addEventListener("mouseover", (event) => { // names of marks, where they are asked for
   const mark = event.target.closest?.(".mark");
@@ -130,4 +130,5 @@ const layOut = (idle) => {
   } while (idle?.timeRemaining?.() > 8);
   soon(layOut, { timeout: 500 });
 };
-addEventListener("load", () => soon(layOut, { timeout: 500 }));
+const layOutSoon = () => soon(layOut, { timeout: 500 });
+if (document.readyState === "complete") layOutSoon(); else addEventListener("load", layOutSoon);

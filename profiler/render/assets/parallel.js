@@ -10,7 +10,7 @@ const textOfParam = (value) => {
   return String(value);
 };
 const boxOf = (group, index) => boxes.find(({ dataset }) => dataset.group === String(group) && dataset.index === String(index));
-const slowdowns = parallel ? column(data.cells, "slowdown") : [];
+const slowdowns = parallel ? data.cells.slowdown : [];
 
 // The configurations at a problem, the slowest first, so that the best are drawn on top. References have
 // other parameters: those are left out.
@@ -108,7 +108,7 @@ const showParallel = () => {
 const within = () => LIMITS[Number(parallel.querySelector("input").value)];
 // Variants that the filter leaves out fade in all figures and heat maps.
 const fade = (passing, everything) => {
-  const variants = column(data.cells, "variant");
+  const variants = data.cells.variant;
   const kept = new Set([...passing].map((cell) => String(variants[cell])));
   for (const item of all("#figures .mark, .heat tr[data-variant]")) {
     item.classList.toggle("out", !everything && !kept.has(item.dataset.variant));

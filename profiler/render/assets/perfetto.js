@@ -4,11 +4,6 @@
   "use strict";
   const PERFETTO = "https://ui.perfetto.dev";
   const ASK_MS = 100;
-  const unpacked = async (text) => { // as listing.js
-    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return JSON.parse(await new Response(stream).text());
-  };
   // Columns of bars (times in ns; `rows`: process and thread) as events.
   const traceOf = ({ rows, names, row, name, start, ns }) => {
     const processes = [...new Set(rows.map(([process]) => process))];
@@ -53,13 +48,9 @@
     }
   };
   document.addEventListener("recorded", ({ target, detail }) => offer(target, detail.title, detail.bars));
-  for (const packed of window.DecompressionStream ? document.querySelectorAll("script[data-trace]") : []) {
+  for (const packed of document.querySelectorAll("script[data-trace]")) {
     const holder = Object.assign(document.createElement("div"), { className: "tools" });
     packed.after(holder);
-    offer(holder, packed.dataset.trace, async () => {
-      const { start_steps: steps, ...bars } = await unpacked(packed.textContent);
-      let time = 0;
-      return { ...bars, start: steps.map((step) => (time += step)) };
-    });
+    offer(holder, packed.dataset.trace, () => unpacked(packed));
   }
 })();

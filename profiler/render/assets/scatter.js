@@ -31,8 +31,8 @@ const spanOf = (metric, values, from, to) => {
 const showScatter = () => {
   const [x, y, at] = all("select", scatter).map((select) => select.value);
   const metrics = [x, y].map((name) => data.metrics.find((metric) => metric.name === name));
-  const medians = metrics.map((metric) => column(metric.summary, "median"));
-  const problems = column(data.cells, "problem");
+  const medians = metrics.map((metric) => metric.summary.median);
+  const problems = data.cells.problem;
   const cells = [...Array(size).keys()].filter((cell) => (at === "" || problems[cell] === Number(at))
     && isCorrect(cell) && medians.every((values) => Number.isFinite(values[cell]) && values[cell] !== null));
   const holder = scatter.querySelector("figure");
@@ -59,7 +59,7 @@ const showScatter = () => {
   }
   svg.append(text(across.title, { x: (FRAME.left + FRAME.right) / 2, y: FRAME.height - 8, "text-anchor": "middle" }),
     text(upwards.title, { transform: `translate(14 ${(FRAME.top + FRAME.bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }));
-  const variants = column(data.cells, "variant");
+  const variants = data.cells.variant;
   for (const cell of cells) {
     const role = data.tags[variants[cell]]?.[0] ?? "other";
     svg.append(make("circle", {
@@ -71,7 +71,7 @@ const showScatter = () => {
 };
 if (scatter) {
   const [x, y, at] = all("select", scatter);
-  const shown = data.metrics.filter((metric) => column(metric.summary, "median").some((value) => value !== null));
+  const shown = data.metrics.filter((metric) => metric.summary.median.some((value) => value !== null));
   for (const [select, wanted] of [[x, ["registers", shown.find(({ name }) => name !== data.primary)?.name]], [y, [data.primary]]]) {
     const chosen = wanted.find((name) => shown.some((metric) => metric.name === name));
     select.append(...shown.map(({ name, label }) => make("option", { value: name, selected: name === chosen }, label)));

@@ -45,7 +45,7 @@ const textOf = (row) => {
 };
 const boxes = all("input[data-group]");
 const verdictBoxes = all("input[data-verdict]");
-const facets = data?.facets?.cells.map((_, group) => column(data.facets.cells, group)) ?? [];
+const facets = data?.facets?.cells ?? [];
 const conditions = []; // further ones that a cell must pass
 const filtered = []; // called with the set of cells that pass, after each change
 const announce = (shown) => {
@@ -100,7 +100,7 @@ document.addEventListener("keydown", (event) => {
 const showBaseline = (key) => {
   const comparison = comparisonOf(key);
   if (!comparison) return;
-  const [ratios, verdicts, margins] = ["ratio", "verdict", "within"].map((name) => column(comparison.ratios, name));
+  const { ratio: ratios, verdict: verdicts, within: margins } = comparison.ratios;
   for (const row of rows) {
     const number = Number(row.dataset.cell);
     const verdict = data.verdicts[verdicts[number]];

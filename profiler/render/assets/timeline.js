@@ -15,34 +15,7 @@
   const LEAST_NS = 50;
   const STEP = 1.6; // one press of a zoom button
   let data = null;
-
-  // ---- columns of differences as variable-length bytes --------------------------------------------
-  const reader = (text) => {
-    const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
-    let place = 0;
-    return () => {
-      let [value, factor] = [0, 1]; // times outgrow the 32 bits of shifts
-      for (;;) {
-        const byte = bytes[place++];
-        value += (byte & 127) * factor;
-        if (byte < 128) return value;
-        factor *= 128;
-      }
-    };
-  };
-  const decode = ({ n, data: text }) => {
-    const next = reader(text);
-    const column = (make) => Float64Array.from({ length: n }, make);
-    let [time, around] = [0, 0];
-    const start = column(() => (time += next()));
-    const end = column((_, bar) => start[bar] + next());
-    const [name, row, phase] = [column(next), column(next), column(() => next() - 1)];
-    const inside = column(() => {
-      const value = next();
-      return (around += value % 2 ? -(value + 1) / 2 : value / 2);
-    });
-    return { start, end, name, row, phase, inside };
-  };
+  const withEnds = (bars) => ({ ...bars, end: bars.start.map((start, bar) => start + bars.ns[bar]) });
 
   // ---- words -------------------------------------------------------------------------------------
   const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]];
@@ -82,7 +55,7 @@
   class Viewer {
     constructor(holder, cell) {
       this.cell = cell;
-      this.sets = Object.fromEntries(KINDS.map((kind) => [kind, decode(cell[kind])]));
+      this.sets = Object.fromEntries(KINDS.map((kind) => [kind, withEnds(cell[kind])]));
       this.rows = cell.rows.map(([kind, label]) => ({ kind, label, bars: [] }));
       for (const kind of KINDS) {
         const bars = this.sets[kind];
@@ -152,9 +125,9 @@
       const found = { rows: [], names: data.names, row: [], name: [], start: [], ns: [] };
       this.rows.forEach(({ kind, label }, row) => found.rows.push([PROCESSES[kind], label || `${found.rows[row - 1][1]} +`]));
       for (const kind of KINDS) {
-        const { row, name, start, end } = this.sets[kind];
+        const { row, name, start, ns } = this.sets[kind];
         for (let bar = 0; bar < row.length; bar += 1) {
-          for (const [column, value] of [["row", row[bar]], ["name", name[bar]], ["start", start[bar]], ["ns", end[bar] - start[bar]]]) {
+          for (const [column, value] of [["row", row[bar]], ["name", name[bar]], ["start", start[bar]], ["ns", ns[bar]]]) {
             found[column].push(value);
           }
         }
@@ -509,9 +482,11 @@
 
   // ---- one viewer for each cell, made when it is first looked at ------------------------------------
   const viewers = new Map();
-  const look = (holder) => {
+  let unpacking = null; // once for all viewers
+  const look = async (holder) => {
     if (!holder.open) return;
-    data ??= JSON.parse(source.textContent);
+    unpacking ??= unpacked(source);
+    data = await unpacking;
     const viewer = viewers.get(holder);
     if (viewer) viewer.resize();
     else viewers.set(holder, new Viewer(holder, data.cells[Number(holder.dataset.timeline)]));

@@ -1,13 +1,12 @@
-"""Details of a cell: its samples, packed, its commands, facts of its problem."""
+"""Details of a cell: its samples, its commands, facts of its problem."""
 
 from __future__ import annotations
 
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
-from functools import cache, cached_property
-from typing import Any, cast
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -55,36 +54,6 @@ class CellSamples:
     def kernels(self, cell: Cell) -> tuple[str, ...]:
         """Names of the kernels that were seen in a cell, each once."""
         return self._kernels.get(self._source(cell), ())
-
-    def kernel_numbers(self, cell: Cell) -> tuple[int, ...]:
-        """Numbers in `kernel_names`, from 1, of the kernels that were seen in a cell."""
-        return tuple(self._numbers[name] for name in self.kernels(cell))
-
-    @cached_property
-    def _numbers(self) -> Mapping[str, int]:
-        return {name: number for number, name in enumerate(self.kernel_names, 1)}
-
-    @cached_property
-    def kernel_names(self) -> tuple[str, ...]:
-        """Every kernel name of the run, once."""
-        return tuple(dict.fromkeys(name for names in self._kernels.values() for name in names))
-
-    def packed(self) -> dict[str, Any]:
-        """Samples by metric: whole numbers of a step, in each set after the first as differences.
-
-        `{"sets": [...], "metrics": {name: {"step": [gcd, decimals], "cells": [...]}}}`; a cell is
-        null or a list of `[set, [first, difference, …]]`.
-        """
-        cells = self._findings.programs.cells
-        sets: dict[str, int] = {}
-        metrics = {}
-        for metric in self.metrics:
-            columns = [self.samples_of(cell, metric.name) for cell in cells]
-            if any(columns):
-                for name in (name for column in columns for name, _ in column):
-                    sets.setdefault(name, len(sets))
-                metrics[metric.name] = _packed(columns, sets)
-        return {"sets": list(sets), "metrics": metrics}
 
     def _source(self, cell: Cell) -> str:
         return self._findings.programs.status(cell).duplicate_of or cell.id
@@ -136,47 +105,6 @@ def _varying(
     for where, of_metric in sets.items():
         if len({value for _, column in of_metric for value in column.tolist()}) > 1:
             yield where, tuple(of_metric)
-
-
-def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> dict[str, Any]:
-    """Samples of one metric in all cells."""
-    written = [
-        [(sets[name], list(map(_written, values.tolist()))) for name, values in column]
-        for column in columns
-    ]
-    decimals = max(
-        own_decimals for column in written for _, of_set in column for _, own_decimals in of_set
-    )
-    scales = [10 ** (decimals - own_decimals) for own_decimals in range(decimals + 1)]
-    scaled = [
-        [
-            (place, [digits * scales[own_decimals] for digits, own_decimals in of_set])
-            for place, of_set in column
-        ]
-        for column in written
-    ]
-    step = math.gcd(*(number for column in scaled for _, ints in column for number in ints)) or 1
-    return {
-        "step": [step, decimals],
-        "cells": [
-            [[place, _differences([number // step for number in ints])] for place, ints in column]
-            or None
-            for column in scaled
-        ],
-    }
-
-
-@cache
-def _written(value: float) -> tuple[int, int]:
-    """The digits of a number as it is written, and how many of them are behind the point."""
-    text = numbers.raw(value)
-    whole_digits, _, fraction = (f"{Decimal(text):f}" if "e" in text else text).partition(".")
-    return int(whole_digits + fraction), len(fraction)
-
-
-def _differences(ints: Sequence[int]) -> list[int]:
-    """The first number, then how far each other is from it."""
-    return [ints[0], *(number - ints[0] for number in ints[1:])]
 
 
 # ---- sentences and commands ----------------------------------------------------------------------

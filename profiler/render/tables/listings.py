@@ -80,26 +80,22 @@ def _shifts(place: int, pair: tuple[int, int]) -> tuple[int, int]:
 
 
 def _listing(kernel: KernelWhy, name: str, kernels: int) -> dict[str, Any]:
-    """Columns of a listing by instruction; of places and waits the numbers of their texts."""
+    """Columns of a listing by instruction."""
     code = kernel.profile.instructions_by_wait
     assert code is not None  # noqa: S101 - only kernels with a listing are asked for
-    files = [file_name(str(file)) for file in code["file"]]
-    lines = code["line"].tolist()
+    has_line = code["line"].notna()
     places = [
-        ["", ""] if pd.isna(line) else [f"{file}:{line}", "" if pd.isna(text) else str(text)]
-        for file, line, text in zip(files, lines, code["text"].tolist(), strict=True)
+        f"{file_name(str(file))}:{line}" if with_line else ""
+        for file, line, with_line in zip(code["file"], code["line"], has_line, strict=True)
     ]
-    place_texts, place_numbers = _numbered(places)
-    wait_texts, wait_numbers = _numbered(_longest_waits(code))
     return {
         "name": name if kernels == 1 else f"{name}: {plain_kernel(kernel.profile.name)}",
         "sass": [str(text).strip() for text in code["sass"]],
         "samples": _counts(code["samples_not_issued"]),
         "executed": _counts(code["executed"]),
-        "place": place_numbers,
-        "places": place_texts,
-        "wait": wait_numbers,
-        "waits": wait_texts,
+        "place": places,
+        "source": code["text"].where(has_line & code["text"].notna(), "").astype(str).tolist(),
+        "wait": _longest_waits(code),
     }
 
 
@@ -117,14 +113,3 @@ def _longest_waits(code: pd.DataFrame) -> list[str]:
 def _counts(column: pd.Series[float]) -> list[int | None]:
     values = column.to_numpy(dtype="float64").tolist()
     return [None if math.isnan(value) else int(value) for value in values]
-
-
-def _numbered(texts: Sequence[Any]) -> tuple[list[Any], list[int]]:
-    """The different texts in their order, and the number of each one."""
-    numbers: dict[str, int] = {}
-    different: list[Any] = []
-    for text in texts:
-        if str(text) not in numbers:
-            numbers[str(text)] = len(different)
-            different.append(text)
-    return different, [numbers[str(text)] for text in texts]

@@ -99,10 +99,16 @@ def _trace(inside: InKernelFindings) -> Markup:
         [f"block {block}", f"{groups.get(group, group)}{f': {operation}' if operation else ''}"]
         for block, group, operation in rows
     ]
-    steps = np.diff(start, prepend=0)
-    columns = {"row": places, "name": names, "start_steps": steps, "ns": (end - start).to_numpy()}
-    document = {"rows": threads, "names": [words(str(text)) for text in texts]}
-    return pack(document | {name: column.tolist() for name, column in columns.items()})
+    return pack(
+        {
+            "rows": threads,
+            "names": [words(str(text)) for text in texts],
+            "row": places.tolist(),
+            "name": names.tolist(),
+            "start": start.tolist(),
+            "ns": (end - start).tolist(),
+        }
+    )
 
 
 def words(name: str) -> str:

@@ -1,8 +1,7 @@
-"""A timeline as rows of bars that do not overlap, and its compact form for the page's script."""
+"""A timeline as rows of bars that do not overlap, and its data for the page's script."""
 
 from __future__ import annotations
 
-import base64
 import heapq
 from collections.abc import Sequence
 from dataclasses import replace
@@ -114,22 +113,20 @@ def _lanes(start: Integers, end: Integers) -> Integers:
     return lanes
 
 
-# ---- the compact form ----------------------------------------------------------------------------
+# ---- for the page's script -----------------------------------------------------------------------
 
 
-def compact(
+def picture_data(
     bars: TimelineBars,
     phases: Sequence[str],
     numbers: dict[str, int],
     window: UnitWindow | None,
 ) -> dict[str, Any]:
-    """Data that the page's script draws: columns of differences as variable-length bytes in base64.
+    """Data that the page's script draws, bars of each kind by columns, their times in ns.
 
     `bars` are in rows, `phases` are names of phases. `numbers`: of every name of the page its
     number; those of this picture are added. `windows`: names, starts and ends of what a reader
-    looks at first. Columns of each kind of bar, one after the other: start (from the start before
-    it), duration, number of the name, row, phase + 1, and the range around it as the difference to
-    that of the bar before (zigzag: 0, -1, 1, -2, … are 0, 1, 2, 3, …).
+    looks at first.
     """
     ends = (int(frame["end_ns"].max()) for frame in bars.frames.values() if len(frame))
     return {
@@ -137,52 +134,19 @@ def compact(
         "phases": list(phases),
         "end": max(ends, default=0),
         "windows": [] if window is None else [list(part) for part in window_parts(window)],
-        **{kind: _compact_bars(bars.frames[kind], numbers) for kind in SETS},
+        **{kind: _columns(bars.frames[kind], numbers) for kind in SETS},
     }
 
 
-def _compact_bars(frame: pd.DataFrame, numbers: dict[str, int]) -> dict[str, Any]:
-    start, end = frame["start_ns"].to_numpy(), frame["end_ns"].to_numpy()
-    columns = (
-        np.diff(start, prepend=0),
-        end - start,
-        _numbers_of(frame["name"], numbers),
-        frame["row"].to_numpy(),
-        frame["phase"].to_numpy() + 1,
-        _zigzag(np.diff(frame["inside"].to_numpy(), prepend=0)),
-    )
-    return {"n": len(frame), "data": base64.b64encode(variable_length(columns)).decode("ascii")}
-
-
-def _numbers_of(names: pd.Series, numbers: dict[str, int]) -> Integers:
-    """Number of each name; new ones get the next numbers."""
-    codes, distinct = pd.factorize(names)
-    of_distinct = [numbers.setdefault(str(name), len(numbers)) for name in distinct]
-    return np.array(of_distinct, dtype=np.int64)[codes] if of_distinct else codes.astype(np.int64)
-
-
-def _zigzag(values: Integers) -> Integers:
-    return np.where(values < 0, -2 * values - 1, 2 * values)
-
-
-def variable_length(columns: Sequence[Integers]) -> bytes:
-    """Numbers from 0 on in seven bits a byte, lowest first; the eighth says that more follow."""
-    values = np.concatenate([np.empty(0, np.int64), *columns])
-    if (values < 0).any():
-        raise ValueError("only numbers from 0 on can be written")
-    parts: list[npt.NDArray[np.uint8]] = []
-    places: list[Integers] = []
-    remaining, where = values, np.arange(len(values))
-    byte = 0
-    while len(remaining):
-        more = remaining >= 128
-        parts.append(((remaining & 127) | np.where(more, 128, 0)).astype(np.uint8))
-        places.append(where * 10 + byte)  # at most ten bytes a number
-        remaining, where, byte = remaining[more] >> 7, where[more], byte + 1
-    if not parts:
-        return b""
-    order = np.argsort(np.concatenate(places), kind="stable")
-    return np.concatenate(parts)[order].tobytes()
+def _columns(frame: pd.DataFrame, numbers: dict[str, int]) -> dict[str, list[int]]:
+    return {
+        "start": frame["start_ns"].tolist(),
+        "ns": (frame["end_ns"] - frame["start_ns"]).tolist(),
+        "name": [numbers.setdefault(str(name), len(numbers)) for name in frame["name"]],
+        "row": frame["row"].tolist(),
+        "phase": frame["phase"].tolist(),
+        "inside": frame["inside"].tolist(),
+    }
 
 
 # ---- one unit, for paper and for readers without a script ----------------------------------------

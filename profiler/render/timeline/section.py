@@ -24,10 +24,10 @@ from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable
 from profiler.render.timeline.picture import (
     MOST_OPERATIONS,
     bars_within,
-    compact,
     far_apart,
     in_rows,
     joined_bars,
+    picture_data,
 )
 from profiler.render.timeline.still_figure import (
     PHASE_NAMES,
@@ -96,7 +96,7 @@ def make_section(
             timeline = cell.timeline
             picture = in_rows(timeline.bars(most), on_cpu=timeline.on_cpu)
             window = timeline.window(picture.until_ns)
-            bars = compact(picture, timeline.phase_names, names, window)
+            bars = picture_data(picture, timeline.phase_names, names, window)
             data.append({"name": cell.name, "device": timeline.device, **bars})
         cells.append(_cell(cell, number, picture, window))
     return {
@@ -109,7 +109,7 @@ def make_section(
         "left_out_pictures": len(cell_timelines) - len(drawn),
         "device": timelines.device,
         "by_time": timelines.by_time,
-        "data": embed.dump({"names": list(names), "colours": list(PHASE_NAMES), "cells": data}),
+        "data": embed.pack({"names": list(names), "colours": list(PHASE_NAMES), "cells": data}),
     }
 
 

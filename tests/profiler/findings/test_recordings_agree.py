@@ -11,7 +11,7 @@ from pathlib import Path
 import lxml.html
 import pandas as pd
 import pytest
-from as_read import printed
+from as_read import data_of_page, printed
 from recorded import RECORDINGS, findings_of_recording, rendered_page, summary_of, summary_text
 from rich.cells import cell_len
 
@@ -50,21 +50,8 @@ RUNS = [
     ROOT / "tests/recordings/explained.zip",
 ]
 JUDGED = "duration_ns"
-DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 MOST_LINES = 60
 """Of what `profiler explain` prints."""
-
-
-def column(table, name, count):
-    """A column of the page's data, whichever of its short forms it has."""
-    values = table[name]
-    if isinstance(values, str):
-        return column(table, values, count)
-    if isinstance(values, list):
-        return values
-    if "index" in values:
-        return [values["values"][place] for place in values["index"]]
-    return values["values"] * count
 
 
 @pytest.fixture(scope="module", params=RUNS, ids=lambda recording: recording.stem)
@@ -142,7 +129,7 @@ def test_one_number_for_each_cell_everywhere(findings):
     table = summary_table(findings)
     rows = table[table["metric"] == JUDGED].set_index("cell")
     gate = judged_table(findings.verdicts).set_index("cell")
-    page = json.loads(DATA.search(rendered_page(findings))[1])
+    page = data_of_page(rendered_page(findings))
     duration = next((one["summary"] for one in page["metrics"] if one["name"] == JUDGED), None)
     reference = next((one for one in page["comparisons"] if one["key"] == "reference"), None)
     shown = {row.cell.id: row for row in main_table(findings, findings.verdicts.baselines[0]).rows}
@@ -152,13 +139,12 @@ def test_one_number_for_each_cell_everywhere(findings):
         if not value.present or duration is None:
             continue
         compared += 1
-        count = len(findings.programs.cells)
         own = cells[cell.id]["metrics"][JUDGED]
         for name in ("median", "low", "high", "ratio", "rank"):
             wanted = getattr(value, name)
             assert same(own[name], wanted), (cell.id, name)
             assert same(rows.at[cell.id, name], wanted), (cell.id, name)
-            assert same(column(duration, name, count)[place], wanted, digits=6), (cell.id, name)
+            assert same(duration[name][place], wanted, digits=6), (cell.id, name)
         assert own["source"] == rows.at[cell.id, "source"] == value.source
         if cell.id in findings.programs.correct_cells and math.isfinite(value.rank):
             rank, *_ = shown[cell.id].rank.text.split()  # words such as "fastest" may follow
@@ -172,7 +158,7 @@ def test_one_number_for_each_cell_everywhere(findings):
         if verdict.blocks:
             assert same(value.ratio, verdict.ratio)
         if reference is not None:
-            verdicts = column(reference["ratios"], "verdict", count)
+            verdicts = reference["ratios"]["verdict"]
             assert ORDER[verdicts[place]] == verdict.verdict
             assert shown[cell.id].ratio.text == (
                 numbers.ratio(verdict.ratio) if math.isfinite(verdict.ratio) else numbers.MISSING

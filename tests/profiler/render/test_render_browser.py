@@ -13,7 +13,7 @@ import lxml.etree
 import lxml.html
 import pandas as pd
 import pytest
-from browser_pages import shared_browser
+from browser_pages import READY, shared_browser
 from synthetic_report import make_report, problems
 
 from profiler.findings.find import find
@@ -28,6 +28,7 @@ from profiler.render.words.verdicts import details, word_of
 PROBE = r"""
 <script>
 (async () => {
+  while (!document.querySelector("html.js")) await new Promise((go) => setTimeout(go, 5));
   const result = {};
   const saved = [];
   URL.createObjectURL = (blob) => { saved.push(blob); return "blob:none"; };
@@ -151,6 +152,7 @@ def opened(file, state=""):
     with shared_browser().new_context() as context:
         page = context.new_page()
         page.goto(f"{file.as_uri()}{state}")
+        page.wait_for_selector(READY, state="attached")
         if 'pre.id = "result"' in file.read_text("utf-8"):  # a test's probe answers when it is done
             page.wait_for_selector("#result", state="attached")
         return lxml.html.document_fromstring(page.content())

@@ -1,7 +1,6 @@
 """The page as a browser meets it: parsed, with hostile names inside."""
 
 import dataclasses
-import json
 import math
 import re
 import shutil
@@ -9,7 +8,7 @@ import subprocess
 from collections import Counter
 
 import pytest
-from as_read import words
+from as_read import unpacked, words
 from lxml.html import document_fromstring
 from synthetic_report import (
     HOSTILE,
@@ -76,35 +75,7 @@ def test_hostile_names_are_text_only(page, tree):
 
 def data_of(tree):
     (source,) = tree.xpath("//script[@id='data']/text()")
-    assert not set("<>&") & set(source)
-    return json.loads(source)
-
-
-def column(table, name, size):
-    """One column of the page's data, whichever form it was written in."""
-    one = table[name]
-    if isinstance(one, str):
-        one = table[one]
-    if isinstance(one, list):
-        return one
-    values = one.get("values") or [
-        "".join(one["parts"][place] for place in places) for places in one["texts"]
-    ]
-    if "index" in one:
-        return [values[place] for place in one["index"]]
-    (value,) = values
-    return [value] * size
-
-
-def summaries_of(data):
-    """Columns of each metric, with those that stand in another metric's table in their places."""
-    summaries = {metric["name"]: metric["summary"] for metric in data["metrics"]}
-    for summary in summaries.values():
-        for name, written in summary.items():
-            if isinstance(written, str) and "." in written:
-                metric, _, column_name = written.rpartition(".")
-                summary[name] = summaries[metric][column_name]
-    return summaries
+    return unpacked(source)
 
 
 def test_embedded_data_parses_back(findings, tree):
@@ -112,24 +83,15 @@ def test_embedded_data_parses_back(findings, tree):
     assert data["schema_version"] == 1
     assert data["variants"][1]["name"] == HOSTILE_NAME
     cells = findings.programs.cells
-    # Ids follow from variant and problem, and are not written.
-    assert column(data["cells"], "id", len(cells)) == [None] * len(cells)
-    variants, problems = (
-        [data[f"{name}s"][place]["id"] for place in column(data["cells"], name, len(cells))]
-        for name in ("variant", "problem")
-    )
-    assert list(map("..".join, zip(variants, problems, strict=True))) == [c.id for c in cells]
-    outcomes = column(data["cells"], "outcome", len(cells))
-    assert outcomes.count("compile_failed") == 12
-    metrics = summaries_of(data)
+    assert data["cells"]["id"] == [cell.id for cell in cells]
+    for name in ("variant", "problem"):
+        ids = [data[f"{name}s"][place]["id"] for place in data["cells"][name]]
+        assert ids == [getattr(cell, name).id for cell in cells]
+    assert data["cells"]["outcome"].count("compile_failed") == 12
+    metrics = {metric["name"]: metric["summary"] for metric in data["metrics"]}
     number = {cell.id: index for index, cell in enumerate(cells)}
     fields = tuple(metrics["duration_ns"])
-    assert fields == embed.SUMMARY_FIELDS
-    read = {
-        (metric, field): column(table, field, len(cells))
-        for metric, table in metrics.items()
-        for field in fields
-    }
+    assert fields == (*embed.SUMMARY_FIELDS, "source")
     values = {
         (cell, metric): value
         for (cell, metric), value in findings.numbers.values.items()
@@ -138,7 +100,7 @@ def test_embedded_data_parses_back(findings, tree):
     assert len(values) > 20 * len(findings.programs.correct_cells)
     for (cell, metric), value in values.items():
         for field in fields:
-            got, expected = read[metric, field][number[cell]], getattr(value, field)
+            got, expected = metrics[metric][field][number[cell]], getattr(value, field)
             if isinstance(expected, str):
                 assert got == expected
             elif math.isfinite(expected):
@@ -152,12 +114,10 @@ def test_every_comparison_covers_every_cell(findings, tree):
     assert [one["key"] for one in data["comparisons"]] == ["reference", "best", "first", "previous"]
     by_key = {comparison["key"]: comparison["ratios"] for comparison in data["comparisons"]}
     for table, baseline in zip(by_key.values(), findings.verdicts.baselines, strict=True):
-        table = by_key[table] if isinstance(table, str) else table  # noqa: PLW2901
         for name in ("ratio", "low", "high"):
-            ratios = column(table, name, len(cells))
-            assert len(ratios) == len(cells)
-            assert all(ratio is None or ratio > 0 for ratio in ratios)
-        titles = column(table, "title", len(cells))
+            assert len(table[name]) == len(cells)
+            assert all(ratio is None or ratio > 0 for ratio in table[name])
+        titles = table["title"]
         pairs = [baseline.verdicts[cell.id] for cell in cells]
         judged = [n for n, pair in enumerate(pairs) if pair.verdict is not None]
         assert [titles[n] for n in judged] == [details(pairs[n]) for n in judged]
@@ -295,7 +255,7 @@ def test_every_cell_has_its_row_outcome_and_cause(findings, tree):
     rows = {
         int(row.get("data-cell")): row for row in tree.xpath("//table[@id='main-table']/tbody/tr")
     }
-    causes = column(data_of(tree)["cells"], "cause", len(rows))
+    causes = data_of(tree)["cells"]["cause"]
     for number, cell in enumerate(findings.programs.cells):
         status = findings.programs.status(cell)
         (outcome,) = rows[number].xpath("./td[contains(@class, 'outcome')]")

@@ -14,6 +14,7 @@ from profiler.findings.find import find
 PROBE = r"""
 <script>
 (async () => {
+  while (!document.querySelector("html.js")) await new Promise((go) => setTimeout(go, 5));
   const parallel = document.getElementById("parallel");
   const brushes = () => [...parallel.querySelectorAll(".brush")];
   const counted = () => document.getElementById("count").textContent;

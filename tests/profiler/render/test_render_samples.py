@@ -1,13 +1,12 @@
-"""Samples in the page's data: packed, and the same numbers when they are unpacked."""
-
-import json
+"""Samples in the page's data."""
 
 import pandas as pd
 import pytest
 from synthetic_report import make_report, problems, without
 
 from profiler.findings.find import find
-from profiler.render.tables import details
+from profiler.render import embed
+from profiler.render.tables import details, main_table
 from profiler.render.tables.details import CellSamples
 
 
@@ -16,21 +15,10 @@ def small():
     return find(make_report(variant_count=9, problem_list=problems()[:2], final_blocks=8))
 
 
-def unpacked(findings, metric):
-    """Samples of each cell by the name of their set, as the page's script reads them."""
-    data = json.loads(json.dumps(CellSamples(findings).packed()))
-    written = data["metrics"][metric]
-    step, decimals = written["step"]
-    return [
-        {
-            data["sets"][place]: [
-                number * step / 10**decimals
-                for number in (first, *(first + difference for difference in differences))
-            ]
-            for place, (first, *differences) in cell or []
-        }
-        for cell in written["cells"]
-    ]
+def written(findings):
+    """Samples by metric in the data of a page, by cell."""
+    facets = main_table.facets(findings.programs)
+    return embed.payload(findings, facets, CellSamples(findings))["samples"]
 
 
 def measured(findings, cell, metric, kind, arm):
@@ -41,22 +29,23 @@ def measured(findings, cell, metric, kind, arm):
 
 @pytest.mark.parametrize("metric", ["duration_ns", "cycles"])
 def test_every_sample_comes_back_in_the_order_of_measurement(small, metric):
-    found = unpacked(small, metric)
+    found = written(small)[metric]
     assert len(found) == len(small.programs.cells)
     sets = {"timing": ("timing", 0), "timing again": ("timing", 1), "confirmation": ("final", 0)}
     compared = 0
     for cell, sets_of_cell in zip(small.programs.cells, found, strict=True):
+        samples = dict(sets_of_cell or [])
         for name, (kind, arm) in sets.items():
             wanted = measured(small, cell, metric, kind, arm)
             if len(set(wanted)) > 1:
-                assert sets_of_cell[f"ncu {name}"] == pytest.approx(wanted, rel=1e-5)
+                assert samples[f"ncu {name}"] == pytest.approx(wanted, rel=1e-5)
                 compared += 1
     assert compared > 10
 
 
 def test_what_is_the_same_in_all_samples_is_not_written(small):
-    metrics = CellSamples(small).packed()["metrics"]
-    assert "registers" not in metrics, "a static fact"
+    metrics = written(small)
+    assert not any(metrics["registers"]), "a static fact"
     assert "tflops" not in metrics, "follows from the time"
     failed = [cell for cell in small.programs.cells if not small.programs.correct(cell)]
     assert failed
@@ -69,7 +58,7 @@ def test_the_same_metric_of_two_tools_is_never_mixed(small):
     first = report.measured.samples[report.measured.samples["cell"] == report.plan.cells[0].id]
     timer = first.assign(collector="timer", session="timer", duration_ns=first["duration_ns"] * 2)
     both = without(report, samples=pd.concat([report.measured.samples, timer], ignore_index=True))
-    sets = unpacked(find(both), "duration_ns")[0]
+    sets = dict(written(find(both))["duration_ns"][0])
     assert {"ncu timing", "timer timing"} <= set(sets)
     doubled = [2 * value for value in sets["ncu timing"]]
     assert sets["timer timing"] == pytest.approx(doubled, rel=1e-5)

@@ -20,6 +20,7 @@ from profiler.render.timeline.section import MOST_OPERATIONS
 PROBE = """
 <script>
 (async () => {
+  while (!document.querySelector(".viewer .bars")) await new Promise((go) => setTimeout(go, 5));
   const frame = () => new Promise((go) => setTimeout(go, 60));
   const holder = document.querySelector("details[data-timeline]");
   const viewer = holder.querySelector(".viewer");

@@ -1,12 +1,7 @@
-"""Rows and bars of a timeline's picture, where it is cut, and its compact form."""
-
-import base64
+"""Rows and bars of a timeline's picture, where it is cut, and its data."""
 
 import numpy as np
 import pandas as pd
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from synthetic_timeline import mlp
 
 from profiler.analyse.phases import find_phases
@@ -21,13 +16,13 @@ from profiler.findings.timelines.bars import (
     find_bars,
     find_window,
 )
+from profiler.render.embed import pack
 from profiler.render.timeline.picture import (
     bars_within,
-    compact,
     far_apart,
     in_rows,
     joined_bars,
-    variable_length,
+    picture_data,
     window_parts,
 )
 
@@ -45,18 +40,6 @@ def unit_window(found, until_ns=np.inf):
 
 
 PICTURE = picture()
-
-
-def read_numbers(data):
-    """Numbers of seven bits a byte, written anew from what the format says."""
-    found, value, shift = [], 0, 0
-    for byte in data:
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            found.append(value)
-            value = shift = 0
-    return found
 
 
 def bars(*rows):
@@ -150,48 +133,24 @@ def test_a_launch_that_is_too_large_is_cut_inside():
     assert len(cut.frames[API]) <= 40
 
 
-@given(st.lists(st.lists(st.integers(0, 2**62), max_size=20), max_size=4))
-def test_numbers_of_any_size_come_back(columns):
-    data = variable_length([np.array(one, dtype=np.int64) for one in columns])
-    assert read_numbers(data) == [value for one in columns for value in one]
-
-
-def test_numbers_below_zero_are_refused():
-    with pytest.raises(ValueError, match="from 0 on"):
-        variable_length([np.array([3, -1])])
-
-
-def columns_of(data, count):
-    values = read_numbers(base64.b64decode(data))
-    assert len(values) == 6 * count
-    for place in range(6):
-        yield values[place * count : (place + 1) * count]
-
-
-def test_the_compact_form_holds_every_bar():
+def test_the_data_of_the_script_hold_every_bar():
     names = {}
-    data = compact(PICTURE, TRAINING.phases, names, unit_window(TRAINING))
+    data = picture_data(PICTURE, TRAINING.phases, names, unit_window(TRAINING))
     for kind in SETS:
-        frame = PICTURE.frames[kind]
-        starts, lengths, texts, rows, phases, inside = columns_of(
-            data[kind]["data"], data[kind]["n"]
-        )
-        assert np.cumsum(starts).tolist() == frame["start_ns"].tolist()
-        assert lengths == (frame["end_ns"] - frame["start_ns"]).tolist()
-        assert [list(names)[number] for number in texts] == frame["name"].tolist()
-        assert rows == frame["row"].tolist()
-        assert phases == (frame["phase"] + 1).tolist()
-        differences = [-(one + 1) // 2 if one % 2 else one // 2 for one in inside]
-        assert np.cumsum(differences).tolist() == frame["inside"].tolist()
+        frame, columns = PICTURE.frames[kind], data[kind]
+        assert columns["start"] == frame["start_ns"].tolist()
+        assert columns["ns"] == (frame["end_ns"] - frame["start_ns"]).tolist()
+        assert [list(names)[number] for number in columns["name"]] == frame["name"].tolist()
+        for name in ("row", "phase", "inside"):
+            assert columns[name] == frame[name].tolist()
     assert list(names.values()) == list(range(len(names)))
 
 
-def test_ten_bytes_a_bar_are_enough():
+def test_fourteen_bytes_a_bar_are_enough():
     """What keeps the page of a hundred steps below its size."""
-    data = compact(PICTURE, TRAINING.phases, {}, None)
-    size = sum(len(data[kind]["data"]) for kind in SETS)
-    count = sum(data[kind]["n"] for kind in SETS)
-    assert size / count < 4 / 3 * 10
+    data = picture_data(PICTURE, TRAINING.phases, {}, None)
+    count = sum(len(data[kind]["start"]) for kind in SETS)
+    assert len(pack(data)) / count < 14
 
 
 def test_the_window_is_that_of_the_unit_in_the_middle():
