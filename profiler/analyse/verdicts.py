@@ -79,6 +79,8 @@ class Reason(StrEnum):
     """Time and cycles contradict each other."""
     MIXED_LAUNCHES = "mixed_launches"
     """Launches of one visit are of several kinds, such as trials of an autotuner."""
+    GAPS = "gaps"
+    """Would be another with the gaps between the kernels of a launch: sums of kernels hold none."""
     OVERLAP = "overlap"
     """Would be another if kernels that can run at once did: their durations are added."""
     NOT_MEASURED = "not_measured"

@@ -67,6 +67,8 @@ def reason_words(pair: PairVerdict) -> str:
         Reason.CLOCK: "time and cycles disagree: the clock moved",
         Reason.MIXED_LAUNCHES: "launches of one visit differ by more than visits do: they are of "
         "several kinds",
+        Reason.GAPS: "would be another with 1 µs between the kernels of a launch, which no sum of "
+        "durations holds: --timer times whole launches",
         Reason.OVERLAP: "kernels that can run at once were added up, and take less if they do: "
         "--timer times whole launches",
         Reason.NOT_MEASURED: "not measured",

@@ -70,6 +70,26 @@ def test_a_verdict_stands_if_kernels_that_run_at_once_cannot_overturn_it(samples
     assert ((table["reason"] == Reason.OVERLAP) == open_verdicts).all()
 
 
+@pytest.mark.parametrize(
+    ("samples", "kernels", "verdicts"),
+    [
+        (SLOW, {"a..p": 2}, [Verdict.UNCLEAR, Verdict.SLOWER]),
+        (SLOW, {"b..p": 2, "c..p": 9}, [Verdict.SLOWER, Verdict.SLOWER]),
+        (RACE, {"b..p": 2}, [Verdict.UNCLEAR, Verdict.SAME]),
+        (RACE, {"c..p": 2}, [Verdict.FASTER, Verdict.UNCLEAR]),
+        (RACE, dict.fromkeys(("a..p", "b..p", "c..p"), 9), [Verdict.FASTER, Verdict.SAME]),
+    ],
+)
+def test_a_verdict_stands_if_gaps_between_kernels_cannot_overturn_it(samples, kernels, verdicts):
+    samples = samples.assign(kernels=samples["cell"].map(kernels).fillna(1.0))
+    times = visit_times(samples, CELLS, SessionKind.TIMING)
+    judge = Judge(times, "a", Rules(), NO_OFFSETS)
+    table = judge.compare([("b..p", "a..p"), ("c..p", "a..p")])
+    assert list(table["verdict"]) == verdicts
+    open_verdicts = table["verdict"] == Verdict.UNCLEAR
+    assert ((table["reason"] == Reason.GAPS) == open_verdicts).all()
+
+
 # ---- durations -----------------------------------------------------------------------------------
 
 
