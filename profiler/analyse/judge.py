@@ -28,6 +28,7 @@ from profiler.analyse.verdicts import (
     compare,
     find_contenders,
     noise_floors,
+    overturned_by_launches,
 )
 from profiler.collect.registry import primary_timer
 from profiler.model import FEWEST_BLOCKS, Cell, SessionKind, Verdict
@@ -43,14 +44,8 @@ LEAST_NOISE_FACTOR = 5.0
 """Their difference ÷ the noise between visits, from which on they are of several kinds."""
 _DEVIATION_OF_MAD = 1.4826
 
-GAP_NS = 1000.0
-"""Time from the end of a kernel to the start of the next on its stream: 0.93 to 1.2 µs on an H200
-with driver 580; 0.03 to 0.3 µs in a CUDA graph."""
-
 MEDIANS = ("median", "against_median")
 """Median durations of both cells of a pair, in the blocks that they share."""
-
-_STATED = [Verdict.FASTER, Verdict.SAME, Verdict.SLOWER]
 
 Pair = tuple[str, str]
 """Ids of a cell and of the cell that it is compared with, of one problem."""
@@ -152,8 +147,8 @@ class Judge:
     rules: Rules = field(default_factory=Rules)
     session_sds: tuple[float, ...] = PRIOR_SDS
     """Standard deviations between sessions by `intervals.estimated_sds`."""
-    concurrent_kernels: Mapping[str, float] = field(default_factory=dict)
-    """Most kernels that can run at once, by cell whose durations are those of kernels, added up."""
+    concurrent_kernels: Mapping[str, float | None] = field(default_factory=dict)
+    """Most kernels of a launch that can run at once, by cell; None where it is not known."""
     detectable: bool = True
     """Whether verdicts come with detectable effects, which take half of the time."""
 
@@ -212,42 +207,20 @@ class Judge:
             mixed = table["cell"].isin(self._mixed_cells) | table["against"].isin(self._mixed_cells)
             verdicts.loc[mixed, "verdict"] = Verdict.UNCLEAR
             verdicts.loc[mixed, "reason"] = Reason.MIXED_LAUNCHES
-        open_verdicts = {
-            Reason.GAPS: self._open_by_gaps(table, verdicts),
-            Reason.OVERLAP: self._open_by_overlap(table, verdicts),
-        }
-        for reason, is_open in open_verdicts.items():
-            verdicts.loc[is_open, "verdict"] = Verdict.UNCLEAR
-            verdicts.loc[is_open, "reason"] = reason
+        reasons = self._overturned(table, verdicts)
+        verdicts.loc[reasons.index, "verdict"] = Verdict.UNCLEAR
+        verdicts.loc[reasons.index, "reason"] = reasons
         return table[["cell", "against", "problem"]].join(verdicts[[*COLUMNS, *MEDIANS]])
 
-    def _open_by_overlap(self, pairs: pd.DataFrame, verdicts: pd.DataFrame) -> pd.Series[bool]:
-        """Whether each verdict would be another if kernels that can run at once did.
-
-        Together they then take at least the sum of their times divided by their number.
-        """
-        counts = self.concurrent_kernels
-        own, other = (pairs[name].map(counts).fillna(1.0) for name in ("cell", "against"))
-        verdict, ratio = verdicts["verdict"], verdicts["ratio"]
-        stands = ((verdict == Verdict.FASTER) & (ratio * other < 1)) | (
-            (verdict == Verdict.SLOWER) & (ratio / own > 1)
-        )
-        return verdict.isin(_STATED) & ((own > 1) | (other > 1)) & ~stands
-
-    def _open_by_gaps(self, pairs: pd.DataFrame, verdicts: pd.DataFrame) -> pd.Series[bool]:
-        """Whether each verdict would be another with the gaps between the kernels of a launch."""
+    def _overturned(self, pairs: pd.DataFrame, verdicts: pd.DataFrame) -> pd.Series[Any]:
+        """Reasons of the pairs whose verdict on added kernels may not hold for whole launches."""
         kernels = self.times.groupby("cell")["kernels"].median()
-        at_once = kernels.index.map(self.concurrent_kernels).to_numpy(dtype=float) > 1
-        gaps = ((kernels - 1) * GAP_NS).mask(at_once, 0.0)
-        own, other = (pairs[name].map(gaps).fillna(0.0) for name in ("cell", "against"))
-        verdict = verdicts["verdict"]
-        ratio = (verdicts["median"] + own) / (verdicts["against_median"] + other)
-        stands = (
-            ((verdict == Verdict.FASTER) & (ratio < 1))
-            | ((verdict == Verdict.SLOWER) & (ratio > 1))
-            | ((verdict == Verdict.SAME) & (np.log(ratio).abs() <= np.log1p(verdicts["margin"])))
-        )
-        return verdict.isin(_STATED) & (own != other) & ~stands
+        sides = {
+            f"{prefix}{name}": pairs[cell].map(counts)
+            for prefix, cell in (("", "cell"), ("against_", "against"))
+            for name, counts in (("kernels", kernels), ("at_once", self.concurrent_kernels))
+        }
+        return overturned_by_launches(verdicts.assign(**sides))
 
     def _at_last_looks(self, blocks: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         """Verdict of each pair by the blocks up to its last one, in columns `verdicts.COLUMNS`.

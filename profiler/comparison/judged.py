@@ -16,10 +16,11 @@ from profiler.analyse.between_runs import (
     joint_floor,
     with_prior,
 )
+from profiler.analyse.verdicts import overturned_by_launches
 from profiler.collect.registry import has_counters
 from profiler.comparison.programs import Machines, Program, machines_of
 from profiler.comparison.runs import ComparedRun, Timings
-from profiler.model import Cell, Environment
+from profiler.model import Cell, Environment, Verdict
 
 Sources = tuple[str | None, str | None]
 """Collectors of the durations of both runs."""
@@ -101,8 +102,28 @@ def judge_cells(
     with_floors = with_prior(controls, shorter.to_numpy(dtype=np.float64))
     # Only cells that get a verdict have two ratios to one control, which the floors hold for.
     judged = compare_runs(older, newer, pairs.join(with_floors.where(pairs["withheld"].isna())))
+    raw_columns = _raw_columns(times, raw, pairs, clock)
+    overturned = _overturned(times, pairs, judged.join(raw_columns))
+    judged.loc[overturned.index, "verdict"] = Verdict.UNCLEAR
+    judged.loc[overturned.index, "reason"] = overturned
     identity = pairs[["variant", "problem", "program", "controlled"]]
-    return pd.concat([identity, judged, _raw_columns(times, raw, pairs, clock)], axis=1)
+    return pd.concat([identity, judged, raw_columns], axis=1)
+
+
+def _overturned(
+    times: tuple[Timings, Timings], pairs: pd.DataFrame, judged: pd.DataFrame
+) -> pd.Series[Any]:
+    """Reasons of the cells whose verdict on added kernels may not hold for whole launches."""
+    older, newer = (run.kernels.reindex(pairs.index) for run in times)
+    launches = judged.assign(
+        kernels=newer,
+        against_kernels=older,
+        at_once=pairs["newer_at_once"],
+        against_at_once=pairs["older_at_once"],
+        median=judged["newer_ns"],
+        against_median=judged["older_ns"],
+    )
+    return overturned_by_launches(launches).map(BetweenRunsReason)
 
 
 def common_cells(
@@ -111,10 +132,10 @@ def common_cells(
     shared_cells: Sequence[Cell],
     programs_by_cell: Mapping[str, Program],
 ) -> pd.DataFrame:
-    """One row per common cell: `variant problem program family measured_as`.
+    """One row per common cell: its `variant problem program family measured_as`, and more.
 
-    `measured_as` is the variant whose samples a cell has: another variant where both variants are
-    one program.
+    `older_at_once newer_at_once`: how many kernels of a launch can run at once. `measured_as` is
+    the variant whose samples a cell has: another variant where both variants are one program.
     """
     ids = pd.Index([cell.id for cell in shared_cells], name="cell")
     variants = {cell.id: cell.variant.id for cell in shared_cells}
@@ -127,6 +148,8 @@ def common_cells(
             "program": pd.Series([programs_by_cell[cell] for cell in ids], index=ids, dtype=object),
             "family": [cell.problem.id for cell in shared_cells],
             "measured_as": [variants.get(cell, cell) for cell in measured],
+            "older_at_once": [_kernels_at_once(older, cell) for cell in ids],
+            "newer_at_once": [_kernels_at_once(newer, cell) for cell in ids],
         },
         index=ids,
     )
@@ -136,6 +159,11 @@ def _measured_as(run: ComparedRun, cell: str) -> str | None:
     """The cell whose samples an alias has; None for a cell with samples of its own."""
     status = run.report.statuses.get(cell)
     return None if status is None else status.duplicate_of
+
+
+def _kernels_at_once(run: ComparedRun, cell: str) -> float | None:
+    status = run.report.statuses.get(cell)
+    return None if status is None else status.concurrent_kernels
 
 
 def _raw_columns(

@@ -16,7 +16,7 @@ import pandas as pd
 from profiler.analyse.intervals import session_margin
 from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, visit_times, with_session_sds
 from profiler.analyse.verdicts import COLUMNS, Reason
-from profiler.collect.registry import has_counters, is_judged, shares_process
+from profiler.collect.registry import is_judged, shares_process
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.model import FEWEST_BLOCKS, SessionKind, Verdict
 from profiler.planning.readiness import can_decide
@@ -123,23 +123,18 @@ def judges_of(report: Report) -> tuple[Judge, Judge]:
     """The judge of the blocks in which every cell was measured, and that of the final."""
     rules = report.rules
     judged = [session for session in report.plan.sessions if is_judged(report.plan, session)]
-    concurrent: Mapping[str, float] = {}
-    if any(has_counters(session.collector) for session in judged):
-        counts = {cell: status.concurrent_kernels for cell, status in report.statuses.items()}
-        concurrent = {cell: count for cell, count in counts.items() if count}
     return with_session_sds(
-        _judge(report, SessionKind.TIMING, rules, concurrent),
-        _judge(report, SessionKind.FINAL, Rules(looks=1, delta=rules.delta), concurrent),
+        _judge(report, SessionKind.TIMING, rules),
+        _judge(report, SessionKind.FINAL, Rules(looks=1, delta=rules.delta)),
         report.plan.cells,
         one_process=any(map(shares_process, judged)),
     )
 
 
-def _judge(
-    report: Report, kind: SessionKind, rules: Rules, concurrent: Mapping[str, float]
-) -> Judge:
+def _judge(report: Report, kind: SessionKind, rules: Rules) -> Judge:
     times = visit_times(report.measured.samples, report.plan.cells, kind)
-    return Judge(times, report.plan.baseline, rules, concurrent_kernels=concurrent)
+    at_once = {cell: status.concurrent_kernels for cell, status in report.statuses.items()}
+    return Judge(times, report.plan.baseline, rules, concurrent_kernels=at_once)
 
 
 def judge_families(

@@ -14,6 +14,14 @@ from profiler.render.words import numbers
 from profiler.render.words.signs import CSS, ORDER, SYMBOLS, word
 
 BY_TIME = " by time alone"
+GAPS_WORDS = (
+    "would be another with 1 µs between the kernels of a launch, which no sum of durations holds: "
+    "--timer times whole launches"
+)
+OVERLAP_WORDS = (
+    "kernels that can run at once were added up, and take less if they do: --timer times whole "
+    "launches"
+)
 """Words after FASTER and SLOWER where cycles were not counted: a clock may have made it."""
 
 
@@ -67,10 +75,8 @@ def reason_words(pair: PairVerdict) -> str:
         Reason.CLOCK: "time and cycles disagree: the clock moved",
         Reason.MIXED_LAUNCHES: "launches of one visit differ by more than visits do: they are of "
         "several kinds",
-        Reason.GAPS: "would be another with 1 µs between the kernels of a launch, which no sum of "
-        "durations holds: --timer times whole launches",
-        Reason.OVERLAP: "kernels that can run at once were added up, and take less if they do: "
-        "--timer times whole launches",
+        Reason.GAPS: GAPS_WORDS,
+        Reason.OVERLAP: OVERLAP_WORDS,
         Reason.NOT_MEASURED: "not measured",
         Reason.SAME_PROGRAM: "the same machine code, measured once",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -62,12 +63,16 @@ SLOW = run(
     ],
 )
 def test_a_verdict_stands_if_kernels_that_run_at_once_cannot_overturn_it(samples, counts, verdicts):
+    samples = samples.assign(kernels=samples["cell"].map(counts).fillna(1.0))
     times = visit_times(samples, CELLS, SessionKind.TIMING)
     judge = Judge(times, "a", Rules(), NO_OFFSETS, concurrent_kernels=counts)
     table = judge.compare([("b..p", "a..p"), ("c..p", "a..p")])
     assert list(table["verdict"]) == verdicts
     open_verdicts = table["verdict"] == Verdict.UNCLEAR
     assert ((table["reason"] == Reason.OVERLAP) == open_verdicts).all()
+    whole_launches = visit_times(samples.assign(kernels=np.nan), CELLS, SessionKind.TIMING)
+    by_timer = replace(judge, times=whole_launches)
+    assert Verdict.UNCLEAR not in set(by_timer.compare([("b..p", "a..p")])["verdict"])
 
 
 @pytest.mark.parametrize(

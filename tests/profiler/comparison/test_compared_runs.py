@@ -20,6 +20,7 @@ from profiler.model import Verdict
 from profiler.notices import NoticeKind
 from profiler.render.runs.page import cards, render_comparison, sentences
 from profiler.render.runs.rows import change_words, changes_in_order, reason_words
+from profiler.runner import protocol
 
 
 def verdicts(comparison):
@@ -98,6 +99,18 @@ def test_the_other_way_round_the_verdicts_are_flipped(moved):
         assert row.verdict == flipped.get(before.verdict, before.verdict)
         assert row.ratio * before.ratio == pytest.approx(1)
     assert kinds(turned) == {NoticeKind.ORDER_REVERSED}
+
+
+def test_a_verdict_that_overlapping_kernels_would_overturn_is_not_given(pair):
+    newer = pair.copy({"slow..": 1.06})
+    at_once = {"event": protocol.FINISHED, "phase": protocol.WARMUP, "concurrent_kernels": 2}
+    for journal in newer.glob("raw/ncu-timing.*/journal.jsonl"):
+        with journal.open("a") as file:
+            file.write(json.dumps({**at_once, "cell": "slow..large"}) + "\n")
+    cells = pair.compare(newer).last.cells
+    row = cells["slow..large"]
+    assert (row.verdict, row.reason) == (Verdict.UNCLEAR, BetweenRunsReason.OVERLAP)
+    assert cells["slow..small"].verdict is Verdict.SLOWER
 
 
 def test_time_that_moved_without_the_cycles_is_the_clock(pair):
