@@ -219,7 +219,8 @@ class NoticeKind(Enum):
         Severity.INFO,
         "{count:cell was|cells were} not checked again on new inputs after the last visit: "
         "{cause}.",
-        "Give the workload `other_inputs` (docs/plausibility.md).",
+        "Let inputs of another seed differ in the elements of tensors alone, and leave memory for "
+        "a second set of them; a workload may have `other_inputs` (docs/workloads.md).",
     )
     COPIES_NOT_TIMED = (
         Severity.WARNING,

@@ -169,6 +169,7 @@ class Experiment:
         when: str | Function | None = None,
         env: Mapping[str, Any] | None = None,
         tags: str | Iterable[str] = (),
+        trust: str = "",
         **parameters: Any,
     ) -> Callable[[F], F]: ...
     def variant(

@@ -33,6 +33,8 @@ class VariantOptions:
     env: Mapping[str, Any] | None = None
     """Variables of the process that measures it."""
     tags: str | Iterable[str] = ()
+    trust: str = ""
+    """Why it is right although its numbers look implausible."""
 
     def __post_init__(self) -> None:
         for key in ("setup", "in_place"):
@@ -51,6 +53,11 @@ class VariantOptions:
             )
         if not (self.when is None or isinstance(self.when, str) or callable(self.when)):
             raise OptionError(f"when= must be a function or a text, not {self.when!r}")
+        if not isinstance(self.trust, str):
+            raise OptionError(
+                "trust= must say why the variant is right although it looks implausible, not "
+                f"{self.trust!r}"
+            )
 
     def spec_keys(self) -> dict[str, Any]:
         """Options that are given, as keys of a variant in an experiment file."""
@@ -60,6 +67,7 @@ class VariantOptions:
             **({"tolerance": dict(self.tolerance)} if self.tolerance is not None else {}),
             **({"env": dict(self.env)} if self.env else {}),
             **({"tags": tags} if tags else {}),
+            **({"trust": True, "reason": self.trust} if self.trust else {}),
         }
 
 

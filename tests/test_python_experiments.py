@@ -463,6 +463,33 @@ def test_a_typo_in_the_baseline_is_one_message_with_its_line(profiler):
     assert "float64" not in done.out + done.err
 
 
+PACKED = """
+import copy
+import torch
+import profiler
+e = profiler.Experiment("packed", problems={"n": [64]})
+@e.inputs
+def inputs(n): return torch.randn(n, n), torch.nn.Linear(n, n, bias=False)
+@e.variant(baseline=True)
+def plain(x, layer): return layer(x)
+@e.variant(name="trusted", setup=True, trust="its weights are copied once")
+@e.variant(name="copied", setup=True)
+def copied(x, layer):
+    layer = copy.deepcopy(layer)
+    return lambda: layer(x)
+"""
+
+
+def test_weights_of_a_module_are_new_inputs_too_and_a_variant_that_copied_them_may_be_trusted(
+    profiler,
+):
+    (profiler.folder / "packed.py").write_text(PACKED)
+    done = profiler.measure("packed.py", *ON_CPU, *BRIEF, *TIMED, "--json", "-")
+    assert done.code == 4
+    outcomes = {cell["variant"]: cell["outcome"] for cell in done.json["cells"]}
+    assert outcomes == {"plain": "measured", "trusted": "measured", "copied": "implausible"}
+
+
 @pytest.mark.parametrize(
     ("decorator", "message"),
     [
@@ -470,6 +497,7 @@ def test_a_typo_in_the_baseline_is_one_message_with_its_line(profiler):
         ("@e.variant(check='x')", "check= must be a function, not 'x'"),
         ("@e.variant(tolerance=0.1)", "tolerance= must be a mapping such as"),
         ("@e.variant(when=3)", "when= must be a function or a text, not 3"),
+        ("@e.variant(trust=True)", "trust= must say why the variant is right although it looks"),
         ("@e.variant(when=print)", "f: when= must be one expression over parameters"),
         ("@e.variant(when='n %')", "when: 'n %' is no arithmetic"),
         ("@e.variant(when=lambda m: m > 2)", "there is no 'm'; known: "),

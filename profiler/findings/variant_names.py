@@ -364,7 +364,13 @@ class _Labels:
         if len(variant.name) <= LONGEST_PLAIN:
             return variant.name
         text = self.of_parameters.get(variant.id) or self._differing_words(variant.name.split())
-        return _fitted_text(text, LONGEST_LABEL)
+        fitted = _fitted_text(text, LONGEST_LABEL)
+        begin = fitted.removesuffix(CUT)
+        is_begin_of_another = any(
+            id_ != variant.id and other.startswith(begin)
+            for id_, other in self.of_parameters.items()
+        )
+        return _fitted_chips(text) if fitted != text and is_begin_of_another else fitted
 
     @cached_property
     def of_parameters(self) -> Mapping[str, str]:
@@ -489,6 +495,17 @@ def _fitted_text(text: str, longest: int) -> str:
     while fitting_words and _LEADS_ON.fullmatch(fitting_words[-1].strip("\u00b7,;:").lower()):
         fitting_words.pop()
     return f"{' '.join(fitting_words) or text[: longest - 1]}{CUT}"
+
+
+def _fitted_chips(text: str) -> str:
+    """Chips of which the longest is cut in its middle, so that the others stay whole."""
+    chips = text.split(JOINT)
+    longest = max(chips, key=len)
+    room = LONGEST_LABEL - (len(text) - len(longest)) - len(CUT)
+    if room < _LEAST_SAVED:
+        return _fitted_text(text, LONGEST_LABEL)
+    cut = f"{longest[: room - room // 2]}{CUT}{longest[len(longest) - room // 2 :]}"
+    return JOINT.join(cut if chip == longest else chip for chip in chips)
 
 
 def _unique_labels(labels: Mapping[str, str], fulls: Mapping[str, str]) -> dict[str, str]:

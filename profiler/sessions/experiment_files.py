@@ -197,7 +197,7 @@ def _run(script: Sequence[str], folder: Path) -> str:
     return f"the process that imports it ended with exit code {code}{name}"
 
 
-_KEYS = ("name", "params", "note", "when", "tolerance", "env", "tags")
+_KEYS = ("name", "params", "note", "when", "tolerance", "env", "tags", "trust", "reason")
 """Optional keys of a variant."""
 
 

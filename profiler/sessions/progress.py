@@ -221,8 +221,9 @@ class VisitProgress:
             return
         self._phase_cell = None
         self._done += self.remaining[cell]
+        self._cells_done += self.remaining[cell] > 0  # its last visit may be over: on new inputs
         self.remaining[cell] = 0
-        self._cells_done += 1
+        self.durations_ns.pop(cell, None)
         name = f"all at {self.cells[cell].problem.name}" if with_problem else self._name(cell)
         self._failures.say(f"{name}  FAILED ", cause)
         self._show(cell)

@@ -41,6 +41,8 @@ than the host takes to queue the copies and a launch."""
 _LEAST_DELAY_S, _MOST_DELAY_S = 0.001, 0.005
 """Under ncu each copy takes almost a millisecond to be queued."""
 
+_SETS = (set, frozenset)
+
 _MOST_PARTS = 10_000
 """Objects that inputs are searched for tensors in."""
 
@@ -269,8 +271,9 @@ def _pairs(
 
 def _require_equal(old: Any, new: Any, place: str, seeds: tuple[int, int]) -> None:
     """Raise for a value that depends on the seed and is no tensor, unless it is the seed itself."""
-    plain = isinstance(old, int | float | complex | str | bytes | torch.dtype | torch.device)
-    if not plain:
+    plain = (int, float, complex, str, bytes, torch.dtype, torch.device)
+    # Every module of torch holds a set of names: those of its buffers that are not saved.
+    if not all(isinstance(part, plain) for part in (old if isinstance(old, _SETS) else (old,))):
         raise NotRenewableError(f"{place} is {type(old).__name__}, which cannot be overwritten")
     if old != new and (old, new) != seeds:
         raise NotRenewableError(f"{place} is no tensor and depends on the seed")

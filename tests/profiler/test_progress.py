@@ -167,6 +167,13 @@ def test_a_failure_is_said_at_once_with_the_first_line_of_its_cause(reporter):
     ]
 
 
+def test_a_cell_that_fails_after_its_last_visit_counts_once_and_is_not_the_lowest(reporter):
+    records = [visited("b..p", 1000.0), failure("b..p"), visited("a..p"), visited("a..p", 5000.0)]
+    lines = follow(reporter(), records, step=3.0)
+    assert "lowest so far B" not in "".join(lines)
+    assert lines[-1] == "timing: 3/3 visits, 2/2 cells in 12 s"
+
+
 def test_the_rate_counts_from_the_first_visit_and_tells_what_is_left_without_a_forecast(reporter):
     clock = Clock()
     slow = reporter()

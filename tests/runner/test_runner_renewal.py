@@ -206,6 +206,7 @@ class Fields:
 class Attributes:
     def __init__(self, seed, extra=None):
         self.seed = seed
+        self.layer = torch.nn.Linear(2, 2)
         self.parts = [torch.full((2,), float(seed)), {"deep": torch.full((3,), float(seed))}]
         if extra is not None:
             self.kept = extra
@@ -254,6 +255,7 @@ def test_every_tensor_of_nested_inputs_is_overwritten_and_what_was_kept_is_left(
     seeds = (1, other_seed(1))
     old = Attributes(1, extra=torch.ones(1))
     parts = [old.parts[0], old.parts[1]["deep"]]
+    weight = old.layer.weight.detach().clone()
     versions = [tensor._version for tensor in parts]
 
     def launch():
@@ -264,6 +266,7 @@ def test_every_tensor_of_nested_inputs_is_overwritten_and_what_was_kept_is_left(
     assert [float(tensor[0]) for tensor in parts] == [parts[0].new_tensor(float(seeds[1]))] * 2
     assert [tensor._version for tensor in parts] == versions, "nothing tells that they are new"
     assert float(old.kept) == 1.0
+    assert not torch.equal(old.layer.weight, weight)
 
 
 @pytest.mark.parametrize(
@@ -274,6 +277,7 @@ def test_every_tensor_of_nested_inputs_is_overwritten_and_what_was_kept_is_left(
         ([torch.ones(2)], [torch.ones(2)] * 2, "another length"),
         (Fields(torch.ones(2)), Fields(torch.zeros(2), 3.0), r"inputs\.scale is no tensor and"),
         ((torch.ones(2), iter(())), (torch.zeros(2), iter(())), r"\[1\] is tuple_iterator"),
+        ((torch.ones(2), {"a"}), (torch.zeros(2), {"b"}), r"\[1\] is no tensor and depends"),
         (torch.ones(1).expand(4), torch.zeros(1).expand(4), "share memory"),
     ],
 )

@@ -164,6 +164,18 @@ def test_no_two_labels_are_equal():
     assert labels[2:4] == ["same name (#3)", "same name (#4)"]
 
 
+def test_a_label_that_another_begins_with_keeps_what_tells_it_apart():
+    kinds = ("Int8DynamicActivationConfig", "Float8DynamicActivationFloat8WeightConfig")
+    labels = named(
+        *(
+            (f"quantized kind={kind} compiled={on}", {"kind": kind, "compiled": on})
+            for kind in kinds
+            for on in (False, True)
+        )
+    )
+    assert labels[2:] == [kinds[1], "Float8DynamicActiv\u2026Float8WeightConfig \u00b7 compiled"]
+
+
 def test_a_single_long_name_is_cut_between_words():
     (label,) = named(("one very long name of a single variant that nobody can compare", {"n": 1}))
     assert label == "one very long name of a single variant\u2026"
