@@ -36,6 +36,7 @@ from profiler.errors import (
     ProfilerError,
     UsageError,
     close_hint,
+    without_pydantic,
 )
 from profiler.machine.signals import interrupt_on_signals, received_signal, was_signalled
 from profiler.outside_text import safe
@@ -79,9 +80,8 @@ def _own_usage_errors(ctx: Any) -> Iterator[None]:
         if type(error).__name__ == _HELP_ERROR:
             raise
         help_command = [ctx.command_path, *filter(None, [ctx.invoked_subcommand]), "--help"]
-        message = error.format_message().replace("Input should be", "must be")
         raise UsageError(
-            message.replace("Value error, ", ""),
+            without_pydantic(error.format_message()),
             remedy=f"`{' '.join(help_command)}` shows arguments and flags.",
         ) from None
 

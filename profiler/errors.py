@@ -21,7 +21,7 @@ from enum import IntEnum
 from pathlib import Path
 
 SPEC_SUFFIXES = (".py", ".yaml", ".yml")
-"""Endings of experiment files."""
+"""Endings of experiment files: a name without an ending is looked for with each of them."""
 
 
 class ExitCode(IntEnum):
@@ -92,8 +92,29 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-_ENDINGS = (".yaml", ".yml", ".py")
-"""Endings of experiment files: a name without an ending is looked for with each of them."""
+def without_pydantic(message: str) -> str:
+    """A message of pydantic, or one that quotes it, in words for users."""
+    for pydantic_words, own_words in _TRANSLATIONS:
+        message = message.replace(pydantic_words, own_words)
+    return message
+
+
+_TRANSLATIONS = (
+    ("Value error, ", ""),
+    ("Input should be", "must be"),
+    ("a valid string", "text"),
+    ("a valid integer", "a whole number"),
+    ("a valid number", "a number"),
+    ("a valid tuple", "a list"),
+    ("a valid list", "a list"),
+    ("a valid dictionary", "a mapping"),
+    ("String should match pattern", "must match the pattern"),
+    ("String should", "must"),
+    ("Tuple should", "must"),
+    ("Dictionary should", "must"),
+)
+
+
 _MAX_ENTRIES = 1000
 """Most entries of a folder that are compared with the name of a missing file."""
 
@@ -146,7 +167,7 @@ def _similar_files(folder: Path, name: str) -> list[Path]:
         names = [entry.name for entry in itertools.islice(folder.iterdir(), _MAX_ENTRIES)]
     except OSError:
         return []
-    with_ending = [f"{name}{ending}" for ending in _ENDINGS if f"{name}{ending}" in names]
+    with_ending = [f"{name}{ending}" for ending in SPEC_SUFFIXES if f"{name}{ending}" in names]
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.85)
     return [folder / entry for entry in (*with_ending, *close)]
 

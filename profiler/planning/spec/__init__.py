@@ -16,7 +16,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from profiler.errors import SpecError, UsageError, close_hint
+from profiler.errors import SpecError, UsageError, close_hint, without_pydantic
 from profiler.planning.problem_names import is_number
 from profiler.planning.spec.collect import DEVICES, Collect
 from profiler.planning.spec.cuda_file import CudaWorkload
@@ -205,7 +205,8 @@ def _message(details: ErrorDetails) -> str:
         "too_long": _too_long(details),
         "string_pattern_mismatch": f"{_wanted_text(details)}, not {value_text}",
     }
-    return own_messages.get(kind, f"{_plain(details['msg'])}, not {value_text}")
+    message = without_pydantic(details["msg"])
+    return own_messages.get(kind, f"{message[:1].lower()}{message[1:]}, not {value_text}")
 
 
 def _wanted_text(details: ErrorDetails) -> str:
@@ -223,27 +224,6 @@ def _too_long(details: ErrorDetails) -> str:
 
 def _plain_path(loc: Iterable[int | str]) -> FieldPath:
     return tuple(key for key in loc if isinstance(key, int) or not _INTERNAL.fullmatch(key))
-
-
-def _plain(message: str) -> str:
-    message = message.removeprefix("Value error, ").replace("Input should be", "must be")
-    for pydantic_words, own_words in _TRANSLATIONS:
-        message = message.replace(pydantic_words, own_words)
-    return message[:1].lower() + message[1:]
-
-
-_TRANSLATIONS = (
-    ("a valid string", "text"),
-    ("a valid integer", "a whole number"),
-    ("a valid number", "a number"),
-    ("a valid tuple", "a list"),
-    ("a valid list", "a list"),
-    ("a valid dictionary", "a mapping"),
-    ("String should match pattern", "must match the pattern"),
-    ("String should", "must"),
-    ("Tuple should", "must"),
-    ("Dictionary should", "must"),
-)
 
 
 def _shown(value: object) -> str:
