@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from profiler import notices
 from profiler.model import Verdict
-from profiler.notices import Notice, Severity
+from profiler.notices import Notice, Severity, counted
 from profiler.render.tables.rows import Datum
 
 SCRIPTS = (
@@ -95,6 +95,7 @@ def templates() -> Environment:
         optimized=False,  # to look for constants takes a tenth of the time of compiling
         bytecode_cache=None if sys.dont_write_bytecode else _CompiledTemplates(),
     )
+    environment.filters["counted"] = counted
     environment.filters["moment"] = moment
     environment.globals["tds"] = table_cells
     environment.globals["Verdict"] = Verdict
