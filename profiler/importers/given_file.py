@@ -6,7 +6,7 @@ import gzip
 import json
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -29,6 +29,11 @@ _MESSAGE_KEYS = ("log", "message", "msg", "textPayload")
 _LONGEST_MESSAGE = 1 << 16
 HEAD_BYTES = 1 << 18
 """Bytes of the head of a file; a trace has its facts on devices and processes in it."""
+
+
+def has_any(text: str, words: Iterable[str]) -> bool:
+    """Whether one of these words occurs in a text: much quicker than a pattern."""
+    return any(word in text for word in words)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from typing import Any
 
 import pandas as pd
 
+from profiler.importers.given_file import has_any
 from profiler.parse.chrome_trace import short_name
 from profiler.parse.ncu_lines import strict_fields
 from profiler.parse.ncu_numbers import NumberStyle, detect_style, parse_number
@@ -149,25 +150,21 @@ class StatsTables:
 
 def is_nsys_stats(text: str) -> bool:
     """Whether a text holds a table of `nsys stats`; cheap on other texts."""
-    if _has_one(text, _TITLE_WORDS) and _TITLE.search(text):
+    if has_any(text, _TITLE_WORDS) and _TITLE.search(text):
         return True
-    if not _has_one(text, _COLUMN_WORDS):
+    if not has_any(text, _COLUMN_WORDS):
         return False
     lines = text.splitlines()
-    names_lines = (line for line in lines if _has_one(line, _COLUMN_WORDS))
+    names_lines = (line for line in lines if has_any(line, _COLUMN_WORDS))
     return (
         any(map(_header, filter(_WITH_UNITS.search, names_lines)))
         or any(
             _are_report_columns(_cells(names, _spans(rule)))
             for names, rule in pairwise(lines)
-            if rule.rstrip().endswith("---") and _has_one(names, _COLUMN_WORDS)
+            if rule.rstrip().endswith("---") and has_any(names, _COLUMN_WORDS)
         )
         or any(_json_names(text, match.end()) for match in _JSON_TABLE.finditer(text))
     )
-
-
-def _has_one(text: str, words: Sequence[str]) -> bool:
-    return any(word in text for word in words)
 
 
 def parse_nsys_stats(text: str) -> tuple[StatsTables, ...]:

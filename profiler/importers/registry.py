@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from profiler.errors import ParseError, UsageError
 from profiler.importers import launches, timelines, tunings
-from profiler.importers.given_file import SQLITE, GivenFile, Imported
+from profiler.importers.given_file import SQLITE, GivenFile, Imported, has_any
 from profiler.importers.launches import ImportedLaunches
 from profiler.importers.ncu_text import is_ncu_text
 from profiler.importers.nsys_stats_tables import is_nsys_stats
@@ -111,9 +111,7 @@ def _matches(pattern: re.Pattern[str], *words: str) -> Callable[[str], bool]:
 
     `words`: every match has one of them. Finding none takes a hundredth of the pattern's time.
     """
-    return lambda text: (
-        any(word in text for word in words or ("",)) and pattern.search(text) is not None
-    )
+    return lambda text: (not words or has_any(text, words)) and pattern.search(text) is not None
 
 
 def _is_trace(text: str) -> bool:
@@ -126,7 +124,7 @@ def _is_trace(text: str) -> bool:
 
 def _is_nsys_export(text: str) -> bool:
     is_database = text.startswith(SQLITE)
-    return is_database and not any(table in text for table in (_NVPROF_TABLE, _ROCPROF_TABLE))
+    return is_database and not has_any(text, (_NVPROF_TABLE, _ROCPROF_TABLE))
 
 
 _is_nvprof_text = _matches(_NVPROF, "== ", "(%)", "Grid X", "Grid Size", "Invocations")
