@@ -34,6 +34,13 @@ from profiler.sessions.search.proposals import (
 )
 from profiler.sessions.search.search import ExperimentSearch, run_of_search, terms_of
 
+BLOCKS = 4
+"""Blocks of an evaluation that is not stopped early."""
+LOOK_BLOCKS = 2
+"""Blocks of another look at the best."""
+
+LogRatios = Mapping[str, tuple[float, ...]]
+
 
 @dataclass
 class Lookahead:
@@ -159,14 +166,6 @@ def _run_folder(request: MeasureRequest, terms: Terms, reporter: ProgressReporte
     name = request.loaded.experiment.name
     newest = None if request.fresh else newest_run(request.out, name, reporter.warn)
     return resumed_or_new(request, run_of_search(newest and newest[0], terms), reporter)
-
-
-BLOCKS = 4
-"""Blocks of an evaluation that is not stopped early."""
-LOOK_BLOCKS = 2
-"""Blocks of another look at the best."""
-
-LogRatios = Mapping[str, tuple[float, ...]]
 
 
 def evaluate(bench: Bench, subject: Subject, is_behind: Callable[[LogRatios], bool]) -> Evaluated:
