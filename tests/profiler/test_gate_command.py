@@ -104,7 +104,7 @@ def test_slower_trips_and_unclear_and_no_data_never_do(gated, tmp_path, capsys):
     text = target.read_text()
     assert "1 of 3 cells slower" in text
     assert "The budget: left out: looks." in text
-    assert "A/A: the base strays from itself by 0.40" in text
+    assert "A/A: the base varies by 0.40" in text
     request, (base, head), _ = asked[-1]
     assert (request.budget_s, head) == (60.0, "HEAD")
     assert base == Repository.of(request.spec).commit("main").hash

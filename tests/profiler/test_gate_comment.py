@@ -245,7 +245,7 @@ def test_what_moved_together_is_told_from_one_kernel_and_the_machine_from_both()
 
     together, noise = sentences(*rows, row(floor=0.004))
     assert together.startswith("3 of 4 cells moved together, by 1.040")
-    assert noise == "A/A: the base strays from itself by 0.40\u202f% in this session."
+    assert noise == "A/A: the base varies by 0.40\u202f% in this session."
     assert sentences(rows[0], row()) == []
     past = find_history(
         answers_of_records(

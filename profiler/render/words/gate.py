@@ -70,7 +70,7 @@ class GateAnswer:
 
     @property
     def noise_floor(self) -> float | None:
-        """A/A: by how much the base strays from itself in this session; None if not known."""
+        """A/A: by how much the base varies in this session; None if not known."""
         floors = (row.pair.noise_floor for row in self.rows)
         return max(filter(math.isfinite, floors), default=None)
 
@@ -170,7 +170,7 @@ def control_sentences(answer: GateAnswer) -> Iterator[str]:
         )
     if answer.noise_floor is not None:
         percent = f"{100 * answer.noise_floor:.2f}\u202f%"
-        yield f"A/A: the base strays from itself by {percent} in this session."
+        yield f"A/A: the base varies by {percent} in this session."
     usual = answer.by_usual
     if answer.history is None or usual is None:
         return

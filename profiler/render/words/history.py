@@ -112,6 +112,6 @@ def _control_sentences(history: History, control: Control) -> Iterator[str]:
     floor, usual = control.noise_floor, control.usual_noise_floor
     if floor is not None and usual is not None and floor > max(_NOISIER * usual, 0.01):
         yield (
-            f"The baseline strays from itself by {100 * floor:.1f}\u202f% in this run (A/A), "
+            f"The baseline varies by {100 * floor:.1f}\u202f% in this run (A/A), "
             f"usually by {100 * usual:.1f}\u202f%: this run is noisier."
         )
