@@ -266,12 +266,16 @@ class Judge:
 
     def with_baseline(self, cells: Sequence[Cell]) -> pd.DataFrame:
         """Verdict of every cell against the baseline of its problem; columns as of `compare`."""
+        return self.compare(self.pairs_with_baseline(cells))
+
+    def pairs_with_baseline(self, cells: Sequence[Cell]) -> list[Pair]:
+        """Each of these cells with that of the baseline, where that is one of them."""
         baselines = {cell.problem.id: cell.id for cell in cells if cell.variant.id == self.baseline}
-        return self.compare(
+        return [
             (cell.id, baselines[cell.problem.id])
             for cell in cells
             if cell.variant.id != self.baseline and cell.problem.id in baselines
-        )
+        ]
 
     def contenders(self, variants: Collection[str]) -> pd.DataFrame:
         """Variants (ids) that may be the best of a problem.
@@ -338,15 +342,8 @@ def ratios_measured_twice(
     Columns as of `Judge.paired_ratios`.
     """
     in_final = frozenset(final.times["cell"].unique())
-    baselines = {cell.problem.id: cell.id for cell in cells if cell.variant.id == timing.baseline}
     pairs = pd.DataFrame(
-        [
-            (cell.id, baselines[cell.problem.id])
-            for cell in cells
-            if cell.id in in_final
-            and cell.problem.id in baselines
-            and cell.variant.id != timing.baseline
-        ],
+        [pair for pair in timing.pairs_with_baseline(cells) if pair[0] in in_final],
         columns=["cell", "against"],
         dtype=object,
     )
