@@ -49,13 +49,13 @@ def select_cells(
     variant, by its id; `variant` takes them too. Raises `UsageError` for a key that does not exist,
     and where nothing matches.
     """
-    terms = [_parse(term, only) for term in _with_ids(only, cells).split(",")]
+    terms = [_parse(term) for term in _with_ids(only, cells).split(",")]
     _check_keys(terms, cells, only)
     matching = {
         cell.id for cell in cells if all(_matches_cell(term, cell, labels) for term in terms)
     }
     if not matching:
-        raise UsageError(f"--only {only}: no cell matches", remedy=_remedy(cells, terms, labels))
+        raise UsageError(f"{only}: no cell matches", remedy=_remedy(cells, terms, labels))
     problems = {cell.problem.id for cell in cells if cell.id in matching}
     return tuple(
         cell
@@ -79,10 +79,10 @@ def _with_ids(only: str, cells: Sequence[Cell]) -> str:
     return only
 
 
-def _parse(term: str, only: str) -> _Term:
+def _parse(term: str) -> _Term:
     key, equals, alternatives = term.partition("=")
     if not equals or not key.strip() or not alternatives.strip():
-        raise UsageError(f"--only {only}: '{term}' must look like key=value or key=one|other")
+        raise UsageError(f"'{term}' names no cells: it must look like key=value or key=one|other")
     return key.strip(), tuple(value.strip() for value in alternatives.split("|"))
 
 
@@ -101,7 +101,7 @@ def _check_keys(terms: Sequence[_Term], cells: Sequence[Cell], only: str) -> Non
     keys = {*_IDENTITIES, *(key for cell in cells for key in _params(cell))}
     for key, _ in terms:
         if key not in keys:
-            raise UsageError(f"--only {only}: no cell has '{key}'{did_you_mean(key, keys)}")
+            raise UsageError(f"{only}: no cell has '{key}'{did_you_mean(key, keys)}")
 
 
 def _params(cell: Cell) -> Params:

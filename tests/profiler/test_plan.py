@@ -813,16 +813,16 @@ def test_a_problem_is_named_as_plans_write_it_or_by_its_id(plan, only):
 @pytest.mark.parametrize(
     ("only", "words"),
     [
-        ("bock=1", "--only bock=1: no cell has 'bock'; did you mean 'block'?"),
-        ("block=3", "--only block=3: no cell matches\n  Remedy: block is one of: 1, 2"),
+        ("bock=1", "bock=1: no cell has 'bock'; did you mean 'block'?"),
+        ("block=3", "block=3: no cell matches\n  Remedy: block is one of: 1, 2"),
         (
             "variant=block=1,block=2",
-            "--only variant=block=1,block=2: no cell matches\n  Remedy: Each of these matches",
+            "variant=block=1,block=2: no cell matches\n  Remedy: Each of these matches",
         ),
-        ("block", "--only block: 'block' must look like key=value"),
-        ("block=", "--only block=: 'block=' must look like key=value"),
-        ("", "--only : '' must look like key=value"),
-        ("block=true", "--only block=true: no cell matches"),
+        ("block", "'block' names no cells: it must look like key=value"),
+        ("block=", "'block=' names no cells: it must look like key=value"),
+        ("", "'' names no cells: it must look like key=value"),
+        ("block=true", "block=true: no cell matches"),
     ],
 )
 def test_only_that_fits_nothing(complaint, only, words):
