@@ -16,16 +16,19 @@ from markupsafe import Markup
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import nearest_peak
 from profiler.findings.findings import Findings, NamedBaseline
+from profiler.findings.programs import Programs
 from profiler.metrics.catalogue import CEILING_PARTS
 from profiler.metrics.queries import Label
 from profiler.model import SCHEMA_VERSION, Cell
 from profiler.render.tables.details import (
-    CellSamples,
     explain_start,
     is_planned,
+    kernels_seen,
     problem_facts,
     rerun_start,
+    sampled_metrics,
     timing_blocks,
+    varying_samples,
 )
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import best_word
@@ -49,11 +52,7 @@ _DIGITS = 6
 """Significant digits: ncu prints two decimals, and the run folder has all digits."""
 
 
-def payload(
-    findings: Findings,
-    facets: Sequence[Mapping[str, Any]],
-    samples: CellSamples,
-) -> dict[str, Any]:
+def payload(findings: Findings, facets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Data for the page's script; numbers are raw, missing is null."""
     ranking, programs = findings.ranking, findings.programs
     report = findings.report
@@ -105,11 +104,8 @@ def payload(
             for metric in findings.numbers.metrics
             if numbers.says_unit(metric.unit)
         },
-        "samples": {
-            metric.name: [_cell_samples(samples, cell, metric) for cell in programs.cells]
-            for metric in samples.metrics
-        },
-        "cells": _cells(findings, samples),
+        "samples": _samples(findings),
+        "cells": _cells(findings),
         "metrics": _metrics(findings.numbers),
         "facets": {
             "groups": [
@@ -133,16 +129,34 @@ def pack(document: object) -> Markup:
     return Markup(packed)  # noqa: S704 - base64 has no character of HTML
 
 
-def _cell_samples(samples: CellSamples, cell: Cell, metric: Label) -> list[Any] | None:
-    """Samples of a cell as [name of the set, values] each; None where all are the same."""
-    sets = samples.samples_of(cell, metric.name)
-    return [[name, list(map(_number, values.tolist()))] for name, values in sets] or None
+def _samples(findings: Findings) -> dict[str, list[Any]]:
+    """Samples by metric of each cell, as [name of the set, values]; None where all are the same."""
+    metrics = [metric.name for metric in sampled_metrics(findings)]
+    varying = dict(varying_samples(findings.report.measured.samples, metrics))
+    sources = _sources(findings.programs)
+    return {
+        metric: [
+            [
+                [name, list(map(_number, values.tolist()))]
+                for name, values in varying.get((source, metric), ())
+            ]
+            or None
+            for source in sources
+        ]
+        for metric in metrics
+    }
 
 
-def _cells(findings: Findings, samples: CellSamples) -> dict[str, list[Any]]:
+def _sources(programs: Programs) -> list[str]:
+    """Id of the cell that has the samples of each cell: of an alias, its owner."""
+    return [programs.status(cell).duplicate_of or cell.id for cell in programs.cells]
+
+
+def _cells(findings: Findings) -> dict[str, list[Any]]:
     """Facts of the cells, a column each."""
     cells = findings.programs.cells
     statuses = [findings.programs.status(cell) for cell in cells]
+    kernels = kernels_seen(findings.report.measured.samples)
     return {
         "id": [cell.id for cell in cells],
         "variant": [findings.programs.marks[cell.variant.id] for cell in cells],
@@ -155,7 +169,7 @@ def _cells(findings: Findings, samples: CellSamples) -> dict[str, list[Any]]:
         "blocks": [_blocks(findings.numbers, cell) for cell in cells],
         "slow": [_slow(findings.numbers, cell) for cell in cells],
         "nearest_peak": [nearest_peak(findings.numbers, cell) for cell in cells],
-        "kernels": [list(samples.kernels(cell)) for cell in cells],
+        "kernels": [kernels.get(source, []) for source in _sources(findings.programs)],
     }
 
 

@@ -17,7 +17,6 @@ from profiler.render.kinds.timeline import timeline_parts
 from profiler.render.kinds.versions import View
 from profiler.render.searches import search_section
 from profiler.render.tables import main_table
-from profiler.render.tables.details import CellSamples
 from profiler.render.tables.explained import explained
 from profiler.render.tables.method import builds_of, method
 from profiler.render.tables.sustained import captured_step_table, step_note, sustained_table
@@ -109,7 +108,7 @@ def _tables(findings: Findings) -> dict[str, Any]:
         "cell_numbers": findings.programs.cell_numbers,
         "builds": builds_of(findings),
         "code_groups": _code_groups(findings.programs),
-        "data": embed.pack(embed.payload(findings, facets, CellSamples(findings))),
+        "data": embed.pack(embed.payload(findings, facets)),
     }
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 import numpy as np
@@ -29,49 +28,12 @@ SampleSet = tuple[str, np.ndarray[tuple[int], np.dtype[np.float64]]]
 """Where samples come from (`ncu timing`, `ncu timing again`), and their values in order."""
 
 
-class CellSamples:
-    """Samples and kernels of each cell; those of an alias are its owner's."""
-
-    def __init__(self, findings: Findings) -> None:
-        self._findings = findings
-        self._frame = findings.report.measured.samples
-
-    @cached_property
-    def metrics(self) -> tuple[Label, ...]:
-        """Metrics whose samples are written: no rates and shares, which follow from others."""
-        metrics = self._findings.numbers.metrics if self.complete else shown_metrics(self._findings)
-        return tuple(metric for metric in metrics if not _is_derived(metric))
-
-    @property
-    def complete(self) -> bool:
-        """Whether the samples of all metrics are written."""
-        return len(self._frame) * len(self._findings.numbers.metrics) <= MOST_SAMPLES
-
-    def samples_of(self, cell: Cell, metric: str) -> tuple[SampleSet, ...]:
-        """Samples of a cell in the order of measurement; none where all are the same."""
-        return self._varying.get((self._source(cell), metric), ())
-
-    def kernels(self, cell: Cell) -> tuple[str, ...]:
-        """Names of the kernels that were seen in a cell, each once."""
-        return self._kernels.get(self._source(cell), ())
-
-    def _source(self, cell: Cell) -> str:
-        return self._findings.programs.status(cell).duplicate_of or cell.id
-
-    @cached_property
-    def _varying(self) -> Mapping[tuple[str, str], tuple[SampleSet, ...]]:
-        return dict(_varying(self._frame, [metric.name for metric in self.metrics]))
-
-    @cached_property
-    def _kernels(self) -> Mapping[str, tuple[str, ...]]:
-        if "kernel_names" not in self._frame.columns:
-            return {}
-        pairs = self._frame[["cell", "kernel_names"]].drop_duplicates()
-        pairs = pairs.astype({"kernel_names": object})
-        names_by_cell: dict[str, dict[str, None]] = {}
-        for cell, names in pairs.itertuples(index=False):
-            names_by_cell.setdefault(str(cell), {}).update(dict.fromkeys(kernel_list(names)))
-        return {cell: tuple(names) for cell, names in names_by_cell.items()}
+def sampled_metrics(findings: Findings) -> tuple[Label, ...]:
+    """Metrics whose samples a page has: no rates and shares, which follow from others."""
+    metrics = findings.numbers.metrics
+    if len(findings.report.measured.samples) * len(metrics) > MOST_SAMPLES:
+        metrics = shown_metrics(findings)
+    return tuple(metric for metric in metrics if not _is_derived(metric))
 
 
 def _is_derived(metric: Label) -> bool:
@@ -79,10 +41,21 @@ def _is_derived(metric: Label) -> bool:
     return entry is not None and entry.formula is not None
 
 
-def _varying(
+def kernels_seen(samples: pd.DataFrame) -> dict[str, list[str]]:
+    """Names of all kernels that were seen in each cell, by its id, each once."""
+    if "kernel_names" not in samples.columns:
+        return {}
+    pairs = samples[["cell", "kernel_names"]].drop_duplicates().astype({"kernel_names": object})
+    names_by_cell: dict[str, dict[str, None]] = {}
+    for cell, names in pairs.itertuples(index=False):
+        names_by_cell.setdefault(str(cell), {}).update(dict.fromkeys(kernel_list(names)))
+    return {cell: list(names) for cell, names in names_by_cell.items()}
+
+
+def varying_samples(
     frame: pd.DataFrame, metrics: Sequence[str]
 ) -> Iterator[tuple[tuple[str, str], tuple[SampleSet, ...]]]:
-    """Samples by cell and metric, where they are not all the same.
+    """Samples by cell and metric in the order of measurement, where they are not all the same.
 
     Where two collectors, sessions or visits of a block delivered the same metric, each is named.
     """

@@ -7,7 +7,6 @@ from synthetic_report import make_report, problems, without
 from profiler.findings.find import find
 from profiler.render import embed
 from profiler.render.tables import details, main_table
-from profiler.render.tables.details import CellSamples
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +17,7 @@ def small():
 def written(findings):
     """Samples by metric in the data of a page, by cell."""
     facets = main_table.facets(findings.programs)
-    return embed.payload(findings, facets, CellSamples(findings))["samples"]
+    return embed.payload(findings, facets)["samples"]
 
 
 def measured(findings, cell, metric, kind, arm):
@@ -47,10 +46,10 @@ def test_what_is_the_same_in_all_samples_is_not_written(small):
     metrics = written(small)
     assert not any(metrics["registers"]), "a static fact"
     assert "tflops" not in metrics, "follows from the time"
-    failed = [cell for cell in small.programs.cells if not small.programs.correct(cell)]
+    durations = zip(small.programs.cells, metrics["duration_ns"], strict=True)
+    failed = [samples for cell, samples in durations if not small.programs.correct(cell)]
     assert failed
-    for cell in failed:
-        assert not CellSamples(small).samples_of(cell, "duration_ns")
+    assert not any(failed)
 
 
 def test_the_same_metric_of_two_tools_is_never_mixed(small):
@@ -69,7 +68,6 @@ def test_many_samples_are_cut_to_the_shown_metrics(small, monkeypatch):
     noisy = small.report.measured.samples.assign(
         stall_wait=range(len(small.report.measured.samples))
     )
-    found = CellSamples(find(without(small.report, samples=noisy)))
-    names = [metric.name for metric in found.metrics]
-    assert "stall_wait" not in names
-    assert "duration_ns" in names
+    metrics = written(find(without(small.report, samples=noisy)))
+    assert "stall_wait" not in metrics
+    assert "duration_ns" in metrics

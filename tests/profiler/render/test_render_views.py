@@ -19,7 +19,6 @@ from profiler.render import embed
 from profiler.render.figures import roofline_drawing, svg
 from profiler.render.figures.charts import colours
 from profiler.render.tables import details, heats, main_table
-from profiler.render.tables.details import CellSamples
 from profiler.render.tables.why import roofline, roofline_table, why
 from profiler.render.words import cards as cards_module
 from profiler.render.words.answer import sentences
@@ -398,7 +397,7 @@ def test_why_needs_a_baseline():
 
 
 def data_of(findings):
-    return embed.payload(findings, main_table.facets(findings.programs), CellSamples(findings))
+    return embed.payload(findings, main_table.facets(findings.programs))
 
 
 def test_a_part_of_a_program_is_measured_again_with_all_its_parts(findings):
