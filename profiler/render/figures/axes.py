@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from matplotlib.ticker import AutoLocator, Locator, LogLocator, MaxNLocator, ScalarFormatter
 
-from profiler.render.figures import styles, svg
+from profiler.render.figures import styles
 from profiler.render.figures.drawing import (
     FEW_DECADES,
     FOOT_IN,
@@ -28,13 +28,15 @@ from profiler.render.figures.drawing import (
     Mark,
     Point,
     legend_columns,
-    panel_boxes,
+    set_mark,
     text_width_in,
     widest_in,
 )
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
+_LABELS = "labels"
+"""Class of a group of labels no two of which are equal."""
 POINTS = 72.0
 """Points per inch."""
 MARGIN = 0.05
@@ -51,6 +53,9 @@ _HANDLE, _HANDLE_GAP, _COLUMN_GAP = 2.0, 0.8, 1.4
 _LEGEND_EDGE, _LEGEND_ROW, _LEGEND_GAP = 0.5, 1.0, 0.5
 """Gap around a legend, height of a row and gap between rows, by its size."""
 _LEGEND_SYMBOL = 6.0
+_PANEL_IN, _PANEL_GAP_IN = 2.5, 0.55
+"""Height of one of small multiples, and from one down to the next."""
+_PANEL_HEAD_IN, _PANEL_FOOT_IN, _PANEL_LEFT_IN = 0.62, 0.5, 0.82
 _TOLERANCE = 1e-6
 """In points: a tick at the end of its axis may lie beside it by a rounding."""
 
@@ -210,7 +215,7 @@ class Axes:
         self, scale: Scale, ticks: Ticks, label: str = "", *, lines: bool = True
     ) -> None:
         """Upright grid lines with their labels below, and the label of the axis."""
-        labels = self.drawing.group(class_=svg.LABELS)
+        labels = self.drawing.group(_LABELS)
         style = styles.text("middle", self.text_size)
         baseline = self.bottom + self.tick_gap + styles.ASCENT * self.text_size
         for value, name in zip(ticks.values, ticks.labels, strict=True):
@@ -231,7 +236,7 @@ class Axes:
 
     def grid_upwards(self, scale: Scale, ticks: Ticks, label: str = "") -> None:
         """Level grid lines with their labels to the left, and the label of the axis."""
-        labels = self.drawing.group(class_=svg.LABELS)
+        labels = self.drawing.group(_LABELS)
         edge = self.left - self.tick_gap
         for value, name in zip(ticks.values, ticks.labels, strict=True):
             y = scale.at(value)
@@ -253,7 +258,7 @@ class Axes:
 
     def slanted_labels(self, scale: Scale, names: Sequence[str], degrees: float) -> None:
         """A label below each whole number from 0 on, which ends there and is turned upwards."""
-        labels = self.drawing.group(class_=svg.LABELS)
+        labels = self.drawing.group(_LABELS)
         turn, ascent = math.radians(degrees), styles.ASCENT * self.text_size
         below = self.bottom + self.tick_gap + ascent * math.cos(turn)
         style = styles.text("end", self.text_size)
@@ -326,8 +331,7 @@ class RowAxes:
         """A symbol at the value of a mark in a row."""
         at = (across.at(mark.value), self.y(row))
         dot = self.drawing.symbol(outline, at, styles.symbol(mark.colour))
-        if mark.variant >= 0:
-            dot.set("id", mark.id)
+        set_mark(dot, mark.variant, mark.cell)
 
     def text(self, x: float, row: float, text: str, *, quiet: bool = False) -> None:
         """A text beside a mark; `x` in points."""
@@ -354,14 +358,19 @@ def panel_axes(count: int, rows_in: float | None = None) -> tuple[Drawing, list[
 
     `rows_in`: height of all rows together; without it each has its usual height.
     """
-    height, boxes = panel_boxes(count, rows_in)
-    drawing = sheet(height)
+    columns = min(count, PANEL_COLUMNS)
+    lines = math.ceil(count / columns)
+    panel = _PANEL_IN if rows_in is None else (rows_in - (lines - 1) * _PANEL_GAP_IN) / lines
+    drawing = sheet(
+        _PANEL_HEAD_IN + lines * (panel + _PANEL_GAP_IN) - _PANEL_GAP_IN + _PANEL_FOOT_IN
+    )
+    width = (WIDTH_IN - 0.1) / columns
     axes = []
-    for left, bottom, width, panel in boxes:
-        low = (height - bottom) * POINTS
-        axes.append(
-            Axes(drawing, left * POINTS, low - panel * POINTS, (left + width) * POINTS, low)
-        )
+    for index in range(count):
+        line, column = divmod(index, columns)
+        top = _PANEL_HEAD_IN + line * (panel + _PANEL_GAP_IN)
+        left, right = column * width + _PANEL_LEFT_IN, (column + 1) * width - 0.08
+        axes.append(Axes.in_inches(drawing, left, top, right, top + panel))
     return drawing, axes
 
 
@@ -399,7 +408,7 @@ def symbol_handle(text: str, colour: str, kind: str = "o") -> Handle:
 def legend(drawing: Drawing, entries: Sequence[Handle]) -> None:
     """A legend along the top, in as many columns as there is room for."""
     size = LEGEND_SIZE
-    group = drawing.group(class_=svg.LABELS)
+    group = drawing.group(_LABELS)
     columns = legend_columns([entry.text for entry in entries], drawing.width / POINTS)
     x = 0.01 * drawing.width + _LEGEND_EDGE * size
     for column in np.array_split(np.arange(len(entries)), columns):

@@ -289,11 +289,11 @@ def colours(ranking: Ranking) -> str:
 def _limit(values: Sequence[float]) -> float:
     """Where bars are cut, so that a few far longer ones do not flatten all others; else infinite.
 
-    Quartiles would not see one long bar, and a mean would follow it.
+    Quartiles would not see one long bar, and a mean would follow it. Where most are 0, none is cut.
     """
     present = [value for value in values if not math.isnan(value)]
-    usual = float(np.quantile(present, 0.75)) if present else math.nan
-    return _CUT * usual if max(present, default=0.0) > _FAR * usual else math.inf
+    usual = float(np.quantile(present, 0.75)) if present else 0.0
+    return _CUT * usual if usual > 0 and max(present) > _FAR * usual else math.inf
 
 
 def _kept_variants(programs: Programs, variants: Sequence[Variant], most: int) -> set[str]:

@@ -28,13 +28,13 @@ Element = ElementTree.Element
 Point = tuple[float, float]
 
 
-MARK = "mark"
-"""How ids of marks begin."""
-
-
-def mark_id(variant: int, cell: int | None = None) -> str:
-    """Id of what belongs to a variant, and shows a cell: the page's script lights it up."""
-    return f"{MARK}-{variant}" if cell is None else f"{MARK}-{variant}.{cell}"
+def set_mark(element: Element, variant: int, cell: int | None = None) -> None:
+    """Name the variant, if any, and the cell that a shape shows: the page's script lights it up."""
+    if variant >= 0:
+        element.set("class", "mark")
+        element.set("data-variant", str(variant))
+        if cell is not None:
+            element.set("data-cell", str(cell))
 
 
 class Mark(NamedTuple):
@@ -66,11 +66,6 @@ class Mark(NamedTuple):
         ends = (self.value / divisor, self.low / divisor, self.high / divisor)
         return self._replace(value=ends[0], low=ends[1], high=ends[2])
 
-    @property
-    def id(self) -> str:
-        """Id by which the page's script finds the mark."""
-        return mark_id(self.variant, self.cell)
-
 
 def ends_of(marks: Iterable[Mark]) -> list[float]:
     """Values of marks, each with both ends of its interval."""
@@ -86,12 +81,9 @@ class Drawing:
         self._symbols: dict[str, str] = {}
         """Id of each symbol by its path."""
 
-    def group(self, parent: Element | None = None, **attributes: str) -> Element:
-        """A group of shapes; `class`, `data-variant` and the like as attributes."""
-        svg_attributes = {
-            name.rstrip("_").replace("_", "-"): text for name, text in attributes.items()
-        }
-        return ElementTree.SubElement(self._inside(parent), "g", svg_attributes)
+    def group(self, css: str = "") -> Element:
+        """A group of shapes, with a class or none."""
+        return ElementTree.SubElement(self.root, "g", {"class": css} if css else {})
 
     def path(self, points: Sequence[Point], style: str, parent: Element | None = None) -> Element:
         """A line through points."""
@@ -130,10 +122,10 @@ class Drawing:
         marks: Iterable[Mark],
         style: Callable[[str], str] | None = None,
     ) -> None:
-        """A symbol at the point of each mark, in its colour and with its id."""
+        """A symbol at the point of each mark, in its colour."""
         style = style or styles.symbol
         for at, mark in zip(points, marks, strict=True):
-            self.symbol(outline, at, style(mark.colour)).set("id", mark.id)
+            set_mark(self.symbol(outline, at, style(mark.colour)), mark.variant, mark.cell)
 
     def text(
         self,
@@ -164,7 +156,6 @@ WIDTH_IN = 13.0
 ROW_IN = 0.21
 HEAD_IN = 0.15
 FOOT_IN = 0.48
-_PANEL_IN = 2.5
 PANEL_COLUMNS = 4
 FEW_DECADES = 300
 ROOM = 1.6
@@ -205,30 +196,6 @@ def fitted(text: str, room_in: float, size: float = _FONT_SIZE) -> str:
     while length > 3 and text_width_in(shorten(text, length), size) > room_in:
         length -= 1
     return shorten(text, length)
-
-
-def panel_boxes(
-    count: int, rows_in: float | None
-) -> tuple[float, list[tuple[float, float, float, float]]]:
-    """Height of a figure of small multiples, and of each: left, bottom, width, height, in inches.
-
-    `rows_in`: height of all rows together; None: each has its usual height.
-    """
-    columns = min(count, PANEL_COLUMNS)
-    rows = math.ceil(count / columns)
-    head, gap, foot, left = 0.62, 0.55, 0.5, 0.82
-    panel = _PANEL_IN if rows_in is None else rows_in / rows - gap * (rows - 1) / rows
-    pitch = (WIDTH_IN - 0.1) / columns
-    boxes = [
-        (
-            left + (index % columns) * pitch,
-            foot + (rows - 1 - index // columns) * (panel + gap),
-            pitch - left - 0.08,
-            panel,
-        )
-        for index in range(count)
-    ]
-    return head + foot + rows * panel + (rows - 1) * gap, boxes
 
 
 def legend_columns(texts: Sequence[str], width_in: float) -> int:

@@ -26,7 +26,7 @@ from profiler.render.figures.drawing import (
     Point,
     ends_of,
     fitted,
-    mark_id,
+    set_mark,
     text_width_in,
     widest_in,
 )
@@ -66,7 +66,7 @@ def strip(
     for mark in references:
         ends = [(across.at(mark.value), axes.y(mark.place + half)) for half in (-0.42, 0.42)]
         line = axes.drawing.path(ends, styles.line(mark.colour, 2.2, ""))
-        line.set("id", mark_id(mark.variant))
+        set_mark(line, mark.variant)
     axes.axes.spines()
     other_marks = [mark for mark in dots if mark.role == "other"]
     faint = partial(styles.fill, opacity=0.6)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from profiler.render.figures import styles
 from profiler.render.figures.axes import POINTS, Axes, Scale, decade_ticks, places, points_of
-from profiler.render.figures.drawing import ROOM, Drawing, Mark, Point, mark_id
+from profiler.render.figures.drawing import ROOM, Drawing, Mark, Point, set_mark
 from profiler.render.words.names import shorten
 
 _WIDTH_IN, _HEIGHT_IN = 10.0, 4.6
@@ -214,9 +214,7 @@ class _Roofline:
         points = places(own_dots["intensity"], own_dots["own"], scales)
         for (x, y), role, mark in zip(points, own_dots["role"], own_dots["mark"], strict=True):
             tick = [(x - _TICK_POINTS / 2, y), (x + _TICK_POINTS / 2, y)]
-            drawing.path(tick, styles.line(styles.colour_of(role), 1.6, "")).set(
-                "id", mark_id(mark)
-            )
+            set_mark(drawing.path(tick, styles.line(styles.colour_of(role), 1.6, "")), mark)
 
     def name_dots(self, table: pd.DataFrame) -> None:
         """Name dots right of them, below each other where they would overlap: roofs are above."""

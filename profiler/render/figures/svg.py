@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -14,14 +14,11 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 from matplotlib.font_manager import FontProperties
 
-from profiler.render.figures.drawing import MARK, font_of
+from profiler.render.figures.drawing import font_of
 
 if TYPE_CHECKING:
     from profiler.render.figures.drawing import Drawing
 
-_MARK_ID = re.compile(rf"{MARK}-(\d+(?:\.\d+)?)")
-LABELS = "labels"
-"""Class of a group of labels no two of which are equal."""
 _FONT_SIZE = re.compile(r"([\d.]+)px")
 _ANCHOR = re.compile(r"text-anchor: (\w+)")
 _ROTATION = re.compile(r"rotate\((-?[\d.]+)")
@@ -48,9 +45,8 @@ def to_svg(
     that everything lies inside.
     """
     root = drawing.root
-    referenced = set(_references(root))
     for element in root.iter():
-        _rename(element, prefix, referenced)
+        _rename(element, prefix)
         hover = hovers.get(int(element.get("data-variant", "-1")))
         if hover:
             element.set("data-hover", hover)
@@ -104,13 +100,6 @@ def _advance(letter: str) -> float:
     return float(glyph.linearHoriAdvance) / _FIXED_POINT / _MEASURED_SIZE
 
 
-def _references(root: ElementTree.Element) -> Iterator[str]:
-    for element in root.iter():
-        target = element.get("href", "")
-        if target.startswith("#"):
-            yield target[1:]
-
-
 def _share_styles(root: ElementTree.Element) -> dict[str, str]:
     """Replace styles by classes and return the rules.
 
@@ -132,24 +121,12 @@ def _add_rules(root: ElementTree.Element, rules: dict[str, str]) -> None:
     root.insert(0, sheet)
 
 
-def _rename(element: ElementTree.Element, prefix: str, referenced: Set[str]) -> None:
-    """Prefix the ids that are pointed at, drop the others, and turn those of marks into data."""
-    identifier = element.attrib.pop("id", "")
-    if match := _MARK_ID.fullmatch(identifier):
-        _set_mark(element, match[1])
-    elif identifier in referenced:
-        element.set("id", f"{prefix}-{identifier}")
+def _rename(element: ElementTree.Element, prefix: str) -> None:
+    """Prefix ids, and what points at them."""
+    if "id" in element.attrib:
+        element.set("id", f"{prefix}-{element.attrib['id']}")
     if "href" in element.attrib:
         element.set("href", element.attrib["href"].replace("#", f"#{prefix}-", 1))
-
-
-def _set_mark(element: ElementTree.Element, index: str) -> None:
-    """Name the variant, and the cell, that an element shows."""
-    variant, _, cell = index.partition(".")
-    element.set("class", MARK)
-    element.set("data-variant", variant)
-    if cell:
-        element.set("data-cell", cell)
 
 
 def _dress(root: ElementTree.Element, label: str, description: str) -> None:

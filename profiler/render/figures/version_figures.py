@@ -36,6 +36,7 @@ from profiler.render.figures.drawing import (
     Mark,
     ends_of,
     scaled_label,
+    set_mark,
     spans_decades,
     widest_in,
 )
@@ -75,7 +76,8 @@ def bars(marks: Sequence[Mark], label: str, unit: str, limit: float = math.inf) 
     rows.axes.grid_across(across, linear_ticks(across), label)
     for row, mark in enumerate(cut):
         length = _greatest([mark.value]) / divisor
-        _bar(rows, across, row, length, (_BAR, mark.colour)).set("id", mark.id)
+        bar = _bar(rows, across, row, length, (_BAR, mark.colour))
+        set_mark(bar, mark.variant, mark.cell)
     for row, mark in enumerate(cut):
         if mark.high - mark.low > _VISIBLE * largest:
             ends = [(across.at(edge / divisor), rows.y(row)) for edge in (mark.low, mark.high)]
@@ -243,9 +245,11 @@ def _curves(axes: Axes, series: Sequence[Sequence[Mark]], scales: tuple[Scale, S
     for curve in sorted(series, key=lambda curve: order.get(curve[0].role, 1)):
         first, points = curve[0], points_of(curve, scales)
         if first.role == "other":
-            axes.drawing.path(points, styles.line(styles.OTHER, 0.9, "")).set("id", first.id)
+            path = axes.drawing.path(points, styles.line(styles.OTHER, 0.9, ""))
+            set_mark(path, first.variant, first.cell)
             continue
-        group = axes.drawing.group(id=first.id)
+        group = axes.drawing.group()
+        set_mark(group, first.variant, first.cell)
         style = styles.dashed if first.role == "baseline" else styles.line
         axes.drawing.path(points, style(first.colour, 1.8), group)
         outline = styles.marker(styles.MARKERS[first.role], _MARKER)

@@ -20,7 +20,7 @@ from profiler.render.figures.drawing import (
     Drawing,
     Point,
     fitted,
-    mark_id,
+    set_mark,
     text_width_in,
     widest_in,
 )
@@ -47,15 +47,14 @@ def grid_chart(findings: Findings, pairs: GridPairs) -> Chart | None:
     maps = [_grid_map(findings, pairs, pair, grid, scale) for pair, grid in drawn]
     if not any(cell.step is not None for heat in maps for cell in heat.cells):
         return None
-    left_out = _map_count(pairs) - len(drawn)
+    left_out = len(_all_maps(pairs)) - len(drawn)
     tried = [cell for pair, grid in drawn for cell in _planned_cells(pairs.cells_of(pair, grid))]
     reading = (
         f"{_axes_words([grid for _, grid in drawn])} {_key_of(findings.programs, tried)}".strip()
     )
     if left_out:
         reading += f" {left_out} more maps stand below."
-    ends = f"; {scale.clipped}" if scale.clipped else ""
-    figure = heat_maps(*_arranged_maps(maps, drawn), scale.legend, ends)
+    figure = heat_maps(*_arranged_maps(maps, drawn), scale)
     return make_chart("first", "Time of one variant \u00f7 that of another", reading, figure)
 
 
@@ -71,17 +70,20 @@ def _key_of(programs: Programs, cells: Iterable[Cell]) -> str:
     return f"{_KEY}{f', {missing}' if missing else ''}."
 
 
-def _map_count(pairs: GridPairs) -> int:
-    shown_pairs = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
-    return sum(bool(pairs.cells_of(pair, grid)) for pair in shown_pairs for grid in pairs.grids)
+def _all_maps(pairs: GridPairs) -> list[tuple[VariantPair, Grid]]:
+    """Pairs with the baseline and the grids that have cells of them."""
+    return [
+        (pair, grid)
+        for pair in pairs.against_baseline
+        if pair in pairs.compared_pairs
+        for grid in pairs.grids
+        if pairs.cells_of(pair, grid)
+    ]
 
 
 def _drawn_pairs(pairs: GridPairs) -> list[tuple[VariantPair, Grid]]:
     """Pairs and grids that have room, whole grids where there are several."""
-    shown_pairs = [pair for pair in pairs.against_baseline if pair in pairs.compared_pairs]
-    drawn_pairs = [
-        (pair, grid) for pair in shown_pairs for grid in pairs.grids if pairs.cells_of(pair, grid)
-    ]
+    drawn_pairs = _all_maps(pairs)
     while len(drawn_pairs) > MOST_MAPS:
         grids = list(dict.fromkeys(grid.name for _, grid in drawn_pairs))
         if len(grids) == 1:
@@ -192,8 +194,7 @@ def problems_chart(findings: Findings) -> Chart | None:
     )
     reading = _key_of(programs, cells.values()) + ("" if lower else " Higher is better.")
     reading += _left_out(ranking, problems, len(ranks))
-    ends = f"; {scale.clipped}" if scale.clipped else ""
-    figure = heat_maps([heat], 1, scale.legend, ends)
+    figure = heat_maps([heat], 1, scale)
     return make_chart("first", "All variants at all problems", reading, figure)
 
 
@@ -253,10 +254,8 @@ class HeatMap:
     cells: tuple[MapCell, ...]
 
 
-def heat_maps(
-    maps: Sequence[HeatMap], columns: int, classes: Sequence[tuple[int, str]], ends: str
-) -> Drawing:
-    """Draw maps in rows of `columns`; `classes` are those of the legend, `ends` stands after it."""
+def heat_maps(maps: Sequence[HeatMap], columns: int, scale: RatioScale) -> Drawing:
+    """Draw maps in rows of `columns`, with the legend of their scale."""
     rows = [maps[start : start + columns] for start in range(0, len(maps), columns)]
     width = WIDTH_IN / columns
     left = max(_left_in(heat, width) for heat in maps)
@@ -288,7 +287,7 @@ def heat_maps(
             )
             titles.append((fitted(heat.title, width - _GAP_IN), at))
         top += _TITLE_IN + max(len(heat.rows) for heat in row) * cell_in + foot
-    _legend(drawing, classes, ends)
+    _legend(drawing, scale)
     for title, at in titles:
         drawing.text(title, at, styles.text("start", bold=True))
     return drawing
@@ -331,7 +330,7 @@ def _draw(axes: Axes, heat: HeatMap, *, turned: bool, left_in: float) -> None:
         corner = (across.at(cell.column - _EDGE), rows.y(cell.row - _EDGE))
         opposite = (across.at(cell.column + _EDGE), rows.y(cell.row + _EDGE))
         box = axes.drawing.rectangle(corner, opposite, _box_style(cell.step))
-        box.set("id", mark_id(cell.mark, cell.cell))
+        set_mark(box, cell.mark, cell.cell)
     for cell in heat.cells:
         size = _CELL if text_width_in(cell.text, _CELL) <= wide else _CELL - 1.5
         text = cell.text if text_width_in(cell.text, size) <= wide else "\N{MULTIPLICATION X}"
@@ -347,14 +346,14 @@ def _box_style(step: int | None) -> str:
     return f"{styles.symbol(styles.HEAT[step])}; stroke-width: 0.5"
 
 
-def _legend(drawing: Drawing, classes: Sequence[tuple[int, str]], ends: str) -> None:
+def _legend(drawing: Drawing, scale: RatioScale) -> None:
     """Classes of colour in a row along the top, with what they stand for."""
-    first, last = "less time", f"more time{ends}"
+    first, last = "less time", f"more time{scale.clipped and f'; {scale.clipped}'}"
     baseline = 0.13 * POINTS + styles.TEXT_DROP * _SMALL
     drawing.text(first, (0.02 * POINTS, baseline), styles.text("start", _SMALL))
     x = 0.02 + text_width_in(first, _SMALL) + 0.1
-    width = max(widest_in([text for _, text in classes], _SMALL) + 0.12, 0.46)
-    for step, text in classes:
+    width = max(widest_in([text for _, text in scale.legend], _SMALL) + 0.12, 0.46)
+    for step, text in scale.legend:
         corner, opposite = (x * POINTS, 0.025 * POINTS), ((x + width) * POINTS, 0.235 * POINTS)
         drawing.rectangle(corner, opposite, styles.fill(styles.HEAT[step]))
         at = ((x + width / 2) * POINTS, baseline)

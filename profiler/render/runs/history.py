@@ -25,7 +25,7 @@ from profiler.render.figures.axes import (
     points_of,
     symbol_handle,
 )
-from profiler.render.figures.drawing import PANEL_COLUMNS, Drawing, Mark, ends_of
+from profiler.render.figures.drawing import PANEL_COLUMNS, Drawing, Mark, ends_of, set_mark
 from profiler.render.html import moment
 from profiler.render.runs.rows import MACHINE_WORDS, field_word, verdict_datum
 from profiler.render.tables.rows import PAGE_ONLY, Column, Datum, Row, SmallTable, text_column
@@ -215,7 +215,8 @@ def _draw_panel(axes: Axes, across: Scale, marks: Sequence[Mark], unit_name: str
     axes.grid_upwards(upwards, linear_ticks(upwards, MaxNLocator(4)), unit)
     scales = (across, upwards)
     points = points_of(scaled, scales)
-    group = axes.drawing.group(id=marks[0].id)
+    group = axes.drawing.group()
+    set_mark(group, marks[0].variant, marks[0].cell)
     axes.drawing.path(points, styles.line(styles.MUTED, 1.3), group)
     for at in points:
         axes.drawing.symbol(styles.circle(1.75), at, styles.symbol(styles.MUTED), group)

@@ -141,6 +141,7 @@ def test_a_far_longer_bar_is_cut_and_says_so(findings):
     assert charts._limit(values) == pytest.approx(2.5 * 1.3)
     assert charts._limit(values[:4]) == math.inf
     assert charts._limit([math.nan]) == math.inf
+    assert charts._limit([0.0, 0.0, 0.0, 0.0, 40.0]) == math.inf, "not to nothing"
     marks = [MARKS[0], MARKS[1]._replace(value=9e6), MARKS[2]]
     figure = figures.bars(marks, "D", "ns", 3e6)
     drawing = parsed(svg.to_svg(figure, "f", "l", "d"))
