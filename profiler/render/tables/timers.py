@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,28 +22,7 @@ from profiler.render.tables.rows import (
 )
 from profiler.render.words import numbers
 from profiler.render.words.counters import leader_roof_words
-from profiler.render.words.sentences import Card
-
-
-@dataclass(frozen=True)
-class Furthest:
-    """Where a timer is furthest from ncu, in words."""
-
-    reference: str
-    timer: str
-    ratio: str
-    """Time by the timer ÷ time by ncu, at that cell."""
-    where: str
-    times: str
-    """Time by the timer and by ncu."""
-    difference: str
-    """Time of the timer less that of the reference, signed."""
-    parts: str
-    """How much of the wall clock's error is host time, and how much is due to caches, clocks
-    and recording; empty where that is not known."""
-    host: str = ""
-    caches: str = ""
-    """Parts of host and caches, each by itself; empty where they are not known."""
+from profiler.render.words.sentences import Card, strong
 
 
 def timer_parts(findings: Findings) -> dict[str, Any] | None:
@@ -168,30 +146,31 @@ def _signed(ns: float) -> Datum:
     return Datum(numbers.signed_time(ns), numbers.raw(ns))
 
 
-def furthest_of(findings: Findings) -> Furthest | None:
-    """Where a timer is furthest from ncu; None where nothing was timed beside ncu."""
-    timers = findings.timers
-    if timers is None or timers.furthest is None:
-        return None
-    return _furthest(findings.programs, timers, timers.furthest)
+def furthest_clause(
+    programs: Programs, timers: TimerComparison, error: TimerError, parts: Iterable[str] = ()
+) -> str:
+    """Clause on how far from which timer another is, where, and with which times and `parts`."""
+    times = f"{numbers.show(error.median, 'ns')} against {numbers.show(error.reference, 'ns')}"
+    all_times = "; ".join(filter(None, (times, ", ".join(parts))))
+    ratio = strong(numbers.ratio(error.ratio))
+    return f"{timers.title(timers.reference)}: {ratio} at {_place(programs, error)} ({all_times})"
 
 
-def _furthest(programs: Programs, timers: TimerComparison, error: TimerError) -> Furthest:
+def _place(programs: Programs, error: TimerError) -> str:
     cell = programs.correct_cells[error.cell]
-    host = caches = ""
-    if error.host is not None and error.caches is not None:
-        host = f"{numbers.signed_time(error.host)} is host time"
-        caches = f"{numbers.signed_time(error.caches)} is due to caches, clocks and recording"
-    return Furthest(
-        reference=timers.title(timers.reference),
-        timer=timers.title(error.collector),
-        ratio=numbers.ratio(error.ratio),
-        where=f"{cell.variant.label} at {cell.problem.name}",
-        times=f"{numbers.show(error.median, 'ns')} against {numbers.show(error.reference, 'ns')}",
-        difference=numbers.signed_time(error.median - error.reference),
-        parts=", ".join(filter(None, (host, caches))),
-        host=host,
-        caches=caches,
+    return f"{cell.variant.label} at {cell.problem.name}"
+
+
+def error_parts(error: TimerError) -> tuple[str, ...]:
+    """How much of the wall clock's error is host time, and how much has other causes.
+
+    Empty where that is not known.
+    """
+    if error.host is None or error.caches is None:
+        return ()
+    return (
+        f"{numbers.signed_time(error.host)} is host time",
+        f"{numbers.signed_time(error.caches)} is due to caches, clocks and recording",
     )
 
 
@@ -200,12 +179,11 @@ def _furthest(programs: Programs, timers: TimerComparison, error: TimerError) ->
 
 def timer_cards(findings: Findings, timers: TimerComparison, evidence: Card) -> tuple[Card, ...]:
     """Cards on the timer nearest to the primary one, how far others are, evidence, and why."""
-    furthest = furthest_of(findings)
     return (
         _nearest_card(timers),
-        _furthest_card(timers, furthest),
+        _furthest_card(findings.programs, timers),
         evidence,
-        _why_card(findings, furthest),
+        _why_card(findings, timers.furthest),
     )
 
 
@@ -220,15 +198,16 @@ def _nearest_card(timers: TimerComparison) -> Card:
     )
 
 
-def _furthest_card(timers: TimerComparison, furthest: Furthest | None) -> Card:
+def _furthest_card(programs: Programs, timers: TimerComparison) -> Card:
     """Where any timer is furthest from ncu; without ncu, how far each is in the mean."""
     other_timers = [name for name in timers.collectors if name != timers.nearest]
     means = {name: f"{timers.title(name)} {_mean_words(timers, name)}" for name in other_timers}
-    if furthest is not None:
-        furthest_timer = next(name for name in other_timers if timers.title(name) == furthest.timer)
-        del means[furthest_timer]
-        by = f"by {furthest.timer}, {furthest.where}, {_mean_words(timers, furthest_timer)}"
-        return Card("By how much", furthest.ratio, "; ".join([by, *means.values()]))
+    error = timers.furthest
+    if error is not None:
+        del means[error.collector]
+        mean = _mean_words(timers, error.collector)
+        by = f"by {timers.title(error.collector)}, {_place(programs, error)}, {mean}"
+        return Card("By how much", numbers.ratio(error.ratio), "; ".join([by, *means.values()]))
     return Card("By how much", f"{len(other_timers)} others", "; ".join(means.values()))
 
 
@@ -240,13 +219,14 @@ def _mean_words(timers: TimerComparison, collector: str) -> str:
     return f"mean {numbers.ratio(row['mean'])} ({ends})"
 
 
-def _why_card(findings: Findings, furthest: Furthest | None) -> Card:
+def _why_card(findings: Findings, error: TimerError | None) -> Card:
     """The parts of the largest error where they are known, else what differs between timers."""
     answer = "what each one times"
     detail = "kernels alone, or launches and gaps too; caches and clocks differ"
-    if furthest is not None and not furthest.host:
-        answer = f"{furthest.difference} there are not kernel time by ncu"
+    if error is not None and (parts := error_parts(error)):
+        answer, detail = parts
+    elif error is not None:
+        difference = numbers.signed_time(error.median - error.reference)
+        answer = f"{difference} there are not kernel time by ncu"
         detail = "but launches, gaps, caches and clocks together (a timeline of nsys splits them)"
-    if furthest is not None and furthest.host:
-        answer, detail = furthest.host, furthest.caches
     return Card("Why", answer, "; ".join(filter(None, [detail, leader_roof_words(findings)])))

@@ -21,7 +21,7 @@ from profiler.notices import all_problems, counted
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import is_number, telling_parameters
 from profiler.render.tables.sustained import captured_sentences, sustained_sentence
-from profiler.render.tables.timers import furthest_of
+from profiler.render.tables.timers import error_parts, furthest_clause
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import (
     contender_words,
@@ -297,13 +297,13 @@ def where(row: VariantRank) -> str:
 
 def _timer_sentence(findings: Findings) -> Sentence:
     """Largest error of a timer against ncu; empty without a second timer."""
-    furthest = furthest_of(findings)
-    if furthest is None:
+    timers = findings.timers
+    if timers is None or timers.furthest is None:
         return ()
-    parts = f"; {furthest.parts}" if furthest.parts else ""
+    error = timers.furthest
+    clause = furthest_clause(findings.programs, timers, error, error_parts(error))
     return sentence_of(
-        f"Of the timers, {furthest.timer} differs most from {furthest.reference}: "
-        f"{strong(furthest.ratio)} at {furthest.where} ({furthest.times}{parts})."
+        f"Of the timers, {timers.title(error.collector)} differs most from {clause}."
     )
 
 

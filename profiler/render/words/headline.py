@@ -23,7 +23,7 @@ from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import Winner
 from profiler.model import Problem, Variant, Verdict
 from profiler.planning.page_kinds import LADDER, PARAMETERS, TIMELINES, WAVES
-from profiler.render.tables.timers import furthest_of
+from profiler.render.tables.timers import furthest_clause
 from profiler.render.words import numbers
 from profiler.render.words.answer import NOTHING_MEASURED
 from profiler.render.words.comparisons import noun, step_name, ties_words, value_name
@@ -385,13 +385,13 @@ def blocks_that_fill(needs: Sequence[SteadyGrid]) -> tuple[str, str]:
 
 
 def _timers(findings: Findings) -> Sentence:
-    timers, furthest = findings.timers, furthest_of(findings)
-    if timers is None or furthest is None:
+    timers = findings.timers
+    if timers is None or timers.furthest is None:
         return ()
     return sentence_of(
-        f"Of {len(timers.collectors)} timers, {strong(furthest.timer)} differs most from "
-        f"{furthest.reference}: {strong(furthest.ratio)} at {furthest.where} ({furthest.times})"
-        f"{_versions(findings, furthest.reference)}."
+        f"Of {len(timers.collectors)} timers, {strong(timers.title(timers.furthest.collector))} "
+        f"differs most from {furthest_clause(findings.programs, timers, timers.furthest)}"
+        f"{_versions(findings, timers.title(timers.reference))}."
     )
 
 
