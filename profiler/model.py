@@ -513,6 +513,11 @@ class Environment:
     git_dirty: bool | None = None
     profiler_version: str | None = None
 
+    @property
+    def processor(self) -> str | None:
+        """Name of the GPU, or of the CPU where there is none; None where it was not recorded."""
+        return self.gpu or self.cpu
+
 
 class SessionStep(StrEnum):
     """Steps of the process of a session, in their order."""

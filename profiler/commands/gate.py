@@ -88,7 +88,7 @@ def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> Ga
         experiment=measured.experiment,
         base=measured.commits[0].line,
         head=measured.commits[-1].line,
-        machine=(environment and (environment.gpu or environment.cpu)) or "no machine",
+        machine=(environment and environment.processor) or "no machine",
         gate=gate,
         rows=rows,
         unchanged=measured.unchanged,

@@ -269,7 +269,7 @@ def _warn_of_replay(run: RunFolder, reporter: ProgressReporter) -> None:
     record = run.record()
     environment = record.environment
     reporter.warn(
-        f"Replaying a recording: measured on {environment.gpu or environment.cpu} "
+        f"Replaying a recording: measured on {environment.processor} "
         f"at {record.created} with {tool_words(environment, run.plan())}, not on this machine."
     )
 

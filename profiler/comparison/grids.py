@@ -162,9 +162,7 @@ def find_grids(
 
 
 def _names(older: ComparedRun, newer: ComparedRun) -> tuple[str, str]:
-    first, second = (
-        run.report.environment.gpu or run.report.environment.cpu for run in (older, newer)
-    )
+    first, second = (run.report.environment.processor for run in (older, newer))
     return (first, second) if first and second and first != second else (older.name, newer.name)
 
 

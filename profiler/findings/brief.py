@@ -199,11 +199,7 @@ class BriefDocument(JsonObject):
     exit_code: int = get(lambda checked: int(checked.exit_code))
     error = get.nested(ErrorDocument, lambda checked: checked.error)
     experiment: str | None = get(_of_findings(lambda findings: findings.report.experiment.name))
-    gpu: str | None = get(
-        _of_findings(
-            lambda findings: findings.report.environment.gpu or findings.report.environment.cpu
-        )
-    )
+    gpu: str | None = get(_of_findings(lambda findings: findings.report.environment.processor))
     answer: list[str] = get(
         lambda checked: [_shortened(sentence) for sentence in checked.sentences]
     )

@@ -494,7 +494,7 @@ def wide_table(findings: Findings) -> pd.DataFrame:
     table["verdict"] = [verdict and verdict.value for verdict in outcomes]
     environment = report.environment
     for name, value in (
-        ("gpu", environment.gpu or environment.cpu),
+        ("gpu", environment.processor),
         ("created", report.execution.created),
         ("experiment", report.experiment.name),
     ):

@@ -78,12 +78,8 @@ class MadeSession:
     command: str
 
 
-def made_sessions(report: Report) -> list[MadeSession]:
+def made_sessions(report: Report) -> Iterator[MadeSession]:
     """Planned sessions, then those that followed from what they found: the finals."""
-    return list(_sessions(report))
-
-
-def _sessions(report: Report) -> Iterator[MadeSession]:
     # What a cell shares with another of the same machine code was measured for that one.
     aliases = [cell for cell, status in report.statuses.items() if status.duplicate_of]
     measured = report.measured.samples[~report.measured.samples["cell"].isin(aliases)]

@@ -16,7 +16,6 @@ from markupsafe import Markup
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import nearest_peak
 from profiler.findings.findings import Findings, NamedBaseline
-from profiler.findings.programs import Programs
 from profiler.metrics.catalogue import CEILING_PARTS
 from profiler.metrics.queries import Label
 from profiler.model import SCHEMA_VERSION, Cell
@@ -133,7 +132,7 @@ def _samples(findings: Findings) -> dict[str, list[Any]]:
     """Samples by metric of each cell, as [name of the set, values]; None where all are the same."""
     metrics = [metric.name for metric in sampled_metrics(findings)]
     varying = dict(varying_samples(findings.report.measured.samples, metrics))
-    sources = _sources(findings.programs)
+    sources = list(map(findings.programs.source, findings.programs.cells))
     return {
         metric: [
             [
@@ -145,11 +144,6 @@ def _samples(findings: Findings) -> dict[str, list[Any]]:
         ]
         for metric in metrics
     }
-
-
-def _sources(programs: Programs) -> list[str]:
-    """Id of the cell that has the samples of each cell: of an alias, its owner."""
-    return [programs.status(cell).duplicate_of or cell.id for cell in programs.cells]
 
 
 def _cells(findings: Findings) -> dict[str, list[Any]]:
@@ -169,7 +163,7 @@ def _cells(findings: Findings) -> dict[str, list[Any]]:
         "blocks": [_blocks(findings.numbers, cell) for cell in cells],
         "slow": [_slow(findings.numbers, cell) for cell in cells],
         "nearest_peak": [nearest_peak(findings.numbers, cell) for cell in cells],
-        "kernels": [kernels.get(source, []) for source in _sources(findings.programs)],
+        "kernels": [kernels.get(findings.programs.source(cell), []) for cell in cells],
     }
 
 

@@ -33,7 +33,7 @@ from profiler.render.words.comparisons import best_word
 def run_markdown(findings: Findings) -> str:
     """Heading, answer, table and warnings of a run; every name in it is escaped."""
     report = findings.report
-    machine = report.environment.gpu or report.environment.cpu or "an unnamed machine"
+    machine = report.environment.processor or "an unnamed machine"
     warnings = "\n".join(f"- {escaped_markdown(text)}" for text in _warnings(findings))
     blocks = [
         f"### {escaped_markdown(report.experiment.title)}",

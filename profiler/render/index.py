@@ -188,7 +188,7 @@ def page_of_comparison(comparison: RunComparison, title: str, file: str) -> Inde
 
 
 def _machine(environment: Environment) -> str:
-    return environment.gpu or environment.cpu or "not recorded"
+    return environment.processor or "not recorded"
 
 
 # ---- a line of a few numbers with their intervals, as large as two lines of text -----------------

@@ -13,7 +13,7 @@ from profiler.findings.programs import Programs
 from profiler.model import Cell, Params, TunedConfig
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, cell_row, text_column
 from profiler.render.words import numbers
-from profiler.render.words.names import kernels_by_cell
+from profiler.render.words.names import kernels_by_cell, plain_kernel
 from profiler.render.words.signs import OUTCOME_WORDS
 
 MOST_CHOSEN = 1000
@@ -67,11 +67,7 @@ def _fitting_cells(programs: Programs, cells: Sequence[Cell]) -> list[Cell]:
 def _kernel_names(findings: Findings) -> dict[str, tuple[str, ...]]:
     """Names of the kernels that were seen in each cell, without arguments; by cell id."""
     kernels = kernels_by_cell(findings.report.measured.samples)
-    return {cell: tuple(map(_plain_name, names)) for cell, names in kernels.items()}
-
-
-def _plain_name(name: str) -> str:
-    return name.strip().removeprefix("void ").partition("<")[0].partition("(")[0]
+    return {cell: tuple(map(plain_kernel, names)) for cell, names in kernels.items()}
 
 
 class _Tuned(NamedTuple):

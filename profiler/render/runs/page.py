@@ -14,7 +14,6 @@ from profiler.comparison.changes import MOVED_FROM
 from profiler.comparison.compare import RunComparison
 from profiler.comparison.document import comparison_document
 from profiler.comparison.programs import EditedFile
-from profiler.comparison.runs import ComparedRun
 from profiler.comparison.steps import CodeGroup, RunStep
 from profiler.model import Verdict
 from profiler.notices import counted, first_names
@@ -60,7 +59,9 @@ def render_comparison(comparison: RunComparison) -> str:
         "newer": newer,
         "names": [run.name for run in step_runs],
         "moments": [run.report.execution.created for run in step_runs],
-        "gpus": list(dict.fromkeys(map(_gpu, step_runs))),
+        "gpus": dict.fromkeys(
+            run.report.environment.processor or numbers.MISSING for run in step_runs
+        ),
         "runs": comparison.runs,
         "banner": step.refused_words,
         "machines": machine_label(comparison),
@@ -93,11 +94,6 @@ def render_comparison(comparison: RunComparison) -> str:
         "moved_from": f"{100 * MOVED_FROM:.0f}\u202f%",
     }
     return render("between_runs.html", parts)
-
-
-def _gpu(run: ComparedRun) -> str:
-    environment = run.report.environment
-    return environment.gpu or environment.cpu or numbers.MISSING
 
 
 def _title(comparison: RunComparison) -> str:

@@ -40,7 +40,7 @@ ENVIRONMENT_WORDS: Mapping[str, tuple[str, str]] = {
 
 def method(findings: Findings) -> dict[str, Any]:
     """Parts of the last section; what was not recorded is left out, never guessed."""
-    report, sessions = findings.report, made_sessions(findings.report)
+    report, sessions = findings.report, [*made_sessions(findings.report)]
     session_names = {session.name for session in sessions}
     commands, stages = report.execution.commands, report.execution.stages
     return {

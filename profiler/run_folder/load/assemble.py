@@ -281,7 +281,7 @@ def _name_missing(
 def _replay_info(record: RunRecord, plan: Plan) -> ReplayInfo:
     environment: Environment = record.environment
     return ReplayInfo(
-        gpu=environment.gpu or environment.cpu or "an unnamed machine",
+        gpu=environment.processor or "an unnamed machine",
         when=record.created,
         ncu=tool_words(environment, plan),
     )
