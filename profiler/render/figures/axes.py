@@ -21,6 +21,7 @@ from profiler.render.figures.drawing import (
     HEAD_IN,
     LEGEND_SIZE,
     PANEL_COLUMNS,
+    POINTS,
     ROW_IN,
     WIDTH_IN,
     Drawing,
@@ -37,8 +38,6 @@ from profiler.render.words.names import shorten
 
 _LABELS = "labels"
 """Class of a group of labels no two of which are equal."""
-POINTS = 72.0
-"""Points per inch."""
 MARGIN = 0.05
 """Room at both ends of an axis whose limits follow from what is drawn, by its length."""
 TICK_GAP, _LABEL_GAP, _TITLE_GAP, _NAME_GAP = 7.0, 4.0, 6.0, 5.0

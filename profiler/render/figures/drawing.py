@@ -5,20 +5,14 @@ Figures of them take a tenth of the time of those of matplotlib.
 
 from __future__ import annotations
 
-import io
 import math
-import threading
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
 from matplotlib.font_manager import FontProperties, findfont, get_font
-from matplotlib.ft2font import FT2Font
-from matplotlib.textpath import TextToPath, text_to_path
 
 from profiler.render.figures import styles
 from profiler.render.words import numbers
@@ -152,6 +146,8 @@ class Drawing:
 # ---- sizes and widths of texts -------------------------------------------------------------------
 
 
+POINTS = 72.0
+"""Points per inch."""
 WIDTH_IN = 13.0
 ROW_IN = 0.21
 HEAD_IN = 0.15
@@ -164,7 +160,11 @@ _HANDLE_IN = 0.55
 """Width of a legend's handle and the gap to the next column."""
 _FONT_SIZE = 9.0
 LEGEND_SIZE = 8.5
-_POINTS_PER_INCH = 72.0
+_LACKING = 1.15
+"""Width of a letter that matplotlib's font lacks, such as a Chinese one, by its size."""
+_MEASURED_SIZE = 100.0
+_FIXED_POINT = 65536
+"""FreeType's unit of widths that are not hinted, by the size."""
 LOG_FROM = 5.0
 """Values that span more than this factor are drawn on a log scale."""
 
@@ -175,14 +175,20 @@ def scaled_label(label: str, unit: str, largest: float) -> tuple[float, str]:
     return divisor, f"{label} ({name})" if name else label
 
 
-@cache
 def text_width_in(text: str, size: float = _FONT_SIZE) -> float:
     """Width of a text in inches, in a font that is wider than those of pages."""
-    with warnings.catch_warnings():
-        # Of letters that this font lacks, and the reader's may have, it measures a box.
-        warnings.simplefilter("ignore", UserWarning)
-        width, _, _ = text_size(text, FontProperties(size=size))
-    return width / _POINTS_PER_INCH
+    return size / POINTS * sum(map(_advance, text))
+
+
+@cache
+def _advance(letter: str) -> float:
+    """Width of a letter in matplotlib's font, by its size."""
+    font = get_font(findfont(FontProperties("DejaVu Sans")))
+    number = font.get_char_index(ord(letter))
+    if not number:
+        return _LACKING
+    font.set_size(_MEASURED_SIZE, POINTS)
+    return float(font.load_glyph(number).linearHoriAdvance) / _FIXED_POINT / _MEASURED_SIZE
 
 
 def widest_in(texts: Iterable[str], size: float = _FONT_SIZE) -> float:
@@ -212,49 +218,3 @@ def spans_decades(values: Iterable[float]) -> bool:
     """Whether values are positive and so far apart that a linear axis would flatten them."""
     present = [value for value in values if not math.isnan(value)]
     return bool(present) and min(present) > 0 and max(present) / min(present) > LOG_FROM
-
-
-# ---- sizes of text in matplotlib's font, which is read into memory once --------------------------
-
-
-def text_size(text: str, properties: FontProperties) -> tuple[float, float, float]:
-    """Width, height and descent of a text in points, as matplotlib measures it."""
-    file = findfont(properties)
-    measure = _in_memory if _has_all(file, text) else text_to_path
-    width, height, descent = measure.get_text_width_height_descent(text, properties, ismath=False)
-    return float(width), float(height), float(descent)
-
-
-def font_of(properties: FontProperties, letter: str) -> FT2Font:
-    """The font for a letter: from memory where it has it, else matplotlib's with its fallbacks."""
-    file = findfont(properties)
-    return _font(file, threading.get_ident()) if _has_all(file, letter) else get_font(file)
-
-
-class _InMemory(TextToPath):
-    """Measures text that the font has all letters of: it has no other to fall back to."""
-
-    def _get_font(self, prop: FontProperties) -> FT2Font:
-        font = _font(findfont(prop), threading.get_ident())
-        font.set_size(self.FONT_SCALE, self.DPI)
-        return font
-
-
-_in_memory = _InMemory()
-
-
-@cache
-def _font(file: str, thread: int) -> FT2Font:
-    """A font in memory, of each thread its own: FreeType lets no two use one at once."""
-    del thread
-    return FT2Font(io.BytesIO(Path(file).read_bytes()))
-
-
-def _has_all(file: str, text: str) -> bool:
-    """Whether a font file, the first in it where it has several, has every letter of a text."""
-    return not getattr(file, "face_index", 0) and _letters(file).issuperset(map(ord, text))
-
-
-@cache
-def _letters(file: str) -> frozenset[int]:
-    return frozenset(_font(file, threading.get_ident()).get_charmap())

@@ -11,7 +11,6 @@ from matplotlib.ticker import LogLocator
 
 from profiler.render.figures import styles
 from profiler.render.figures.axes import (
-    POINTS,
     Axes,
     Handle,
     Scale,
@@ -27,6 +26,7 @@ from profiler.render.figures.axes import (
     times_ticks,
 )
 from profiler.render.figures.drawing import (
+    POINTS,
     ROOM,
     WIDTH_IN,
     Drawing,

@@ -10,7 +10,6 @@ from matplotlib.ticker import MaxNLocator
 
 from profiler.render.figures import styles
 from profiler.render.figures.axes import (
-    POINTS,
     Axes,
     Handle,
     RowAxes,
@@ -20,6 +19,7 @@ from profiler.render.figures.axes import (
     times_ticks,
 )
 from profiler.render.figures.drawing import (
+    POINTS,
     WIDTH_IN,
     Drawing,
     Mark,

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from profiler.render.figures import styles
-from profiler.render.figures.axes import POINTS, Axes, Scale, decade_ticks, places, points_of
-from profiler.render.figures.drawing import ROOM, Drawing, Mark, Point, set_mark
+from profiler.render.figures.axes import Axes, Scale, decade_ticks, places, points_of
+from profiler.render.figures.drawing import POINTS, ROOM, Drawing, Mark, Point, set_mark
 from profiler.render.words.names import shorten
 
 _WIDTH_IN, _HEIGHT_IN = 10.0, 4.6

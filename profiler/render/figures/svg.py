@@ -6,15 +6,13 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
-from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from markupsafe import Markup
-from matplotlib.font_manager import FontProperties
 
-from profiler.render.figures.drawing import font_of
+from profiler.render.figures.drawing import POINTS, text_width_in
 
 if TYPE_CHECKING:
     from profiler.render.figures.drawing import Drawing
@@ -24,9 +22,6 @@ _ANCHOR = re.compile(r"text-anchor: (\w+)")
 _ROTATION = re.compile(r"rotate\((-?[\d.]+)")
 _DESCENT = 0.3
 """How far letters reach below their line, by their size."""
-_MEASURED_SIZE = 100.0
-_FIXED_POINT = 65536
-"""FreeType's unit of widths that are not hinted, by the size."""
 _POINTS_TO_PIXELS = 4 / 3  # CSS: 96 px and 72 pt an inch
 
 
@@ -73,7 +68,7 @@ def _text_box(text: ElementTree.Element) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of a text in the figure's font, whose letters are wide."""
     style = text.get("style", "")
     size = float(match[1]) if (match := _FONT_SIZE.search(style)) else 0.0
-    width = sum(map(_advance, text.text or "")) * size
+    width = text_width_in(text.text or "", size) * POINTS
     anchor = match[1] if (match := _ANCHOR.search(style)) else "start"
     start = -width * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
     match = _ROTATION.search(text.get("transform", ""))
@@ -89,15 +84,6 @@ def _text_box(text: ElementTree.Element) -> tuple[float, float, float, float]:
     ]
     across, upright = zip(*corners, strict=True)
     return min(across), min(upright), max(across), max(upright)
-
-
-@cache
-def _advance(letter: str) -> float:
-    """Width of a letter in matplotlib's font, by its size; that of a box where it is lacking."""
-    font = font_of(FontProperties("DejaVu Sans"), letter)
-    font.set_size(_MEASURED_SIZE, 72)
-    glyph = font.load_glyph(font.get_char_index(ord(letter)))
-    return float(glyph.linearHoriAdvance) / _FIXED_POINT / _MEASURED_SIZE
 
 
 def _share_styles(root: ElementTree.Element) -> dict[str, str]:

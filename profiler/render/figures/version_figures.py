@@ -11,7 +11,6 @@ from statistics import median
 
 from profiler.render.figures import styles
 from profiler.render.figures.axes import (
-    POINTS,
     Axes,
     Handle,
     RowAxes,
@@ -31,6 +30,7 @@ from profiler.render.figures.axes import (
 )
 from profiler.render.figures.drawing import (
     LOG_FROM,
+    POINTS,
     Drawing,
     Element,
     Mark,

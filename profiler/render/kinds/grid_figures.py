@@ -14,7 +14,6 @@ from profiler.planning.problem_names import is_number
 from profiler.render.figures import styles
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.axes import (
-    POINTS,
     Axes,
     Handle,
     decade_ticks,
@@ -24,7 +23,7 @@ from profiler.render.figures.axes import (
     symbol_handle,
 )
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart, mark_of
-from profiler.render.figures.drawing import ROOM, Drawing, Mark
+from profiler.render.figures.drawing import POINTS, ROOM, Drawing, Mark
 from profiler.render.tables.grids import short_ratio_datum
 from profiler.render.tables.rows import Column, Row, SmallTable, text_column
 from profiler.render.words.names import shorten

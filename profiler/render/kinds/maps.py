@@ -13,9 +13,10 @@ from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import NO_DATA, PairVerdict
 from profiler.model import Cell, Problem, Verdict
 from profiler.render.figures import styles
-from profiler.render.figures.axes import POINTS, Axes, RowAxes, Ticks, sheet
+from profiler.render.figures.axes import Axes, RowAxes, Ticks, sheet
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import (
+    POINTS,
     WIDTH_IN,
     Drawing,
     Point,

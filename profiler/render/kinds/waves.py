@@ -14,7 +14,6 @@ from profiler.findings.programs import Programs
 from profiler.render.console.terminal import TextTable
 from profiler.render.figures import styles
 from profiler.render.figures.axes import (
-    POINTS,
     Axes,
     Handle,
     Scale,
@@ -27,7 +26,7 @@ from profiler.render.figures.axes import (
     whole_numbers,
 )
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
-from profiler.render.figures.drawing import Drawing, Mark, fitted
+from profiler.render.figures.drawing import POINTS, Drawing, Mark, fitted
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable, text_column
 from profiler.render.words import answer, numbers

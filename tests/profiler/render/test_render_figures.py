@@ -12,7 +12,7 @@ from profiler.metrics.queries import label
 from profiler.model import Problem
 from profiler.render.figures import charts, svg
 from profiler.render.figures import version_figures as figures
-from profiler.render.figures.drawing import Mark, text_size
+from profiler.render.figures.drawing import POINTS, Mark, text_width_in
 from profiler.render.words.names import shorten
 
 
@@ -210,9 +210,9 @@ def test_labels_that_would_cover_each_other_are_left_out():
 
 
 @pytest.mark.parametrize("text", ["128 \u00d7 64, AVAToe \u00b12 %", "\u65e5 a", "", "\u2192 b"])
-@pytest.mark.parametrize("weight", ["normal", "bold"])
 @pytest.mark.filterwarnings("ignore:Glyph")
-def test_texts_have_the_sizes_that_matplotlib_gives_them(text, weight):
-    properties = FontProperties(size=7.5, weight=weight)
-    given = text_to_path.get_text_width_height_descent(text, properties, ismath=False)
-    assert text_size(text, properties) == given
+def test_texts_are_as_wide_as_matplotlib_says_or_a_little_wider(text):
+    """Their letters lie closer to each other where that looks better."""
+    properties = FontProperties(size=7.5)
+    width, *_ = text_to_path.get_text_width_height_descent(text, properties, ismath=False)
+    assert width - 0.01 <= POINTS * text_width_in(text, 7.5) <= 1.05 * width
