@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import geometric_mean, median
 
 import numpy as np
 import pandas as pd
@@ -249,7 +249,7 @@ def over_problems(by_problem: Sequence[Effect]) -> Effect:
     return Effect(
         "",
         sum(effect.pairs for effect in measured),
-        ratio=float(np.exp(np.mean(np.log([effect.ratio for effect in measured])))),
+        ratio=geometric_mean(effect.ratio for effect in measured),
         smallest=min(effect.smallest for effect in measured),
         largest=max(effect.largest for effect in measured),
     )
@@ -292,5 +292,5 @@ def mean_ratio(ratios: Iterable[float]) -> MeanRatio | None:
     positive = [ratio for ratio in ratios if ratio > 0]
     if not positive:
         return None
-    mean = float(np.exp(np.mean(np.log(positive))))
+    mean = geometric_mean(positive)
     return MeanRatio(mean, min(positive), max(positive), len(positive))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -343,7 +344,7 @@ class Ranking:
 def geometric_mean(ratios: Sequence[float]) -> float:
     """Geometric mean of positive ratios; NaN without any."""
     positive = [ratio for ratio in ratios if ratio > 0]
-    return math.exp(sum(map(math.log, positive)) / len(positive)) if positive else math.nan
+    return statistics.geometric_mean(positive) if positive else math.nan
 
 
 # ---- roles in figures ----------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import geometric_mean
 
 import numpy as np
 import numpy.typing as npt
@@ -313,7 +314,7 @@ def _mean(answers: Sequence[Answer], problem: str) -> Answer:
     high = middle + np.hypot.reduce(highs - middles) / len(answers)
     return answers[0]._replace(
         problem=problem,
-        value=float(np.exp(np.mean(np.log([answer.value for answer in answers])))),
+        value=geometric_mean(answer.value for answer in answers),
         low=None,
         high=None,
         ratio=math.exp(middle),

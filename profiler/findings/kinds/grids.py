@@ -180,7 +180,7 @@ class GridPairs:
     all_grids: int
     """How many grids the problems make."""
     against_baseline: tuple[VariantPair, ...]
-    """Every other variant over the baseline; over the first variant where there is none."""
+    """Those of `compared_pairs` with the baseline; with the first variant where there is none."""
     compared_pairs: tuple[VariantPair, ...]
     """The pairs that are compared, those with the baseline first."""
     left_out: int
@@ -200,7 +200,6 @@ class GridPairs:
         return [
             cell
             for pair in self.against_baseline
-            if pair in self.compared_pairs
             for grid in self.grids
             for cell in self.cells_of(pair, grid)
         ]
@@ -243,7 +242,7 @@ def find_grid_pairs(
     return GridPairs(
         grids=tried,
         all_grids=len(all_grids),
-        against_baseline=pairs[: max(len(programs.variants) - 1, 0)],
+        against_baseline=pairs[: min(max(len(programs.variants) - 1, 0), MOST_PAIRS)],
         compared_pairs=pairs[:MOST_PAIRS],
         left_out=len(pairs[MOST_PAIRS:]),
         cells={

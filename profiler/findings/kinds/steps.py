@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import geometric_mean
 
 from profiler.analyse.effects import Effect, ParameterStep, effects, judge_steps, over_problems
 from profiler.analyse.judge import Judge, Pair
@@ -363,7 +364,7 @@ class Contrast:
     @property
     def ratio(self) -> float:
         """Geometric mean."""
-        return math.exp(math.fsum(math.log(ratio) for _, ratio in self.ratios) / len(self.ratios))
+        return geometric_mean(ratio for _, ratio in self.ratios)
 
 
 def contrasted_parameter(problems: Sequence[Problem], settings: PageSettings) -> str | None:

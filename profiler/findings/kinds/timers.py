@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from statistics import geometric_mean
 
-import numpy as np
 import pandas as pd
 
 from profiler.collect import ncu, nsys, timer
@@ -83,7 +83,7 @@ def overall_ratios(compared: pd.DataFrame) -> pd.DataFrame:
     for collector, cells in measured.groupby("collector", sort=False):
         in_order = cells.sort_values("ratio", kind="stable")
         least, most = in_order.iloc[0], in_order.iloc[-1]
-        mean = float(np.exp(np.log(cells["ratio"]).mean()))
+        mean = geometric_mean(cells["ratio"])
         extremes = (least["ratio"], most["ratio"], least["cell"], most["cell"])
         rows.append((collector, len(cells), mean, *extremes))
     return pd.DataFrame(rows, columns=list(OVERALL_COLUMNS))

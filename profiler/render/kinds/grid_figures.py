@@ -46,7 +46,6 @@ def saved_marks(findings: Findings, grid: Grid) -> list[Mark]:
             place=cell.saved,
         )
         for pair in pairs.against_baseline
-        if pair in pairs.compared_pairs
         for cell in pairs.cells_of(pair, grid)
         if cell.saved > 0 and cell.verdict.ratio > 0
     ]

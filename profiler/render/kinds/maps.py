@@ -76,7 +76,6 @@ def _all_maps(pairs: GridPairs) -> list[tuple[VariantPair, Grid]]:
     return [
         (pair, grid)
         for pair in pairs.against_baseline
-        if pair in pairs.compared_pairs
         for grid in pairs.grids
         if pairs.cells_of(pair, grid)
     ]
