@@ -301,8 +301,8 @@ def overturned_by_launches(pairs: pd.DataFrame) -> pd.Series[Any]:
     by_overlap = ((at_once > 1) | (other_at_once > 1)) & (
         (faster & (ratio * other_at_once >= 1)) | (slower & (ratio / at_once <= 1)) | same
     )
-    reasons = np.where(by_overlap, Reason.OVERLAP, Reason.GAPS)
-    overturned: pd.Series[Any] = pd.Series(reasons, pairs.index, object)[by_overlap | by_gaps]
+    reasons = pd.Series(Reason.GAPS, pairs.index, object).mask(by_overlap, Reason.OVERLAP)
+    overturned: pd.Series[Any] = reasons[by_overlap | by_gaps]
     return overturned
 
 

@@ -6,6 +6,7 @@ from run_folders import SPEC, Workplace, failed, measured
 
 from profiler.analyse.verdicts import Reason
 from profiler.errors import ExitCode
+from profiler.findings.document import summary_table
 from profiler.findings.find import find
 from profiler.model import Outcome, Verdict
 from profiler.notices import NoticeKind, text
@@ -164,6 +165,8 @@ def test_kernels_that_can_run_at_once_are_not_added_in_silence(tmp_path):
     assert text(notice).startswith("1 of 6 cells have kernels that can run at once, ")
     verdict = find(finished).verdicts.against_baseline[TREE]
     assert (verdict.verdict, verdict.reason) == (Verdict.UNCLEAR, Reason.OVERLAP)
+    judged = summary_table(find(finished)).query("cell == @TREE and metric == 'duration_ns'")
+    assert list(judged["reason"]) == ["overlap"]
     assert verdict.ratio > 1
 
 
