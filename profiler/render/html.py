@@ -168,7 +168,7 @@ def _script() -> Markup:
     """The page's script: all of it waits for the data."""
     scripts = Markup("\n").join(_asset(f"{name}.js") for name in SCRIPTS)
     waiting = Markup('(async () => {\n"use strict";\n') + scripts + Markup("\n})();\n")
-    return _asset("unpack.js") + waiting
+    return _asset("shared.js") + waiting
 
 
 @cache

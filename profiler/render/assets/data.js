@@ -1,8 +1,6 @@
 // The data of the page, each table by columns, and numbers as people read them. All statistics were
 // computed before; nothing here makes one. The scripts that follow wait until the data are unpacked.
 const root = document.documentElement;
-const $ = (id) => document.getElementById(id);
-const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const data = $("data") ? await unpacked($("data")) : null;
 root.classList.add("js");
 
@@ -75,14 +73,3 @@ const times = (ratio) => {
   return `${Math.abs(ratio) < 10 ? ratio.toFixed(3) : significant(ratio, 3)}\u00d7`;
 };
 const interval = (low, high, written) => (low === null || low === high ? "" : `[${written(low)}, ${written(high)}]`);
-
-// An element with these attributes and children; text of users is a text node, never HTML.
-const make = (tag, attributes = {}, ...children) => {
-  const svg = ["svg", "circle", "line", "rect", "text", "title", "path", "g"].includes(tag);
-  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(...children.filter((child) => child !== null && child !== ""));
-  return element;
-};

@@ -1,19 +1,6 @@
 // Every figure as SVG and PNG, every table as CSV: made from what the page shows.
 (() => {
   "use strict";
-  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const make = (tag, attributes = {}, text = "") => {
-    const element = document.createElement(tag);
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    element.textContent = text;
-    return element;
-  };
-  const save = (name, blob) => {
-    const link = make("a", { download: name });
-    link.href = URL.createObjectURL(blob);
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  };
   const fileName = (words, kind) => {
     const page = document.title.replace(/[^\w.-]+/g, "-").slice(0, 60);
     return `${page}-${words.replace(/[^\w.-]+/g, "-").slice(0, 60)}.${kind}`.replace(/-+/g, "-");
@@ -84,7 +71,6 @@
   }
 
   // ---- tables ------------------------------------------------------------------------------------
-  const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   const words = (cell) => (cell.innerText || cell.textContent).replace(/\s+/g, " ").trim();
   const spread = (cells, value) => cells.flatMap((cell) => [value(cell), ...Array(cell.colSpan - 1).fill("")]);
   // Numbers as they were measured, and the rows that a filter leaves.

@@ -1,11 +1,4 @@
 // Every number of the page as CSV and as JSON.
-const save = (name, type, text) => {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-};
 const quoted = (value) => {
   const text = value === null || value === undefined ? "" : String(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
@@ -47,5 +40,5 @@ const asJson = () => {
   });
   return JSON.stringify({ ...rest, metrics, cells }, null, 1) + "\n";
 };
-$("save-csv")?.addEventListener("click", () => save(`${data.experiment}.csv`, "text/csv", asCsv()));
-$("save-json")?.addEventListener("click", () => save(`${data.experiment}.json`, "application/json", asJson()));
+$("save-csv")?.addEventListener("click", () => save(`${data.experiment}.csv`, new Blob([asCsv()], { type: "text/csv" })));
+$("save-json")?.addEventListener("click", () => save(`${data.experiment}.json`, new Blob([asJson()], { type: "application/json" })));

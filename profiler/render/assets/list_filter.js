@@ -1,8 +1,8 @@
 // The filter of an index: rows stay whose text has every word.
 (() => {
   "use strict";
-  const find = document.getElementById("find-listed");
-  const rows = [...document.querySelectorAll(".listed")];
+  const find = $("find-listed");
+  const rows = all(".listed");
   find?.addEventListener("input", () => {
     const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));

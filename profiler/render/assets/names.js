@@ -2,10 +2,8 @@
 // icon the style sheet draws while it is empty.
 (() => {
   "use strict";
-  for (const name of document.querySelectorAll(".variant[data-full]")) {
-    const button = document.createElement("button");
-    Object.assign(button, { type: "button", className: "copy", tabIndex: -1, ariaLabel: "Copy the full name" });
-    name.after(button);
+  for (const name of all(".variant[data-full]")) {
+    name.after(make("button", { type: "button", class: "copy", tabindex: "-1", "aria-label": "Copy the full name" }));
   }
   const fullOf = (target) => target.parentElement.querySelector(".variant")?.dataset.full ?? "";
   const copied = (text) => { // pages on disk may not use the clipboard otherwise

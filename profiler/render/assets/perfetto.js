@@ -33,23 +33,20 @@
     addEventListener("message", answered);
   };
   const saveTrace = (text, title) => {
-    const link = document.createElement("a");
-    link.download = `${title.replace(/[^\w.-]+/g, "-").slice(0, 80)}.trace.json`;
-    link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    const name = `${title.replace(/[^\w.-]+/g, "-").slice(0, 80)}.trace.json`;
+    save(name, new Blob([text], { type: "application/json" }));
   };
   // `bars` gives the columns of a timeline, or a promise of them.
   const offer = (holder, title, bars) => {
     for (const [words, act] of [["Open in Perfetto", openPerfetto], ["Save trace", saveTrace]]) {
-      const button = Object.assign(document.createElement("button"), { type: "button", textContent: words });
+      const button = make("button", { type: "button" }, words);
       button.addEventListener("click", async () => act(traceOf(await bars()), title));
       holder.append(button);
     }
   };
   document.addEventListener("recorded", ({ target, detail }) => offer(target, detail.title, detail.bars));
-  for (const packed of document.querySelectorAll("script[data-trace]")) {
-    const holder = Object.assign(document.createElement("div"), { className: "tools" });
+  for (const packed of all("script[data-trace]")) {
+    const holder = make("div", { class: "tools" });
     packed.after(holder);
     offer(holder, packed.dataset.trace, () => unpacked(packed));
   }

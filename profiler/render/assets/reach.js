@@ -9,6 +9,6 @@
     if (scrolls && !reached) box.tabIndex = 0; else box.removeAttribute("tabindex");
   };
   const observer = new ResizeObserver((entries) => entries.forEach(({ target }) => check(target)));
-  document.querySelectorAll(".scroll, .chart, .grid-map").forEach((box) => observer.observe(box));
+  all(".scroll, .chart, .grid-map").forEach((box) => observer.observe(box));
   document.addEventListener("made", ({ target }) => observer.observe(target.closest(".scroll")));
 })();

@@ -2,9 +2,9 @@
 // recorded; all sums and shares stand in the tables.
 (() => {
   "use strict";
-  const source = document.getElementById("timeline-data");
+  const source = $("timeline-data");
   if (!source) return;
-  const holders = [...document.querySelectorAll("details[data-timeline]")];
+  const holders = all("details[data-timeline]");
   const KINDS = ["range", "api", "span", "gpu"];
   const WORDS = {
     range: "range on the host", api: "CUDA call",
@@ -43,13 +43,6 @@
     }
     probe.remove();
     return found;
-  };
-
-  const make = (tag, attributes = {}, text = "") => {
-    const element = document.createElement(tag);
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    element.textContent = text;
-    return element;
   };
 
   class Viewer {
