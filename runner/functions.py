@@ -304,6 +304,8 @@ class FunctionLaunch:
             pairs = list(zip(inputs.inputs(), originals.inputs(), strict=True))
             self.restore = partial(_copy_all, pairs)
         self._launch = self._first_call
+        self.on_own_streams = False
+        """Whether its framework launches on its own streams: it waits for nothing on torch's."""
         self.outputs = tuple(map(as_tensor, inputs.outputs)) or None
 
     def add_restart(self, set_up: Callable[[], Callable[[], Any]]) -> None:
@@ -330,8 +332,8 @@ class FunctionLaunch:
             )
         if not hasattr(self, "restore"):
             self._refuse_inputs(result)
-        waits = [value for value in leaves(result) if hasattr(value, "block_until_ready")]
-        self._launch = self._launch_and_wait if waits else self._call
+        self.on_own_streams = any(hasattr(value, "block_until_ready") for value in leaves(result))
+        self._launch = self._launch_and_wait if self.on_own_streams else self._call
         return result
 
     def _launch_and_wait(self) -> Any:

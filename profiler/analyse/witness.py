@@ -191,8 +191,8 @@ def _traffic_below_least(
     needed = _compulsory_bytes(stated, medians, environment, medians.counted_by)
     if needed >= SMALLEST and moved < needed * (1 - MARGIN):
         yield (
-            f"{_megabytes(moved)} went to or came from device memory; the problem needs at least "
-            f"{_megabytes(needed)}"
+            f"{_megabytes(moved)} went to or came from device memory; by `bytes` the problem needs "
+            f"at least {_megabytes(needed)}"
         )
 
 
@@ -206,7 +206,7 @@ def _unread_inputs(inputs: float, medians: _CellMedians, environment: Environmen
         beyond = "" if needed == inputs else f", of which {_megabytes(needed)} do not fit in L2"
         yield (
             f"{_megabytes(medians.dram_read_bytes)} were read from device memory, with caches "
-            f"flushed; the inputs are {_megabytes(inputs)}{beyond}"
+            f"flushed; by `bytes` the inputs are {_megabytes(inputs)}{beyond}"
         )
 
 
@@ -233,8 +233,8 @@ def _operations_below_least(
     possible = tensor + OPERATIONS_PER_INSTRUCTION * medians.instructions
     if possible < stated * OPERATIONS_SHARE:
         yield (
-            f"its instructions can have made at most {possible:.3g} operations; the problem needs "
-            f"{stated:.3g}"
+            f"its instructions can have made at most {possible:.3g} operations; by `flops` the "
+            f"problem needs {stated:.3g}"
         )
 
 

@@ -6,7 +6,7 @@ A label is, in this order of preference:
 2. a name of at most `LONGEST_PLAIN` characters, as it is;
 3. where names are longer, and this one says nothing but parameters: those that differ,
    `2/2/2 · buffer`;
-4. the words of a longer name that not all long names begin or end with.
+4. where most names are longer, the words that not all long names begin or end with.
 
 No two labels are equal: where what differs is not enough, the full name or a number tells them
 apart. What all variants share stands in `Names.shared_chips`, once.
@@ -438,7 +438,9 @@ class _Labels:
 
     def _differing_words(self, name: Sequence[str]) -> str:
         """A long name without the words that all long names begin or end with."""
-        head, tail = self._shared_words if len(self._long) > 1 else (0, 0)
+        # Beside short names, what few long ones share tells them from the others.
+        most_are_long = 2 * len(self._long) > len(self.variants)
+        head, tail = self._shared_words if most_are_long else (0, 0)
         middle = name[head : len(name) - tail]
         full_name = " ".join(name)
         if not middle or len(full_name) - len(" ".join(middle)) < _LEAST_SAVED:

@@ -112,6 +112,8 @@ class Renewal:
         device.wait()
         device.delay(min(max(_LEAST_DELAY_S, _DELAY * queued_s), _MOST_DELAY_S))
         self._write_new_inputs()
+        if getattr(launch, "on_own_streams", False):  # the launch itself waits for its results
+            device.wait()
         result = self._launch(launch)
         return getattr(launch, "outputs", None) if result is None else result
 

@@ -69,6 +69,16 @@ __global__ void add_tensors(const float* const* x, float* sum, int n) {
     if (i < n) sum[i] = x[0][i] + x[1][i] + x[2][i];
 }
 
+__global__ void __cluster_dims__(16) add_in_clusters(const float* const* x, float* sum, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) sum[i] = x[0][i] + x[1][i] + x[2][i];
+}
+
+__global__ void __launch_bounds__(256) add_bounded(const float* const* x, float* sum, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) sum[i] = x[0][i] + x[1][i] + x[2][i];
+}
+
 __global__ void add_in_turn(const float* const* x, float* sum, int n) {
     auto grid = cooperative_groups::this_grid();
     for (int part = 0; part < 3; ++part) {
@@ -90,21 +100,28 @@ baseline: plain
 variants:
   list:
     - {name: plain, kernel: add_tensors, grid: "ceil_div(n, 256)"}
+    - {name: clusters, kernel: add_in_clusters, grid: "16 * ceil_div(n, 4096)"}
+    - {name: bounded, kernel: add_bounded, grid: "ceil_div(n, 512)", block: 512}
     - {name: in turn, kernel: add_in_turn, grid: 264, cooperative: true}
     - {name: too many, kernel: add_in_turn, grid: 1000000, cooperative: true}
 problems: {matrix: {n: [1000000]}}
 """
 
 
-def test_tensors_of_pointers_and_cooperative_launches_run(tmp_path):
+def test_tensors_of_pointers_clusters_and_cooperative_launches_run(tmp_path):
     (tmp_path / "batched.cu").write_text(BATCHED)
     spec = tmp_path / "batched.yaml"
     spec.write_text(BATCHED_SPEC)
     done, cells = measured(spec, "--blocks", "6", "--fast", "--no-explain")
     assert done.returncode == 4, done.stderr
     outcomes = {cell["variant"]: cell["outcome"] for cell in cells}
-    assert outcomes == {"plain": "measured", "in turn": "measured", "too many": "raised"}
-    assert "too many blocks for a cooperative launch" in done.stdout + done.stderr
+    assert outcomes == {
+        **dict.fromkeys(("plain", "clusters", "in turn"), "measured"),
+        **dict.fromkeys(("bounded", "too many"), "raised"),
+    }
+    causes = {cell["variant"]: cell["cause"] for cell in cells}
+    assert "too many blocks for a cooperative launch" in causes["too many"]
+    assert "512 threads, where the kernel can have at most 256" in causes["bounded"]
 
 
 def test_the_example_with_cub_is_right(tmp_path):

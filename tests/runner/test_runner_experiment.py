@@ -751,7 +751,9 @@ def test_launches_of_jax_are_waited_for():
     late = Late(None)
     experiment.variant(name="f")(lambda x: late)
     *_, launch = prepared(experiment, {"function": "f"})
+    assert not launch.on_own_streams
     launch()
+    assert launch.on_own_streams
     before = late.waits
     launch()
     assert late.waits == before + 1

@@ -346,6 +346,28 @@ def test_work_that_does_not_wait_for_the_stream_reads_no_new_inputs():
         require_same((got,), (right,))
 
 
+def test_a_library_with_streams_of_its_own_launches_when_the_new_inputs_are_complete():
+    values = torch.ones(8)
+
+    class WaitedFor(CpuDevice):
+        complete = values
+
+        def wait(self):
+            self.complete = values.clone()
+
+    device = WaitedFor()
+
+    def launch():  # as JAX, which sees what the device has done when it launches
+        return 2 * device.complete
+
+    state = Renewal([values], [torch.full((8,), 3.0)], (1, 2))
+    right = state.take((torch.full((8,), 6.0),))
+    with pytest.raises(ImplausibleError, match="8 of 8"):
+        require_same(state.sample(launch, device), right)
+    launch.on_own_streams = True
+    require_same(state.sample(launch, device), right)
+
+
 def test_positions_are_spread_over_all_dimensions_and_repeat():
     values = torch.arange(3 * 70000 * 2).reshape(3, 70000, 2)
     positions = renewal._positions(values)

@@ -121,6 +121,18 @@ def test_more_shared_memory_than_a_kernel_has_unasked_is_asked_for(affine):
         workload.kernel_launch({**variant, "kib": 300}, problem, inputs, affine, lambda: 0)
 
 
+def test_clusters_of_any_size_are_asked_for_and_a_block_that_is_too_large_is_named(affine):
+    workload = described({**AFFINE, "grid": ["1", "16"]})
+    problem, variant = {"n": 10}, {"threads": 4, "wide": 1, "kib": 1}
+    inputs = workload.make_inputs(problem, CPU, 0)
+    workload.kernel_launch(variant, problem, inputs, affine, lambda: 0)()
+    too_large = workload.kernel_launch({**variant, "threads": 512}, problem, inputs, affine, int)
+    with pytest.raises(RuntimeError, match="of 512 threads, where the kernel can have at most 256"):
+        too_large()
+    with pytest.raises(RuntimeError, match="too much shared memory"):
+        workload.kernel_launch({**variant, "kib": 300}, problem, inputs, affine, lambda: 0)
+
+
 def test_all_blocks_of_a_cooperative_launch_run_at_once_or_it_is_refused(affine):
     workload = described({**AFFINE, "cooperative": True, "grid": ["blocks"]})
     variant = {"threads": 1, "wide": 1, "kib": 1}

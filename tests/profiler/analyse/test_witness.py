@@ -52,7 +52,7 @@ def test_inputs_that_were_not_read_are_found_however_small_the_problem_is():
     small = {**COPY, "dram_read_bytes": 0.02 * MB, "dram_write_bytes": 0.0}
     stated = {"bytes": 8 * MB, "result_bytes": 4 * MB}
     assert why(small, **stated) == (
-        "0.02 MB were read from device memory, with caches flushed; the inputs are 4 MB"
+        "0.02 MB were read from device memory, with caches flushed; by `bytes` the inputs are 4 MB"
     )
     assert not why({**small, "dram_read_bytes": 3 * MB}, **stated)
     assert not why(small, replace(H200, cache_control="none"), **stated), "they lie in L2"
@@ -73,7 +73,7 @@ def test_a_copy_before_a_kernel_may_bring_its_inputs_into_l2(cache_control, coll
     assert why(product, environment, collector, **stated, copies=0.0, copied_bytes=0.0)
     assert why(product, environment, collector, bytes=121 * MB, result_bytes=MB) == (
         "3.173 MB were read from device memory, with caches flushed; "
-        "the inputs are 120 MB, of which 60 MB do not fit in L2"
+        "by `bytes` the inputs are 120 MB, of which 60 MB do not fit in L2"
     )
 
 
@@ -184,7 +184,7 @@ def test_operations_in_less_time_than_the_fastest_type_needs():
 
 def test_instructions_that_cannot_have_made_the_operations():
     # 256 · 4e6 instructions are 1.0e9 operations at most.
-    assert "at most 1.02e+09 operations; the problem needs 5e+09" in why(COPY, flops=5e9)
+    assert "at most 1.02e+09 operations; by `flops` the problem needs 5e+09" in why(COPY, flops=5e9)
     assert not why(COPY, flops=4e9), "Winograd needs a quarter"
     assert not why({**COPY, "tensor_pipe_pct": math.nan}, flops=5e9)
     assert not why({**COPY, "instructions": math.nan}, flops=5e9)

@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -156,6 +157,19 @@ int write_parameters(Text& text, void (*kernel)(Values...)) {
   return write_at<Launch>(text, kernel, std::index_sequence_for<Values...>());
 }
 
+// Limit of its kernel that the last launch which failed is beyond; empty where none is known.
+static char last_limit[160];
+
+inline void write_limit(const void* kernel, const unsigned* block) {
+  last_limit[0] = 0;
+  cudaFuncAttributes of{};
+  const unsigned long long threads = 1ull * block[0] * block[1] * block[2];
+  if (cudaFuncGetAttributes(&of, kernel) == cudaSuccess && threads > 1ull * of.maxThreadsPerBlock)
+    std::snprintf(last_limit, sizeof(last_limit),
+                  "a block of %llu threads, where the kernel can have at most %d, by its registers or its "
+                  "__launch_bounds__", threads, of.maxThreadsPerBlock);
+}
+
 template <int Launch, class... Values, std::size_t... Places>
 int launch_with(void (*kernel)(Values...), const unsigned* grid, const unsigned* block,
                 std::size_t shared, bool cooperative, void* stream, const Argument* arguments,
@@ -164,9 +178,21 @@ int launch_with(void (*kernel)(Values...), const unsigned* grid, const unsigned*
   void* addresses[] = {static_cast<void*>(&std::get<Places>(values))..., nullptr};
   const dim3 blocks(grid[0], grid[1], grid[2]), threads(block[0], block[1], block[2]);
   const auto queue = static_cast<cudaStream_t>(stream);
-  return cooperative
-             ? cudaLaunchCooperativeKernel(kernel, blocks, threads, addresses, shared, queue)
-             : cudaLaunchKernel(kernel, blocks, threads, addresses, shared, queue);
+  const auto start = [&] {
+    return cooperative
+               ? cudaLaunchCooperativeKernel(kernel, blocks, threads, addresses, shared, queue)
+               : cudaLaunchKernel(kernel, blocks, threads, addresses, shared, queue);
+  };
+  const cudaError_t error = start();
+  if (error == cudaSuccess) return error;
+  write_limit(reinterpret_cast<const void*>(kernel), block);
+  // Clusters of more than 8 blocks are for GPUs that take them, and are asked for by an attribute.
+  const auto large_clusters = cudaFuncAttributeNonPortableClusterSizeAllowed;
+  if (error != cudaErrorInvalidClusterSize ||
+      cudaFuncSetAttribute(kernel, large_clusters, 1) != cudaSuccess)
+    return error;
+  cudaGetLastError();
+  return start();
 }
 
 template <int Launch, class... Values>

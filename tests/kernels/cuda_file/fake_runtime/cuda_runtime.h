@@ -9,17 +9,36 @@ struct dim3 { unsigned x, y, z; dim3(unsigned x = 1, unsigned y = 1, unsigned z 
 static dim3 gridDim, blockDim, blockIdx, threadIdx;
 typedef int cudaError_t;
 typedef void* cudaStream_t;
-enum { cudaFuncAttributeMaxDynamicSharedMemorySize };
-enum { cudaErrorInvalidDeviceFunction = 98, cudaErrorCooperativeLaunchTooLarge = 720 };
+enum { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributeNonPortableClusterSizeAllowed };
+enum {
+  cudaSuccess,
+  cudaErrorInvalidValue,
+  cudaErrorInvalidDeviceFunction = 98,
+  cudaErrorCooperativeLaunchTooLarge = 720,
+  cudaErrorInvalidClusterSize = 912
+};
+struct cudaFuncAttributes { int maxThreadsPerBlock; };
 static char noted[256];
 static int allowed;
 static const char* how = "";
+static bool large_clusters;
 extern "C" const char* noted_launch() { return noted; }
 
 static const char* cudaGetErrorString(cudaError_t code) { return code ? "too much shared memory" : ""; }
 
 template <class T>
-cudaError_t cudaFuncSetAttribute(T*, int, int bytes) { allowed = bytes; return bytes > 200000; }
+cudaError_t cudaFuncSetAttribute(T*, int attribute, int value) {
+  if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) return large_clusters = true, cudaSuccess;
+  allowed = value;
+  return value > 200000;
+}
+
+static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* of, const void*) {
+  of->maxThreadsPerBlock = 256;
+  return cudaSuccess;
+}
+
+static cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 template <class... P, std::size_t... I>
 void call(void (*kernel)(P...), void** arguments, std::index_sequence<I...>) {
@@ -28,6 +47,8 @@ void call(void (*kernel)(P...), void** arguments, std::index_sequence<I...>) {
 
 template <class... P>
 cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream) {
+  if (block.x * block.y * block.z > 256) return cudaErrorInvalidValue;
+  if (grid.y == 16 && !large_clusters) return cudaErrorInvalidClusterSize;  // as of a kernel with such clusters
   std::snprintf(noted, sizeof noted, "grid %u %u %u block %u %u %u shared %zu allowed %d stream %zu%s",
                 grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, allowed, (std::size_t)stream, how);
   gridDim = grid;
