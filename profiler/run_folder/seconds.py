@@ -15,6 +15,8 @@ PROFILER = "profiler"
 """Row of the orchestrator's own steps."""
 BUILDS = "builds"
 SEARCHES = "searches"
+KEEPS_PAGES = "keeps pages"
+"""Step of printing what an explain session counted from ncu's report."""
 WAITS_FOR_GPU = "waits for the GPU"
 """Step of waiting for the GPU's lock, which another process holds."""
 _SHOWN_S = 0.05
@@ -90,7 +92,9 @@ def seconds_line(spans: Collection[Span], total_s: float) -> str:
     measuring_s = seconds_in_sessions(span for span in spans if not _explains(span))
     parts_s = {
         "measuring": measuring_s,
-        "explaining": seconds_in_sessions(spans) - measuring_s,
+        "explaining": seconds_in_sessions(spans)
+        - measuring_s
+        + seconds_beside_sessions(spans, (KEEPS_PAGES,)),
         "building": seconds_beside_sessions(spans, (BUILDS,)),
         "waiting for another run": seconds_beside_sessions(spans, (WAITS_FOR_GPU,)),
     }

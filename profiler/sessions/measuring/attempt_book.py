@@ -32,6 +32,7 @@ from profiler.run_folder.folder import (
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.loaded import Loaded, missing_roofs
 from profiler.run_folder.load.outcomes import Results, failures, find_aliases, gather
+from profiler.run_folder.seconds import KEEPS_PAGES
 from profiler.sessions.attempt import recover
 from profiler.sessions.execution import Execution
 from profiler.sessions.measuring.after_attempt import check_kernels, keep_pages
@@ -247,7 +248,7 @@ class AttemptBook:
             timelines = self.templates.timelines
             keep_timeline(timelines, session.collector, folder, ended_well=ended_well)
         if session.kind is SessionKind.EXPLAIN:
-            with self.execution.seconds.step("keeps pages"):
+            with self.execution.seconds.step(KEEPS_PAGES):
                 keep_pages(self.templates.ncu(), folder)
 
     def finish(self, folder: Path, result: AttemptResult) -> None:

@@ -121,9 +121,10 @@ def test_the_last_line_of_a_run_counts_a_search_as_measuring_and_a_wait_apart():
         Span("a.001", "measures", 9.0, 10.0),
         Span("ncu-explain.001", "starts", 9.5, 10.5),
         Span("ncu-explain.001", "measures", 10.5, 11.0),
+        Span("profiler", "keeps pages", 10.8, 13.0),
     ]
-    assert seconds_line(spans, 12.0) == (
-        "12.0 s: 9.0 measuring, 1.0 explaining, 1.0 building, 1.0 planning and writing."
+    assert seconds_line(spans, 14.0) == (
+        "14.0 s: 9.0 measuring, 3.0 explaining, 1.0 building, 1.0 planning and writing."
     )
     assert seconds_line([Span("profiler", "waits for the GPU", 0.5, 9.5)], 9.8) == (
         "9.8 s: 9.0 waiting for another run, 0.8 planning and writing."
