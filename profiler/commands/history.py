@@ -14,7 +14,7 @@ from profiler.commands.requests import HistoryRequest
 from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.history.answers import HistoryRun, answers_of_records
 from profiler.history.store import STORE_FILE, Store
-from profiler.history.trends import History, Trend, find_control, find_history
+from profiler.history.trends import History, Trend, find_history
 from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import counted
@@ -110,7 +110,7 @@ def _document(history: History) -> dict[str, Any]:
         "metric": history.metric,
         "machine": history.machine,
         "sentence": headline(history),
-        "control": control_words(history, find_control(history)),
+        "control": control_words(history),
         "runs": [run.record for run in history.runs],
         "cells": [{"cell": trend.cell, **row(trend)} for trend in history.trends],
         "variants": [{"cells": trend.cells, **row(trend)} for trend in history.variants],

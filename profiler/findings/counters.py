@@ -127,24 +127,19 @@ class CounterPair:
         return movement(self.best, self.baseline)
 
 
-def counters(numbers: CellNumbers) -> tuple[Label, ...]:
-    """Metrics that can explain: neither the primary one nor what follows from the time."""
-    return tuple(
-        metric
-        for metric in numbers.metrics
-        if metric != numbers.primary and metric.name not in TIME_AGAIN
-    )
+def counter_medians(numbers: CellNumbers) -> dict[Label, Medians]:
+    """Medians of metrics that can explain in all correct cells, by (variant id, problem id).
 
-
-def medians_of(numbers: CellNumbers, metrics: Sequence[Label]) -> dict[Label, Medians]:
-    """Medians of these metrics in all correct cells, by (variant id, problem id)."""
+    Neither the primary one nor what follows from the time.
+    """
     return {
         metric: {
             (cell.variant.id, cell.problem.id): value.median
             for cell in numbers.programs.correct_cells.values()
             if (value := numbers.value(cell, metric.name)).present
         }
-        for metric in metrics
+        for metric in numbers.metrics
+        if metric != numbers.primary and metric.name not in TIME_AGAIN
     }
 
 

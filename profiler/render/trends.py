@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from profiler.history.trends import History, Trend, find_control
+from profiler.history.trends import History, Trend
 from profiler.metrics.queries import label
 from profiler.notices import counted
 from profiler.render.figures.charts import Chart, make_chart
@@ -35,7 +35,7 @@ def render_history(history: History) -> str:
         "machine": history.machine,
         "others": history.other_machines,
         "headline": headline(history),
-        "control": control_words(history, find_control(history)),
+        "control": control_words(history),
         "chart": _chart(history, ordered),
         "rows": [_row(history, trend) for trend in ordered[:MOST_ROWS]],
         "left_out": max(0, len(ordered) - MOST_ROWS),

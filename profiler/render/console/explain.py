@@ -208,10 +208,7 @@ def _roofs(findings: Findings, kernel: KernelWhy) -> Iterator[_Prose]:
         nearest = kernel.roofs[0]
         at_highest_clock = why_words.nominal_words(nearest.share, nearest.nominal_share)
         yield _Prose(f"shares of the roofs: {roofs}{at_highest_clock}", "  ")
-    report = findings.report
-    missing = why_words.no_practical_words(
-        report.measured.practical_roofs, report.measured.practical_roof_faults
-    )
+    missing = why_words.no_practical_words(findings)
     if roofs and missing:
         yield _Prose(missing, "  ")
 

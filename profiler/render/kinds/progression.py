@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from profiler.findings.cell_numbers import CellNumbers
-from profiler.findings.counters import Medians, counters, medians_of, moved_counters
+from profiler.findings.counters import Medians, counter_medians, moved_counters
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Effect, Rung, StepEffect
 from profiler.findings.programs import Programs
@@ -277,7 +277,7 @@ def ledger(findings: Findings, ladder: Sequence[Rung]) -> dict[str, Any] | None:
     problem = findings.ranking.largest_problem
     if problem is None:
         return None
-    programs, medians = findings.programs, medians_of(findings.numbers, counters(findings.numbers))
+    programs, medians = findings.programs, counter_medians(findings.numbers)
     table = _version_table(programs, "", _ledger_columns(findings.numbers, problem), ladder)
     return {
         "columns": table.columns,

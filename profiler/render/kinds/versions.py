@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from profiler.findings.cell_numbers import CellNumbers
-from profiler.findings.counters import counters, medians_of
+from profiler.findings.counters import counter_medians
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Effect, StepEffect
 from profiler.findings.method import run_funnel
@@ -251,7 +251,7 @@ MOST_STEPS = 12
 def ablation_view(findings: Findings) -> View:
     """All steps in one table, then each step with its figure and its counters."""
     step_effects = findings.parameter_steps
-    medians = medians_of(findings.numbers, counters(findings.numbers))
+    medians = counter_medians(findings.numbers)
     blocks = [
         {
             "name": step_name(step_effect.step),

@@ -316,10 +316,7 @@ def _reading(findings: Findings, lines: Sequence[RoofLine], table: pd.DataFrame)
             f"Dashed: what plain kernels reached in this run, at the clock of the lines "
             f"({roof_kernels})."
         )
-    report = findings.report
-    sentences.append(
-        no_practical_words(report.measured.practical_roofs, report.measured.practical_roof_faults)
-    )
+    sentences.append(no_practical_words(findings))
     return " ".join(filter(None, sentences))
 
 

@@ -60,7 +60,7 @@ def headline(history: History) -> str:
 def history_lines(history: History) -> Iterator[str]:
     """Lines for a console: headline, control, and the changes, the newest first."""
     yield headline(history)
-    yield control_words(history, find_control(history))
+    yield control_words(history)
     changes = sorted(
         ((change, trend) for trend in history.changed for change in trend.changes),
         key=lambda pair: -pair[0].first,
@@ -71,8 +71,9 @@ def history_lines(history: History) -> Iterator[str]:
         yield f"  {len(changes) - MOST_LISTED} older changes are on the page."
 
 
-def control_words(history: History, control: Control | None) -> str:
+def control_words(history: History) -> str:
     """Whether the machine became slower, or kernels did: the newest run against its own past."""
+    control = find_control(history)
     if control is None:
         return "There is no run before this one to compare it with."
     return " ".join(_control_sentences(history, control))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from profiler.findings.caveats import CLOCKS_DIFFER
 from profiler.findings.findings import Findings
@@ -556,12 +556,15 @@ def nominal_words(share: float, nominal_share: float) -> str:
     return f"; the first is {numbers.share(nominal_share)} at the highest clock"
 
 
-def no_practical_words(measured: Collection[str], faults: Mapping[str, str]) -> str:
+def no_practical_words(findings: Findings) -> str:
     """Sentence on practical roofs that were not measured, and why; nothing where none failed."""
-    if faults:
+    measured = findings.report.measured
+    if faults := measured.practical_roof_faults:
         faults_words = "; ".join(f"{roof_words(roof)}: {cause}" for roof, cause in faults.items())
         return f"Practical roofs that could not be measured: {faults_words}."
-    return "" if measured else "No copy and no matrix product were measured as practical roofs."
+    if measured.practical_roofs:
+        return ""
+    return "No copy and no matrix product were measured as practical roofs."
 
 
 def no_lines_words(kernel: KernelWhy) -> str:

@@ -10,7 +10,7 @@ import pytest
 from synthetic_report import make_report, problems, with_metrics, without
 
 from profiler.analyse.effects import CounterChange, Effect
-from profiler.findings.counters import counters, medians_of
+from profiler.findings.counters import counter_medians
 from profiler.findings.find import find
 from profiler.metrics.queries import label
 from profiler.render.kinds.versions import MOST_STEPS, ablation_view
@@ -73,7 +73,7 @@ def test_an_interval_that_reaches_one_does_not_exclude_it():
 
 
 def test_counters_that_follow_from_the_time_explain_nothing(ablation):
-    names = {metric.name for metric in counters(ablation.numbers)}
+    names = {metric.name for metric in counter_medians(ablation.numbers)}
     assert names.isdisjoint({"duration_ns", "cycles", "gbps", "tflops"})
     assert {"registers", "instructions", "stall_barrier", "l2_hit_pct"} <= names
 
@@ -81,7 +81,7 @@ def test_counters_that_follow_from_the_time_explain_nothing(ablation):
 def test_counters_stand_by_how_far_they_moved(ablation):
     findings = ablation
     (found,) = findings.parameter_steps
-    medians = medians_of(findings.numbers, counters(findings.numbers))
+    medians = counter_medians(findings.numbers)
     table = moved_table(findings.programs, found.step, medians)
     assert "Instructions" not in [row.name for row in table.rows], "the same in all variants"
     still = {label("instructions"): medians[label("instructions")]}

@@ -9,7 +9,7 @@ import lxml.html
 import pytest
 from synthetic_report import make_report, problems, with_metrics, without
 
-from profiler.findings.counters import counters, medians_of
+from profiler.findings.counters import counter_medians
 from profiler.findings.find import find
 from profiler.findings.kinds.steps import steps_up_and_down
 from profiler.metrics.queries import label
@@ -95,7 +95,7 @@ def test_every_version_has_a_line_in_the_ledger(climbing, ladder):
 
 def test_counters_that_moved_are_few_stalls_and_have_bars(climbing, ladder):
     findings = climbing
-    medians = medians_of(findings.numbers, counters(findings.numbers))
+    medians = counter_medians(findings.numbers)
     problem = findings.ranking.largest_problem
     assert problem is not None
     bars = counter_bars(ladder[3], problem, medians)
