@@ -282,7 +282,7 @@ def _no_baseline(report: Report) -> Iterable[Notice]:
     plan, usable = report.plan, _usable(report)
     if plan.baseline is None:
         return
-    names = _names(plan)
+    names = short_names(plan.problems)
     measured = {cell.problem.id for cell in plan.cells if cell.id in usable}
     good = {problem for problem, cell in plan.baseline_cells.items() if cell.id in usable}
     lacking = [name for problem, name in names.items() if problem in measured - good]
@@ -305,7 +305,7 @@ def _noise(judge: Judge, times: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
     if not judged:
         return
     effects = np.expm1(judge.floors["duration_ns"].reindex(judged))
-    names = _names(plan)
+    names = short_names(plan.problems)
     unknown = [names[problem] for problem in judged if np.isnan(effects[problem])]
     if unknown:
         values: Values = {"problems": _all_or_some(unknown, judged), "margin": _percent(delta)}
@@ -329,7 +329,7 @@ def _shift(timing: pd.DataFrame, final: pd.DataFrame, delta: float, plan: Plan) 
     beyond = shifts[shifts.abs() > delta]
     if beyond.empty:
         return
-    names = _names(plan)
+    names = short_names(plan.problems)
     worst = str(beyond.abs().idxmax())
     values: Values = {
         "problems": _all_or_some([names[str(problem)] for problem in beyond.index], shifts),
@@ -375,11 +375,6 @@ def _percent(effect: float) -> str:
     if effect > 1:
         return _times(1 + effect)
     return f"{100 * effect:.2f}\u202f%"
-
-
-def _names(plan: Plan) -> Mapping[str, str]:
-    """Short names of the problems, by their id."""
-    return short_names(plan.problems)
 
 
 def _all_or_some(names: Sequence[str], among: Sequence[object] | pd.Series[float]) -> str:

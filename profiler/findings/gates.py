@@ -160,11 +160,8 @@ def beyond_bound(findings: Findings, label: Label, bound: Bound) -> list[tuple[C
 def gated_cells(findings: Findings) -> list[Cell]:
     """Correct cells without those of baseline and references: others are compared with these."""
     programs = findings.programs
-    return [
-        cell
-        for cell in programs.correct_by_place.values()
-        if cell.variant != programs.baseline and cell.variant.id not in programs.references
-    ]
+    correct_cells = programs.correct_by_place.values()
+    return [cell for cell in correct_cells if cell.variant.id not in programs.references]
 
 
 def metric_of(findings: Findings, bound: Bound) -> Label:

@@ -365,9 +365,7 @@ def _place(ranking: Ranking, row: VariantRank) -> str:
 def _ties(ranking: Ranking, row: VariantRank) -> str:
     """Clause on variants the same as the leader at its only problem, or not told apart from it."""
     winners = _won_cells(ranking, row)
-    if len(row.planned) != 1 or not winners or not ties_words(winners[0]):
-        return ""
-    return ties_words(winners[0])
+    return ties_words(winners[0]) if len(row.planned) == 1 and winners else ""
 
 
 # ---- waves ---------------------------------------------------------------------------------------
