@@ -91,6 +91,7 @@ class CellChecks:
                 result = check.poisoned_result(launch, first_launch if is_ready else None)
                 got = check.as_tensors(result, "the result of the launch")
                 self._device.settle()  # a launch may have used a stream of its own
+                check.refuse_overrun(launch)
                 errors = self._compare(cell, result, got, inputs, reference)
             except Exception:
                 # Written inputs explain a wrong result, and must not be blamed on other cells.

@@ -123,6 +123,10 @@ def _dense_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.layout == torch.strided else tensor.to_dense()
 
 
+_UNWRITTEN = 0xA5
+"""Byte behind outputs before a launch."""
+
+
 def poisoned_result(launch: Launch, first_launch: Callable[[Launch], Any] | None = None) -> Any:
     """Result of a launch on poisoned outputs: its return value, or the outputs that it declares.
 
@@ -133,6 +137,8 @@ def poisoned_result(launch: Launch, first_launch: Callable[[Launch], Any] | None
     """
     restore(launch)
     declared = getattr(launch, "outputs", None)
+    for memory in _memory_behind(launch):
+        memory.fill_(_UNWRITTEN)
     if declared is None:
         allocations = _allocations_like(launch())
         poison([as_tensor(allocate()) for allocate in allocations])
@@ -141,6 +147,22 @@ def poisoned_result(launch: Launch, first_launch: Callable[[Launch], Any] | None
     restore(launch)
     result = launch() if first_launch is None else first_launch(launch)
     return declared if result is None else result
+
+
+def refuse_overrun(launch: Launch) -> None:
+    """Raise WrongResultError where a launch has written behind an output (`poisoned_result`)."""
+    for number, memory in enumerate(_memory_behind(launch)):
+        if written := int((memory != _UNWRITTEN).sum()):
+            raise WrongResultError(
+                f"it writes past the end of output {number}: {written} of the {len(memory)} bytes "
+                "behind it have changed"
+            )
+
+
+def _memory_behind(launch: Launch) -> Sequence[torch.Tensor]:
+    """Bytes behind each output of a launch that has such memory, which no launch may write."""
+    memory: Sequence[torch.Tensor] = getattr(launch, "behind_outputs", ())
+    return memory
 
 
 def _allocations_like(result: Any) -> list[Callable[[], Any]]:

@@ -226,6 +226,7 @@ class OutputLaunch:
     ) -> None:
         self._launches = launches
         self.outputs = outputs
+        self.behind_outputs = tuple(map(memory_behind, outputs))
         self._filled = filled
         self._copied = copied
 
@@ -273,10 +274,28 @@ def make_tensors(
         for tensor in description.tensors
         if not tensor.scratch
     }
+    for tensor in description.tensors:
+        if tensor.output:
+            tensors[tensor.name] = with_memory_behind(tensors[tensor.name])
     read_outputs = (
         tensor.name for tensor in description.tensors if tensor.is_read and tensor.output
     )
     return {**tensors, **{filled_name(name): tensors[name].clone() for name in read_outputs}}
+
+
+_BYTES_BEHIND = 1024
+
+
+def with_memory_behind(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of a tensor with memory behind it that no kernel may write (`memory_behind`)."""
+    memory = torch.empty(tensor.nbytes + _BYTES_BEHIND, dtype=torch.uint8, device=tensor.device)
+    return memory[: tensor.nbytes].view(tensor.dtype).reshape(tensor.shape).copy_(tensor)
+
+
+def memory_behind(tensor: torch.Tensor) -> torch.Tensor:
+    """Bytes of a tensor's storage behind the tensor."""
+    memory = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return memory.set_(tensor.untyped_storage(), tensor.nbytes, (_BYTES_BEHIND,), (1,))
 
 
 def filled_name(output: str) -> str:

@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,25 @@ def test_grid_block_addresses_and_numbers_reach_the_kernel(affine):
     wanted[::2] = (inputs["x"] / 4 + 3)[::2].float()
     assert torch.equal(out, wanted)
     assert launch.outputs[0] is out
+
+
+PAST_THE_END = "past the end of output 0: 12 of the 1024"
+
+
+@pytest.mark.parametrize(
+    ("beyond", "refused"),
+    [(0, nullcontext()), (3, pytest.raises(check.WrongResultError, match=PAST_THE_END))],
+)
+def test_a_kernel_that_writes_past_the_end_of_an_output_is_refused(affine, beyond, refused):
+    arguments = dict(AFFINE["arguments"])
+    arguments |= {"x": tensor(dtype="float64", shape=["n + 8"]), "n": f"n + {beyond}"}
+    workload = described({**AFFINE, "arguments": arguments, "grid": ["1"]})
+    problem, variant = {"n": 10}, {"threads": 16, "wide": 0, "kib": 1}
+    inputs = workload.make_inputs(problem, CPU, 0)
+    launch = workload.kernel_launch(variant, problem, inputs, affine, lambda: 0)
+    check.poisoned_result(launch)
+    with refused:
+        check.refuse_overrun(launch)
 
 
 def test_more_shared_memory_than_a_kernel_has_unasked_is_asked_for(affine):

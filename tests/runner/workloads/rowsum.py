@@ -135,6 +135,21 @@ class _ReturnsNothing:
         self._launch()
 
 
+class _Overrun:
+    """Writes one number past the end of its output."""
+
+    def __init__(self, launch):
+        rows = len(launch.inputs)
+        self._memory = torch.zeros(rows + 2)
+        self.outputs = (self._memory[:rows],)
+        self.behind_outputs = (self._memory[rows:].view(torch.uint8),)
+        self._inputs = launch.inputs
+
+    def __call__(self):
+        torch.sum(self._inputs, dim=1, out=self.outputs[0])
+        self._memory[len(self._inputs)] = 1
+
+
 _SPECIAL = {
     "fresh": lambda launch: lambda: launch.inputs.sum(dim=1),
     "half": lambda launch: lambda: launch.inputs.sum(dim=1).half(),
@@ -144,4 +159,5 @@ _SPECIAL = {
     "text": lambda launch: lambda: "done",
     "unwritten": _Unwritten,
     "returns nothing": _ReturnsNothing,
+    "overrun": _Overrun,
 }
