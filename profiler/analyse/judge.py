@@ -20,7 +20,7 @@ from profiler.analyse.intervals import (
     selection_bias,
     session_sds,
 )
-from profiler.analyse.samples import check_samples
+from profiler.analyse.samples import LONGEST_KERNEL, check_samples
 from profiler.analyse.verdicts import (
     COLUMNS,
     DELTA,
@@ -33,10 +33,8 @@ from profiler.analyse.verdicts import (
 from profiler.collect.registry import primary_timer
 from profiler.model import FEWEST_BLOCKS, Cell, SessionKind, Verdict
 
-TIME_COLUMNS = (
-    *("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles", "kernels"),
-    "spread",
-)
+_TIMED = ("duration_ns", "cycles", "kernels", LONGEST_KERNEL)
+TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", *_TIMED, "spread")
 
 LEAST_MIXED_SPREAD = 1.1
 """Slow launches of one visit ÷ quick ones, from which on they may be of several kinds."""
@@ -75,11 +73,12 @@ def visit_times(
     Repeats of a visit count as their median; `spread` is the 90th by the 10th percentile of
     launches that a tool timed one by one. `blocks`: only those before this number. Cycles are NaN
     where a visit did not count them: those of another launch would repeat the duration. `kernels`:
-    those whose durations were added; NaN where a timer timed whole launches.
+    those whose durations were added; NaN where a timer timed whole launches. `longest_kernel_ns`:
+    the duration of the longest; NaN where it is not known.
     """
     check_samples(samples)
     rows = samples[samples["kind"] == kind.value].reindex(
-        columns=["collector", "cell", "block", "arm", "duration_ns", "cycles", "kernels"]
+        columns=["collector", "cell", "block", "arm", *_TIMED]
     )
     rows = rows[rows["duration_ns"].notna()]
     collector = collector or primary_timer(rows["collector"].unique())
@@ -96,6 +95,12 @@ def visit_times(
     for name in ("variant", "problem"):
         times[name] = times["cell"].map({cell.id: getattr(cell, name).id for cell in cells})
     return times[list(TIME_COLUMNS)].reset_index(drop=True)
+
+
+def kernels_by_cell(times: pd.DataFrame) -> pd.DataFrame:
+    """Medians of `kernels` and `longest_kernel_ns` by cell, of times of `visit_times`."""
+    medians: pd.DataFrame = times.groupby("cell")[["kernels", LONGEST_KERNEL]].median()
+    return medians
 
 
 def _spreads(visits: Any, collector: str | None) -> pd.Series[Any] | float:
@@ -214,13 +219,11 @@ class Judge:
 
     def _overturned(self, pairs: pd.DataFrame, verdicts: pd.DataFrame) -> pd.Series[Any]:
         """Reasons of the pairs whose verdict on added kernels may not hold for whole launches."""
-        kernels = self.times.groupby("cell")["kernels"].median()
-        sides = {
-            f"{prefix}{name}": pairs[cell].map(counts)
-            for prefix, cell in (("", "cell"), ("against_", "against"))
-            for name, counts in (("kernels", kernels), ("at_once", self.concurrent_kernels))
-        }
-        return overturned_by_launches(verdicts.assign(**sides))
+        facts = kernels_by_cell(self.times)
+        facts["at_once"] = facts.index.map(self.concurrent_kernels)
+        launches = pairs[["cell", "against"]].join(facts, on="cell")
+        launches = launches.join(facts.add_prefix("against_"), on="against")
+        return overturned_by_launches(verdicts.join(launches))
 
     def _at_last_looks(self, blocks: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         """Verdict of each pair by the blocks up to its last one, in columns `verdicts.COLUMNS`.

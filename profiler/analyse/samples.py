@@ -16,7 +16,7 @@ import pandas as pd
 from profiler.analyse.metric_values import Codes, Ranges, combine_metrics
 from profiler.analyse.parts import PartSamples
 from profiler.errors import ProfilerError
-from profiler.metrics.catalogue import CATALOGUE
+from profiler.metrics.catalogue import CATALOGUE, TIME, Combine
 from profiler.metrics.queries import absent_on, raw_sources
 from profiler.model import (
     KERNEL_SEPARATOR,
@@ -49,6 +49,8 @@ SAMPLE_COLUMNS = (
 """
 
 DURATION = "duration_ns"
+LONGEST_KERNEL = "longest_kernel_ns"
+"""Column of samples with several kernels: the duration of the longest. It is no metric."""
 ALWAYS_IMPORTED = ("duration_ns", "cycles", "registers", "l2_hit_pct")
 """Metrics that have a column in an imported file even where all values are missing."""
 
@@ -85,7 +87,8 @@ class SampleOrigin:
 
 def metric_columns(samples: pd.DataFrame) -> tuple[str, ...]:
     """The metrics of a frame of samples, in its order."""
-    return tuple(str(name) for name in samples.columns if name not in SAMPLE_COLUMNS)
+    no_metrics = {*SAMPLE_COLUMNS, LONGEST_KERNEL}
+    return tuple(str(name) for name in samples.columns if name not in no_metrics)
 
 
 def check_samples(samples: pd.DataFrame) -> None:
@@ -169,6 +172,8 @@ def _samples_of_visits(
         "kernels": ranges.kernels().astype("float64"),
         "kernel_names": distinct_names(launches["kernel"], codes, len(visits)),
     }
+    if len(visits) < len(launches):
+        identity[LONGEST_KERNEL] = ranges.extremes(ranges.column([TIME]), Combine.MAX)
     return _sample_frame(identity, ranges, origin)
 
 

@@ -275,44 +275,50 @@ def undecided_pairs(comparisons: pd.DataFrame) -> pd.Index[Any]:
 def overturned_by_launches(pairs: pd.DataFrame) -> pd.Series[Any]:
     """Reasons why verdicts on added kernels may not hold for whole launches, without those that do.
 
-    `pairs`: `verdict ratio margin median against_median` (ns); with and without `against_` before
-    the name, `kernels` whose durations were added (NaN: a timer timed whole launches), and how many
-    of them can run `at_once` (NaN: one).
+    `pairs`: `verdict ratio margin`; with and without `against_` before the name, `median` (ns),
+    `kernels` whose durations were added (NaN: a timer timed whole launches), `longest_kernel_ns` of
+    these (NaN: not known), and how many of them can run `at_once` (NaN: one).
 
     GAPS: the verdict would be another with GAP_NS between kernels that run one after the other.
     OVERLAP: it would be another if kernels that can run at once did. They then take together at
-    least the sum of their times divided by their number.
+    least the sum of their times divided by their number, and as long as the longest.
     """
-    gaps, at_once = _gaps_and_overlap(pairs["kernels"], pairs["at_once"])
-    other_gaps, other_at_once = _gaps_and_overlap(
-        pairs["against_kernels"], pairs["against_at_once"]
-    )
+    gaps, overlap = _gaps_and_overlap(pairs, "")
+    other_gaps, other_overlap = _gaps_and_overlap(pairs, "against_")
     ratio = pairs["ratio"]
     with_gaps = ratio * (1 + gaps / pairs["median"]) / (1 + other_gaps / pairs["against_median"])
-    verdict = pairs["verdict"]
+    margin, verdict = np.log1p(pairs["margin"]), pairs["verdict"]
     faster, same, slower = (
         verdict == stated for stated in (Verdict.FASTER, Verdict.SAME, Verdict.SLOWER)
     )
     by_gaps = (gaps != other_gaps) & (
         (faster & (with_gaps >= 1))
         | (slower & (with_gaps <= 1))
-        | (same & (np.abs(np.log(with_gaps)) > np.log1p(pairs["margin"])))
+        | (same & (np.abs(np.log(with_gaps)) > margin))
     )
-    by_overlap = ((at_once > 1) | (other_at_once > 1)) & (
-        (faster & (ratio * other_at_once >= 1)) | (slower & (ratio / at_once <= 1)) | same
+    by_overlap = ((overlap > 1) | (other_overlap > 1)) & (
+        (faster & (ratio * other_overlap >= 1))
+        | (slower & (ratio / overlap <= 1))
+        | (same & (np.log(np.maximum(ratio * other_overlap, overlap / ratio)) > margin))
     )
-    reasons = pd.Series(Reason.GAPS, pairs.index, object).mask(by_overlap, Reason.OVERLAP)
-    overturned: pd.Series[Any] = reasons[by_overlap | by_gaps]
+    # A list, because NumPy makes plain text of members of this enum.
+    reasons = [Reason.OVERLAP if overlaps else Reason.GAPS for overlaps in by_overlap]
+    overturned: pd.Series[Any] = pd.Series(reasons, pairs.index, object)[by_overlap | by_gaps]
     return overturned
 
 
-def _gaps_and_overlap(
-    kernels: pd.Series[Any], at_once: pd.Series[Any]
-) -> tuple[pd.Series[Any], pd.Series[Any]]:
-    """Time in ns that gaps between added kernels take, and how many kernels can run at once."""
-    at_once = at_once.astype(float).where(kernels.notna(), 1.0).fillna(1.0)
+def _gaps_and_overlap(pairs: pd.DataFrame, prefix: str) -> tuple[pd.Series[Any], pd.Series[Any]]:
+    """Time in ns of the gaps between added kernels; how many times shorter overlap can make them.
+
+    Of the columns of `overturned_by_launches` with this prefix.
+    """
+    kernels, longest, at_once, median = (
+        pairs[f"{prefix}{name}"].astype(float)
+        for name in ("kernels", "longest_kernel_ns", "at_once", "median")
+    )
+    at_once = at_once.where(kernels.notna(), 1.0).fillna(1.0)
     gaps = (kernels - 1).where(at_once <= 1, 0.0).fillna(0.0) * GAP_NS
-    return gaps, at_once
+    return gaps, at_once.clip(upper=(median / longest).fillna(np.inf))
 
 
 def find_contenders(

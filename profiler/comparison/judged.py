@@ -16,6 +16,7 @@ from profiler.analyse.between_runs import (
     joint_floor,
     with_prior,
 )
+from profiler.analyse.judge import kernels_by_cell
 from profiler.analyse.verdicts import overturned_by_launches
 from profiler.collect.registry import has_counters
 from profiler.comparison.programs import Machines, Program, machines_of
@@ -114,15 +115,14 @@ def _overturned(
     times: tuple[Timings, Timings], pairs: pd.DataFrame, judged: pd.DataFrame
 ) -> pd.Series[Any]:
     """Reasons of the cells whose verdict on added kernels may not hold for whole launches."""
-    older, newer = (run.kernels.reindex(pairs.index) for run in times)
+    older, newer = (kernels_by_cell(run.blocks).reindex(pairs.index) for run in times)
     launches = judged.assign(
-        kernels=newer,
-        against_kernels=older,
         at_once=pairs["newer_at_once"],
         against_at_once=pairs["older_at_once"],
         median=judged["newer_ns"],
         against_median=judged["older_ns"],
     )
+    launches = launches.join([newer, older.add_prefix("against_")])
     return overturned_by_launches(launches).map(BetweenRunsReason)
 
 

@@ -165,11 +165,6 @@ class Timings:
         first = self.blocks[self.blocks["arm"] == 0]
         return first.groupby("cell")["duration_ns"].median()
 
-    @property
-    def kernels(self) -> pd.Series[Any]:
-        """Kernels of a launch, by cell; NaN where launches were timed as a whole."""
-        return self.blocks.groupby("cell")["kernels"].median()
-
     def summary(self, run: ComparedRun) -> pd.DataFrame:
         """Median of each cell with its interval, and its ratio to the run's own baseline.
 

@@ -70,6 +70,9 @@ def test_a_verdict_stands_if_kernels_that_run_at_once_cannot_overturn_it(samples
     assert list(table["verdict"]) == verdicts
     open_verdicts = table["verdict"] == Verdict.UNCLEAR
     assert ((table["reason"] == Reason.OVERLAP) == open_verdicts).all()
+    short_ones = samples.assign(longest_kernel_ns=samples["duration_ns"] / 1.001)
+    nearly_alone = replace(judge, times=visit_times(short_ones, CELLS, SessionKind.TIMING))
+    assert Verdict.UNCLEAR not in set(nearly_alone.compare([("b..p", "a..p")])["verdict"])
     whole_launches = visit_times(samples.assign(kernels=np.nan), CELLS, SessionKind.TIMING)
     by_timer = replace(judge, times=whole_launches)
     assert Verdict.UNCLEAR not in set(by_timer.compare([("b..p", "a..p")])["verdict"])
