@@ -170,10 +170,9 @@ def one_number_per_cell(blocks: pd.DataFrame, final: pd.DataFrame) -> pd.DataFra
     if final.empty:
         return blocks
     key = ["cell", "metric"]
-    places = blocks[key].assign(place=range(len(blocks)))
-    final_rows = final.merge(places, on=key)
-    first = blocks.assign(place=range(len(blocks)))
-    first = first[~first["place"].isin(final_rows["place"])]
+    placed = blocks.assign(place=range(len(blocks)))
+    final_rows = final.merge(placed[[*key, "place"]], on=key)
+    first = placed[~placed["place"].isin(final_rows["place"])]
     joined = pd.concat([first, final_rows]).sort_values("place", kind="stable")
     return joined.drop(columns="place").reset_index(drop=True)[list(NUMBER_COLUMNS)]
 
