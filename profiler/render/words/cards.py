@@ -440,7 +440,9 @@ def _difference_card(findings: Findings) -> Card:
         return Card(question, "no other", "only the baseline was measured")
     against = f"the {noun(findings.numbers)} of {baseline.label}"
     if findings.ranking.baseline_rank:
-        against += f" in {row.variant.label}, first of the rest"
+        against += f" in {row.variant.label}"
+        if len(findings.ranking.ranks) > 2:
+            against += ", first of the rest"
     selection_bias = _selection_words(findings.ranking, row)
     if len(row.ratios) == 1:
         value = row.best[1]

@@ -205,8 +205,7 @@ def _winner(findings: Findings, row: VariantRank) -> str:
     which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
     winners = [findings.ranking.deciding_winners[problem] for problem in sorted(row.planned)]
     if len(winners) == 1:
-        at_one = _at_one(findings.numbers, row, winners[0], which)
-        return f"{strong(row.variant.label)}{at_one}"
+        return _at_one(findings, row, winners[0], which)
     if not any(rank.slowdowns for rank in findings.ranking.ranks if rank is not row):
         return f"{strong(row.variant.label)} alone was measured, at {len(row.planned)} problems"
     return (
@@ -215,22 +214,25 @@ def _winner(findings: Findings, row: VariantRank) -> str:
     )
 
 
-def _at_one(cell_numbers: CellNumbers, row: VariantRank, winner: Winner, which: str) -> str:
+def _at_one(findings: Findings, row: VariantRank, winner: Winner, which: str) -> str:
+    cell_numbers, leader = findings.numbers, winner.cell.variant
     baseline = cell_numbers.programs.baseline
     median = numbers.show(winner.value.median, cell_numbers.primary.unit)
     rank_words = "is the best" if winner.best else f"has the {which} {noun(cell_numbers)}"
-    text = f" {rank_words}, {median}"
-    if winner.cell.variant != row.variant:
-        text = f" is first of the rest, after {winner.cell.variant.label}"
     ties = ties_words(winner)
-    text += f", {ties}" if ties and not winner.best else ""
+    ties = f", {ties}" if ties and not winner.best else ""
+    role = ", the baseline," if leader == baseline != row.variant else ""
+    text = f"{strong(leader.label)}{role} {rank_words}, {median}{ties}"
     if row.best is None or baseline is None or row.variant == baseline:
         return text
     verdict = word_of(row.verdicts[0]) if row.verdicts else ""
-    return (
-        f"{text}: {strong(numbers.ratio(row.best[1].ratio))} the {noun(cell_numbers)} of "
-        f"{baseline.label}{f', {verdict}' if verdict else ''}"
-    )
+    ratio = f"{strong(numbers.ratio(row.best[1].ratio))} the {noun(cell_numbers)} of "
+    comparison = f"{ratio}{baseline.label}{f', {verdict}' if verdict else ''}"
+    if leader == row.variant:
+        return f"{text}: {comparison}"
+    rest = ", first of the rest," if len(winner.rival_verdicts) > 1 else ""
+    verb = "takes" if findings.verdicts.are_given else "has"
+    return f"{text}; {strong(row.variant.label)}{rest} {verb} {comparison}"
 
 
 def reference_clause(numbers: CellNumbers, lead: ReferenceLead | None) -> str:

@@ -81,6 +81,20 @@ def test_a_baseline_that_is_ahead_comes_first():
     assert words_of(led).startswith(f"{best.name}, the baseline, is ahead; of the rest, ")
 
 
+@pytest.mark.parametrize(("variants", "words"), [(2, " takes"), (6, ", first of the rest, takes")])
+def test_a_baseline_that_is_ahead_at_the_only_problem_is_what_others_are_compared_with(
+    variants, words
+):
+    wanted = {"variant_count": variants, "problem_list": problems()[:1]}
+    best = find(make_report(**wanted)).ranking.best
+    led = find(make_report(**wanted, baseline=best.id))
+    after = led.ranking.best_rank.variant.name
+    text = words_of(led)
+    assert text.startswith(f"{best.name}, the baseline, ")
+    assert f"; {after}{words} " in text
+    assert f" the time of {best.name}, " in text.partition(f"; {after}")[2]
+
+
 def test_a_problem_at_which_few_were_tried_decides_no_rank():
     full_report = make_report(variant_count=4, problem_list=problems()[:2])
     ranked = [rank.variant for rank in find(full_report).ranking.ranks]
