@@ -26,7 +26,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import takewhile
 from types import MappingProxyType
 
@@ -157,6 +157,7 @@ def _leading_predicates(operands: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(_PREDICATE.fullmatch, operands))
 
 
+@cache
 def _width(opcode: str) -> int:
     wide = next((count for part, count in _WIDE.items() if part in opcode), 1)
     return max(wide, 2) if opcode.startswith(_DOUBLE) else wide
