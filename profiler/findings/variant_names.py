@@ -51,6 +51,8 @@ class ParameterWords:
     """Words for the parameters of a family of variants."""
 
     family: tuple[Variant, ...]
+    terse: bool = False
+    """Whether units that another determines are left out: the grid that each kernel has."""
     dense: bool = False
     """Whether all neighbouring numbers that differ are read together: `3/64/2` for `consumers`,
     `B_c` and `stages`, where their keys would make a label too long."""
@@ -76,7 +78,27 @@ class ParameterWords:
     def differing(self) -> tuple[Unit, ...]:
         """Units of which any parameter differs in the family."""
         keys = set(varying_parameters(self.family))
-        return tuple(unit for unit in self.units if keys.intersection(unit))
+        differing = [unit for unit in self.units if keys.intersection(unit)]
+        by_length = sorted(differing, key=self._text_length, reverse=True)
+        for unit in by_length if self.terse else ():
+            if any(self._determines(other, unit) for other in differing if other != unit):
+                differing.remove(unit)
+        return tuple(differing)
+
+    def _text_length(self, unit: Unit) -> int:
+        return max(len(self._values_text(unit, variant.params)) for variant in self.family)
+
+    def _determines(self, unit: Unit, other: Unit) -> bool:
+        """Whether variants with the same values of a unit have the same of another."""
+        pairs = {
+            tuple(self._values_text(each, variant.params) for each in (unit, other))
+            for variant in self.family
+        }
+        return len(pairs) == len({first for first, _ in pairs})
+
+    @staticmethod
+    def _values_text(unit: Unit, params: Params) -> str:
+        return repr([params.get(key) for key in unit])
 
     @cached_property
     def flags(self) -> Mapping[str, str]:
@@ -345,11 +367,12 @@ def _family(variants: Sequence[Variant], references: Collection[str]) -> tuple[V
 
 
 def _labels(variants: tuple[Variant, ...], family: tuple[Variant, ...]) -> _Labels:
-    """Labels with the keys of all numbers, or without where one of them would be too long."""
-    labels = _Labels(variants, ParameterWords(family))
-    if all(len(text) <= LONGEST_LABEL for text in labels.of_parameters.values()):
-        return labels
-    return _Labels(variants, ParameterWords(family, dense=True))
+    """Labels of all that differs, or of less where one of them would be too long."""
+    for shorter in ({}, {"terse": True}, {"terse": True, "dense": True}):
+        labels = _Labels(variants, ParameterWords(family, **shorter))
+        if all(len(text) <= LONGEST_LABEL for text in labels.of_parameters.values()):
+            break
+    return labels
 
 
 @dataclass(frozen=True)

@@ -202,6 +202,22 @@ def test_where_keys_are_too_long_neighbouring_numbers_are_read_together():
     assert names.name_of(best).chips[1] == "3/64/3"
 
 
+def test_what_a_shorter_parameter_determines_is_left_out_where_labels_would_be_too_long():
+    grids = {
+        "gelu_forward_kernel1": "ceil_div(n, threads)",
+        "gelu_forward_kernel2": "ceil_div(n, 8)",
+    }
+    all_params = [
+        {"kernel": kernel, "threads": threads, "grid": grid}
+        for kernel, grid in grids.items()
+        for threads in (32, 256)
+    ]
+    variants = [("{kernel},threads={threads},grid={grid}".format(**p), p) for p in all_params]
+    assert named(*variants) == [
+        f"{kernel} \u00b7 threads {threads}" for kernel in grids for threads in (32, 256)
+    ]
+
+
 def test_beside_short_names_long_ones_keep_their_words():
     labels = named(
         ("192x80", {"rows": 192, "masked": False}),
