@@ -204,8 +204,8 @@ def test_where_keys_are_too_long_neighbouring_numbers_are_read_together():
 
 def test_what_a_shorter_parameter_determines_is_left_out_where_labels_would_be_too_long():
     grids = {
-        "gelu_forward_kernel1": "ceil_div(n, threads)",
-        "gelu_forward_kernel2": "ceil_div(n, 8)",
+        "gelu_forward_kernel1": "ceil_div(elements, threads)",
+        "gelu_forward_kernel2": "ceil_div(elements, 8 * threads)",
     }
     all_params = [
         {"kernel": kernel, "threads": threads, "grid": grid}
