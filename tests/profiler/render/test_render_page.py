@@ -343,7 +343,7 @@ def test_page_of_nothing_measured():
 def test_page_with_few_blocks_has_no_interval():
     report = make_report(variant_count=4, problem_list=problems()[:2], blocks=1)
     page = render_page(find(with_metrics(report, "duration_ns")))
-    assert "1 block; a verdict needs 6" in page
+    assert "1 block; a verdict needs 6 or more" in page
     assert f"? {Verdict.UNCLEAR.word}" in page
 
 

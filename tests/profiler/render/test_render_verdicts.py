@@ -120,7 +120,7 @@ def test_few_blocks_give_no_verdict_and_no_tie_by_verdict():
     assert "best" not in say(findings).lower()
     real = cards(findings)[2]
     assert real.answer == f"? {Verdict.UNCLEAR.word}"
-    assert "5 blocks; a verdict needs 6" in real.detail
+    assert "5 blocks; a verdict needs 6 or more" in real.detail
     winner = findings.ranking.winners["fp16_512x1024"]
     assert not winner.judged
     assert ties_words(winner) == ""
