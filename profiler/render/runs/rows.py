@@ -237,7 +237,9 @@ def reason_words(change: CellChange) -> str:
         BetweenRunsReason.DECIDED: f"beyond {margin}",
         BetweenRunsReason.DECIDED_BY_TIME: f"beyond {margin}; the clock is not known",
         BetweenRunsReason.WITHIN_MARGIN: f"with its whole interval{likely}",
-        BetweenRunsReason.FEW_BLOCKS: f"{blocks}; a verdict needs {FEWEST_BLOCKS} or more in each run",
+        BetweenRunsReason.FEW_BLOCKS: (
+            f"{blocks}; a verdict needs {FEWEST_BLOCKS} or more in each run"
+        ),
         BetweenRunsReason.MORE_BLOCKS_NEEDED: f"{blocks} do not tell it from {margin}{likely}",
         BetweenRunsReason.MANY_COMPARISONS: (
             "would stand alone, but not as one of so many comparisons"

@@ -66,7 +66,8 @@ def reason_words(pair: PairVerdict) -> str:
         Reason.DECIDED_BY_TIME: f"beyond {limits}; its blocks counted no cycles",
         Reason.WITHIN_MARGIN: f"in time, and cycles do not object{unknown}{detectable}",
         Reason.WITHIN_MARGIN_BY_TIME: f"in time; its blocks counted no cycles{unknown}{detectable}",
-        Reason.FEW_BLOCKS: f"{counted(pair.blocks, 'block')}; a verdict needs {FEWEST_BLOCKS} or more",
+        Reason.FEW_BLOCKS: f"{counted(pair.blocks, 'block')}; "
+        f"a verdict needs {FEWEST_BLOCKS} or more",
         Reason.MORE_BLOCKS_NEEDED: f"{pair.blocks} blocks do not tell it from {limits}{detectable}",
         Reason.MANY_COMPARISONS: "would be decided alone, but not as one of so many comparisons",
         Reason.NOISE: f"the baseline varies by {limits}: too much to call two durations the same",
