@@ -16,7 +16,7 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
@@ -191,8 +191,13 @@ _NO_THREAD = "can't start new thread"
 _MORE_THREADS = "Raise the limit of processes (ulimit -u), or end others."
 
 
-def _is_spec(argument: str) -> bool:
-    return not argument.startswith("-") and argument not in _COMMANDS
+def _without_command(arguments: Sequence[str]) -> bool:
+    """Whether arguments name no command: they begin with a file, or with a flag of `run`."""
+    first = arguments[0]
+    if not first.startswith("-"):
+        return first not in _COMMANDS
+    run_flags = {flag for option in command_group().commands["run"].params for flag in option.opts}
+    return first.partition("=")[0] in run_flags and _COMMANDS.keys().isdisjoint(arguments)
 
 
 def _refuse_mistyped_command(argument: str) -> None:
@@ -345,7 +350,7 @@ def main() -> None:
     interrupt_on_signals()
     arguments = sys.argv[1:]
     try:
-        if arguments and _is_spec(arguments[0]):
+        if arguments and _without_command(arguments):
             _refuse_mistyped_command(arguments[0])
             arguments = ["run", *arguments]
         command_group()(args=arguments, prog_name="profiler")

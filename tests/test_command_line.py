@@ -55,6 +55,8 @@ def write_small(profiler, **collect):
         (["run", "mine.yaml", "--blocks", "0"], "--blocks"),
         (["run", "mine.yaml", "--blocks", "many"], "--blocks"),
         (["nowhere.yaml"], "nowhere.yaml"),
+        (["--fast", "nowhere.yaml"], "nowhere.yaml"),
+        (["--fast", "plan", "mine.yaml"], "--fast"),
         (["plna", "mine.yaml"], "did you mean 'plan'?"),
         (["plan", "mien.yaml"], "there is no such file; did you mean 'mine.yaml'?"),
         (["plan", "."], "."),
@@ -314,9 +316,8 @@ def test_why_nothing_of_an_earlier_run_counts_is_said(profiler):
 
 def test_a_run_under_the_timer_and_its_flags(profiler):
     write_small(profiler)
-    done = profiler(
-        "run", "mine.yaml", "--no-report", "-q", "--json", "here.json", "--color", "never"
-    )
+    # Flags before the file are those of `run`.
+    done = profiler("--no-report", "-q", "mine.yaml", "--json", "here.json", "--color", "never")
     assert done.code == 0, done.err
     (warning,) = done.err.splitlines()
     assert warning.startswith("Only 2 timing blocks"), "what is warned of is said quietly, too"
