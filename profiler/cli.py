@@ -202,7 +202,7 @@ def _without_command(arguments: Sequence[str]) -> bool:
 
 def _refuse_mistyped_command(argument: str) -> None:
     """Raise UsageError for an argument that is similar to a command's name and is no file."""
-    hint = close_hint(argument, _COMMANDS)
+    hint = "" if argument.startswith("-") else close_hint(argument, _COMMANDS)
     if hint and Path(argument).suffix == "" and not Path(argument).exists():
         raise UsageError(f"{argument}: there is no such command or file{hint}")
 
