@@ -40,7 +40,7 @@ def test_a_program_is_captured_and_its_experiment_measured(train):
     """Where the program called nothing before, nothing stands in the way."""
     command = ("capture", "-o", "slow", "--", sys.executable, "train.py", "6")
     (train.folder / "train.py").write_text("raise SystemExit('no data')")
-    done = train.interpret(*command)
+    done = train(*command)
     assert done.code == 1
     assert "captured nothing" in done.err
     assert "other threads and processes" in done.err
@@ -105,7 +105,7 @@ def test_a_python_without_torch_is_named(train):
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     train.environment["PYTHONPATH"] = ""
-    done = train.interpret("capture", "-o", "slow", "--", str(python), "train.py", "1")
+    done = train("capture", "-o", "slow", "--", str(python), "train.py", "1")
     assert done.code == 3
     assert "has no torch to capture: No module named 'torch'" in done.err
     assert not (train.folder / "slow").exists()
@@ -141,7 +141,7 @@ print((torch.ones(3) * 3).tolist())
 def test_a_program_that_changes_its_folder_forks_and_trains_in_a_thread(train):
     (train.folder / "elsewhere.py").write_text(ELSEWHERE)
     command = ("capture", "--values", "-o", "slow", "--", sys.executable, "elsewhere.py")
-    done = train.interpret(*command)
+    done = train(*command)
     assert (done.code, done.out) == (0, "[3.0, 3.0, 3.0]\n"), done.err
     assert "Traceback" not in done.err
     assert done.err.count("signatures into slow") == 1, "the forked process wrote nothing"
