@@ -116,9 +116,11 @@ def _overturned(
 ) -> pd.Series[Any]:
     """Reasons of the cells whose verdict on added kernels may not hold for whole launches."""
     older, newer = (kernels_by_cell(run.blocks).reindex(pairs.index) for run in times)
+    # The same program overlaps in both runs alike.
+    is_other = np.array([not program.unchanged for program in pairs["program"]])
     launches = judged.assign(
-        at_once=pairs["newer_at_once"],
-        against_at_once=pairs["older_at_once"],
+        at_once=pairs["newer_at_once"].where(is_other),
+        against_at_once=pairs["older_at_once"].where(is_other),
         median=judged["newer_ns"],
         against_median=judged["older_ns"],
     )

@@ -108,6 +108,12 @@ def test_a_verdict_that_overlapping_kernels_would_overturn_is_not_given(pair):
         with journal.open("a") as file:
             file.write(json.dumps({**at_once, "cell": "slow..large"}) + "\n")
     cells = pair.compare(newer).last.cells
+    assert cells["slow..large"].verdict is Verdict.SLOWER, "the same program overlaps alike"
+    other_keys(newer)
+    programs = {name: name for name in ("plain", "tree", "loop", "wide", "fast", "slow", "odd")}
+    write_builds(pair.older, programs)
+    write_builds(newer, {**programs, "slow": "other"})
+    cells = pair.compare(newer).last.cells
     row = cells["slow..large"]
     assert (row.verdict, row.reason) == (Verdict.UNCLEAR, BetweenRunsReason.OVERLAP)
     assert cells["slow..small"].verdict is Verdict.SLOWER
