@@ -270,13 +270,10 @@ def make_tensors(
     """
     generator = torch.Generator(device=device).manual_seed(seed)
     tensors = {
-        tensor.name: _make(tensor, problem, generator, device)
+        tensor.name: _make(tensor, problem, generator)
         for tensor in description.tensors
         if not tensor.scratch
     }
-    for tensor in description.tensors:
-        if tensor.output:
-            tensors[tensor.name] = with_memory_behind(tensors[tensor.name])
     read_outputs = (
         tensor.name for tensor in description.tensors if tensor.is_read and tensor.output
     )
@@ -286,10 +283,11 @@ def make_tensors(
 _BYTES_BEHIND = 1024
 
 
-def with_memory_behind(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy of a tensor with memory behind it that no kernel may write (`memory_behind`)."""
-    memory = torch.empty(tensor.nbytes + _BYTES_BEHIND, dtype=torch.uint8, device=tensor.device)
-    return memory[: tensor.nbytes].view(tensor.dtype).reshape(tensor.shape).copy_(tensor)
+def empty_output(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """A tensor with memory behind it that no kernel may write (`memory_behind`)."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = torch.empty(size + _BYTES_BEHIND, dtype=torch.uint8, device=device)
+    return memory[:size].view(dtype).reshape(shape)
 
 
 def memory_behind(tensor: torch.Tensor) -> torch.Tensor:
@@ -320,17 +318,26 @@ def dtype_named(name: str) -> torch.dtype:
     return dtype
 
 
-def _make(
-    tensor: TensorArgument, problem: Params, generator: torch.Generator, device: torch.device
-) -> torch.Tensor:
+def _make(tensor: TensorArgument, problem: Params, generator: torch.Generator) -> torch.Tensor:
     dtype, shape = dtype_named(tensor.dtype_of(problem)), tensor.shape_of(problem)
-    if tensor.fill is None:
-        return torch.empty(shape, dtype=dtype, device=device)
-    if tensor.fill.kind in _MADE:
-        return _MADE[tensor.fill.kind](shape, tensor.fill, dtype, device)
-    drawn = torch.empty(shape, dtype=_drawing_dtype(dtype, tensor.fill), device=device)
-    first, second = tensor.fill.numbers
-    match tensor.fill.kind:
+    if not tensor.output and tensor.fill is not None:
+        return _filled(tensor.fill, shape, dtype, generator)
+    empty = empty_output if tensor.output else torch.empty
+    made: torch.Tensor = empty(shape, dtype=dtype, device=generator.device)
+    return (
+        made if tensor.fill is None else made.copy_(_filled(tensor.fill, shape, dtype, generator))
+    )
+
+
+def _filled(
+    fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator
+) -> torch.Tensor:
+    """A tensor of these values, on the device of the generator."""
+    if fill.kind in _MADE:
+        return _MADE[fill.kind](shape, fill, dtype, generator.device)
+    drawn = torch.empty(shape, dtype=_drawing_dtype(dtype, fill), device=generator.device)
+    first, second = fill.numbers
+    match fill.kind:
         case "normal":
             drawn.normal_(first, second, generator=generator)
         case "uniform":
@@ -346,7 +353,7 @@ def make_scratch(tensor: TensorArgument, values: Params, device: torch.device) -
     Without a fill it holds values that no kernel leaves: NaN, or a large pattern in integers.
     """
     if tensor.fill is not None:
-        return _make(tensor, values, torch.Generator(device=device), device)
+        return _make(tensor, values, torch.Generator(device=device))
     memory = torch.empty(
         tensor.shape_of(values), dtype=dtype_named(tensor.dtype_of(values)), device=device
     )
