@@ -15,8 +15,9 @@ from typing import Any
 if not __package__:  # started by its path; last, so that nothing beside the project is found first
     sys.path.append(str(Path(__file__).absolute().parents[2]))
 
-from profiler.runner.experiment import ExperimentError, experiment_of
+from profiler.runner.experiment import experiment_of
 from profiler.runner.import_path import import_file, name_clash, syntax_excerpt
+from profiler.runner.variant_options import ExperimentError
 
 
 def main(file: Path, out: Path, name: str | None = None) -> None:

@@ -24,7 +24,7 @@ from numbers import Integral, Real
 from types import ModuleType
 from typing import Any, TypeVar, overload
 
-from profiler.runner.variant_options import OPTIONS, OptionError, VariantOptions
+from profiler.runner.variant_options import OPTIONS, ExperimentError, VariantOptions
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
@@ -44,10 +44,6 @@ _GIVEN_BY_FUNCTIONS = frozenset({"workload", "variants", "baseline"})
 _KEYWORDS = frozenset({"name", "baseline", *OPTIONS})
 """Keywords of the decorator of a variant that are no parameters of the variant."""
 _RESERVED = frozenset({FUNCTION, "variant", "problem"})
-
-
-class ExperimentError(Exception):
-    """An experiment in Python is not complete or does not fit together."""
 
 
 @dataclass
@@ -182,7 +178,8 @@ class Experiment:
         not measured. The other options are those of `VariantOptions` (docs/python.md).
         """
         line = sys._getframe(1).f_lineno
-        options = _options({key: parameters.pop(key) for key in OPTIONS.intersection(parameters)})
+        given = {key: parameters.pop(key) for key in OPTIONS.intersection(parameters)}
+        options = VariantOptions(**given)
 
         def add(function: F) -> F:
             self._add_variant(function, name, parameters, line=line, options=options)
@@ -586,19 +583,13 @@ def _variant_name(function: str, parameters: Parameters) -> str:
     return " ".join([function, *(f"{key}={value}" for key, value in parameter_texts.items())])
 
 
-def _options(options: Parameters) -> VariantOptions:
-    try:
-        return VariantOptions(**options)
-    except OptionError as error:
-        raise ExperimentError(str(error)) from None
-
-
 def _option_keys(name: str, options: VariantOptions) -> dict[str, Any]:
     """Options of a variant as keys of an experiment file."""
     try:
-        keys: dict[str, Any] = json_value(options.spec_keys(), name)
-    except OptionError as error:
+        given = options.spec_keys()
+    except ExperimentError as error:
         raise ExperimentError(f"{name}: {error}") from None
+    keys: dict[str, Any] = json_value(given, name)
     return keys
 
 

@@ -13,8 +13,8 @@ Function = Callable[..., Any]
 _PLAIN = (str, int, float, bool, list, tuple)
 
 
-class OptionError(Exception):
-    """An option of a variant has a wrong value; the message says what it must be."""
+class ExperimentError(Exception):
+    """An experiment is incomplete, or an option or value is wrong; the message says which."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +39,22 @@ class VariantOptions:
     def __post_init__(self) -> None:
         for key in ("setup", "in_place"):
             if not isinstance(getattr(self, key), bool):
-                raise OptionError(f"{key}= must be True or False, not {getattr(self, key)!r}")
+                raise ExperimentError(f"{key}= must be True or False, not {getattr(self, key)!r}")
         if not (self.check is None or callable(self.check)):
-            raise OptionError(f"check= must be a function, not {self.check!r}")
+            raise ExperimentError(f"check= must be a function, not {self.check!r}")
         if not isinstance(self.tolerance, Mapping | None):
-            raise OptionError(
+            raise ExperimentError(
                 "tolerance= must be a mapping such as {'relative': 1e-2} or "
                 f"{{'float16': {{'absolute': 1e-3}}}}, not {self.tolerance!r}"
             )
         if not isinstance(self.env, Mapping | None):
-            raise OptionError(
+            raise ExperimentError(
                 f"env= must be a mapping such as {{'NVIDIA_TF32_OVERRIDE': '1'}}, not {self.env!r}"
             )
         if not (self.when is None or isinstance(self.when, str) or callable(self.when)):
-            raise OptionError(f"when= must be a function or a text, not {self.when!r}")
+            raise ExperimentError(f"when= must be a function or a text, not {self.when!r}")
         if not isinstance(self.trust, str):
-            raise OptionError(
+            raise ExperimentError(
                 "trust= must say why the variant is right although it looks implausible, not "
                 f"{self.trust!r}"
             )
@@ -83,7 +83,7 @@ def _text_of(condition: str | Function) -> str:
         return condition
     body = _returned_expression(condition)
     if body is None:
-        raise OptionError(
+        raise ExperimentError(
             "when= must be one expression over parameters, such as `lambda n: n % 128 == 0`: "
             "it is asked where the experiment is planned"
         )

@@ -15,12 +15,13 @@ import torch
 from profiler.runner import protocol
 from profiler.runner.checks.check import Errors, Tensors, as_tensors
 from profiler.runner.checks.renewal import zeroed_inputs
-from profiler.runner.experiment import ExperimentError, experiment_of
+from profiler.runner.experiment import experiment_of
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.import_path import OWN_NAME, add_folder, import_file, name_clash
 from profiler.runner.protocol import JobCell, Tolerance
 from profiler.runner.referee.workload import RefereedWorkload
 from profiler.runner.timing import Launch
+from profiler.runner.variant_options import ExperimentError
 
 Parameters = dict[str, Any]
 Amount = Callable[[Parameters], float | None]

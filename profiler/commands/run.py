@@ -347,10 +347,9 @@ def require_explainable(request: RunRequest, planned: PlannedExperiment) -> None
     if request.explain is None:
         return
     from profiler.sessions.explain_cells import asked_cells
-    from profiler.sessions.explaining import is_counted
 
     asked_cells(planned.plan, request.explain)
-    if not is_counted(planned.loaded.experiment.collect):
+    if not planned.loaded.experiment.collect.reads_counters:
         raise UsageError(
             f"--explain counts under {NCU}, and no collector of collect.collectors counts.",
             remedy="Leave out --explain, or --timer.",

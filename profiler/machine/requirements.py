@@ -78,9 +78,7 @@ def find_machine(
         host=answers.host.result(),
         ncu_version=version,
         nsys_version=nsys_text,
-        cache_control=experiment.cache_control
-        if any(map(has_counters, collect.collectors))
-        else None,
+        cache_control=experiment.cache_control if collect.reads_counters else None,
         clock_control=collect.clock_control if needs_ncu else None,
     )
     variables = {VISIBLE_VARIABLE: gpu.uuid} if gpu and gpu.uuid and ":" in collect.device else {}
@@ -120,7 +118,7 @@ def _ncu_to_explain(
     experiment: Experiment, answers: Inquiry
 ) -> tuple[Path, str] | tuple[None, None]:
     """Path and version of an ncu that explains cells of another collector; None without one."""
-    if not (experiment.collect.explain and any(map(has_counters, experiment.collect.collectors))):
+    if not (experiment.collect.explain and experiment.collect.reads_counters):
         return None, None
     try:
         return _usable_ncu(experiment, answers)
@@ -157,20 +155,25 @@ def _require_collectors_of_a_cpu(collectors: Sequence[str]) -> None:
             )
 
 
+def runs_on_cpu(experiment: Experiment, gpu: Gpu | None) -> bool:
+    """Whether an experiment runs on the CPU of a machine with this GPU."""
+    collect = experiment.collect
+    return collect.device == "cpu" or (
+        collect.device == "auto"
+        and gpu is None
+        and not isinstance(experiment.workload, CudaWorkload)
+        and not is_needed(collect.collectors, Need.GPU)
+    )
+
+
 def _device(experiment: Experiment, gpu: Gpu | None) -> str:
     collect = experiment.collect
-    is_cuda_workload = isinstance(experiment.workload, CudaWorkload)
     if collect.device == "cpu":
         _require_collectors_of_a_cpu(collect.collectors)
+    if runs_on_cpu(experiment, gpu):
         return "cpu"
     if gpu is not None:
         return "cuda"
-    if (
-        collect.device == "auto"
-        and not is_cuda_workload
-        and not is_needed(collect.collectors, Need.GPU)
-    ):
-        return "cpu"
     remedy = (
         "Run it where nvidia-smi lists a GPU (`python -m profiler doctor` shows what is missing)."
     )

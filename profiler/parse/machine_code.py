@@ -96,10 +96,10 @@ def kernels_hash(path: Path, kernels: Sequence[str]) -> str:
 def _kernel_hash(path: Path, kernel: str) -> str:
     with _open_object(path) as elf:
         section = elf.get_section_by_name(_FATBIN)
-        images = () if section is None else tuple(_entries(section.data()))
-        if any(entry.kind != _ENTRY_CUBIN for entry in images):
+        images = () if section is None else tuple(_images(section.data()))
+        if any(kind != _ENTRY_CUBIN for kind, _, _ in images):
             raise ParseError(f"{path.name}: holds PTX, which is compiled at run time")
-        parts = [_kernel_digest(entry, kernel) for entry in images]
+        parts = [_kernel_digest(arch, cubin, kernel) for _, arch, cubin in images]
         if not any(parts):
             raise ParseError(f"{path.name}: holds no machine code of {kernel}")
         return _digest(*parts)
@@ -188,13 +188,8 @@ def _relocation(elf: ELFFile, symbol: Symbol, entry: Mapping[str, int]) -> _Relo
 # Device code
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """One image of a fatbin: its kind, its sm version and its bytes."""
-
-    kind: int
-    arch: int
-    payload: bytes
+_Image = tuple[int, int, bytes]
+"""One image of a fatbin: its kind, its sm version and its bytes."""
 
 
 def _device_code(elf: ELFFile) -> tuple[bytes, dict[str, bytes]]:
@@ -204,31 +199,31 @@ def _device_code(elf: ELFFile) -> tuple[bytes, dict[str, bytes]]:
         return b"", {}
     images: list[bytes] = []
     kernels: dict[str, list[bytes]] = {}
-    for entry in _entries(section.data()):
-        header = struct.pack("<II", entry.kind, entry.arch)
-        if entry.kind == _ENTRY_CUBIN:
-            functions, unowned = _cubin_digests(entry.payload)
+    for kind, arch, payload in _images(section.data()):
+        header = struct.pack("<II", kind, arch)
+        if kind == _ENTRY_CUBIN:
+            functions, unowned = _cubin_digests(payload)
             images.append(header + _digest_all([*functions.values(), unowned]))
             for name, digest in functions.items():
                 kernels.setdefault(name, []).append(header + digest)
         else:
-            images.append(header + _digest(entry.payload).encode())
+            images.append(header + _digest(payload).encode())
     return _digest_all(images), {name: _digest_all(parts) for name, parts in kernels.items()}
 
 
-def _entries(data: bytes) -> Iterator[_Entry]:
-    """Entries of all containers of `.nv_fatbin`."""
+def _images(data: bytes) -> Iterator[_Image]:
+    """Images in all containers of `.nv_fatbin`."""
     position = 0
     while position + _CONTAINER_HEADER.size <= len(data):
         magic, _, header, size = _CONTAINER_HEADER.unpack_from(data, position)
         if magic != _CONTAINER_MAGIC:
             position += 8  # Containers are aligned to 8 bytes; between them lies padding.
             continue
-        yield from _entries_of_container(data[position + header : position + header + size])
+        yield from _images_of_container(data[position + header : position + header + size])
         position += header + size
 
 
-def _entries_of_container(data: bytes) -> Iterator[_Entry]:
+def _images_of_container(data: bytes) -> Iterator[_Image]:
     position = 0
     while position + _ENTRY_HEADER.size <= len(data):
         kind, _, header, size = _ENTRY_HEADER.unpack_from(data, position)
@@ -242,7 +237,7 @@ def _entries_of_container(data: bytes) -> Iterator[_Entry]:
                 remedy="Compile with --no-compress.",
             )
         if kind in (_ENTRY_CUBIN, _ENTRY_PTX):
-            yield _Entry(kind, arch, payload)
+            yield kind, arch, payload
         position += header + size
 
 
@@ -277,20 +272,20 @@ def _cubin_digests(image: bytes) -> tuple[dict[str, bytes], bytes]:
     )
 
 
-def _kernel_digest(entry: _Entry, kernel: str) -> bytes:
+def _kernel_digest(arch: int, cubin: bytes, kernel: str) -> bytes:
     """Digest of a kernel in an image; empty where the image lacks the kernel.
 
     Where the kernel calls functions, all of the image counts: calls are not followed.
     """
-    elf = ELFFile(io.BytesIO(entry.payload))
-    functions, unowned = _cubin_digests(entry.payload)
+    elf = ELFFile(io.BytesIO(cubin))
+    functions, unowned = _cubin_digests(cubin)
     if kernel not in functions:
         return b""
     other_functions = functions.keys() - {kernel}
     lines = _relocations(elf).get(f".text.{kernel}", [])
     calls = any(line.target.removeprefix(".text.") in other_functions for line in lines)
     digests = functions.values() if calls else [functions[kernel]]
-    return struct.pack("<I", entry.arch) + functions[kernel] + _digest_all([*digests, unowned])
+    return struct.pack("<I", arch) + functions[kernel] + _digest_all([*digests, unowned])
 
 
 def _device_section(section: Section, kind: str) -> bytes:

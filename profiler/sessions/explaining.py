@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.collect.ncu import KERNEL_REPLAY
-from profiler.collect.registry import has_counters
 from profiler.errors import EnvironmentUnusable
 from profiler.metrics.explain import explain_metrics
 from profiler.model import SessionPlan
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.planning.session_plans import NCU, explain_session
-from profiler.planning.spec.collect import Collect
 from profiler.run_folder.load.outcomes import planned_cell
 from profiler.sessions.execution import Execution
 from profiler.sessions.explain_cells import (
@@ -25,11 +23,6 @@ from profiler.sessions.explain_cells import (
 )
 from profiler.sessions.measuring.measurement import Measurement, Upcoming
 from profiler.sessions.progress import ProgressReporter
-
-
-def is_counted(collect: Collect) -> bool:
-    """Whether some collector reads counters: ncu explains cells beside such a collector."""
-    return any(map(has_counters, collect.collectors))
 
 
 @dataclass
@@ -53,7 +46,7 @@ class Explaining:
         collect = self.execution.loaded.experiment.collect
         is_there = NCU in collect.collectors or self.execution.machine.environment.ncu is not None
         replays_kernels = collect.replay_mode == KERNEL_REPLAY
-        return collect.explain and is_counted(collect) and is_there and replays_kernels
+        return collect.explain and collect.reads_counters and is_there and replays_kernels
 
     def session(self, samples: pd.DataFrame) -> SessionPlan:
         """Session that explains the requested cells, else the cells that samples point to.

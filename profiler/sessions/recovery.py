@@ -9,8 +9,8 @@ from __future__ import annotations
 import signal
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from profiler.collect.timer import after_survived_failures
 from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.model import Outcome, Visit
 from profiler.parse import runner_journal
+from profiler.run_folder.load.outcomes import Failure
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL, journal_visits
 from profiler.sessions.process import EndCause, SessionResult
@@ -36,15 +37,6 @@ _LEAST_ROOM = 2**16
 """Bytes that fit into the folder of a session that could write."""
 _STALLS = 2
 """Attempts in a row that may end without progress."""
-
-
-@dataclass(frozen=True)
-class CellFailure:
-    """Outcome and cause of a cell that will not be measured any further."""
-
-    cell: str
-    outcome: Outcome
-    cause: str
 
 
 def chunk(visits: Sequence[Visit], problem_of: Mapping[str, str], limit: int) -> tuple[Visit, ...]:
@@ -86,15 +78,15 @@ class Recovery:
     """Whether this run has measured something before, so that a session in which the tool saw
     nothing is the cells' fault, not the machine's."""
     measured: set[Visit] = field(default_factory=set)
-    failures: dict[str, CellFailure] = field(default_factory=dict)
-    """By cell id."""
+    failures: dict[str, Failure] = field(default_factory=dict)
+    """Of cells that are not measured any further, by id."""
     strikes: Counter[str] = field(default_factory=Counter)
     stalls: int = 0
 
     def learn(
         self, folder: Path, result: SessionResult, measured: Set[Visit]
-    ) -> tuple[CellFailure | None, tuple[str, ...]]:
-        """Failure that ended an attempt's process, and ids of the cells that fail by it.
+    ) -> dict[str, Failure]:
+        """Failure of each cell that fails because an attempt's process ended, by id.
 
         `measured`: visits with results in the attempt. A step of a whole problem fails all of its
         cells. Failures that the runner survived are in the journal.
@@ -109,11 +101,11 @@ class Recovery:
         self._raise_unrecoverable_fault(folder, result, records, measured, finished - measured)
         progress_before = len(self.failures) + len(self.measured) + sum(self.strikes.values())
         self.measured |= measured
-        self._fail(_failed(records))
-        blamed, affected = self._blame(folder, result)
-        self._fail(affected)
+        self.failures = _failed(records) | self.failures
+        blamed = self._blame(folder, result)
+        self.failures = blamed | self.failures
         if result.cause is EndCause.FINISHED:
-            self._fail(_unseen(finished, measured, self.failures))
+            self.failures |= _unseen(finished, measured, self.failures)
         progress = (
             len(self.failures) + len(self.measured) + sum(self.strikes.values()) > progress_before
         )
@@ -123,7 +115,7 @@ class Recovery:
             for visit in self.missing
             if visit not in self.measured and visit.cell not in self.failures
         )
-        return blamed, tuple(failure.cell for failure in affected)
+        return blamed
 
     def _raise_unrecoverable_fault(
         self,
@@ -144,35 +136,29 @@ class Recovery:
         if error is not None:
             raise error
 
-    def _blame(
-        self, folder: Path, result: SessionResult
-    ) -> tuple[CellFailure | None, Sequence[CellFailure]]:
-        """Failure of the cell that was running when the process ended early; None without one.
+    def _blame(self, folder: Path, result: SessionResult) -> dict[str, Failure]:
+        """Failure of the cell that was running when the process ended early; empty without one.
 
-        And the failures of all cells that fail by it: of a whole problem where its step failed.
+        Of all cells of its problem where a step of the whole problem failed.
         """
         failing = result.failing_cell
         if failing is None or result.cause is EndCause.FINISHED or failing.cell in self.failures:
-            return None, ()
+            return {}
         if result.cause is EndCause.DIED and may_be_innocent(result, self.collector):
             # A second failure of the same cell is no coincidence.
             self.strikes[failing.cell] += 1
             if self.strikes[failing.cell] < 2:
-                return None, ()
+                return {}
         outcome, cause = fault_of_end(self.collector, folder, result)
         where = f"in {failing.phase}"
         if failing.block is not None:
             where += f" of block {failing.block}"
-        failure = CellFailure(failing.cell, outcome, f"{cause}, {where}")
+        failure = Failure(outcome, f"{cause}, {where}")
         if failing.phase not in protocol.PROBLEM_PHASES:
-            return failure, (failure,)
+            return {failing.cell: failure}
         problem = self.problem_of[failing.cell]
         siblings = (cell for cell, problem_id in self.problem_of.items() if problem_id == problem)
-        return failure, [replace(failure, cell=cell) for cell in siblings]
-
-    def _fail(self, failures: Iterable[CellFailure]) -> None:
-        for failure in failures:
-            self.failures.setdefault(failure.cell, failure)
+        return dict.fromkeys(siblings, failure)
 
     def _count_stall(self, folder: Path, result: SessionResult, *, progress: bool) -> None:
         self.stalls = 0 if progress else self.stalls + 1
@@ -188,27 +174,26 @@ class Recovery:
         )
 
 
-def _failed(records: Iterable[Record]) -> list[CellFailure]:
-    """Failures that the runner recorded itself, whether or not it survived them."""
-    return [
-        CellFailure(str(record["cell"]), Outcome(record["outcome"]), str(record.get("cause", "")))
-        for record in records
+def _failed(records: Sequence[Record]) -> dict[str, Failure]:
+    """First failure of each cell (id) that the runner recorded itself, whether it survived it."""
+    return {
+        str(record["cell"]): Failure(Outcome(record["outcome"]), str(record.get("cause", "")))
+        for record in reversed(records)
         if record.get("event") == protocol.FAILED
-    ]
+    }
 
 
 def _unseen(
-    finished: Set[Visit], measured: Set[Visit], failures: Mapping[str, CellFailure]
-) -> list[CellFailure]:
-    """Failures of cells that the runner finished and that the tool has no result of.
+    finished: Set[Visit], measured: Set[Visit], failures: Mapping[str, Failure]
+) -> dict[str, Failure]:
+    """Failures of cells (ids) that the runner finished and that the tool has no result of.
 
     A cell of which only some visits were seen is visited again.
     """
     seen_cells = {visit.cell for visit in measured}
-    return [
-        CellFailure(cell, Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
-        for cell in sorted({visit.cell for visit in finished} - seen_cells - failures.keys())
-    ]
+    unseen_cells = sorted({visit.cell for visit in finished} - seen_cells - failures.keys())
+    failure = Failure(Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
+    return dict.fromkeys(unseen_cells, failure)
 
 
 def fault_of_no_cell(

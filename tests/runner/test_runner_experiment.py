@@ -11,9 +11,10 @@ import torch
 from profiler.kernels.references import move, nudge
 from profiler.runner.checks.check import WrongResultError, as_tensors, compare, count_wrong
 from profiler.runner.checks.rounding import rounding_in
-from profiler.runner.experiment import Experiment, ExperimentError, importing
+from profiler.runner.experiment import Experiment, importing
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.protocol import JobCell, JobVisit, Tolerance
+from profiler.runner.variant_options import ExperimentError
 
 CPU = torch.device("cpu")
 

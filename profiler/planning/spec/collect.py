@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from profiler.collect import Need
-from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
+from profiler.collect.registry import COLLECTORS, canonical_name, has_counters, kinds_of, spellings
 from profiler.kernels.arithmetic import ExpressionError, syntax_tree
 from profiler.metrics import queries as metrics
 from profiler.metrics.catalogue import CATALOGUE, GROUPS, Metric, PassClass
@@ -392,6 +392,11 @@ class Collect(SpecModel):
         """Number of the requested GPU; None: the first."""
         _, colon, number = self.device.partition(":")
         return int(number) if colon else None
+
+    @property
+    def reads_counters(self) -> bool:
+        """Whether some collector reads counters: ncu explains cells beside such a collector."""
+        return any(map(has_counters, self.collectors))
 
     @property
     def own_metrics(self) -> tuple[Metric, ...]:

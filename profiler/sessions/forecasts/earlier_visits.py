@@ -16,12 +16,12 @@ from profiler.collect.registry import is_needed
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.environment import Gpu, cpu_model, package_version, visible_gpus
 from profiler.machine.installs import ncu_version
-from profiler.machine.requirements import Machine
+from profiler.machine.requirements import Machine, runs_on_cpu
 from profiler.model import BuildResult, Environment, SearchPlan, SessionKind, SessionPlan, Visit
 from profiler.notices import first_names
 from profiler.outside_text import safe
 from profiler.planning.plan import foreseen_plan, judged_plan
-from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment, load_spec
+from profiler.planning.spec import CommandWorkload, Experiment, load_spec
 from profiler.run_folder.folder import (
     BUILD_FILE,
     SEARCH_JOURNAL_FILE,
@@ -56,12 +56,7 @@ def likely_machine(experiment: Experiment, run: RunFolder, first_gpu: Gpu | None
     earlier = _with_uuid(run.record().environment, run)
     collect = experiment.collect
     gpu = first_gpu if collect.gpu_index is None else _numbered_gpu(collect.gpu_index)
-    on_cpu = collect.device == "cpu" or (
-        collect.device == "auto"
-        and gpu is None
-        and not isinstance(experiment.workload, CudaWorkload)
-        and not is_needed(collect.collectors, Need.GPU)
-    )
+    on_cpu = runs_on_cpu(experiment, gpu)
     if gpu is None and not on_cpu:
         return Machine(earlier, "cuda", None)
     described_gpu = Gpu() if gpu is None or on_cpu else gpu

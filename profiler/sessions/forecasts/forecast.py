@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from profiler.collect import Tools
-from profiler.collect.registry import COLLECTORS, has_counters, may_overlap, shares_process
+from profiler.collect.registry import COLLECTORS, may_overlap, shares_process
 from profiler.errors import UsageError
 from profiler.metrics.passes import ncu_launch_seconds
 from profiler.metrics.queries import ncu_names
@@ -196,7 +196,7 @@ def explain_seconds(
 ) -> tuple[int, float]:
     """Rough number of cells to explain in a new run, and seconds for them."""
     collect = experiment.collect
-    if not (collect.explain and any(map(has_counters, collect.collectors))):
+    if not (collect.explain and collect.reads_counters):
         return 0, 0.0
     problems = Counter(cell.problem.id for cell in plan.cells)
     if Question.STEPS in plan.questions:

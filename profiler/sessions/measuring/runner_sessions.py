@@ -17,6 +17,7 @@ from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.parse import runner_journal
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult
 from profiler.run_folder.load.loaded import Loaded
+from profiler.run_folder.load.outcomes import Failure
 from profiler.runner import protocol
 from profiler.sessions.attempt import (
     SessionTemplate,
@@ -31,7 +32,7 @@ from profiler.sessions.execution import Meanwhile
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.process import SessionResult
 from profiler.sessions.progress import VisitProgress
-from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, CellFailure, Recovery, chunk
+from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Recovery, chunk
 from profiler.sessions.waiting import Waiting, WaitingRoom
 from profiler.sessions.watchdog import Record
 
@@ -219,10 +220,8 @@ class _RunnerSession:
             while recovery.missing:
                 part = chunk(recovery.missing, recovery.problem_of, _most_visits(session))
                 folder, result = self._attempt(part)
-                blamed, failed_cells = recovery.learn(
-                    folder, result, self.book.measured_visits(folder)
-                )
-                self._finish(folder, result, blamed, failed_cells)
+                failures = recovery.learn(folder, result, self.book.measured_visits(folder))
+                self._finish(folder, result, failures)
             has_samples = has_samples or bool(recovery.measured)
 
     def _batches(self) -> Sequence[Sequence[Visit]]:
@@ -328,22 +327,16 @@ class _RunnerSession:
             v for v in self.work.missing if v not in self._handed_visits
         )
 
-    def _finish(
-        self,
-        folder: Path,
-        result: SessionResult,
-        blamed: CellFailure | None,
-        failed_cells: Sequence[str],
-    ) -> None:
-        """Write how an attempt ended, its cause of failure, and the failed cells."""
-        fault = ("", "") if blamed is None else (blamed.outcome.value, blamed.cause)
-        failed = dict.fromkeys(failed_cells, fault)
+    def _finish(self, folder: Path, result: SessionResult, failures: Mapping[str, Failure]) -> None:
+        """Write how an attempt ended, and the cells that fail by its end (ids)."""
+        failed = {cell: (fault.outcome.value, fault.cause) for cell, fault in failures.items()}
         self.work.failed.update(failed)
         self.book.finish(folder, AttemptResult(result.cause.value, result.seconds, failed))
         self.book.check_kernels(self.book.run.attempt(folder))
         self.book.announce(folder)
-        if blamed is not None:
-            self.progress.failed(blamed.cell, f"{blamed.outcome}: {blamed.cause}")
+        if failures and result.failing_cell is not None:
+            cell = result.failing_cell.cell
+            self.progress.failed(cell, f"{failures[cell].outcome}: {failures[cell].cause}")
 
 
 def one_of_each_problem(visits: Iterable[Visit], problem_of: Mapping[str, str]) -> Set[str]:

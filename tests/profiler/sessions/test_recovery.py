@@ -315,8 +315,8 @@ def test_each_attempt_is_reported_with_its_blame(scripted):
         (0, EndCause.FINISHED, None, [Visit("b", 0)]),
     ]
     scripted([Visit("a", 0), Visit("b", 0)], script, ended=seen.append)
-    assert [(hit, blamed and blamed.cell) for blamed, hit in seen] == [(("a",), "a"), ((), None)]
-    assert seen[0][0].cause == "the process was killed by SIGSEGV, in prepare"
+    assert [[*failures] for failures in seen] == [["a"], []]
+    assert seen[0]["a"].cause == "the process was killed by SIGSEGV, in prepare"
 
 
 SURVIVED = """\
