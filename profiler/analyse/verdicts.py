@@ -99,6 +99,8 @@ HELPED_BY_BLOCKS = frozenset(
     }
 )
 """Reasons that more blocks may change."""
+UNSEEN = frozenset({Reason.GAPS, Reason.OVERLAP})
+"""Reasons that no number beside the verdict shows."""
 
 GAP_NS = 1000.0
 """Time from the end of a kernel to the start of the next on its stream: 0.93 to 1.2 µs on an H200

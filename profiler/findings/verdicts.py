@@ -15,14 +15,14 @@ import pandas as pd
 
 from profiler.analyse.intervals import session_margin
 from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, visit_times, with_session_sds
-from profiler.analyse.verdicts import COLUMNS, Reason
+from profiler.analyse.verdicts import COLUMNS, UNSEEN, Reason
 from profiler.collect.registry import is_judged, shares_process
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.model import FEWEST_BLOCKS, SessionKind, Verdict
 from profiler.planning.readiness import can_decide
 from profiler.run_folder.load.report import Report
 
-__all__ = ["FEWEST_BLOCKS", "Reason"]
+__all__ = ["FEWEST_BLOCKS", "UNSEEN", "Reason"]
 
 JUDGED = "duration_ns"
 """The one metric that verdicts are given on."""

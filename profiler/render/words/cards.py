@@ -20,7 +20,7 @@ from profiler.findings.kinds.steps import contrasts
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, SteadyGrid
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking, VariantRank, geometric_mean
-from profiler.findings.verdicts import PairVerdict
+from profiler.findings.verdicts import UNSEEN, PairVerdict
 from profiler.findings.why.cells import NEAR_ROOF
 from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import Winner, standing_of
@@ -56,6 +56,7 @@ from profiler.render.words.signs import CSS, OUTCOME_WORDS, SYMBOLS
 from profiler.render.words.verdicts import (
     percent,
     reason_and_blocks,
+    reason_words,
     symbol,
     verdict_counts,
     word_of,
@@ -537,7 +538,8 @@ def _verdict_card(
     margins = _span("margin \u00b1", [pair.margin for pair in verdicts], "")
     against = f"against {programs.baseline.label}" if programs.baseline else ""
     rests_on = ", ".join(filter(None, (against, f"{margins}{_offsets(verdicts)}")))
-    details = [", ".join(other_answers), rests_on, _source(verdicts)]
+    unseen = {pair.reason: reason_words(pair) for pair in verdicts if pair.reason in UNSEEN}
+    details = [", ".join(other_answers), rests_on, _source(verdicts), *unseen.values()]
     detail = "; ".join(filter(None, details))
     return Card(question, answer, detail, "" if other_verdicts else CSS[first])
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 import lxml.html
+import numpy as np
 import pandas as pd
 import pytest
 from synthetic_grid import make_grid
@@ -93,6 +94,20 @@ def test_a_baseline_that_is_ahead_at_the_only_problem_is_what_others_are_compare
     assert text.startswith(f"{best.name}, the baseline, ")
     assert f"; {after}{words} " in text
     assert f" the time of {best.name}, " in text.partition(f"; {after}")[2]
+
+
+def test_what_no_number_shows_is_said_beside_the_verdicts():
+    report = make_report(variant_count=3, problem_list=problems()[:2])
+    best = find(report).ranking.best
+    assert "whole launches" not in cards(find(report))[2].detail
+    samples = report.measured.samples
+    several = samples["cell"].isin([c.id for c in report.plan.cells if c.variant.id == best.id])
+    samples = samples.assign(kernels=np.where(several, 9.0, 1.0))
+    samples["duration_ns"] /= samples["duration_ns"].max() / 1000
+    shorter = find(without(report, samples=samples))
+    assert shorter.ranking.best == best
+    assert cards(shorter)[2].answer.startswith("? UNCLEAR at both")
+    assert "with 1 µs between the kernels of a launch" in cards(shorter)[2].detail
 
 
 def test_a_problem_at_which_few_were_tried_decides_no_rank():
