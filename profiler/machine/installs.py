@@ -18,6 +18,7 @@ from profiler.errors import EnvironmentUnusable
 from profiler.machine.compilers import find_compiler
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.machine.tool_output import output_of, run_command
+from profiler.parse.bounded_files import replacing
 
 _CANNOT_START = (126, 127)
 """Exit codes of a program that could not be loaded."""
@@ -143,11 +144,8 @@ def _read_cached(file: Path, state: str) -> TorchInstall | None:
 
 def _write_cached(file: Path, state: str, install: TorchInstall) -> None:
     """Write an answer to the cache; where that fails, the next check imports torch again."""
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_suffix(".new")
-        temporary.write_text(json.dumps({"state": state, "torch": asdict(install)}), "utf-8")
-        temporary.replace(file)
+    with suppress(OSError), replacing(file) as stream:
+        stream.write(json.dumps({"state": state, "torch": asdict(install)}).encode())
 
 
 _TRY_RANGE = cupti.SOURCE.with_name("try_range.py")

@@ -42,7 +42,7 @@ from profiler.sessions.measuring.measurement import Measurement, Upcoming
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.recorded_sources import recorded_sources
 from profiler.sessions.sources import edited_files, opened_now
-from profiler.sessions.templates import NSYS, Templates, TimelineTools
+from profiler.sessions.templates import NSYS, Templates, timeline_settings
 
 LOCK_TIMEOUT_S = 3600.0
 """Longest wait in seconds for another run on the same GPU: a long sweep takes most of an hour."""
@@ -389,17 +389,17 @@ def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) ->
         stages=earlier.stages if earlier else {},
         spec_path=request.loaded.shown_path,
         overrides=request.loaded.flags,
-        timelines=timeline_settings(request, earlier),
+        timelines=_recorded_settings(request, earlier),
         number=earlier.number if earlier else next_number(request.out, name),
         opened=opened_now(request.loaded, run.attempts()),
     )
 
 
-def timeline_settings(
+def _recorded_settings(
     request: MeasureRequest, earlier: RunRecord | None
 ) -> dict[str, Mapping[str, Any]]:
     """Settings of timelines by collector; the earlier settings where this run makes none."""
-    today = TimelineTools(request.loaded.experiment, request.machine).all_settings()
+    today = timeline_settings(request)
     if request.machine.nsys is None:
         del today[NSYS]
     return {**(earlier.timelines if earlier else {}), **today}

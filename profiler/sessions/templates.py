@@ -13,12 +13,11 @@ from typing import Any
 from profiler.collect import Collector, Tools, cupti, nsys
 from profiler.collect.ncu import Ncu
 from profiler.collect.registry import COLLECTORS, timeline_collectors
-from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_sections
 from profiler.metrics.queries import ncu_names
 from profiler.model import ON_ZEROS, Cell, SessionKind, SessionPlan
 from profiler.planning.session_plans import NCU, flushed_by_runner, ncu_cache_control
-from profiler.planning.spec import CommandWorkload, Experiment
+from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import COMPILED_FOLDER
 from profiler.runner import protocol
 from profiler.sessions.attempt import SessionTemplate
@@ -35,67 +34,43 @@ NSYS = nsys.KIND.name
 """The collector of `--timeline`."""
 
 
-@dataclass(frozen=True)
-class TimelineTools:
-    """Settings and tools of the timelines of a run."""
+def tools_of(execution: Execution) -> Tools:
+    """Tools for the collectors of a run."""
+    collect, machine = execution.loaded.experiment.collect, execution.machine
+    return Tools(
+        ncu=machine.ncu,
+        nsys=machine.nsys,
+        cache_control=ncu_cache_control(execution.loaded.experiment),
+        clock_control=collect.clock_control,
+        replay_mode=collect.replay_mode,
+        child_processes=collect.child_processes,
+        nsys_capture=nsys_capture(execution),
+    )
 
-    experiment: Experiment
-    machine: Machine
 
-    @property
-    def tools(self) -> Tools:
-        """Tools for the collectors of the run, also for collectors without a timeline."""
-        collect = self.experiment.collect
-        return Tools(
-            ncu=self.machine.ncu,
-            nsys=self.machine.nsys,
-            cache_control=ncu_cache_control(self.experiment),
-            clock_control=collect.clock_control,
-            replay_mode=collect.replay_mode,
-            child_processes=collect.child_processes,
-            nsys_capture=self.capture,
-        )
+def nsys_capture(execution: Execution) -> str:
+    """Capture setting of nsys: as in the spec, `program` where there are no visits.
 
-    @property
-    def launches(self) -> int:
-        """Launches per visit."""
-        return self.experiment.collect.timeline.launches
+    An external command has no visits; and without CUDA nothing can tell nsys when to begin.
+    """
+    experiment = execution.loaded.experiment
+    requested_capture = experiment.collect.timeline.capture
+    is_command = isinstance(experiment.workload, CommandWorkload)
+    blind = is_command or execution.machine.device == "cpu"
+    if requested_capture == protocol.CAPTURE_VISITS and blind:
+        return protocol.CAPTURE_PROGRAM
+    return requested_capture
 
-    @property
-    def capture(self) -> str:
-        """Capture setting of nsys: as in the spec, `program` where there are no visits.
 
-        An external command has no visits; and without CUDA nothing can tell nsys when to begin.
-        """
-        requested_capture = self.experiment.collect.timeline.capture
-        command = isinstance(self.experiment.workload, CommandWorkload)
-        blind = command or self.machine.device == "cpu"
-        if requested_capture == protocol.CAPTURE_VISITS and blind:
-            return protocol.CAPTURE_PROGRAM
-        return requested_capture
-
-    @property
-    def one_visit_a_process(self) -> bool:
-        """Whether a recording ends with the first range of a name: one visit a process."""
-        return self.capture not in (protocol.CAPTURE_PROGRAM, protocol.CAPTURE_VISITS)
-
-    def settings(self, collector: str) -> Mapping[str, Any]:
-        """Settings that could change a timeline and are no part of a cell's key."""
-        if COLLECTORS[collector].report_file is not None:
-            tool = self.machine.environment.nsys
-            return {"launches": self.launches, "capture": self.capture, "nsys": tool}
-        return {"launches": self.launches}
-
-    def all_settings(self) -> dict[str, Mapping[str, Any]]:
-        """Settings of every collector of timelines."""
-        return {collector: self.settings(collector) for collector in timeline_collectors()}
-
-    @property
-    def stored_capture(self) -> str:
-        """Capture setting of the cleaned files: visits only, however nsys was started."""
-        requested_capture = self.experiment.collect.timeline.capture
-        command = isinstance(self.experiment.workload, CommandWorkload)
-        return requested_capture if not command else self.capture
+def timeline_settings(execution: Execution) -> dict[str, Mapping[str, Any]]:
+    """Settings of each collector of timelines that could change one and are in no cell's key."""
+    launches = {"launches": execution.loaded.experiment.collect.timeline.launches}
+    capture, version = nsys_capture(execution), execution.machine.environment.nsys
+    of_nsys = {**launches, "capture": capture, "nsys": version}
+    return {
+        collector: launches if COLLECTORS[collector].report_file is None else of_nsys
+        for collector in timeline_collectors()
+    }
 
 
 @dataclass(frozen=True)
@@ -128,7 +103,7 @@ class Templates:
 
     def _job(self, session: SessionPlan, checked: Set[str]) -> protocol.Job:
         """Job with all cells."""
-        experiment, timelines = self.execution.loaded.experiment, self.timelines
+        experiment = self.execution.loaded.experiment
         recorded, kind = session.kind is SessionKind.TIMELINE, COLLECTORS[session.collector]
         lasts = "sustained_s" in kind.settings
         stamped = self.stamped if session.kind is SessionKind.IN_KERNEL else {}
@@ -146,8 +121,8 @@ class Templates:
             repeats=experiment.collect.repeats if "repeats" in kind.settings else 1,
             places=PLACES if session.kind is SessionKind.TIMING and not lasts else 1,
             longest_s=experiment.collect.sustained_s if lasts else 0.0,
-            launches=timelines.launches if recorded else 1,
-            capture=timelines.capture,
+            launches=experiment.collect.timeline.launches if recorded else 1,
+            capture=nsys_capture(self.execution),
             counters=self.metrics(session) if session.collector == cupti.KIND.name else (),
             counters_library=self.range_profiler,
             flush=flushed_by_runner(experiment, session, self._capability),
@@ -159,7 +134,7 @@ class Templates:
             return self.ncu().explaining(explain_sections(self._capability))
         experiment = self.execution.loaded.experiment
         caches = ncu_cache_control(experiment, session, self._capability)
-        tools = replace(self.timelines.tools, cache_control=caches)
+        tools = replace(tools_of(self.execution), cache_control=caches)
         return COLLECTORS[session.collector].create(tools)
 
     @property
@@ -168,7 +143,7 @@ class Templates:
 
     def tool(self, collector: str) -> Collector:
         """The tool of a collector."""
-        return COLLECTORS[collector].create(self.timelines.tools)
+        return COLLECTORS[collector].create(tools_of(self.execution))
 
     def ncu(self) -> Ncu:
         """The tool of explain sessions."""
@@ -184,11 +159,6 @@ class Templates:
     def metrics(self, session: SessionPlan) -> tuple[str, ...]:
         """Names of a session's metrics in its tool."""
         return ncu_names(session.metrics, self._capability)
-
-    @property
-    def timelines(self) -> TimelineTools:
-        """Settings and tools of timelines."""
-        return TimelineTools(self.execution.loaded.experiment, self.execution.machine)
 
 
 def runner_job(execution: Execution, run: Path, *, session: str, collector: str) -> protocol.Job:

@@ -29,9 +29,11 @@ from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import parts_in_windows, visits
 from profiler.parse.timeline_files import TimelineFacts, has_timeline, write_timeline
+from profiler.planning.spec import CommandWorkload
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL
-from profiler.sessions.templates import TimelineTools
+from profiler.sessions.execution import Execution
+from profiler.sessions.templates import nsys_capture, tools_of
 
 _TRACES = "trace.*.json*"
 README_FILE = "README.txt"
@@ -56,18 +58,20 @@ def prepare_private(folder: Path) -> None:
         (private / README_FILE).write_text(_README, encoding="utf-8")
 
 
-def keep_timeline(
-    timelines: TimelineTools, collector: str, folder: Path, *, ended_well: bool
-) -> None:
+def keep_timeline(execution: Execution, collector: str, folder: Path, *, ended_well: bool) -> None:
     """Write the cleaned files of an attempt, once its process has ended.
 
     Raises EnvironmentUnusable where that cannot be done although the session ended well; what a
     killed one left is measured again.
     """
-    device, tool = timelines.machine.device, COLLECTORS[collector].create(timelines.tools)
+    experiment, device = execution.loaded.experiment, execution.machine.device
+    tool = COLLECTORS[collector].create(tools_of(execution))
     try:
         if isinstance(tool, Nsys):
-            keep_report(tool, folder, TimelineFacts(collector, device, timelines.stored_capture))
+            # Of visits only them, however nsys was started.
+            is_command = isinstance(experiment.workload, CommandWorkload)
+            kept = nsys_capture(execution) if is_command else experiment.collect.timeline.capture
+            keep_report(tool, folder, TimelineFacts(collector, device, kept))
         else:
             keep_traces(folder, TimelineFacts(collector, device, protocol.CAPTURE_VISITS))
     except (EnvironmentUnusable, OSError):

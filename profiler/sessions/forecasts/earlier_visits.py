@@ -44,7 +44,7 @@ from profiler.sessions.forecasts.forecast import EarlierSearch, EarlierVisits, S
 from profiler.sessions.measuring.attempt_book import measured_visits, missing_visits
 from profiler.sessions.search.search import terms_of
 from profiler.sessions.sources import edited_files, opened_now
-from profiler.sessions.templates import TimelineTools
+from profiler.sessions.templates import timeline_settings
 
 
 def likely_machine(experiment: Experiment, run: RunFolder, first_gpu: Gpu | None) -> Machine:
@@ -253,7 +253,7 @@ def _read(
     attempts = [a for a in run.attempts() if a.record.kind != SessionKind.EXPLAIN]
     opened = opened_now(loaded, attempts)
     keys = keys_of(execution, builds)
-    settings = TimelineTools(loaded.experiment, machine).all_settings()
+    settings = timeline_settings(execution)
     reader, capability = AttemptReader(), machine.environment.compute_capability
     loaded_attempts = [
         reader.load(attempt, keys, capability, settings, opened) for attempt in attempts

@@ -32,8 +32,8 @@ from profiler.collect.ncu import (
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.tool_output import CompletedCommand, run_commands
 from profiler.model import Cell, Plan
-from profiler.parse.bounded_files import replacing
 from profiler.planning.space import Space
+from profiler.run_folder.documents import write_bytes
 from profiler.run_folder.folder import KERNELS_FILE, KernelCheck
 from profiler.run_folder.load.loaded import Loaded
 
@@ -97,8 +97,8 @@ def _keep_page(
     content = _KEEP[name]("".join(output_of)) if len(output_of) == len(parts) else ""
     if content:
         # In one step: a page that was cut off by a kill would not be printed again.
-        with replacing(folder / f"{name}.gz") as stream:
-            stream.write(gzip.compress(content.encode("utf-8"), _LEVEL, mtime=0))
+        packed = gzip.compress(content.encode("utf-8"), _LEVEL, mtime=0)
+        write_bytes(folder / f"{name}.gz", packed)
 
 
 def _rules(output_of: str) -> str:

@@ -38,7 +38,7 @@ from profiler.sessions.execution import Execution
 from profiler.sessions.measuring.after_attempt import check_kernels, keep_pages
 from profiler.sessions.process import EndCause, SessionResult
 from profiler.sessions.sources import parted_files
-from profiler.sessions.templates import Templates
+from profiler.sessions.templates import Templates, timeline_settings
 from profiler.sessions.timeline_files import keep_timeline, prepare_private
 from profiler.sessions.waiting import Waiting, clear_abandoned
 
@@ -118,7 +118,7 @@ class AttemptBook:
     def load(self, attempt: Attempt) -> Loaded:
         """Read an attempt, once."""
         capability = self.execution.machine.environment.compute_capability
-        settings = self.templates.timelines.all_settings()
+        settings = timeline_settings(self.execution)
         # Measurements of this execution count until its end, also after edits.
         opened = self.opened if attempt.folder in self.earlier else {}
         return self.reader.load(attempt, self.keys, capability, settings, opened)
@@ -206,7 +206,7 @@ class AttemptBook:
         """Record of a new attempt that will make visits."""
         recorded = session.kind is SessionKind.TIMELINE
         return AttemptRecord(
-            settings=self.templates.timelines.settings(session.collector) if recorded else {},
+            settings=timeline_settings(self.execution)[session.collector] if recorded else {},
             session=session.name,
             collector=session.collector,
             kind=session.kind.value,
@@ -245,8 +245,7 @@ class AttemptBook:
         """Keep the tool's files that later readers need."""
         if session.kind is SessionKind.TIMELINE:
             ended_well = result.cause is EndCause.FINISHED
-            timelines = self.templates.timelines
-            keep_timeline(timelines, session.collector, folder, ended_well=ended_well)
+            keep_timeline(self.execution, session.collector, folder, ended_well=ended_well)
         if session.kind is SessionKind.EXPLAIN:
             with self.execution.seconds.step(KEEPS_PAGES):
                 keep_pages(self.templates.ncu(), folder)
@@ -300,9 +299,8 @@ class AttemptBook:
         collector = attempt.record.collector
         if is_needed([collector], Need.NSYS) and self.execution.machine.nsys is None:
             return
-        timelines = self.templates.timelines
-        if attempt.record.settings == timelines.settings(collector):
-            keep_timeline(timelines, collector, attempt.folder, ended_well=False)
+        if attempt.record.settings == timeline_settings(self.execution).get(collector):
+            keep_timeline(self.execution, collector, attempt.folder, ended_well=False)
 
 
 def _has_ended(loaded: Loaded) -> bool:

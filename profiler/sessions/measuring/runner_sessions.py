@@ -33,6 +33,7 @@ from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.process import SessionResult
 from profiler.sessions.progress import VisitProgress
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Recovery, chunk
+from profiler.sessions.templates import nsys_capture
 from profiler.sessions.waiting import Waiting, WaitingRoom
 from profiler.sessions.watchdog import Record
 
@@ -227,7 +228,9 @@ class _RunnerSession:
     def _batches(self) -> Sequence[Sequence[Visit]]:
         """Groups of visits that one process may make together."""
         recorded = COLLECTORS[self.work.session.collector].report_file is not None
-        if recorded and self.book.templates.timelines.one_visit_a_process:
+        capture = nsys_capture(self.book.execution)
+        if recorded and capture not in (protocol.CAPTURE_PROGRAM, protocol.CAPTURE_VISITS):
+            # The recording ends with the first range of a name.
             return [(visit,) for visit in self.work.missing]
         env_of, by_block = self.book.plan.env_of, self.work.session.recompiles
         batches: dict[object, list[Visit]] = {}
