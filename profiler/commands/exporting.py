@@ -132,13 +132,13 @@ def _write_results(request: ExportRequest) -> ExitCode:
 
 
 _T_FILES: Mapping[ExportFormat, Callable[[ExportRequest], ExitCode]] = {
-    ExportFormat.T1: _write_space,
-    ExportFormat.T4: _write_results,
+    "t1": _write_space,
+    "t4": _write_results,
 }
 _FORMATS: Mapping[ExportFormat, Callable[[HistoryRun, Findings], Iterable[str]]] = {
-    ExportFormat.PYTORCH: _pytorch,
-    ExportFormat.BENCHER: _bencher,
-    ExportFormat.OPENMETRICS: _openmetrics,
+    "pytorch": _pytorch,
+    "bencher": _bencher,
+    "openmetrics": _openmetrics,
 }
 
 

@@ -8,9 +8,8 @@ same request by its fields.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -145,14 +144,6 @@ TlsKey = Annotated[
 ]
 
 DEFAULT_OUT = Path("reports")
-
-
-class FigureFormat(StrEnum):
-    """Files that `figures` writes."""
-
-    PDF = "pdf"
-    PNG = "png"
-    SVG = "svg"
 
 
 _SHORT_FORMS = {
@@ -600,14 +591,7 @@ class SimulateRequest:
     color: Color = "auto"
 
 
-class ExportFormat(StrEnum):
-    """What `export` writes."""
-
-    T1 = "t1"
-    T4 = "t4"
-    PYTORCH = "pytorch"
-    BENCHER = "bencher"
-    OPENMETRICS = "openmetrics"
+ExportFormat = Literal["t1", "t4", "pytorch", "bencher", "openmetrics"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -765,7 +749,9 @@ class FiguresRequest:
             help="Draw this metric; repeatable. Default: durations, cycles, L2 hits, registers.",
         ),
     ] = None
-    format: Annotated[FigureFormat, Option("--format", help="Kind of file.")] = FigureFormat.PDF
+    format: Annotated[Literal["pdf", "png", "svg"], Option("--format", help="Kind of file.")] = (
+        "pdf"
+    )
     problem: Problem = None
     reports: Reports = DEFAULT_OUT
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from profiler.parse.ncu_launches import Column, IdentityColumns, Launches, launch_id
+from profiler.parse.ncu_launches import Column, Launches, identity_reader, launch_id
 from profiler.parse.ncu_lines import Header, Scanner, split_row
 from profiler.parse.ncu_numbers import (
     NumberStyle,
@@ -62,7 +62,7 @@ class _Table:
         self._launches = launches
         self._width = len(header.names)
         self._position = {name: i for i, name in reversed(list(enumerate(header.names)))}
-        self._identity_columns = IdentityColumns(header.names)
+        self._identity_of = identity_reader(header.names)
         self._rows: dict[tuple[str, ...], int] = {}
         self._read: set[tuple[int, str, str]] = set()
         """Launch, section and metric of the rows so far: a repeated one belongs to another run that
@@ -104,7 +104,7 @@ class _Table:
         row = self._rows.get(key)
         if row is None or is_repeated:
             row = self._rows[key] = len(self._launches)
-            self._launches.add_launch(number, *self._identity_columns.identity_of(fields))
+            self._launches.add_launch(number, *self._identity_of(fields))
         return row
 
     def _add_metric(self, row: int, metric: str, fields: list[str]) -> None:

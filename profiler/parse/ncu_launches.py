@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import itemgetter
@@ -65,36 +65,36 @@ def is_identity(header: str) -> bool:
     )
 
 
-class IdentityColumns:
-    """Columns of one table with the identity of a launch."""
+def identity_reader(
+    names: Sequence[str],
+) -> Callable[[Sequence[str]], tuple[Identity, tuple[NvtxRange, ...]]]:
+    """Function that reads the identity of a launch from a row of a table with these columns."""
+    places = {name: place for place, name in reversed(list(enumerate(names)))}
+    cells_of = itemgetter(*(places.get(header, -1) for header in _CELL_HEADERS))
+    starts = (PUSH_POP_HEADER, START_END_HEADER)
+    nvtx_of = itemgetter(
+        *(next((i for i, n in enumerate(names) if n.startswith(start)), -1) for start in starts)
+    )
+    identities: dict[tuple[str, ...], Identity] = {}
+    # Equal cells share one string, but for names of kernels.
+    shared_cells: dict[str | None, str | None] = {}
 
-    def __init__(self, names: Sequence[str]) -> None:
-        places = {name: place for place, name in reversed(list(enumerate(names)))}
-        self._cells_of = itemgetter(*(places.get(header, -1) for header in _CELL_HEADERS))
-        starts = (PUSH_POP_HEADER, START_END_HEADER)
-        self._nvtx_of = itemgetter(
-            *(next((i for i, n in enumerate(names) if n.startswith(start)), -1) for start in starts)
-        )
-        self._identities: dict[tuple[str, ...], Identity] = {}
-        self._cells: dict[str | None, str | None] = {}
-        """Distinct cells, except names of kernels, so that equal cells share one string."""
+    def shared_cell(column: str, cell: str) -> str | None:
+        cell_or_none = None if cell in _NONE else cell
+        if column == "kernel":
+            return cell_or_none
+        return shared_cells.setdefault(cell_or_none, cell_or_none)
 
-    def identity_of(self, fields: Sequence[str]) -> tuple[Identity, tuple[NvtxRange, ...]]:
+    def identity_of(fields: Sequence[str]) -> tuple[Identity, tuple[NvtxRange, ...]]:
         """Cells of one row by `_CELL_COLUMNS`, and the NVTX ranges that were open."""
         cells_and_none = [*fields, ""]
-        cells = self._cells_of(cells_and_none)
-        identity = self._identities.get(cells)
+        cells = cells_of(cells_and_none)
+        identity = identities.get(cells)
         if identity is None:
-            identity = self._identities[cells] = tuple(map(self._shared_cell, _CELL_COLUMNS, cells))
-        return identity, parse_ranges(*self._nvtx_of(cells_and_none))
+            identity = identities[cells] = tuple(map(shared_cell, _CELL_COLUMNS, cells))
+        return identity, parse_ranges(*nvtx_of(cells_and_none))
 
-    def _shared_cell(self, column: str, cell: str) -> str | None:
-        cell_or_none = None if cell in _NONE else cell
-        return (
-            cell_or_none
-            if column == "kernel"
-            else self._cells.setdefault(cell_or_none, cell_or_none)
-        )
+    return identity_of
 
 
 def launch_id(text: str) -> int | None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from profiler.parse.ncu_launches import (
     Column,
-    IdentityColumns,
     Launches,
+    identity_reader,
     is_identity,
     launch_id,
 )
@@ -88,7 +88,7 @@ def _metric_cells(
 
     The leading constants, two thirds of a row, are the same bytes in nearly every row.
     """
-    identity, metrics = IdentityColumns(header.names[:head]), header.names[head:]
+    identity_of, metrics = identity_reader(header.names[:head]), header.names[head:]
     leading = takewhile(lambda name: name.startswith(CONSTANT_PREFIXES), metrics)
     stop = head + sum(1 for _ in leading)
     constants, constant_cells = (
@@ -117,7 +117,7 @@ def _metric_cells(
         if number is None or len(cells) != len(metrics):
             scanner.reject(line)
         else:
-            launches.add_launch(number, *identity.identity_of(identity_cells))
+            launches.add_launch(number, *identity_of(identity_cells))
             yield cells
 
 

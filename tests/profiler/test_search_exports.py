@@ -4,6 +4,7 @@ import itertools
 import json
 import zipfile
 from pathlib import Path
+from typing import get_args
 from unittest.mock import Mock
 
 import jsonschema
@@ -37,9 +38,9 @@ def test_the_space_of_an_experiment_has_its_variants_and_no_others(tmp_path, cap
     spec = tmp_path / "tiles.yaml"
     spec.write_text(SPEC)
     target = tmp_path / "tiles.T1.json"
-    assert export(ExportRequest(spec, ExportFormat.T1, target)) is ExitCode.COMPLETE
+    assert export(ExportRequest(spec, "t1", target)) is ExitCode.COMPLETE
     assert "Left out: 1 variants with other parameters." in capsys.readouterr().out
-    assert export(ExportRequest(spec, ExportFormat.T1)) is ExitCode.COMPLETE
+    assert export(ExportRequest(spec, "t1")) is ExitCode.COMPLETE
     printed = capsys.readouterr()
     assert printed.out == target.read_text()
     assert "Left out: 1 variants with other parameters." in printed.err
@@ -62,7 +63,7 @@ def test_a_run_is_written_as_t4(tmp_path, monkeypatch):
     monkeypatch.setattr("profiler.commands.exporting.read_run", lambda _: report)
     target = tmp_path / "softmax_T4.json.gz"
     monkeypatch.chdir(RECORDING.parents[2])  # by its name, and a problem without what all share
-    request = ExportRequest(Path("softmax"), ExportFormat.T4, target, "columns=1024,rows=512")
+    request = ExportRequest(Path("softmax"), "t4", target, "columns=1024,rows=512")
     with pytest.raises(UsageError, match="there are 4 of them: columns=1024,rows=512,"):
         tuning_results(report, "columns=1024")
     assert export(request) is ExitCode.COMPLETE
@@ -82,7 +83,7 @@ def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("exports")
 
     def text(form):
-        target = folder / form.value
+        target = folder / form
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("profiler.commands.exporting.read_run", Mock())
             patched.setattr("profiler.commands.exporting.find", lambda _: findings)
@@ -132,7 +133,7 @@ V3 = {
 
 
 def test_a_run_as_records_of_pytorchs_benchmark_database(exported):
-    records = [json.loads(line) for line in exported(ExportFormat.PYTORCH).splitlines()]
+    records = [json.loads(line) for line in exported("pytorch").splitlines()]
     validator = jsonschema.Draft202012Validator(V3)
     assert not [error for record in records for error in validator.iter_errors(record)]
     assert {record["metric"]["name"] for record in records} == METRICS
@@ -156,7 +157,7 @@ def test_a_run_in_bencher_metric_format(exported):
     ends = dict.fromkeys(("value", "lower_value", "upper_value"), number)
     metric = {"type": "object", "properties": ends, "required": ["value"]}
     measures = {"type": "object", "patternProperties": {".+": metric}}
-    document = json.loads(exported(ExportFormat.BENCHER))
+    document = json.loads(exported("bencher"))
     jsonschema.validate(document, {"type": "object", "patternProperties": {".+": measures}})
     value = median_of(CELL)
     metrics = document["softmax / naive-b256 / 1024 \u00d7 512 float16"]
@@ -170,8 +171,7 @@ def test_a_run_in_bencher_metric_format(exported):
 
 def test_a_run_as_openmetrics(exported):
     families = {
-        family.name: family
-        for family in text_string_to_metric_families(exported(ExportFormat.OPENMETRICS))
+        family.name: family for family in text_string_to_metric_families(exported("openmetrics"))
     }
     assert families["profiler_run"].samples[0].labels["experiment"] == "softmax"
     (sample,) = (
@@ -188,12 +188,12 @@ def test_a_run_in_which_nothing_was_measured(tmp_path, capsys):
     run = tmp_path / "softmax"
     with zipfile.ZipFile(RECORDING) as archive:
         archive.extractall(run, [n for n in archive.namelist() if not n.startswith("raw/")])
-    others = set(ExportFormat) - {ExportFormat.T1, ExportFormat.T4}
+    others = set(get_args(ExportFormat)) - {"t1", "t4"}
     for form in others:
         assert export(ExportRequest(run, form)) is ExitCode.COMPLETE
     assert capsys.readouterr().err.count(": 0 cells") == len(others)
     with pytest.raises(UsageError, match="No variant was measured at"):
-        export(ExportRequest(run, ExportFormat.T4, problem="columns=1024,rows=512"))
+        export(ExportRequest(run, "t4", problem="columns=1024,rows=512"))
     with pytest.raises(UsageError, match=r"measured of the metric duration_ns\.$"):
         write_figures(FiguresRequest(run, out=tmp_path))
 
@@ -211,4 +211,4 @@ def test_names_in_openmetrics_are_escaped():
 
 def test_only_a_tuning_has_one_problem():
     with pytest.raises(UsageError, match="only with --format t4"):
-        export(ExportRequest(RECORDING, ExportFormat.BENCHER, problem="x"))
+        export(ExportRequest(RECORDING, "bencher", problem="x"))
