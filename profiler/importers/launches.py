@@ -246,15 +246,15 @@ def read_csv(file: GivenFile) -> ImportedLaunches:
 
 def read_source(file: GivenFile) -> ImportedLaunches:
     """Instructions of a source page."""
-    page = read_source_page(file.text if file.is_in_json else file.path)
-    if not page.listings:
+    listings, notices = read_source_page(file.text if file.is_in_json else file.path)
+    if not listings:
         raise ParseError(
             f"{file.name}: a source page without instructions",
             remedy="Print it with --print-source sass or cuda,sass.",
         )
     without_metrics = pd.DataFrame(columns=list(LAUNCH_COLUMNS))
-    kernels = _listed_kernels(file.name, page.listings)
-    return ImportedLaunches(without_metrics, page.notices, kernels)
+    kernels = _listed_kernels(file.name, listings)
+    return ImportedLaunches(without_metrics, notices, kernels)
 
 
 def read_text(file: GivenFile) -> ImportedLaunches:
@@ -331,10 +331,9 @@ def _listings(
     """Listings with their source lines; none where the report lacks counters of instructions."""
     kernels = [str(kernel) for kernel in launches["kernel"]]
     try:
-        sass_page, source_page = read_source_page(sass, kernels), read_source_page(source)
+        listings, notices = read_source_page(sass, kernels)
+        with_lines, notices_on_lines = read_source_page(source)
     except ParseError:
         return (), ()
-    counted = [
-        listing for listing in sass_page.listings if listing.instructions[EXECUTED].sum() > 0
-    ]
-    return join_lines(counted, source_page.listings), (*sass_page.notices, *source_page.notices)
+    counted = [listing for listing in listings if listing.instructions[EXECUTED].sum() > 0]
+    return join_lines(counted, with_lines), (*notices, *notices_on_lines)

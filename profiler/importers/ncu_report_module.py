@@ -165,7 +165,7 @@ def _listing(action: Any) -> Listing:
     ]
     kernel = action.name(action.NameBase_DEMANGLED)
     page = _csv([["Kernel Name", kernel], ["Address", "Source", *columns], *rows])
-    (listing,) = read_source_page(page).listings
+    (listing,), _ = read_source_page(page)
     return with_lines(listing, replace(listing, instructions=_source_lines(action, listing)))
 
 

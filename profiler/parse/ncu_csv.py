@@ -63,8 +63,6 @@ class NcuTable:
     """
     rules: pd.DataFrame
     """Advice of ncu's rules, RULE_COLUMNS; empty for a raw page."""
-    units: Mapping[str, str]
-    """Base unit by metric; empty for plain counts and for words."""
     attributes: Mapping[str, str | float]
     """`device__attribute_*` of the first row: name, SMs, clocks, compute capability of the GPU."""
     messages: tuple[str, ...]
@@ -169,7 +167,6 @@ def _parse(source: Path | bytes, name: str, limit: int | None = None) -> NcuTabl
     return NcuTable(
         launches=frame,
         rules=_rule_frame(rules),
-        units=launches.units,
         attributes=launches.attributes,
         messages=scanner.messages,
         notices=_notices(lines, launches, scanner, bad_cells),

@@ -19,7 +19,6 @@ from profiler.parse.ncu_launches import Column, Launches, identity_reader, launc
 from profiler.parse.ncu_lines import Header, Scanner, split_row
 from profiler.parse.ncu_numbers import (
     NumberStyle,
-    base_unit,
     detect_style,
     factor_to_base,
     is_duration,
@@ -113,8 +112,6 @@ class _Table:
         earlier = self.cells.setdefault(metric, {}).get(row)
         if earlier is None or _is_missing(earlier[0]):
             self.cells[metric][row] = value, unit
-        if unit or metric not in self._launches.units:
-            self._launches.units[metric] = base_unit(unit).unit
 
 
 def read_details(header: Header, scanner: Scanner, launches: Launches) -> list[RuleRow]:

@@ -108,11 +108,9 @@ BadCells = tuple[str, int, str]
 
 @dataclass
 class Launches:
-    """Launches of a file, their values, and the units and device attributes of its tables."""
+    """Launches of a file, their values, and the device attributes of its tables."""
 
     ids: array[int] = field(default_factory=lambda: array("q"))
-    units: dict[str, str] = field(default_factory=dict)
-    """Base unit by metric."""
     wrong_units: dict[str, str] = field(default_factory=dict)
     """Units that cannot be those of their metrics."""
     contradictions: Counter[str] = field(default_factory=Counter)

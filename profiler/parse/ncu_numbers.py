@@ -118,12 +118,8 @@ def _number(thousands: str, decimal: str) -> re.Pattern[str]:
 # ---- units ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class BaseUnit:
-    """Base unit of a unit: `value_in_base = value * factor`, in `unit`."""
-
-    unit: str
-    factor: float
+BaseUnit = tuple[str, float]
+"""A base unit, and the factor to it: `value_in_base = value * factor`."""
 
 
 # ncu's own scale: 213,188 byte of dynamic shared memory and 1,024 of the driver appear as
@@ -162,11 +158,11 @@ def base_unit(unit: str) -> BaseUnit:
         return _time_unit(text) or _countable_unit(text)
     top = _countable_unit(numerator)
     if denominator in _SECONDS:
-        return _rate_unit(top, denominator)
+        return _rate_unit(*top, denominator)
     if denominator == "":
-        return BaseUnit(text, 1.0)
+        return text, 1.0
     bottom = _countable_unit(denominator)
-    return BaseUnit(f"{top.unit}/{bottom.unit}", top.factor / bottom.factor)
+    return f"{top[0]}/{bottom[0]}", top[1] / bottom[1]
 
 
 _DIMENSIONS = (
@@ -182,11 +178,11 @@ def factor_to_base(metric: str, unit: str) -> float:
 
     NaN where the unit cannot be one of the metric: a time in `uq` is no time in ns.
     """
-    base = base_unit(unit)
+    base, factor = base_unit(unit)
     for name, dimension in _DIMENSIONS:
-        if unit.strip() and name.search(metric) and base.unit != dimension:
+        if unit.strip() and name.search(metric) and base != dimension:
             return math.nan
-    return base.factor
+    return factor
 
 
 def is_duration(metric: str) -> bool:
@@ -198,31 +194,29 @@ def is_known_unit(unit: str) -> bool:
     """Whether a text is a unit that may stand beside a label, as in `duration [ns]`."""
     units = {"%", "block", "register", *_SCALED_WORDS}
     numerator = unit.strip().partition("/")[0]
-    return numerator in _SECONDS or _countable_unit(numerator).unit in units
+    return numerator in _SECONDS or _countable_unit(numerator)[0] in units
 
 
 def _time_unit(text: str) -> BaseUnit | None:
     seconds = _SECONDS.get(text)
     # Rounded, because 1e-6 * 1e9 is 1000.0000000000001 in floating point.
-    return None if seconds is None else BaseUnit("ns", float(f"{seconds * _NS_PER_S:.12g}"))
+    return None if seconds is None else ("ns", float(f"{seconds * _NS_PER_S:.12g}"))
 
 
-def _rate_unit(top: BaseUnit, denominator: str) -> BaseUnit:
-    factor = float(f"{top.factor / _SECONDS[denominator]:.12g}")
-    if top.unit == "cycle":
-        return BaseUnit("hz", factor)
-    return BaseUnit(f"{top.unit}/s", factor)
+def _rate_unit(unit: str, factor: float, denominator: str) -> BaseUnit:
+    per_second = float(f"{factor / _SECONDS[denominator]:.12g}")
+    return "hz" if unit == "cycle" else f"{unit}/s", per_second
 
 
 def _countable_unit(text: str) -> BaseUnit:
     """Unit of something that is not a time, with its decimal prefix resolved."""
     word = _canonical_word(text)
     if word in _SCALED_WORDS:
-        return BaseUnit(word, 1.0)
+        return word, 1.0
     prefix, unprefixed = text[:1], _canonical_word(text[1:])
     if prefix in _PREFIXES and unprefixed in _SCALED_WORDS:
-        return BaseUnit(unprefixed, _PREFIXES[prefix])
-    return BaseUnit(word, 1.0)
+        return unprefixed, _PREFIXES[prefix]
+    return word, 1.0
 
 
 def _canonical_word(word: str) -> str:

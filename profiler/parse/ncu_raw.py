@@ -20,7 +20,6 @@ from profiler.parse.ncu_lines import Header, Scanner, split_row
 from profiler.parse.ncu_numbers import (
     MISSING,
     NumberStyle,
-    base_unit,
     detect_style,
     factor_to_base,
     is_known_unit,
@@ -58,7 +57,6 @@ def read_raw(header: Header, scanner: Scanner, launches: Launches) -> None:
     is_read = [not name.startswith(CONSTANT_PREFIXES) for name in names]
     read_columns = list(compress(range(len(names)), is_read))
     read_names, read_factors = [names[i] for i in read_columns], [factors[i] for i in read_columns]
-    launches.units |= {names[i]: base_unit(units[i]).unit for i in read_columns}
     launches.wrong_units |= {names[i]: units[i] for i in read_columns if math.isnan(factors[i])}
     rows = _metric_cells(header, identity_count, scanner, launches)
     style: NumberStyle | None = None

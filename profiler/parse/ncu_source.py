@@ -140,24 +140,15 @@ class Listing:
         return bool(self.instructions[LINE].notna().any())
 
 
-@dataclass(frozen=True)
-class SourcePage:
-    """Content of one source page."""
-
-    listings: tuple[Listing, ...]
-    """One per launch, in the order of the file."""
-    texts: Mapping[str, Mapping[int, str]]
-    """Source text by file and line, where the page prints it."""
-    notices: tuple[Notice, ...]
-
-
 def read_source_page(
     path_or_text: Path | str | bytes,
     kernels: Sequence[str] | None = None,
     *,
     counters: bool = True,
-) -> SourcePage:
-    """Content of a source page, packed by gzip or not; a string or bytes are the page itself.
+) -> tuple[tuple[Listing, ...], tuple[Notice, ...]]:
+    """Listings of a source page, one per launch in the order of the file, and notices on it.
+
+    A page may be packed by gzip; a string or bytes are the page itself.
 
     `kernels` are the names of all launches of the report in order, as its raw page has them: by
     their number, copies of a listing are known from second launches. No listings where no kernel
@@ -173,17 +164,14 @@ def read_source_page(
     name = path_or_text.name if isinstance(path_or_text, Path) else "source page"
     tables = read_rows(path_or_text, name)
     without_lines = any(_NO_LINES in message for message in tables.messages)
-    if not (tables.blocks or tables.texts or without_lines):
+    if not (tables.blocks or tables.has_texts or without_lines):
         raise _no_page_error(name, tables)
     blocks = [block for block in tables.blocks if block.rows]  # one without is where it was cut
     numbers = _Numbers(_style(blocks)) if counters else None
-    return SourcePage(
-        listings=tuple(_launch_listings(blocks, kernels, numbers)),
-        texts=tables.texts,
-        notices=(
-            *reading_notices(tables.source, tables.messages, tables.instructions, source_page=True),
-            *_cell_notices(name, numbers),
-        ),
+    listings = tuple(_launch_listings(blocks, kernels, numbers))
+    return listings, (
+        *reading_notices(tables.source, tables.messages, tables.instructions, source_page=True),
+        *_cell_notices(name, numbers),
     )
 
 

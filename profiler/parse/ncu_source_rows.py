@@ -50,8 +50,8 @@ class SourceRows:
 
     def __init__(self, source: LineSource) -> None:
         self.blocks: list[SourceBlock] = []
-        self.texts: dict[str, dict[int, str]] = {}
-        """Source text by file and line, wherever a page prints it."""
+        self.has_texts = False
+        """Whether the page prints text of a file without counters."""
         self.messages: dict[str, None] = {}
         """Distinct lines of the tool."""
         self.source = source
@@ -128,12 +128,11 @@ class SourceRows:
             self._add_row(self._block, body)
 
     def _add_text(self, body: str) -> None:
-        cell, separator, text = body.partition(_SEPARATOR)
-        number = _line_number(cell)
-        if number is None or not separator or self.source.lacks_line_end:
+        cell, separator, _ = body.partition(_SEPARATOR)
+        if _line_number(cell) is None or not separator or self.source.lacks_line_end:
             self._reject()
-        elif self._file is not None:
-            self.texts.setdefault(self._file, {})[number] = text
+        else:
+            self.has_texts = self.has_texts or self._file is not None
 
     def _add_row(self, block: SourceBlock, body: str) -> None:
         row = self._cells_of_row(block, body)
@@ -144,7 +143,7 @@ class SourceRows:
         if address == _FOLDED:
             return
         if address == _LINE_SUMS:
-            self._start_line(row)
+            self._line, self._text = _line_number(row[0]), row[self._text_at]
             return
         match = _ADDRESS.fullmatch(address)
         if match is None:
@@ -169,12 +168,6 @@ class SourceRows:
             return cells
         *left_cells, text_and_right = body.split(_SEPARATOR, self._text_at)
         return [*left_cells, *text_and_right.rsplit(_SEPARATOR, width - self._text_at - 1)]
-
-    def _start_line(self, row: list[str]) -> None:
-        self._line = _line_number(row[0])
-        self._text = row[self._text_at]
-        if self._line is not None and self._file is not None:
-            self.texts.setdefault(self._file, {})[self._line] = self._text
 
 
 def _quoted_body(line: str) -> str | None:

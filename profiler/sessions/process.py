@@ -53,8 +53,6 @@ class FailingCell:
     cell: str
     phase: str
     block: int | None = None
-    problem: str | None = None
-    """Given where the phase belongs to a problem (its inputs), and so to all of its cells."""
 
 
 @dataclass(frozen=True)
@@ -178,12 +176,7 @@ def failing_cell(records: Iterable[Record]) -> FailingCell | None:
     for record in records:
         event = record.get("event")
         if event == protocol.STARTED:
-            open_step = FailingCell(
-                str(record["cell"]),
-                str(record["phase"]),
-                record.get("block"),
-                record.get("problem"),
-            )
+            open_step = FailingCell(str(record["cell"]), str(record["phase"]), record.get("block"))
         elif event in (protocol.FINISHED, protocol.FAILED, protocol.SESSION_FINISHED):
             open_step = None
     return open_step

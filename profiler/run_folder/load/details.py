@@ -347,7 +347,8 @@ def _page(
     if not packed.exists():
         return (), ()
     try:
-        return read_source_page(read_packed(packed), kernels, counters=counters).listings, ()
+        listings, _ = read_source_page(read_packed(packed), kernels, counters=counters)
+        return listings, ()
     except (ParseError, OSError):
         return (), (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)
 

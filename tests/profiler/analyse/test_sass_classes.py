@@ -19,7 +19,7 @@ OPCODES = [line.split() for line in (RECORDINGS / "sass-13.0/opcodes.txt").read_
 
 @pytest.fixture(scope="module")
 def torch_listings():
-    return read_source_page(PAGES / "torch_sass.csv.gz").listings
+    return read_source_page(PAGES / "torch_sass.csv.gz")[0]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_every_opcode_of_our_own_kernels_has_a_class(opcodes):
 
 
 def test_instructions_of_real_kernels_have_classes(torch_listings):
-    listings = [*torch_listings, *read_source_page(PAGES / "planted_sass.csv.gz").listings]
+    listings = [*torch_listings, *read_source_page(PAGES / "planted_sass.csv.gz")[0]]
     for listing in listings:
         executed = executed_by_class(listing)
         assert executed.sum() == listing.instructions["executed"].sum()

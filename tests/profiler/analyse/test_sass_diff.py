@@ -20,7 +20,7 @@ PAGES = Path(__file__).parents[2] / "recordings/ncu-source-2025.3.1"
 
 @pytest.fixture(scope="module")
 def torch_listings():
-    return read_source_page(PAGES / "torch_sass.csv.gz").listings
+    return read_source_page(PAGES / "torch_sass.csv.gz")[0]
 
 
 def listing(*sass, start=0x1000):
@@ -195,7 +195,7 @@ def test_changes_have_their_side():
 
 def test_machine_code_against_itself_is_empty(torch_listings):
     assert all(are_same(kernel, kernel) for kernel in torch_listings)
-    again = read_source_page(PAGES / "repeated_sass.csv.gz").listings
+    again = read_source_page(PAGES / "repeated_sass.csv.gz")[0]
     assert are_same(again[0], again[6])  # two launches with other work
 
 

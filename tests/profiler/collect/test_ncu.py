@@ -208,8 +208,8 @@ class TestCommand:
         assert [code for code, _ in pages.values()] == [0, 0, 0, 0]
         rules, sass, source = (pages[name][1] for name in (RULES, SASS, SOURCE))
         assert list(parse_ncu_csv(rules.encode(), RULES).rules["rule"]) == ["SourceCountersRule"]
-        assert not read_source_page(sass).listings[0].has_lines
-        assert read_source_page(source).listings[0].has_lines
+        assert not read_source_page(sass)[0][0].has_lines
+        assert read_source_page(source)[0][0].has_lines
 
     def test_sections_and_sources_are_asked_for_where_cells_are_explained(self, tmp_path):
         made = Ncu(FAKE_NCU).explaining(("Occupancy", "SourceCounters"))

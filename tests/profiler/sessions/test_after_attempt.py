@@ -43,10 +43,10 @@ def test_pages_are_kept_and_of_the_details_only_rules(tmp_path):
     assert list(rules["rule"]) == 2 * ["OccupancyRule", "SourceCountersRule"]
     assert b"Duration" not in kept(tmp_path, RULES), "the metrics stand in the raw page"
     kernels = ["a()", "b()"]
-    listings = read_source_page(kept(tmp_path, SASS), kernels).listings
+    listings = read_source_page(kept(tmp_path, SASS), kernels)[0]
     assert [listing.kernel for listing in listings] == kernels
     assert all(
-        listing.has_lines for listing in read_source_page(kept(tmp_path, SOURCE), kernels).listings
+        listing.has_lines for listing in read_source_page(kept(tmp_path, SOURCE), kernels)[0]
     )
 
 
@@ -67,7 +67,7 @@ def test_pages_of_shares_of_the_launches_are_the_whole_page(tmp_path, monkeypatc
         assert (folder / "commands").read_text(encoding="utf-8").count("\n") == commands
         pages.append([kept(folder, name) for name in (RULES, SASS, SOURCE)])
     assert pages[0] == pages[1]
-    assert len(read_source_page(pages[0][1], [f"{name}()" for name in "abcde"]).listings) == 5
+    assert len(read_source_page(pages[0][1], [f"{name}()" for name in "abcde"])[0]) == 5
 
 
 def test_a_page_that_is_there_is_not_printed_twice(tmp_path):

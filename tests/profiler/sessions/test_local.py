@@ -320,5 +320,5 @@ def test_failing_cell_of_a_problem_phase_carries_the_problem():
     records = [
         {"event": "started", "cell": "a", "phase": "inputs", "problem": "p1"},
     ]
-    assert failing_cell(records) == FailingCell("a", "inputs", None, "p1")
+    assert failing_cell(records) == FailingCell("a", "inputs")
     assert failing_cell([*records, {"event": "failed", "cell": "a", "phase": "inputs"}]) is None
