@@ -542,14 +542,19 @@ def test_inputs_are_nudged_apart():
     assert whole.tolist() == [0, 1, 2]
 
 
-def test_a_small_element_may_not_be_off_by_what_large_ones_may_be():
+def with_reference(baseline, x):
+    """Results of a baseline, those in float64, and what rounding explains of their difference."""
     experiment = Experiment("e")
-    experiment.inputs(lambda: torch.linspace(0, 12, 4096))
-    experiment.variant(name="exponential")(lambda x: (x.exp(), x.floor()))
-    workload, inputs, launch = prepared(experiment, {"function": "exponential"}, {})
+    experiment.inputs(lambda: x)
+    experiment.variant(name="f")(baseline)
+    workload, inputs, launch = prepared(experiment, {"function": "f"}, {})
     reference = workload.reference({}, inputs)
-    expected, rounding = as_tensors(reference.result, "it"), rounding_in(reference)
-    right, whole = launch()
+    return as_tensors(launch(), "it"), as_tensors(reference.result, "it"), rounding_in(reference)
+
+
+def test_a_small_element_may_not_be_off_by_what_large_ones_may_be():
+    x = torch.linspace(0, 12, 4096)
+    (right, whole), expected, rounding = with_reference(lambda x: (x.exp(), x.floor()), x)
     compare((right * (1 + 3e-6), whole), expected, rounding=rounding)
     for wrong in ((right + 1e-3, whole), (right, whole + 1e-2 * (whole == 3))):
         with pytest.raises(WrongResultError):
@@ -590,50 +595,41 @@ def test_a_baseline_of_narrow_types_is_computed_without_them(baseline):
 
 
 def test_a_baseline_is_right_where_half_precision_on_its_way_explains_its_errors():
-    experiment = Experiment("e")
-    experiment.inputs(lambda: torch.randn(64, 256, generator=torch.Generator().manual_seed(0)))
-    experiment.variant(name="f")(lambda x: (x.half() / 7).float().sum(1))
-    workload, inputs, launch = prepared(experiment, {"function": "f"}, {})
-    reference = workload.reference({}, inputs)
-    expected, rounding = as_tensors(reference.result, "it"), rounding_in(reference)
-    for right in (launch(), inputs.positional[0].sum(1) / 7):
+    x = torch.randn(64, 256, generator=torch.Generator().manual_seed(0))
+    (result,), expected, rounding = with_reference(lambda x: (x.half() / 7).float().sum(1), x)
+    for right in (result, x.sum(1) / 7):
         compare((right,), expected, rounding=rounding)
     with pytest.raises(WrongResultError):
-        compare((launch() + 0.1,), expected, rounding=rounding)
+        compare((result + 0.1,), expected, rounding=rounding)
 
 
-def test_a_baseline_that_takes_no_other_types_is_compared_with_and_doubted():
+@pytest.mark.parametrize(
+    ("error", "doubt"),
+    [
+        (
+            RuntimeError("expected scalar type Float but found Double\nException raised from …"),
+            "f takes no inputs in float64"
+            " (RuntimeError: expected scalar type Float but found Double)",
+        ),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 89.41 GiB."),
+            "f needs more memory in float64 than the GPU has",
+        ),
+    ],
+)
+def test_a_baseline_that_fails_in_float64_is_compared_with_and_doubted(error, doubt):
     experiment = make()
 
     @experiment.variant(name="f")
     def of_floats(x):
         if x.dtype != torch.float32:
-            raise RuntimeError(
-                "expected scalar type Float but found Double\nException raised from …"
-            )
+            raise error
         return x.sum(1)
 
     workload, inputs, launch = prepared(experiment, {"function": "f"})
     reference = workload.reference({"rows": 3}, inputs)
     assert torch.equal(reference.result, launch())
-    assert reference.doubt == (
-        "f takes no inputs in float64 (RuntimeError: expected scalar type Float but found Double)"
-    )
-
-
-def test_without_memory_for_float64_the_baseline_is_compared_with_and_doubted():
-    experiment = make()
-
-    @experiment.variant(name="f")
-    def of_large_tensors(x):
-        if x.dtype == torch.float64:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 89.41 GiB.")
-        return x.sum(1)
-
-    workload, inputs, launch = prepared(experiment, {"function": "f"})
-    reference = workload.reference({"rows": 3}, inputs)
-    assert torch.equal(reference.result, launch())
-    assert reference.doubt == "f needs more memory in float64 than the GPU has"
+    assert reference.doubt == doubt
 
 
 def quantized(x, scale):
@@ -654,26 +650,17 @@ def quantized(x, scale):
     ],
 )
 def test_what_is_transformed_rounded_or_counted_is_right_where_the_baseline_is(baseline, wrong):
-    experiment = Experiment("e")
-    experiment.inputs(lambda: torch.randn(1 << 18, generator=torch.Generator().manual_seed(0)))
-    experiment.variant(name="f")(baseline)
-    workload, inputs, launch = prepared(experiment, {"function": "f"}, {})
-    reference = workload.reference({}, inputs)
-    expected, rounding = as_tensors(reference.result, "it"), rounding_in(reference)
-    compare(as_tensors(launch(), "it"), expected, rounding=rounding)
+    x = torch.randn(1 << 18, generator=torch.Generator().manual_seed(0))
+    result, expected, rounding = with_reference(baseline, x)
+    compare(result, expected, rounding=rounding)
     with pytest.raises(WrongResultError):
-        compare(as_tensors(wrong(*inputs.positional), "it"), expected, rounding=rounding)
+        compare(as_tensors(wrong(x), "it"), expected, rounding=rounding)
 
 
 def test_whole_numbers_are_not_off_by_one_because_all_of_them_may_be():
-    experiment = Experiment("e")
-    experiment.inputs(lambda: torch.arange(500.0))
-    experiment.variant(name="f")(lambda x: x.floor().int())
-    workload, inputs, launch = prepared(experiment, {"function": "f"}, {})
-    reference = workload.reference({}, inputs)
-    expected, rounding = as_tensors(reference.result, "it"), rounding_in(reference)
+    (result,), expected, rounding = with_reference(lambda x: x.floor().int(), torch.arange(500.0))
     with pytest.raises(WrongResultError, match="500 of 500 elements are wrong"):
-        compare((launch() - 1,), expected, rounding=rounding)
+        compare((result - 1,), expected, rounding=rounding)
 
 
 # ---- arrays of other libraries -------------------------------------------------------------------
