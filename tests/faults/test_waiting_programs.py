@@ -250,17 +250,15 @@ def test_the_next_program_runs_while_ncu_still_writes_and_no_other_does(profiler
     assert steps["ncu-timing.002", "measures"]["begin_s"] < steps["ncu-timing.001", "ends"]["end_s"]
 
 
-def test_a_cell_that_fails_is_not_run_again_by_what_waited_for_it(profiler):
-    spec = write_spec(profiler, kernels=("a",), ends="exit 3", blocks=3)
-    done = profiler.measure(spec, **KERNELS)
-    assert done.code == 4, done.err
-    assert_one_at_a_time(profiler, 1)
-
-
-def test_a_cell_that_launches_nothing_is_not_run_again_by_what_waited_for_it(profiler):
-    spec = write_spec(profiler, kernels=("a",), blocks=3)
-    done = profiler.measure(spec, FAKE_NCU_KERNELS="")
-    assert done.code == 3, done.err
+@pytest.mark.parametrize(
+    ("ends", "launches", "code"),
+    [({"ends": "exit 3"}, KERNELS, 4), ({}, {"FAKE_NCU_KERNELS": ""}, 3)],
+    ids=["fails", "launches nothing"],
+)
+def test_a_cell_of_no_result_is_not_run_again_by_what_waited_for_it(profiler, ends, launches, code):
+    spec = write_spec(profiler, kernels=("a",), blocks=3, **ends)
+    done = profiler.measure(spec, **launches)
+    assert done.code == code, done.err
     assert_one_at_a_time(profiler, 1)
 
 

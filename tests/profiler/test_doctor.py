@@ -287,20 +287,19 @@ def test_an_importer_without_a_library_names_its_package(machine):
     assert "apt-get install libdw1" in check.remedy
 
 
-@pytest.mark.parametrize("body", ["echo bad >&2; exit 127", "exec /nowhere/importer"])
-def test_an_importer_that_does_not_start(machine, body):
-    importer(machine, body)
+@pytest.mark.parametrize(
+    ("body", "mode", "words"),
+    [
+        ("echo bad >&2; exit 127", 0o700, "importer does not start"),
+        ("exec /nowhere/importer", 0o700, "importer does not start"),
+        ("", 0o600, "QdstrmImporter cannot be run"),
+    ],
+)
+def test_an_importer_that_does_not_start_or_may_not_be_run(machine, body, mode, words):
+    importer(machine, body).chmod(mode)
     check = doctor.check_nsys(machine)
     assert check.status is Status.WARNING
-    assert "importer does not start" in check.detail
-    assert check.remedy
-
-
-def test_an_importer_that_may_not_be_run(machine):
-    importer(machine, "").chmod(0o600)
-    check = doctor.check_nsys(machine)
-    assert check.status is Status.WARNING
-    assert "QdstrmImporter cannot be run" in check.detail
+    assert words in check.detail
     assert check.remedy
 
 

@@ -68,11 +68,12 @@ def test_streams_are_counted_in_each_visit_not_over_all_of_them():
     assert streams_by_cell(frame[:1]) == streams_by_cell(frame.drop(columns="stream")) == {}
 
 
-def test_unfinished_visits_are_left_out_where_they_are_known():
-    launches = pd.DataFrame([launch(ours("a", block), gpu__time_duration=1.0) for block in (0, 1)])
+@pytest.mark.parametrize("visits", [((0, 0), (1, 0)), ((0, 1), (0, 0))], ids=["blocks", "arms"])
+def test_unfinished_visits_are_left_out_where_they_are_known(visits):
+    launches = pd.DataFrame([launch(ours("a", *visit), gpu__time_duration=1.0) for visit in visits])
     origin = SampleOrigin(**SESSION, metrics=("duration_ns",))
-    frame = samples_from_launches(launches, origin, [("a", 0, 0)])
-    assert list(frame["block"]) == [0]
+    frame = samples_from_launches(launches, origin, [("a", *visits[0])])
+    assert list(zip(frame["block"], frame["arm"], strict=True)) == [visits[0]]
 
 
 def test_kernels_of_one_range_are_combined_as_the_catalogue_says():
@@ -125,13 +126,6 @@ def test_both_arms_of_a_block_are_samples_of_their_own():
     frame = _samples(launches)
     assert list(zip(frame["arm"], frame["duration_ns"], strict=True)) == [(1, 6.0), (0, 3.0)]
     assert frame["arm"].dtype == "int64"
-
-
-def test_of_two_arms_only_the_finished_one_counts():
-    launches = pd.DataFrame([launch(ours("a", 0, arm), gpu__time_duration=1.0) for arm in (0, 1)])
-    origin = SampleOrigin(**SESSION, metrics=("duration_ns",))
-    frame = samples_from_launches(launches, origin, [("a", 0, 1)])
-    assert list(frame["arm"]) == [1]
 
 
 def test_stalls_are_weighted_by_issued_instructions():
