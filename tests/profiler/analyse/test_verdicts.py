@@ -199,14 +199,13 @@ class TestFamilies:
         assert found.loc[0, "verdict"] == Verdict.UNCLEAR
         assert set(found["verdict"][1:]) == {Verdict.SAME}
 
-    def test_eight_blocks_decide_where_one_differs_overwhelmingly(self):
-        found = self.verdicts_of(8, 1)
-        assert found.loc[0, "verdict"] == Verdict.FASTER
-        assert set(found["verdict"][1:]) == {Verdict.SAME}
-
-    @pytest.mark.parametrize("blocks", LOOKS[1:])
-    def test_later_looks_decide_where_one_differs(self, blocks):
-        found = self.verdicts_of(blocks, 1, effect=0.025)
+    @pytest.mark.parametrize(
+        ("blocks", "effect"), [(8, {}), *((blocks, {"effect": 0.025}) for blocks in LOOKS[1:])]
+    )
+    def test_later_looks_decide_where_one_differs_and_the_first_overwhelmingly(
+        self, blocks, effect
+    ):
+        found = self.verdicts_of(blocks, 1, **effect)
         assert found.loc[0, "verdict"] == Verdict.FASTER
         assert set(found["verdict"][1:]) == {Verdict.SAME}
 

@@ -61,27 +61,23 @@ def test_an_alias_is_the_same_collector(tmp_path, alias, key):
     assert first.keys == second.keys
 
 
-def test_a_collector_given_twice_by_two_names_is_refused(tmp_path):
-    with pytest.raises(SpecError, match="'timer' is in the list twice"):
-        Workplace(tmp_path / "place", spec_with("timer", "cuda_events"))
-
-
-def test_stamps_alone_measure_no_duration(tmp_path):
-    with pytest.raises(SpecError, match="in_kernel measures no duration; add ncu or cuda_events"):
-        Workplace(tmp_path / "place", spec_with("in_kernel"))
+@pytest.mark.parametrize(
+    ("collectors", "words"),
+    [
+        (["timer", "cuda_events"], "'timer' is in the list twice"),
+        (["in_kernel"], "in_kernel measures no duration; add ncu or cuda_events"),
+        (["cuda_event"], "no such collector: 'cuda_event'; did you mean 'cuda_events'"),
+    ],
+)
+def test_collectors_that_are_refused(tmp_path, collectors, words):
+    with pytest.raises(SpecError, match=words):
+        Workplace(tmp_path / "place", spec_with(*collectors))
 
 
 def test_stamps_change_no_key(tmp_path):
     first = Workplace(tmp_path / "first", spec_with("ncu", "in_kernel"))
     second = Workplace(tmp_path / "second", spec_with("ncu"))
     assert first.keys == second.keys
-
-
-def test_no_such_collector(tmp_path):
-    with pytest.raises(
-        SpecError, match=r"no such collector: 'cuda_event'; did you mean 'cuda_events'"
-    ):
-        Workplace(tmp_path / "place", spec_with("cuda_event"))
 
 
 def test_editors_know_every_spelling():
