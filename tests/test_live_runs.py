@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from as_read import data_of_page
 from whole_runs import (
     SECRET,
     TESTS,
@@ -151,8 +152,9 @@ def test_a_page_is_made_again_from_the_run_folder_alone(good):
     assert again.json["cells"] == first.json["cells"]
     made_again = (run / "index.html").read_text()
     assert len(made_again) > 0.9 * len(page)
-    command = re.search(r"python -m profiler \S+\.yaml", page)
-    assert command[0] in made_again  # and not the copy of the spec in the run folder
+    rerun = data_of_page(page)["rerun"]
+    assert re.match(r"python -m profiler \S+\.yaml", rerun)
+    assert data_of_page(made_again)["rerun"] == rerun  # and not of the copy in the run folder
 
 
 def test_a_recording_is_replayed_where_nothing_can_be_measured(good):
