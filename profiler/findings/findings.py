@@ -105,8 +105,7 @@ class Findings:
         """Projected times of the step that the problems were captured in; None without one."""
         cells = self.programs.correct_cells.values()
         durations = ((cell, self.numbers.value(cell, JUDGED)) for cell in cells)
-        weights = self.report.settings.weights
-        return find_captured_step(weights, self.programs.baseline, durations)
+        return find_captured_step(self.report.settings, self.programs.baseline, durations)
 
     @cached_property
     def timelines(self) -> TimelineFindings:

@@ -126,7 +126,6 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         keys=keys,
         reader=request.reader,
         opened=record.opened,
-        earlier=frozenset(attempt.folder for attempt in run.attempts()),
         templates=Templates(
             request,
             run.path,

@@ -90,7 +90,6 @@ def _dry_measurement(  # noqa: PLR0913, PLR0917 - what a measurement is made of
         keys=keys,
         reader=reader,
         opened=run.record().opened if run.exists() else {},
-        earlier=frozenset(attempt.folder for attempt in run.attempts()),
         templates=Templates(execution, run.path, stamped=stamped),
     )
     silent_console = Console(quiet=True)

@@ -21,7 +21,7 @@ from profiler.findings.json_model import JsonObject, NamedDocument, Number, Sour
 from profiler.findings.kinds.timers import reference_collector
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict, Reason, VerdictPartDocument, judged
 from profiler.model import Cell, SessionKind, Variant, Verdict
-from profiler.run_folder.load.report import Report, StepWeights
+from profiler.run_folder.load.report import PageSettings, Report
 
 MOSTLY_LIMITED_PCT = 50.0
 """From so many readings on that name the power limit, a kernel is held by it."""
@@ -208,7 +208,7 @@ class CapturedStep:
 
 
 def find_captured_step(
-    weights: StepWeights | None,
+    settings: PageSettings,
     baseline: Variant | None,
     cells: Iterable[tuple[Cell, Value]],
 ) -> CapturedStep | None:
@@ -216,14 +216,14 @@ def find_captured_step(
 
     `cells`: those with a right result, with their durations in nanoseconds.
     """
-    if weights is None or baseline is None:
+    if settings.weights is None or baseline is None:
         return None
     by_variant: dict[str, list[tuple[Cell, Value]]] = defaultdict(list)
     for cell, value in cells:
         by_variant[cell.variant.id].append((cell, value))
     of_baseline = by_variant.pop(baseline.id, ())
     counts = {
-        cell.problem.id: float(cell.problem.params.get(weights.parameter) or 0)
+        cell.problem.id: float(cell.problem.params.get(settings.weights) or 0)
         for cell, _ in of_baseline
     }
     shares = {
@@ -238,7 +238,7 @@ def find_captured_step(
     return CapturedStep(
         baseline,
         total,
-        None if weights.step_ms is None else weights.step_ms * 1e6,
+        None if settings.step_ms is None else settings.step_ms * 1e6,
         len(shares),
         tuple(sorted((time for time in times if time.problems), key=lambda time: time.ns)),
     )

@@ -187,8 +187,8 @@ def captured_step_table(findings: Findings) -> SmallTable | None:
 
 def step_note(findings: Findings) -> str:
     """Note of the capture on the step; empty without any."""
-    weights = findings.report.settings.weights
-    return "" if weights is None else weights.note
+    settings = findings.report.settings
+    return settings.step_note if settings.weights is not None else ""
 
 
 def captured_sentences(findings: Findings) -> tuple[Sentence, ...]:

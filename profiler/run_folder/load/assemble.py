@@ -47,7 +47,6 @@ from profiler.run_folder.load.report import (
     PageSettings,
     ReplayInfo,
     Report,
-    StepWeights,
 )
 from profiler.run_folder.redact import Redaction, without_private
 from profiler.run_folder.seconds import session_seconds
@@ -197,7 +196,9 @@ def _page_settings(loaded: LoadedSpec) -> PageSettings:
         parameters=page.parameters,
         axes=page.axes,
         split=page.split,
-        weights=StepWeights(page.weights, page.step_ms, page.step_note) if page.weights else None,
+        weights=page.weights,
+        step_ms=page.step_ms,
+        step_note=page.step_note,
     )
 
 

@@ -50,18 +50,6 @@ class ExperimentText:
 
 
 @dataclass(frozen=True)
-class StepWeights:
-    """Calls of each problem in a step of a captured program."""
-
-    parameter: str
-    """Parameter of problems with the number of calls in a step."""
-    step_ms: float | None
-    """Milliseconds of the whole step; None where not measured."""
-    note: str = ""
-    """Note of the capture on the step."""
-
-
-@dataclass(frozen=True)
 class PageSettings:
     """Settings of the page in the experiment file."""
 
@@ -79,9 +67,12 @@ class PageSettings:
     """Parameters of problems on rows and columns of a grid; empty: those with most values."""
     split: tuple[str, ...] = ()
     """Parameters of problems with a grid for each value; empty: all other differing ones."""
-
-    weights: StepWeights | None = None
-    """Calls of problems in a captured step; None without a captured step."""
+    weights: str | None = None
+    """Parameter of problems with the number of calls in a captured step; None without a step."""
+    step_ms: float | None = None
+    """Milliseconds of the captured step; None where not measured."""
+    step_note: str = ""
+    """Note of the capture on the step."""
 
     @property
     def page_kind(self) -> PageKind:

@@ -55,13 +55,13 @@ class AttemptBook:
     reader: AttemptReader
     opened: Mapping[str, str]
     """Today's digests of the files that earlier sessions opened, as in RunRecord.opened."""
-    earlier: Set[Path]
-    """Folders of the attempts that earlier executions made."""
     templates: Templates
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
     parted: Mapping[str, str] = field(init=False)
     """`AttemptRecord.parted` with digests at construction, right after the keys were made."""
+    earlier: Set[Path] = field(init=False)
+    """Folders of the attempts that earlier executions made."""
     _ended: dict[Path, Loaded] = field(default_factory=dict)
     """Finished attempts by folder, each read once."""
     _gathered: tuple[Sequence[Loaded], Results] | None = None
@@ -76,6 +76,7 @@ class AttemptBook:
     def __post_init__(self) -> None:
         loaded = self.execution.loaded
         self.parted = parted_files(loaded.experiment, loaded.base)
+        self.earlier = {attempt.folder for attempt in self.run.attempts()}
 
     @property
     def plan(self) -> Plan:

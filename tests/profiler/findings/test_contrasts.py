@@ -7,7 +7,6 @@ import pytest
 from recorded import RECORDINGS, findings_of_recording, summary_of
 
 from profiler.findings.kinds.steps import contrasts
-from profiler.run_folder.load.report import StepWeights
 
 
 @pytest.mark.parametrize(
@@ -42,5 +41,5 @@ def test_flags_of_variants_are_judged_beside_it_and_captured_problems_are_not_as
     findings = findings_of_recording(RECORDINGS / "hopper_causal.zip")
     steps = {effect.step.parameter for effect in findings.parameter_steps}
     assert steps == {"heads_innermost", "kv_heads_first"}
-    captured = replace(findings.report.settings, weights=StepWeights("calls", None))
+    captured = replace(findings.report.settings, weights="calls")
     assert contrasts(findings.ranking, captured) == ()
