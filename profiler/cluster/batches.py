@@ -65,11 +65,11 @@ class BatchShare(Share):
         """Take finished builds, propose a batch for each worker, and submit it to build."""
         proposals, experiment = self.proposals, self.proposals.experiment
         pending = set(proposals.live.pending)  # the other build is the incumbent
-        for variant, built in proposals.take_built().items():
-            if variant in pending and built.result.ok:
+        for variant, build in proposals.take_built().items():
+            if variant in pending and build.ok:
                 self._ready.append(variant)
             elif variant in pending:
-                proposals.take(failed_build(built.result))
+                proposals.take(failed_build(build))
         # A batch for each worker, and the builds meanwhile.
         ahead_count = min(experiment.jobs, MOST_AHEAD) if experiment.needs_builds else 0
         most = max(1, len(self._usable_workers)) * BATCH + ahead_count
@@ -96,7 +96,7 @@ class BatchShare(Share):
         return self.team.submit(
             piece.address,
             plan_part(experiment.request.plan, terms.problems, [terms.baseline, *searched]),
-            [*experiment.builds, *(built[variant].result for variant in searched)],
+            [*experiment.builds, *(built[variant] for variant in searched)],
             batch=Batch(
                 terms=terms,
                 noise=self.proposals.live.noise(),

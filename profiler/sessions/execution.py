@@ -71,9 +71,7 @@ class SecondsRecorder:
             elif record["event"] == protocol.SESSION_FINISHED:
                 last_launch = record.get("monotonic")
         at = begin
-        # A journal of an earlier version does not say how long its import gate was closed.
-        steps = _STEPS if protocol.MAY_IMPORT in stamps else _STEPS[2:]
-        for step, stamp in steps:
+        for step, stamp in _STEPS:
             if stamp in stamps:
                 self._add(row, step, at, stamps[stamp])
                 at = stamps[stamp]

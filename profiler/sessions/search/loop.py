@@ -86,10 +86,10 @@ def run_search(bench: Bench, proposals: Proposals) -> tuple[str, ...]:
     while waiting := [*waiting, *proposals.propose(lookahead.depth - len(waiting))]:
         variant = proposals.wait_for(waiting)
         waiting.remove(variant)
-        if proposals.built[variant].result.ok:
+        if proposals.built[variant].ok:
             evaluated = evaluate(bench, _subject(proposals, variant), live.is_behind)
         else:
-            evaluated = failed_build(proposals.built[variant].result)
+            evaluated = failed_build(proposals.built[variant])
         lookahead.note(proposals.take(evaluated))
         if len(live.record.evaluations) % LOOK_EVERY == 0:
             _repeat_look(bench, proposals)
@@ -98,7 +98,7 @@ def run_search(bench: Bench, proposals: Proposals) -> tuple[str, ...]:
 
 def _subject(proposals: Proposals, variant: str) -> Subject:
     experiment = proposals.experiment
-    return experiment.subject(experiment.variants[variant], proposals.built[variant].result)
+    return experiment.subject(experiment.variants[variant], proposals.built[variant])
 
 
 def _repeat_look(bench: Bench, proposals: Proposals) -> None:

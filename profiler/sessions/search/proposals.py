@@ -29,12 +29,8 @@ _POLL_S = 0.2
 Build = Callable[[Sequence[Variant]], Sequence[BuildResult]]
 
 
-@dataclass(frozen=True)
-class FinishedBuild:
-    """A finished build, and the seconds of its batch."""
-
-    result: BuildResult
-    seconds: float
+FinishedBuilds = dict[str, tuple[BuildResult, float]]
+"""Build by variant id, and the seconds of its batch."""
 
 
 class BackgroundBuilds:
@@ -43,7 +39,7 @@ class BackgroundBuilds:
     def __init__(self, build: Build) -> None:
         self._build = build
         self._waiting: SimpleQueue[Sequence[Variant]] = SimpleQueue()
-        self._ended: SimpleQueue[dict[str, FinishedBuild] | BaseException] = SimpleQueue()
+        self._ended: SimpleQueue[FinishedBuilds | BaseException] = SimpleQueue()
         self._closed = False
         threading.Thread(target=self._work, name="builds", daemon=True).start()
 
@@ -51,12 +47,12 @@ class BackgroundBuilds:
         """Add variants to the next batch."""
         self._waiting.put(variants)
 
-    def take_built(self, wait_s: float = 0.0) -> dict[str, FinishedBuild]:
-        """New finished builds by variant id; waits for the first for at most `wait_s`.
+    def take_built(self, wait_s: float = 0.0) -> FinishedBuilds:
+        """New finished builds; waits for the first for at most `wait_s`.
 
         Raises the error of a build that was no fault of a variant.
         """
-        built: dict[str, FinishedBuild] = {}
+        built: FinishedBuilds = {}
         with suppress(Empty):
             ended = self._ended.get(wait_s > 0, wait_s)
             while not isinstance(ended, BaseException):
@@ -79,7 +75,7 @@ class BackgroundBuilds:
                 self._ended.put(error)
                 return
             seconds = time.monotonic() - began
-            self._ended.put({result.variant: FinishedBuild(result, seconds) for result in results})
+            self._ended.put({result.variant: (result, seconds) for result in results})
 
     def _next_batch(self) -> Sequence[Variant]:
         """All waiting variants, after a wait for the first; empty after `close`."""
@@ -153,8 +149,10 @@ class Proposals:
     live: LiveSearch
     builds: BackgroundBuilds
     clock: Callable[[], float] = time.monotonic
-    built: dict[str, FinishedBuild] = field(default_factory=dict)
+    built: dict[str, BuildResult] = field(default_factory=dict)
     """Builds of this execution by variant id."""
+    _build_s: dict[str, float] = field(default_factory=dict)
+    """Seconds of the batch of each of them."""
     _submitted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -195,9 +193,11 @@ class Proposals:
             self._submitted.update(variant.id for variant in submitted)
             self.builds.submit(submitted)
 
-    def take_built(self, wait_s: float = 0.0) -> dict[str, FinishedBuild]:
+    def take_built(self, wait_s: float = 0.0) -> dict[str, BuildResult]:
         """Builds that finished since the last call, by variant id."""
-        built = self.builds.take_built(wait_s)
+        finished = self.builds.take_built(wait_s)
+        built = {variant: result for variant, (result, _) in finished.items()}
+        self._build_s |= {variant: seconds for variant, (_, seconds) in finished.items()}
         self.built |= built
         return built
 
@@ -210,7 +210,7 @@ class Proposals:
 
     def take(self, evaluated: Evaluated) -> Evaluated:
         """Result of a proposal as it is journalled, with its seconds."""
-        build_s = self.built[evaluated.variant].seconds
+        build_s = self._build_s[evaluated.variant]
         evaluated = replace(evaluated, build_s=build_s, elapsed_s=self.elapsed_s)
         self.live.take(evaluated)
         name = self.experiment.variants[evaluated.variant].name

@@ -20,7 +20,7 @@ from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, RunRecord
 from profiler.run_folder.workers import note_environment
 from profiler.search.journal import Evaluated, RepeatedLook, SearchJournal, Terms
 from profiler.search.live_search import LiveSearch
-from profiler.sessions.search.proposals import FinishedBuild, Proposals
+from profiler.sessions.search.proposals import FinishedBuilds, Proposals
 
 VARIANTS = {f"x={x}": {"x": x} for x in range(40)}
 WORKERS = {"GPU-a": "tcp://a", "GPU-b": "tcp://b"}
@@ -31,12 +31,12 @@ class InstantBuilds:
     """Builds nothing, and is done at once."""
 
     def __init__(self) -> None:
-        self.built: dict[str, FinishedBuild] = {}
+        self.built: FinishedBuilds = {}
 
     def submit(self, variants: list[Variant]) -> None:
-        self.built |= {v.id: FinishedBuild(BuildResult(v.id, ok=True), 0.0) for v in variants}
+        self.built |= {v.id: (BuildResult(v.id, ok=True), 0.0) for v in variants}
 
-    def take_built(self, _: float) -> dict[str, FinishedBuild]:
+    def take_built(self, _: float) -> FinishedBuilds:
         built, self.built = self.built, {}
         return built
 
