@@ -55,22 +55,25 @@ class Arguments:
                 f"for, of {', '.join(sorted(named_values)) or 'none'}"
             )
         call = partial(function, *values, *unnamed.values(), **by_keyword)
-        return _with_gradients(call) if self.have_gradients else call
+        return torch.enable_grad()(call) if self.have_gradients else call
 
     def with_fresh_gradients(self, call: Callable[[], Any]) -> Callable[[], Any]:
         """A launch before each of which no input has a gradient, to which `backward` would add."""
-        arrays = _arrays((*self.positional, *self.by_name.values()))
-        leaves = [array for array in arrays if _needs_gradient(array) and array.is_leaf]
+        leaves = [array for array in self._arrays() if _needs_gradient(array) and array.is_leaf]
         return partial(_without_gradients, leaves, call) if leaves else call
 
     def inputs(self) -> tuple[torch.Tensor, ...]:
         """Tensors on the memory of all arrays among the inputs."""
-        return tuple(map(as_tensor, _arrays((*self.positional, *self.by_name.values()))))
+        return tuple(map(as_tensor, self._arrays()))
+
+    def _arrays(self) -> Iterator[Any]:
+        """All arrays among the inputs."""
+        return _arrays((*self.positional, *self.by_name.values()))
 
     @cached_property
     def have_gradients(self) -> bool:
         """Whether gradients of an input are asked for."""
-        return any(map(_needs_gradient, _arrays((*self.positional, *self.by_name.values()))))
+        return any(map(_needs_gradient, self._arrays()))
 
     @property
     def user_inputs(self) -> Any:
@@ -104,16 +107,6 @@ class Arguments:
             by_name={name: copy_of(value, change) for name, value in self.by_name.items()},
             outputs=tuple(copy_of(value, change) for value in self.outputs),
         )
-
-
-def _with_gradients(call: Callable[[], Any]) -> Callable[[], Any]:
-    """A call with gradients on, which are off by default."""
-
-    def with_gradients() -> Any:
-        with torch.enable_grad():
-            return call()
-
-    return with_gradients
 
 
 def _without_gradients(leaves: Sequence[torch.Tensor], call: Callable[[], Any]) -> Any:
