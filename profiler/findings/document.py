@@ -356,13 +356,7 @@ class SummaryDocument(JsonObject):
     sentence: str = get(lambda run: run.sentence)
     """the answer in one sentence; empty where nothing is measured"""
     created: str = get(lambda run: run.findings.report.execution.created)
-    replayed: dict[str, Any] | None = get(
-        lambda run: (
-            asdict(run.findings.report.execution.replay)
-            if run.findings.report.execution.replay
-            else None
-        )
-    )
+    replayed: dict[str, Any] | None = get(lambda run: run.findings.report.execution.replay)
     environment: dict[str, Any] = get(lambda run: asdict(run.findings.report.environment))
     baseline: str | None = get(lambda run: run.findings.programs.plan.baseline)
     seconds: dict[str, float] = get(lambda run: dict(run.findings.report.execution.stages))

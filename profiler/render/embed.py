@@ -61,7 +61,7 @@ def payload(findings: Findings, facets: Sequence[Mapping[str, Any]]) -> dict[str
         "created": report.execution.created,
         "baseline": report.plan.baseline,
         "primary": report.settings.primary,
-        "replayed": None if report.execution.replay is None else vars(report.execution.replay),
+        "replayed": report.execution.replay,
         "variants": [
             {
                 "id": variant.id,

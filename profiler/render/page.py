@@ -84,7 +84,7 @@ def _notices(findings: Findings) -> dict[str, Any]:
     replay = findings.report.execution.replay
     if replay is None:
         return {"banner": None, "notice_rows": notice_rows(findings.notices)}
-    values = vars(replay) | {"when": moment(replay.when)}
+    values = {**replay, "when": moment(replay["when"])}
     other_notices = [
         notice for notice in findings.notices if notice.kind is not NoticeKind.REPLAYED
     ]

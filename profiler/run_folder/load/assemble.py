@@ -45,7 +45,6 @@ from profiler.run_folder.load.report import (
     ExperimentText,
     Measurements,
     PageSettings,
-    ReplayInfo,
     Report,
 )
 from profiler.run_folder.redact import Redaction, without_private
@@ -97,7 +96,7 @@ def assemble(
         ),
         measured=_measurements(plan, results, attempts, environment, redaction),
         notices=(
-            *_replay_notice(replayed),
+            *(() if replayed is None else (Notice(NoticeKind.REPLAYED, replayed),)),
             *_other_timer(plan, results.samples),
             *search_notices,
             *(Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": name}) for name in listing.linked),
@@ -279,13 +278,13 @@ def _name_missing(
     return statuses
 
 
-def _replay_info(record: RunRecord, plan: Plan) -> ReplayInfo:
-    environment: Environment = record.environment
-    return ReplayInfo(
-        gpu=environment.processor or "an unnamed machine",
-        when=record.created,
-        ncu=tool_words(environment, plan),
-    )
+def _replay_info(record: RunRecord, plan: Plan) -> dict[str, str]:
+    """Origin of the numbers of a replayed recording, as `ExecutionRecord.replay`."""
+    return {
+        "gpu": record.environment.processor or "an unnamed machine",
+        "when": record.created,
+        "ncu": tool_words(record.environment, plan),
+    }
 
 
 def tool_words(environment: Environment, plan: Plan) -> str:
@@ -300,13 +299,6 @@ def tool_words(environment: Environment, plan: Plan) -> str:
     if environment.ncu:
         return f"ncu {environment.ncu}"
     return f"nsys {environment.nsys} and no ncu" if environment.nsys else "the timer"
-
-
-def _replay_notice(replay: ReplayInfo | None) -> tuple[Notice, ...]:
-    if replay is None:
-        return ()
-    values = {"gpu": replay.gpu, "when": replay.when, "ncu": replay.ncu}
-    return (Notice(NoticeKind.REPLAYED, values),)
 
 
 def _commands(attempts: Sequence[Attempt]) -> Mapping[str, str]:

@@ -23,16 +23,6 @@ from profiler.search.journal import SearchRecord
 
 
 @dataclass(frozen=True)
-class ReplayInfo:
-    """Origin of the numbers of a replayed recording."""
-
-    gpu: str
-    when: str
-    """ISO time of the measurement."""
-    ncu: str
-
-
-@dataclass(frozen=True)
 class ExperimentText:
     """Texts of the experiment file for a reader."""
 
@@ -92,7 +82,8 @@ class ExecutionRecord:
     """Seconds per stage."""
     seconds: tuple[Span, ...] = ()
     """Where the seconds of the newest execution with sessions went."""
-    replay: ReplayInfo | None = None
+    replay: dict[str, str] | None = None
+    """Of a replayed recording: its `gpu`, `when` it was measured (ISO time), `ncu` (its tools)."""
 
 
 @dataclass(frozen=True, eq=False)

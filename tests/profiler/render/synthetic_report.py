@@ -33,7 +33,6 @@ from profiler.run_folder.load.report import (
     ExperimentText,
     Measurements,
     PageSettings,
-    ReplayInfo,
     Report,
 )
 
@@ -150,7 +149,11 @@ def make_report(
                 "build": "ninja -C build",
             },
             stages={"build": 41.2, "inside ncu": 301.0, "outside ncu": 12.5},
-            replay=ReplayInfo("NVIDIA H200", "2026-03-04T05:06:07+00:00", "ncu 2025.3.1"),
+            replay={
+                "gpu": "NVIDIA H200",
+                "when": "2026-03-04T05:06:07+00:00",
+                "ncu": "ncu 2025.3.1",
+            },
         ),
         measured=Measurements(samples=samples, summary=summary),
         notices=_notices(),

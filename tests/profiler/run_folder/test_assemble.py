@@ -293,7 +293,7 @@ def test_a_replay_names_the_processor_where_there_was_no_gpu(tmp_path):
     for number, (cpu, shown) in enumerate([("Some CPU", "Some CPU"), (None, "an unnamed machine")]):
         place = Workplace(tmp_path / f"{number}", environment=Environment(cpu=cpu))
         replay = finish(place, replay=True).execution.replay
-        assert (replay.gpu, replay.ncu) == (shown, "the timer")
+        assert (replay["gpu"], replay["ncu"]) == (shown, "the timer")
 
 
 def test_a_replay_does_not_depend_on_the_keys_of_today(place, tmp_path):
