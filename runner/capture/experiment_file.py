@@ -8,7 +8,6 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from profiler.runner.capture.distributions import is_skewed
@@ -102,7 +101,7 @@ def _calls_by_experiment(
     document: Document, families: Sequence[Family]
 ) -> dict[str, list[Document]]:
     """Calls that become problems, by the name of their experiment."""
-    surplus_ids = {call["id"] for family in families for call in family.calls[MOST_OF_A_FAMILY:]}
+    surplus_ids = {call["id"] for calls, _ in families for call in calls[MOST_OF_A_FAMILY:]}
     kept_calls = [call for call in ranked_calls(document) if call["id"] not in surplus_ids][
         :MOST_SIGNATURES
     ]
@@ -131,24 +130,22 @@ def _state_argument(call: Document) -> str:
     return next(names, "")
 
 
-@dataclass(frozen=True)
-class Family:
-    """Signatures of one operator that differ in one size alone, as of sequences."""
+Family = tuple[Sequence[Document], Sequence[int]]
+"""Signatures of one operator that differ in one size alone, as of sequences, and these sizes.
 
-    calls: tuple[Document, ...]
-    """The longest total time comes first."""
-    sizes: tuple[int, ...]
-    """The size of each."""
+The longest total time comes first.
+"""
 
-    def sentence(self) -> str:
-        """Sentence on its size, and on which of its signatures are in the experiment."""
-        total = sum(call["time_ns"] for call in self.calls) or 1
-        share = 100 * sum(call["time_ns"] for call in self.calls[:MOST_OF_A_FAMILY]) / total
-        return (
-            f"{len(self.calls)} signatures of {self.calls[0]['operator']} differ in one size alone "
-            f"({min(self.sizes)} to {max(self.sizes)}): the {MOST_OF_A_FAMILY} that take most time "
-            f"are here, {share:.0f} % of it."
-        )
+
+def _family_sentence(calls: Sequence[Document], sizes: Sequence[int]) -> str:
+    """Sentence on the size of a family, and on which of its signatures are in the experiment."""
+    total = sum(call["time_ns"] for call in calls) or 1
+    share = 100 * sum(call["time_ns"] for call in calls[:MOST_OF_A_FAMILY]) / total
+    return (
+        f"{len(calls)} signatures of {calls[0]['operator']} differ in one size alone "
+        f"({min(sizes)} to {max(sizes)}): the {MOST_OF_A_FAMILY} that take most time "
+        f"are here, {share:.0f} % of it."
+    )
 
 
 def families_of(ranked: Sequence[Document]) -> list[Family]:
@@ -179,7 +176,7 @@ def _families_among(signatures: Sequence[tuple[Document, list[int]]]) -> Iterabl
                 signature for signature in unassigned if signature[0]["id"] not in member_ids
             ]
             calls, sizes = zip(first, *most, strict=True)
-            yield Family(calls, tuple(of_call[places[0]] for of_call in sizes))
+            yield calls, [of_call[places[0]] for of_call in sizes]
 
 
 def _without_sizes(value: Any, sizes: list[int]) -> Any:
@@ -219,7 +216,7 @@ def _head(
     sentences = [
         f"These {len(compared_calls)} of {len(document['calls'])} signatures take "
         f"{share:.0f} % of the time of all operators of a step.",
-        *(family.sentence() for family in families),
+        *(_family_sentence(*family) for family in families),
         *filter(None, [gaps_sentence(document)]),
     ]
     if not document["complete"]:
