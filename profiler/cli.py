@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
@@ -196,8 +197,15 @@ def _without_command(arguments: Sequence[str]) -> bool:
     first = arguments[0]
     if not first.startswith("-"):
         return first not in _COMMANDS
-    run_flags = {flag for option in command_group().commands["run"].params for flag in option.opts}
-    return first.partition("=")[0] in run_flags and _COMMANDS.keys().isdisjoint(arguments)
+    options = [
+        option
+        for option in command_group().commands["run"].params
+        if option.param_type_name == "option"
+    ]
+    flags = {flag: option.is_flag for option in options for flag in option.opts}
+    # A value may be called as a command: --out report.
+    values = {value for flag, value in pairwise(arguments) if not flags.get(flag, True)}
+    return first.partition("=")[0] in flags and _COMMANDS.keys().isdisjoint({*arguments} - values)
 
 
 def _refuse_mistyped_command(argument: str) -> None:

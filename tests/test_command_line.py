@@ -56,6 +56,7 @@ def write_small(profiler, **collect):
         (["run", "mine.yaml", "--blocks", "many"], "--blocks"),
         (["nowhere.yaml"], "nowhere.yaml"),
         (["--fast", "nowhere.yaml"], "nowhere.yaml"),
+        (["--out", "report", "nowhere.yaml"], "nowhere.yaml"),
         (["--fast", "plan", "mine.yaml"], "--fast"),
         (["plna", "mine.yaml"], "did you mean 'plan'?"),
         (["plan", "mien.yaml"], "there is no such file; did you mean 'mine.yaml'?"),

@@ -76,14 +76,18 @@ class ParameterWords:
 
     @cached_property
     def differing(self) -> tuple[Unit, ...]:
-        """Units of which any parameter differs in the family."""
-        keys = set(varying_parameters(self.family))
-        differing = [unit for unit in self.units if keys.intersection(unit)]
+        """Units of which any parameter differs in the family; of terse words those that are said."""
+        differing = [unit for unit in self.units if not self._varying.isdisjoint(unit)]
         by_length = sorted(differing, key=self._text_length, reverse=True)
         for unit in by_length if self.terse else ():
             if any(self._determines(other, unit) for other in differing if other != unit):
                 differing.remove(unit)
         return tuple(differing)
+
+    @cached_property
+    def _varying(self) -> frozenset[str]:
+        """Keys of which not all of the family have the same value."""
+        return frozenset(varying_parameters(self.family))
 
     def _text_length(self, unit: Unit) -> int:
         return max(len(self._values_text(unit, variant.params)) for variant in self.family)
@@ -135,7 +139,7 @@ class ParameterWords:
         return tuple(
             f"{self._key_text(unit)} {text}" if len(unit) > 1 else text
             for unit in self.units
-            if unit not in self.differing and (text := self._text(unit, params))
+            if self._varying.isdisjoint(unit) and (text := self._text(unit, params))
         )
 
     def usual_chips(self) -> tuple[Chip, ...]:
@@ -192,7 +196,7 @@ class ParameterWords:
 
     def _differ_in_numbers(self, unit: Unit) -> bool:
         """Whether all of the keys differ in the family, and are numbers in every variant."""
-        return set(unit) <= set(varying_parameters(self.family)) and self._are_numbers(unit)
+        return self._varying.issuperset(unit) and self._are_numbers(unit)
 
     def _are_numbers(self, unit: Unit) -> bool:
         return all(is_number(variant.params.get(key)) for variant in self.family for key in unit)

@@ -14,6 +14,7 @@ from profiler.render.words import numbers
 from profiler.render.words.signs import CSS, ORDER, SYMBOLS, word
 
 BY_TIME = " by time alone"
+"""Words after FASTER and SLOWER where cycles were not counted: a clock may have made it."""
 GAPS_WORDS = (
     "would be another with 1 µs between the kernels of a launch, which no sum of durations holds: "
     "--timer times whole launches"
@@ -22,7 +23,6 @@ OVERLAP_WORDS = (
     "kernels that can run at once were added up, and take less if they do: --timer times whole "
     "launches"
 )
-"""Words after FASTER and SLOWER where cycles were not counted: a clock may have made it."""
 
 
 def word_of(pair: PairVerdict) -> str:

@@ -208,14 +208,16 @@ def test_what_a_shorter_parameter_determines_is_left_out_where_labels_would_be_t
         "gelu_forward_kernel2": "ceil_div(elements, 8 * threads)",
     }
     all_params = [
-        {"kernel": kernel, "threads": threads, "grid": grid}
+        {"kernel": kernel, "threads": threads, "grid": grid, "stages": 2}
         for kernel, grid in grids.items()
         for threads in (32, 256)
     ]
     variants = [("{kernel},threads={threads},grid={grid}".format(**p), p) for p in all_params]
-    assert named(*variants) == [
+    names = find_names([Variant(name, name, params) for name, params in variants])
+    assert [name.label for name in names.by_variant.values()] == [
         f"{kernel} \u00b7 threads {threads}" for kernel in grids for threads in (32, 256)
     ]
+    assert list(names.shared_chips) == ["stages 2"]  # not the grid of the first
 
 
 def test_beside_short_names_long_ones_keep_their_words():
