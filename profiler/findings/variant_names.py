@@ -76,7 +76,7 @@ class ParameterWords:
 
     @cached_property
     def differing(self) -> tuple[Unit, ...]:
-        """Units of which any parameter differs in the family; of terse words those that are said."""
+        """Units of which any parameter differs in the family; `terse`: that no other determines."""
         differing = [unit for unit in self.units if not self._varying.isdisjoint(unit)]
         by_length = sorted(differing, key=self._text_length, reverse=True)
         for unit in by_length if self.terse else ():

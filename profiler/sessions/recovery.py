@@ -175,7 +175,7 @@ class Recovery:
 
 
 def _failed(records: Sequence[Record]) -> dict[str, Failure]:
-    """First failure of each cell (id) that the runner recorded itself, whether it survived it."""
+    """First failure that the runner recorded itself, survived or not, by cell id."""
     return {
         str(record["cell"]): Failure(Outcome(record["outcome"]), str(record.get("cause", "")))
         for record in reversed(records)
