@@ -442,7 +442,7 @@ def _difference_card(findings: Findings) -> Card:
     against = f"the {noun(findings.numbers)} of {baseline.label}"
     if findings.ranking.baseline_rank:
         against += f" in {row.variant.label}"
-        if len(findings.ranking.ranks) > 2:
+        if sum(bool(rank.slowdowns) for rank in findings.ranking.ranks) > 2:
             against += ", first of the rest"
     selection_bias = _selection_words(findings.ranking, row)
     if len(row.ratios) == 1:

@@ -88,12 +88,17 @@ def test_a_baseline_that_is_ahead_at_the_only_problem_is_what_others_are_compare
 ):
     wanted = {"variant_count": variants, "problem_list": problems()[:1]}
     best = find(make_report(**wanted)).ranking.best
-    led = find(make_report(**wanted, baseline=best.id))
-    after = led.ranking.best_rank.variant.name
+    report = make_report(**wanted, baseline=best.id)
+    led = find(report)
+    after = led.ranking.best_rank.variant
     text = words_of(led)
     assert text.startswith(f"{best.name}, the baseline, ")
-    assert f"; {after}{words} " in text
-    assert f" the time of {best.name}, " in text.partition(f"; {after}")[2]
+    assert f"; {after.name}{words} " in text
+    assert f" the time of {best.name}, " in text.partition(f"; {after.name}")[2]
+    assert ("first of the rest" in cards(led)[1].detail) == (variants > 2)
+    rest = {cell.id for cell in report.plan.cells if cell.variant.id not in (best.id, after.id)}
+    only_one = find(unmeasured(report, rest))
+    assert "first of the rest" not in words_of(only_one) + cards(only_one)[1].detail
 
 
 def test_what_no_number_shows_is_said_beside_the_verdicts():
