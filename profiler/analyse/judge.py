@@ -73,7 +73,7 @@ def visit_times(
     Repeats of a visit count as their median; `spread` is the 90th by the 10th percentile of
     launches that a tool timed one by one. `blocks`: only those before this number. Cycles are NaN
     where a visit did not count them: those of another launch would repeat the duration. `kernels`:
-    those whose durations were added; NaN where a timer timed whole launches. `longest_kernel_ns`:
+    those whose durations were added; NaN where the timer counts none. `longest_kernel_ns`:
     the duration of the longest; NaN where it is not known.
     """
     check_samples(samples)

@@ -278,8 +278,9 @@ def overturned_by_launches(pairs: pd.DataFrame) -> pd.Series[Any]:
     """Reasons why verdicts on added kernels may not hold for whole launches, without those that do.
 
     `pairs`: `verdict ratio margin`; with and without `against_` before the name, `median` (ns),
-    `kernels` whose durations were added (NaN: a timer timed whole launches), `longest_kernel_ns` of
-    these (NaN: not known), and how many of them can run `at_once` (NaN: one).
+    `kernels` whose durations were added (NaN: a timer that does not count them, most of which time
+    whole launches), `longest_kernel_ns` of these (NaN: not known), and how many of them can run
+    `at_once` (NaN: one).
 
     GAPS: the verdict would be another with GAP_NS between kernels that run one after the other.
     OVERLAP: it would be another if kernels that can run at once did. They then take together at
