@@ -16,8 +16,8 @@ import pandas as pd
 
 from profiler.analyse.intervals import Floats, group_intervals
 from profiler.analyse.judge import Judge
-from profiler.analyse.verdicts import COLUMNS, compare
-from profiler.model import Variant
+from profiler.analyse.verdicts import COLUMNS, compare, overturned_by_launches
+from profiler.model import Variant, Verdict
 
 Value = str | int | float | bool | None
 BlockValues = Mapping[tuple[str, str], Mapping[int, float]]
@@ -214,7 +214,21 @@ def judge_steps(
     rules = judge.rules
     blocks = _mean_ratios(pairs, judge.times)
     verdicts = compare(blocks, rows, delta=rules.delta, looks=rules.looks)
-    return rows[["problem"]].join(verdicts[list(COLUMNS)])
+    verdicts = rows[["problem"]].join(verdicts[list(COLUMNS)])
+    reasons = overturned_by_launches(verdicts.join(_mean_launches(pairs, judge)))
+    verdicts.loc[reasons.index, "verdict"] = Verdict.UNCLEAR
+    verdicts.loc[reasons.index, "reason"] = reasons
+    return verdicts
+
+
+def _mean_launches(pairs: pd.DataFrame, judge: Judge) -> pd.DataFrame:
+    """Means over the pairs of each row of what `overturned_by_launches` asks of launches."""
+    facts = judge.kernel_facts()
+    facts["median"] = judge.times.groupby("cell")["duration_ns"].median()
+    launches = pairs.join(facts, on="cell").join(facts.add_prefix("against_"), on="against")
+    names = [*facts.columns, *(f"against_{name}" for name in facts.columns)]
+    means: pd.DataFrame = launches.groupby("pair")[names].mean()
+    return means
 
 
 def _mean_ratios(pairs: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:

@@ -219,11 +219,16 @@ class Judge:
 
     def _overturned(self, pairs: pd.DataFrame, verdicts: pd.DataFrame) -> pd.Series[Any]:
         """Reasons of the pairs whose verdict on added kernels may not hold for whole launches."""
-        facts = kernels_by_cell(self.times)
-        facts["at_once"] = facts.index.map(self.concurrent_kernels)
+        facts = self.kernel_facts()
         launches = pairs[["cell", "against"]].join(facts, on="cell")
         launches = launches.join(facts.add_prefix("against_"), on="against")
         return overturned_by_launches(verdicts.join(launches))
+
+    def kernel_facts(self) -> pd.DataFrame:
+        """`kernels longest_kernel_ns at_once` of `overturned_by_launches`, by cell."""
+        facts = kernels_by_cell(self.times)
+        facts["at_once"] = facts.index.map(self.concurrent_kernels).astype(float)
+        return facts
 
     def _at_last_looks(self, blocks: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         """Verdict of each pair by the blocks up to its last one, in columns `verdicts.COLUMNS`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from analyse_frames import samples_of
@@ -176,6 +177,11 @@ def test_a_step_of_one_pair_has_the_verdict_of_that_pair():
         assert found[name].tolist() == alone[name].tolist()
     for name in ("ratio", "ratio_low", "ratio_high"):
         assert found[name].tolist() == pytest.approx(alone[name].tolist())
+    several_kernels = judge.times.assign(kernels=1.0 + 2 * (judge.times["variant"] == "k=2"))
+    judge = replace(judge, times=several_kernels)
+    found = judge_steps(steps(variants), judge, ids_of(variants), ["p"])
+    assert found["reason"].tolist() == judge.compare(pairs)["reason"].tolist()
+    assert found["reason"].tolist() == [Reason.GAPS, Reason.DECIDED, Reason.GAPS]
 
 
 def test_pairs_of_a_step_are_judged_by_their_mean():
