@@ -37,6 +37,6 @@ def data_of_page(page, name="data"):
 
 
 def unpacked(packed):
-    """What `embed.pack` was given."""
+    """Document of a packed text (`embed.pack`)."""
     assert re.fullmatch(r"[A-Za-z0-9+/]+=*", packed), "nothing of HTML"
     return strict_json(zlib.decompress(base64.b64decode(packed)))

@@ -72,7 +72,7 @@ HUGE_PAGE = 2 << 20
 MADV_COLLAPSE = 25
 """Of Linux 6.1; an older one refuses it, and nothing is lost."""
 ARENA = 1 << 20
-"""What Python asks the system for when it needs room for small objects, in bytes."""
+"""Bytes that Python asks the system for when it needs room for small objects."""
 SMALL_OBJECTS = 208 << 20
 """Bytes of arenas that hold what is imported."""
 LARGEST_SMALL_OBJECT = 512

@@ -16,8 +16,8 @@ import pandas as pd
 
 from profiler.analyse.intervals import Floats, group_intervals
 from profiler.analyse.judge import Judge
-from profiler.analyse.verdicts import COLUMNS, compare, overturned_by_launches
-from profiler.model import Variant, Verdict
+from profiler.analyse.verdicts import COLUMNS, compare, make_unclear, overturned_by_launches
+from profiler.model import Variant
 
 Value = str | int | float | bool | None
 BlockValues = Mapping[tuple[str, str], Mapping[int, float]]
@@ -215,19 +215,19 @@ def judge_steps(
     blocks = _mean_ratios(pairs, judge.times)
     verdicts = compare(blocks, rows, delta=rules.delta, looks=rules.looks)
     verdicts = rows[["problem"]].join(verdicts[list(COLUMNS)])
-    reasons = overturned_by_launches(verdicts.join(_mean_launches(pairs, judge)))
-    verdicts.loc[reasons.index, "verdict"] = Verdict.UNCLEAR
-    verdicts.loc[reasons.index, "reason"] = reasons
+    launches = _mean_launches(pairs, judge)
+    make_unclear(verdicts, overturned_by_launches(verdicts.join(launches)))
     return verdicts
 
 
 def _mean_launches(pairs: pd.DataFrame, judge: Judge) -> pd.DataFrame:
     """Means over the pairs of each row of what `overturned_by_launches` asks of launches."""
-    facts = judge.kernel_facts()
-    facts["median"] = judge.times.groupby("cell")["duration_ns"].median()
-    launches = pairs.join(facts, on="cell").join(facts.add_prefix("against_"), on="against")
-    names = [*facts.columns, *(f"against_{name}" for name in facts.columns)]
-    means: pd.DataFrame = launches.groupby("pair")[names].mean()
+    launches = judge.launch_facts(pairs)
+    medians = judge.times.groupby("cell")["duration_ns"].median()
+    launches["median"] = launches["cell"].map(medians)
+    launches["against_median"] = launches["against"].map(medians)
+    names = launches.columns.difference(pairs.columns)
+    means: pd.DataFrame = launches.groupby("pair")[list(names)].mean()
     return means
 
 

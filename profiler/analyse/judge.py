@@ -27,6 +27,7 @@ from profiler.analyse.verdicts import (
     Reason,
     compare,
     find_contenders,
+    make_unclear,
     noise_floors,
     overturned_by_launches,
 )
@@ -212,23 +213,15 @@ class Judge:
             mixed = table["cell"].isin(self._mixed_cells) | table["against"].isin(self._mixed_cells)
             verdicts.loc[mixed, "verdict"] = Verdict.UNCLEAR
             verdicts.loc[mixed, "reason"] = Reason.MIXED_LAUNCHES
-        reasons = self._overturned(table, verdicts)
-        verdicts.loc[reasons.index, "verdict"] = Verdict.UNCLEAR
-        verdicts.loc[reasons.index, "reason"] = reasons
+        launches = self.launch_facts(table[["cell", "against"]])
+        make_unclear(verdicts, overturned_by_launches(verdicts.join(launches)))
         return table[["cell", "against", "problem"]].join(verdicts[[*COLUMNS, *MEDIANS]])
 
-    def _overturned(self, pairs: pd.DataFrame, verdicts: pd.DataFrame) -> pd.Series[Any]:
-        """Reasons of the pairs whose verdict on added kernels may not hold for whole launches."""
-        facts = self.kernel_facts()
-        launches = pairs[["cell", "against"]].join(facts, on="cell")
-        launches = launches.join(facts.add_prefix("against_"), on="against")
-        return overturned_by_launches(verdicts.join(launches))
-
-    def kernel_facts(self) -> pd.DataFrame:
-        """`kernels longest_kernel_ns at_once` of `overturned_by_launches`, by cell."""
+    def launch_facts(self, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Pairs (`cell against`) with what `overturned_by_launches` asks of the kernels of both."""
         facts = kernels_by_cell(self.times)
         facts["at_once"] = facts.index.map(self.concurrent_kernels).astype(float)
-        return facts
+        return pairs.join(facts, on="cell").join(facts.add_prefix("against_"), on="against")
 
     def _at_last_looks(self, blocks: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         """Verdict of each pair by the blocks up to its last one, in columns `verdicts.COLUMNS`.

@@ -274,6 +274,12 @@ def undecided_pairs(comparisons: pd.DataFrame) -> pd.Index[Any]:
     return comparisons.index[(comparisons["verdict"] == Verdict.UNCLEAR) & open_reasons]
 
 
+def make_unclear(verdicts: pd.DataFrame, reasons: pd.Series[Any]) -> None:
+    """Make the rows that have a reason UNCLEAR, in place."""
+    verdicts.loc[reasons.index, "verdict"] = Verdict.UNCLEAR
+    verdicts.loc[reasons.index, "reason"] = reasons
+
+
 def overturned_by_launches(pairs: pd.DataFrame) -> pd.Series[Any]:
     """Reasons why verdicts on added kernels may not hold for whole launches, without those that do.
 

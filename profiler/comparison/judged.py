@@ -17,11 +17,11 @@ from profiler.analyse.between_runs import (
     with_prior,
 )
 from profiler.analyse.judge import kernels_by_cell
-from profiler.analyse.verdicts import overturned_by_launches
+from profiler.analyse.verdicts import make_unclear, overturned_by_launches
 from profiler.collect.registry import has_counters
 from profiler.comparison.programs import Machines, Program, machines_of
 from profiler.comparison.runs import ComparedRun, Timings
-from profiler.model import Cell, Environment, Verdict
+from profiler.model import Cell, Environment
 
 Sources = tuple[str | None, str | None]
 """Collectors of the durations of both runs."""
@@ -104,9 +104,7 @@ def judge_cells(
     # Only cells that get a verdict have two ratios to one control, which the floors hold for.
     judged = compare_runs(older, newer, pairs.join(with_floors.where(pairs["withheld"].isna())))
     raw_columns = _raw_columns(times, raw, pairs, clock)
-    overturned = _overturned(times, pairs, judged.join(raw_columns))
-    judged.loc[overturned.index, "verdict"] = Verdict.UNCLEAR
-    judged.loc[overturned.index, "reason"] = overturned
+    make_unclear(judged, _overturned(times, pairs, judged.join(raw_columns)))
     identity = pairs[["variant", "problem", "program", "controlled"]]
     return pd.concat([identity, judged, raw_columns], axis=1)
 

@@ -95,7 +95,7 @@ class ParameterWords:
     def _determines(self, unit: Unit, other: Unit) -> bool:
         """Whether variants with the same values of a unit have the same of another."""
         pairs = {
-            tuple(self._values_text(each, variant.params) for each in (unit, other))
+            tuple(self._values_text(compared, variant.params) for compared in (unit, other))
             for variant in self.family
         }
         return len(pairs) == len({first for first, _ in pairs})

@@ -79,7 +79,7 @@ class Recovery:
     nothing is the cells' fault, not the machine's."""
     measured: set[Visit] = field(default_factory=set)
     failures: dict[str, Failure] = field(default_factory=dict)
-    """Of cells that are not measured any further, by id."""
+    """Failures by id of the cells that are not measured any further."""
     strikes: Counter[str] = field(default_factory=Counter)
     stalls: int = 0
 

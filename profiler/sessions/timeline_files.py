@@ -70,8 +70,9 @@ def keep_timeline(execution: Execution, collector: str, folder: Path, *, ended_w
         if isinstance(tool, Nsys):
             # Of visits only them, however nsys was started.
             is_command = isinstance(experiment.workload, CommandWorkload)
-            kept = nsys_capture(execution) if is_command else experiment.collect.timeline.capture
-            keep_report(tool, folder, TimelineFacts(collector, device, kept))
+            planned_capture = experiment.collect.timeline.capture
+            capture = nsys_capture(execution) if is_command else planned_capture
+            keep_report(tool, folder, TimelineFacts(collector, device, capture))
         else:
             keep_traces(folder, TimelineFacts(collector, device, protocol.CAPTURE_VISITS))
     except (EnvironmentUnusable, OSError):

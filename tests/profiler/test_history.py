@@ -179,9 +179,9 @@ def test_the_newest_run_is_compared_with_its_own_past(factors, cause, words):
     )
     control = find_control(history)
     assert control.cause is cause
-    said = control_words(history)
-    assert words in said
-    assert ("driver 580 \u2192 590" in said) == (cause is Cause.MACHINE)
+    sentence = control_words(history)
+    assert words in sentence
+    assert ("driver 580 \u2192 590" in sentence) == (cause is Cause.MACHINE)
     assert find_control(history_of(lambda _: {}, runs=1)) is None
 
 

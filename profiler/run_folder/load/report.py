@@ -83,7 +83,7 @@ class ExecutionRecord:
     seconds: tuple[Span, ...] = ()
     """Where the seconds of the newest execution with sessions went."""
     replay: dict[str, str] | None = None
-    """Of a replayed recording: its `gpu`, `when` it was measured (ISO time), `ncu` (its tools)."""
+    """GPU, ISO time and tools of a replayed recording: `gpu`, `when`, `ncu`; None of a run."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -169,19 +169,19 @@ def test_a_step_of_one_pair_has_the_verdict_of_that_pair():
         "k=3": [0.901 * time for time in STEADY],
     }
     judge = judge_of(values, variants)
-    found = judge_steps(steps(variants), judge, ids_of(variants), ["p"])
-    assert found["verdict"].tolist() == [Verdict.FASTER, Verdict.FASTER, Verdict.SAME]
+    step_verdicts = judge_steps(steps(variants), judge, ids_of(variants), ["p"])
+    assert step_verdicts["verdict"].tolist() == [Verdict.FASTER, Verdict.FASTER, Verdict.SAME]
     pairs = [("k=2..p", "k=1..p"), ("k=3..p", "k=1..p"), ("k=3..p", "k=2..p")]
     alone = judge.compare(pairs)
     for name in ("verdict", "reason", "blocks"):
-        assert found[name].tolist() == alone[name].tolist()
+        assert step_verdicts[name].tolist() == alone[name].tolist()
     for name in ("ratio", "ratio_low", "ratio_high"):
-        assert found[name].tolist() == pytest.approx(alone[name].tolist())
+        assert step_verdicts[name].tolist() == pytest.approx(alone[name].tolist())
     several_kernels = judge.times.assign(kernels=1.0 + 2 * (judge.times["variant"] == "k=2"))
     judge = replace(judge, times=several_kernels)
-    found = judge_steps(steps(variants), judge, ids_of(variants), ["p"])
-    assert found["reason"].tolist() == judge.compare(pairs)["reason"].tolist()
-    assert found["reason"].tolist() == [Reason.GAPS, Reason.DECIDED, Reason.GAPS]
+    step_verdicts = judge_steps(steps(variants), judge, ids_of(variants), ["p"])
+    assert step_verdicts["reason"].tolist() == judge.compare(pairs)["reason"].tolist()
+    assert step_verdicts["reason"].tolist() == [Reason.GAPS, Reason.DECIDED, Reason.GAPS]
 
 
 def test_pairs_of_a_step_are_judged_by_their_mean():

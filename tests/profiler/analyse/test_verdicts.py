@@ -205,9 +205,9 @@ class TestFamilies:
     def test_later_looks_decide_where_one_differs_and_the_first_overwhelmingly(
         self, blocks, effect
     ):
-        found = self.verdicts_of(blocks, 1, **effect)
-        assert found.loc[0, "verdict"] == Verdict.FASTER
-        assert set(found["verdict"][1:]) == {Verdict.SAME}
+        verdicts = self.verdicts_of(blocks, 1, **effect)
+        assert verdicts.loc[0, "verdict"] == Verdict.FASTER
+        assert set(verdicts["verdict"][1:]) == {Verdict.SAME}
 
     @pytest.mark.parametrize("blocks", LOOKS[1:])
     def test_ties_do_not_keep_one_of_many_from_being_decided(self, blocks):

@@ -28,11 +28,11 @@ def measured(findings, cell, metric, kind, arm):
 
 @pytest.mark.parametrize("metric", ["duration_ns", "cycles"])
 def test_every_sample_comes_back_in_the_order_of_measurement(small, metric):
-    found = written(small)[metric]
-    assert len(found) == len(small.programs.cells)
+    samples_by_cell = written(small)[metric]
+    assert len(samples_by_cell) == len(small.programs.cells)
     sets = {"timing": ("timing", 0), "timing again": ("timing", 1), "confirmation": ("final", 0)}
     compared = 0
-    for cell, sets_of_cell in zip(small.programs.cells, found, strict=True):
+    for cell, sets_of_cell in zip(small.programs.cells, samples_by_cell, strict=True):
         samples = dict(sets_of_cell or [])
         for name, (kind, arm) in sets.items():
             wanted = measured(small, cell, metric, kind, arm)

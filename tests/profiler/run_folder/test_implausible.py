@@ -157,9 +157,9 @@ def test_kernels_that_can_run_at_once_are_not_added_in_silence(tmp_path):
     place = Workplace(tmp_path / "place", SPEC.replace("blocks: 2", "blocks: 8"))
     visits = place.visits("ncu-timing")
     warm = {"event": protocol.FINISHED, "phase": protocol.WARMUP}
-    told = [{**warm, "cell": TREE, "concurrent_kernels": 3}]
-    told.append({**warm, "cell": LOOP, "concurrent_kernels": 1})
-    place.attempt(visits=visits, journal=[*measured(visits), *told])
+    warmups = [{**warm, "cell": TREE, "concurrent_kernels": 3}]
+    warmups.append({**warm, "cell": LOOP, "concurrent_kernels": 1})
+    place.attempt(visits=visits, journal=[*measured(visits), *warmups])
     finished = finish(place)
     (notice,) = [n for n in finished.notices if n.kind is NoticeKind.CONCURRENT_KERNELS]
     assert text(notice).startswith("1 of 6 cells have kernels that can run at once, ")
