@@ -19,7 +19,12 @@ from profiler.kernels.autotuned import Row, watch_launch
 from profiler.kernels.references import Reference, WithoutNarrowTypes, move, nudge
 from profiler.runner.arguments import Arguments, Parameters, copy_of, named_arrays, wide_array
 from profiler.runner.arrays import as_tensor, is_array, leaves, memory_address
-from profiler.runner.checks.check import WrongResultError, as_tensors
+from profiler.runner.checks.check import (
+    WrongResultError,
+    as_tensors,
+    count_wrong,
+    worst_error,
+)
 from profiler.runner.experiment import (
     FUNCTION,
     Experiment,
@@ -30,8 +35,15 @@ from profiler.runner.experiment import (
     positional_names,
 )
 from profiler.runner.failures import describe
+from profiler.runner.phases import without_tf32
 from profiler.runner.timing import Launch
 from profiler.runner.variant_options import VariantOptions
+
+_TF32_STEP = torch.finfo(torch.float16).eps
+"""Step from 1 to the next number in TF32, which has the digits of float16."""
+_TF32_ERROR = 16.0
+"""Times the error without TF32 that a result is off by at least where TF32 was used: its step is
+8,192 times that of float32."""
 
 
 class FunctionWorkload:
@@ -174,6 +186,8 @@ class FunctionWorkload:
                 return self._in_own_types(problem, nudged), compute(nudged)
 
             steps = [torch.finfo(t.dtype).eps for t in inputs.inputs() if t.is_floating_point()]
+            if self._rounds_to_tf32(problem, inputs, own_result, wide):
+                steps.append(_TF32_STEP)
             wide_nearby = partial(compute, inputs)
             return Reference(
                 wide, own_result, wide_nearby, both_nearby, max([*steps, largest_step])
@@ -183,6 +197,32 @@ class FunctionWorkload:
             "altogether"
         )
         return self._own_as_reference(problem, inputs, doubt)
+
+    def _rounds_to_tf32(
+        self, problem: Parameters, inputs: Arguments, own_result: Any, wide: Any
+    ) -> bool:
+        """Whether TF32 explains why the baseline misses the default tolerance: it is tried without.
+
+        torch's convolutions and RNNs round float32 to TF32 by default; no type on the way shows it.
+        """
+        own_tensors, expected = as_tensors(own_result, "the result"), as_tensors(wide, "the result")
+        missed = [
+            number
+            for number, (own_tensor, right_tensor) in enumerate(
+                zip(own_tensors, expected, strict=True)
+            )
+            if own_tensor.dtype.to_real() == torch.float32
+            and count_wrong(own_tensor, right_tensor, 1.0)
+        ]
+        if not missed:
+            return False
+        with without_tf32():
+            tensors = as_tensors(self._in_own_types(problem, inputs), "the result")
+        return all(
+            _TF32_ERROR * worst_error(tensors[number], expected[number])
+            < worst_error(own_tensors[number], expected[number])
+            for number in missed
+        )
 
     def _own_as_reference(self, problem: Parameters, inputs: Arguments, doubt: str) -> Reference:
         """Reference that is the baseline's result in its own types, without a better one."""

@@ -121,6 +121,19 @@ class CellSettings:
             write_setting(value)
 
 
+@contextmanager
+def without_tf32() -> Iterator[None]:
+    """Keep torch from rounding float32 to TF32 in the body: in products, convolutions and RNNs."""
+    with CellSettings().in_force(None):
+        torch.backends.cudnn.allow_tf32 = False
+        torch.set_float32_matmul_precision("highest")
+        # A file that sets TF32 by the new flags has not set it by the old ones.
+        backends = torch.backends
+        for part in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
+            part.fp32_precision = "ieee"
+        yield
+
+
 class PhaseFailedError(Exception):
     """A phase failed and the journal says so; the cells concerned are not visited any more."""
 

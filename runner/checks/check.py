@@ -307,6 +307,14 @@ def compare(
         if tally.wrong
     ]
     if complaints:
+        wrong_are_whole = all(
+            _is_whole(output) for output, tally in zip(got, tallies, strict=True) if tally.wrong
+        )
+        if wrong_are_whole and len(complaints) < len(got):
+            complaints.append(
+                "the other outputs are right: if several whole numbers are, as indices of equal "
+                "values, write a check"
+            )
         if own_reference:
             complaints.append("this is the baseline beside its own result in float64")
         raise WrongResultError("; ".join(complaints), errors)
@@ -529,13 +537,17 @@ class _Tally:
             return ""
         absolute, relative = self.tolerance.absolute, self.tolerance.relative
         forms: list[str] = []
-        is_whole = not (got.is_floating_point() or got.is_complex())
-        one_off = is_whole and self.needed.absolute <= 1  # rounded to the other whole number
+        one_off = _is_whole(got) and self.needed.absolute <= 1  # rounded to the other whole number
         if one_off or _may_pass(self.needed.absolute, absolute, always=always):
             forms.append(_yaml(rounded_up(self.needed.absolute), relative))
         if _may_pass(self.needed.relative, relative, always=always):
             forms.append(_yaml(absolute, rounded_up(self.needed.relative)))
         return f"; tolerance that would pass: {' or '.join(forms)}" if forms else ""
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    """Whether the elements of a tensor are whole numbers or booleans."""
+    return not (tensor.is_floating_point() or tensor.is_complex())
 
 
 def _may_pass(needed: float, allowed: float, *, always: bool) -> bool:

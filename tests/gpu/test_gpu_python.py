@@ -122,3 +122,46 @@ def test_a_copy_that_is_no_kernel_gives_no_lead(tmp_path, collector):
     copies = profiler.load("copies", reports=tmp_path / "reports")
     assert outcomes(copies, "by_kernel") == {"measured"}
     assert outcomes(copies, "by_memcpy") == {"implausible"}
+
+
+BY_DEFAULT = """
+import torch
+
+import profiler
+
+layers = profiler.Experiment("layers", problems={"layer": ["conv", "lstm"]})
+
+
+@layers.inputs
+def inputs(layer, device):
+    if layer == "conv":
+        return torch.randn(16, 64, 32, 32, device=device), torch.nn.Conv2d(64, 64, 3).to(device)
+    return torch.randn(64, 32, 256, device=device), torch.nn.LSTM(256, 256).to(device)
+
+
+@layers.variant(baseline=True)
+@torch.no_grad()
+def eager(x, module):
+    return module(x)
+
+
+@layers.variant
+@torch.no_grad()
+def exact(x, module):
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        return module(x)
+
+
+@layers.variant
+@torch.no_grad()
+def scaled(x, module):
+    return module(x * 1.02)
+"""
+
+
+def test_a_baseline_in_tf32_by_the_default_of_torch_is_right(tmp_path):
+    (tmp_path / "layers.py").write_text(BY_DEFAULT)
+    run_profiler("run", "layers.py", "--live", "--fast", "--no-explain", cwd=tmp_path)
+    run = profiler.load("layers", reports=tmp_path / "reports")
+    assert outcomes(run, "eager") == outcomes(run, "exact") == {"measured"}
+    assert outcomes(run, "scaled") == {"wrong_result"}

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 import torch
 
-from profiler.runner.phases import CellSettings
+from profiler.runner.phases import CellSettings, without_tf32
 
 
 def _known():
@@ -65,3 +65,25 @@ def test_what_a_cell_sets_is_its_own(change):
     with settings.in_force("a"):
         assert _known() == changed
     assert _known() == before
+
+
+@pytest.mark.parametrize(
+    "allow",
+    [
+        lambda: None,
+        _allow_for_matmul,
+        lambda: torch.set_float32_matmul_precision("medium"),
+        lambda: setattr(torch.backends, "fp32_precision", "tf32"),
+    ],
+    ids=["default", "matmul", "precision", "all"],
+)
+def test_tf32_is_off_in_a_body_however_it_was_allowed(allow):
+    with CellSettings().in_force(None):
+        allow()
+        before = _known()
+        with without_tf32():
+            backends = torch.backends
+            for part in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
+                assert part.fp32_precision == "ieee"
+            assert not torch.backends.cudnn.allow_tf32
+        assert _known() == before

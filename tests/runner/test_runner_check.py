@@ -195,6 +195,16 @@ def test_every_wrong_output_is_named():
     assert caught.value.errors == check.Errors(3.0, 0.0)
 
 
+def test_where_indices_alone_are_wrong_ties_may_explain_it():
+    values, indices = torch.tensor([2.0, 1.0, 1.0]), torch.tensor([0, 2, 1])
+    with pytest.raises(WrongResultError, match="indices of equal values, write a check"):
+        compare((values, indices), (values, indices.sort().values), EXACT)
+    for got in ((values + 1, indices), (indices,)):
+        with pytest.raises(WrongResultError) as caught:
+            compare(got, (values, indices.sort().values)[-len(got) :], EXACT)
+        assert "write a check" not in str(caught.value)
+
+
 def test_large_integers_are_compared_exactly():
     expected = torch.tensor([2**60, 5])
 

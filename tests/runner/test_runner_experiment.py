@@ -603,6 +603,27 @@ def test_a_baseline_is_right_where_half_precision_on_its_way_explains_its_errors
         compare((result + 0.1,), expected, rounding=rounding)
 
 
+@pytest.mark.parametrize("is_as_set", [True, False])
+def test_a_baseline_in_tf32_is_right_where_it_is_without_tf32(is_as_set):
+    """As torch's convolutions and RNNs are by default, with no type on the way that shows it."""
+
+    def product(x):
+        as_tf32 = not is_as_set or torch.backends.cudnn.conv.fp32_precision == "tf32"
+        if x.dtype == torch.float32 and as_tf32:
+            x = ((x.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+        return x @ x.T
+
+    x = torch.randn(64, 256, generator=torch.Generator().manual_seed(0))
+    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    (result,), expected, rounding = with_reference(product, x)
+    assert (torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()) == before
+    for right in (result, x @ x.T) if is_as_set else ():
+        compare((right,), expected, rounding=rounding)
+    for wrong in (result + 0.3,) if is_as_set else (result, result + 0.3):
+        with pytest.raises(WrongResultError):
+            compare((wrong,), expected, rounding=rounding)
+
+
 @pytest.mark.parametrize(
     ("error", "doubt"),
     [
