@@ -121,16 +121,25 @@ class CellSettings:
             write_setting(value)
 
 
+_EXACT_FLOAT32: Values = {
+    "float32_matmul_precision": "highest",
+    "cudnn.allow_tf32": False,
+    # A file that sets TF32 by the new flags has not set it by the old ones.
+    **dict.fromkeys(
+        ("cuda.matmul.fp32_precision", "cudnn.conv.fp32_precision", "cudnn.rnn.fp32_precision"),
+        "ieee",
+    ),
+}
+"""Settings in which torch rounds no float32 to TF32."""
+
+
 @contextmanager
 def without_tf32() -> Iterator[None]:
     """Keep torch from rounding float32 to TF32 in the body: in products, convolutions and RNNs."""
     with CellSettings().in_force(None):
-        torch.backends.cudnn.allow_tf32 = False
-        torch.set_float32_matmul_precision("highest")
-        # A file that sets TF32 by the new flags has not set it by the old ones.
-        backends = torch.backends
-        for part in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
-            part.fp32_precision = "ieee"
+        for name, (_, write_setting) in _settings().items():
+            if name in _EXACT_FLOAT32:
+                write_setting(_EXACT_FLOAT32[name])
         yield
 
 
