@@ -12,11 +12,11 @@ import dataclasses
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy
 import torch
 
 from profiler.runner.arrays import as_tensor, is_array
@@ -30,6 +30,14 @@ from profiler.runner.timing import Launch
 SAMPLED = 1 << 16
 """Elements of an output that are compared: whole results of all variants would not fit into
 memory, and a result that was kept is wrong almost everywhere."""
+
+_COMPARED_AT_ONCE = 1 << 14
+"""Elements of which torch leaves the comparison to one thread of the CPU.
+
+Where a container may use fewer CPUs than torch counts, more threads wait in turns until its share
+of time is used up: 96 ms a comparison on an H200's host, of any size. `torch.set_num_threads` is
+no way out: after it, solvers of MKL give batches of matrices wrong results (torch 2.13, CPU).
+"""
 
 SLACK = 4.0
 """How many times the tolerance an element may be off: bounds were set with values of another
@@ -57,21 +65,6 @@ class NotRenewableError(Exception):
 def other_seed(seed: int) -> int:
     """Seed of the inputs that overwrite the inputs of `seed`."""
     return (seed + 0x9E3779B9) % 2**32
-
-
-@contextmanager
-def on_one_thread() -> Iterator[None]:
-    """Run torch on one thread of the CPU in the body: 65,536 elements are not worth waking more.
-
-    Where a container may use fewer CPUs than torch counts, they wait in turns until its share of
-    time is used up: 96 ms a comparison on an H200's host, of any size.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class Renewal:
@@ -185,13 +178,13 @@ def require_same(
         for sample, right in zip(got, expected, strict=True)
     ]
     total = sum(len(values) for values, _ in pairs)
-    with on_one_thread():
-        wrong = sum(
-            check.count_wrong(
-                *pair, SLACK, *layers, rounding=partial(rounding, number) if rounding else None
-            )
-            for number, pair in enumerate(pairs)
+    wrong = sum(
+        check.count_wrong(
+            *parts, SLACK, *layers, rounding=partial(rounding, number) if rounding else None
         )
+        for number, pair in enumerate(pairs)
+        for parts in zip(*(values.split(_COMPARED_AT_ONCE) for values in pair), strict=True)
+    )
     if wrong > MOST_WRONG * total:
         raise ImplausibleError(
             f"after its last visit its inputs were overwritten in place, and {wrong} of {total} "
@@ -234,14 +227,10 @@ def shuffled_values(tensor: torch.Tensor) -> torch.Tensor:
 def _positions(tensor: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
     if tensor.numel() <= SAMPLED:
         return None
-    generator = torch.Generator().manual_seed(tensor.numel())
-    indices = []
-    with on_one_thread():
-        flat_index = torch.randint(tensor.numel(), (SAMPLED,), generator=generator)
-        for size in reversed(tensor.shape):  # torch's unravel_index imports sympy: 2 s under ncu
-            indices.append((flat_index % size).to(tensor.device))
-            flat_index = flat_index // size
-    return tuple(reversed(indices))
+    flat_index = numpy.random.default_rng(tensor.numel()).integers(tensor.numel(), size=SAMPLED)
+    # torch's own `unravel_index` imports sympy: 2 s under ncu.
+    indices = numpy.unravel_index(flat_index, tuple(tensor.shape))
+    return tuple(torch.from_numpy(index).to(tensor.device) for index in indices)
 
 
 def _storage(tensor: torch.Tensor) -> int:
