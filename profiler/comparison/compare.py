@@ -138,8 +138,7 @@ class RunComparison:
 
     def blocks(self, run: int) -> tuple[int, int]:
         """Fewest and most blocks of a cell in a run."""
-        times = self._timings[run].blocks
-        blocks = times[times["arm"] == 0].groupby("cell")["block"].nunique()
+        blocks = self._timings[run].first_arms.groupby("cell")["block"].nunique()
         return (int(blocks.min()), int(blocks.max())) if len(blocks) else (0, 0)
 
     @cached_property

@@ -121,17 +121,13 @@ def find_grids(
 
     `cells`: by id, under the names to be shown.
     """
-    grid_reports = [
-        run.report for run in (newer, older) if GRIDS in run.report.settings.page_kind.finds
-    ]
-    if not grid_reports:
+    settings = [run.report.settings for run in (newer, older)]
+    of_grids = next((of for of in settings if GRIDS in of.page_kind.finds), None)
+    if of_grids is None:
         return None
-    grid_report = grid_reports[0]
     shared = _shared_cells(older, newer, cells)
     problems = {cell.problem.id: cell.problem for cell in shared}
-    shared_grids = grids(
-        tuple(problems.values()), grid_report.settings.axes, grid_report.settings.split
-    )
+    shared_grids = grids(tuple(problems.values()), of_grids.axes, of_grids.split)
     variants = {cell.variant.id: cell.variant for cell in shared}
     ids = {(cell.variant.id, cell.problem.id): cell.id for cell in shared}
     runs = [

@@ -21,7 +21,7 @@ from profiler.analyse.verdicts import make_unclear, overturned_by_launches
 from profiler.collect.registry import has_counters
 from profiler.comparison.programs import Machines, Program, machines_of
 from profiler.comparison.runs import ComparedRun, Timings
-from profiler.model import Cell, Environment
+from profiler.model import Cell
 
 Sources = tuple[str | None, str | None]
 """Collectors of the durations of both runs."""
@@ -33,22 +33,14 @@ def refusal_reason(
     """Reason why the durations of two runs are not compared; None where they may be."""
     if None not in sources and sources[0] != sources[1]:
         return BetweenRunsReason.DIFFERENT_COLLECTORS
-    environments = older.report.environment, newer.report.environment
-    return _settings_differ(*environments, flushed=sources[0] is None or has_counters(sources[0]))
-
-
-def _settings_differ(
-    older: Environment, newer: Environment, *, flushed: bool
-) -> BetweenRunsReason | None:
-    """Reason why durations of two environments are different quantities; None where they agree.
-
-    `flushed`: whether the durations' collector has a setting of when caches are emptied.
-    """
-    if machines_of(older, newer) is Machines.DIFFERENT:
+    first, second = older.report.environment, newer.report.environment
+    if machines_of(first, second) is Machines.DIFFERENT:
         return BetweenRunsReason.DIFFERENT_MACHINES
-    if older.clock_control != newer.clock_control:
+    if first.clock_control != second.clock_control:
         return BetweenRunsReason.DIFFERENT_CLOCKS
-    if flushed and older.cache_control != newer.cache_control:
+    # Of other collectors nothing says when caches are emptied.
+    flushed = sources[0] is None or has_counters(sources[0])
+    if flushed and first.cache_control != second.cache_control:
         return BetweenRunsReason.DIFFERENT_CACHES
     return None
 

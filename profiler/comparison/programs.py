@@ -34,23 +34,12 @@ class Program(StrEnum):
     @property
     def unchanged(self) -> bool:
         """Whether the cell may serve as a control."""
-        return self in _UNCHANGED
+        return not self.other_code and self is not Program.UNKNOWN
 
     @property
     def other_code(self) -> bool:
         """Whether other code ran in the newer run."""
         return self in (Program.CHANGED, Program.RETUNED)
-
-
-_UNCHANGED = frozenset(
-    {
-        Program.SAME_KEY,
-        Program.SAME_CODE,
-        Program.SAME_TORCH,
-        Program.SAME_SOURCE,
-        Program.FILES_EDITED,
-    }
-)
 
 
 def programs(older: ComparedRun, newer: ComparedRun, cells: Sequence[Cell]) -> dict[str, Program]:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain, groupby, islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -30,7 +30,6 @@ CACHE_FILE = ".index.json"
 _ENTRIES_KEY = "entries of form 5"
 """Key of the cached entries, renamed with every change of `RunEntry`: older caches are ignored."""
 _SHORT_COMMIT = 8
-_NO_NUMBER = float("nan")
 
 
 @dataclass(frozen=True)
@@ -184,13 +183,10 @@ def newest_listed(entries: Sequence[RunEntry]) -> tuple[RunEntry, ...]:
     """The newest runs of each experiment, about as many of each, MOST_LISTED together."""
     if len(entries) <= MOST_LISTED:
         return tuple(entries)
-    runs_each = max(1, MOST_LISTED // len(set(map(_experiment, entries))))
-    runs = (tuple(islice(group, runs_each)) for _, group in groupby(entries, _experiment))
+    experiment = attrgetter("experiment")
+    runs_each = max(1, MOST_LISTED // len(set(map(experiment, entries))))
+    runs = (tuple(islice(group, runs_each)) for _, group in groupby(entries, experiment))
     return tuple(chain.from_iterable(runs))[:MOST_LISTED]
-
-
-def _experiment(entry: RunEntry) -> str:
-    return entry.experiment
 
 
 def read_recordings(
@@ -328,7 +324,7 @@ def _problem_bests(summary: Mapping[str, Any]) -> Iterator[ProblemBest]:
         )
 
 
-def _number(value: object, missing: float = _NO_NUMBER) -> float:
+def _number(value: object, missing: float = math.nan) -> float:
     return missing if value is None or not math.isfinite(float(str(value))) else float(str(value))
 
 

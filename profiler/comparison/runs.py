@@ -160,10 +160,14 @@ class Timings:
     """Samples that the blocks are medians of."""
 
     @property
+    def first_arms(self) -> pd.DataFrame:
+        """The blocks without the control's second visits."""
+        return self.blocks[self.blocks["arm"] == 0]
+
+    @property
     def median(self) -> pd.Series[Any]:
         """Median duration in ns, by cell."""
-        first = self.blocks[self.blocks["arm"] == 0]
-        return first.groupby("cell")["duration_ns"].median()
+        return self.first_arms.groupby("cell")["duration_ns"].median()
 
     def summary(self, run: ComparedRun) -> pd.DataFrame:
         """Median of each cell with its interval, and its ratio to the run's own baseline.
@@ -176,7 +180,7 @@ class Timings:
 
     def raw(self) -> pd.DataFrame:
         """ln(duration) of each cell and block: `cell log_value`."""
-        first = self.blocks[self.blocks["arm"] == 0]
+        first = self.first_arms
         return pd.DataFrame({"cell": first["cell"], "log_value": np.log(first["duration_ns"])})
 
     def relative(self, reference: Mapping[str, str]) -> pd.DataFrame:
@@ -185,7 +189,7 @@ class Timings:
         `reference`: cell id of the control by problem; other problems are left out, and so is the
         control itself.
         """
-        first = self.blocks[self.blocks["arm"] == 0]
+        first = self.first_arms
         control = first[first["cell"].isin(reference.values())]
         other_rows = first[~first["cell"].isin(reference.values())]
         joined = other_rows.merge(
