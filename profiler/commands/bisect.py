@@ -32,7 +32,6 @@ from profiler.revisions.repository import Commit, Repository
 from profiler.revisions.versions import (
     FOLDER,
     Version,
-    VersionSelection,
     build_programs,
     read_version,
 )
@@ -227,10 +226,14 @@ class CommitSessions:
     def version(self, place: int) -> Version:
         """The experiment at a commit."""
         if place not in self._versions:
-            selection = VersionSelection(self.request.spec, self.request.overrides, self.only)
-            commit = self.history[place]
+            request = self.request
             self._versions[place] = read_version(
-                self.repository, commit, selection, self.request.out
+                self.repository,
+                self.history[place],
+                request.spec,
+                request.out,
+                overrides=request.overrides,
+                only=self.only,
             )
         return self._versions[place]
 

@@ -30,7 +30,6 @@ from profiler.revisions.experiment import version_name, write_experiment
 from profiler.revisions.repository import WORKING_TREE, Commit, Repository
 from profiler.revisions.versions import (
     Version,
-    VersionSelection,
     read_version,
     same_sources,
     shared_variants,
@@ -199,8 +198,11 @@ def measure_revisions(
     """
     repository = Repository.of(request.spec)
     commits = tuple(repository.commit(revision) for revision in revisions)
-    selection = VersionSelection(request.spec, request.overrides, request.only)
-    versions = [read_version(repository, commit, selection, request.out) for commit in commits]
+    overrides, only = request.overrides, request.only
+    versions = [
+        read_version(repository, commit, request.spec, request.out, overrides=overrides, only=only)
+        for commit in commits
+    ]
     return measure_versions(request, repository, versions, reporter, with_baseline=with_baseline)
 
 

@@ -40,7 +40,8 @@ def write_experiment(
     one session.
     """
     newest = versions[-1]
-    name = "-".join((newest.loaded.experiment.name[:_LONGEST_NAME], *_ends(versions)))
+    ends = (versions[0].commit.short, newest.commit.short)
+    name = "-".join((newest.loaded.experiment.name[:_LONGEST_NAME], *ends))
     folder = out.resolve() / FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     workload = newest.loaded.experiment.workload
@@ -61,10 +62,6 @@ def write_experiment(
     file = folder / "experiment.yaml"
     write_atomic(file, f"# Made from {newest.loaded.path.name} at its revisions.\n{document}")
     return file
-
-
-def _ends(versions: Sequence[Version]) -> tuple[str, str]:
-    return versions[0].commit.short, versions[-1].commit.short
 
 
 def version_name(variant: str, commit: Commit, *, several: bool) -> str:

@@ -55,40 +55,37 @@ class Version:
         return {cell.variant.name: cell.variant for cell in self.cells}
 
 
-@dataclass(frozen=True)
-class VersionSelection:
-    """The experiment and cells to read at each revision."""
-
-    spec: Path
-    """The experiment in the user's working tree; `mine.py:name` names one of several."""
-    overrides: tuple[str, ...] = ()
-    only: str | None = None
-
-
-def read_version(
-    repository: Repository, commit: Commit, selection: VersionSelection, out: Path
+def read_version(  # noqa: PLR0913 - the last two by keyword
+    repository: Repository,
+    commit: Commit,
+    spec: Path,
+    out: Path,
+    *,
+    overrides: Sequence[str] = (),
+    only: str | None = None,
 ) -> Version:
     """The experiment at a commit; `out`: the folder of runs.
 
-    A commit without the file gets today's file among its own files. Raises
+    `spec`: the experiment in the user's working tree; `mine.py:name` names one of several. `only`:
+    a filter of its cells. A commit without the file gets today's file among its own files. Raises
     SpecError and UsageError where it is wrong at this commit.
     """
-    inside = _path_in_repository(repository, selection.spec)
-    file, _ = file_and_name(selection.spec)
+    inside = _path_in_repository(repository, spec)
+    file, _ = file_and_name(spec)
     tree = repository.tree(commit, out.resolve() / FOLDER / "trees")
     if file.is_file() and not repository.has_file(commit, inside.with_name(file.name)):
         (tree / inside).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, tree / inside.with_name(file.name))
     try:
-        loaded = load_experiment(tree / inside, overrides=selection.overrides)
+        loaded = load_experiment(tree / inside, overrides=overrides)
         space = space_of(loaded)
         plan = make_plan(loaded, space)
     except SpecError as error:
         message = error.message.replace(f"{tree}{os.sep}", "")
         raise SpecError(f"at {commit.short}: {message}", remedy=error.remedy) from error
     cells = plan.cells
-    if selection.only is not None:
-        cells = select_cells(cells, selection.only, None)
+    if only is not None:
+        cells = select_cells(cells, only, None)
     baseline = next(cell.variant for cell in plan.cells if cell.variant.id == plan.baseline)
     digests = _digests(loaded, cells)
     return Version(commit, tree.resolve(), loaded, space, cells, baseline, digests)

@@ -12,7 +12,6 @@ from profiler.planning.spec import load_spec
 from profiler.revisions.experiment import write_experiment
 from profiler.revisions.repository import Repository
 from profiler.revisions.versions import (
-    VersionSelection,
     read_version,
     shared_variants,
     source_changes,
@@ -58,9 +57,9 @@ class History:
 
     def versions(self, *revisions, only=None):
         repository = Repository.of(self.folder)
-        wanted = VersionSelection(self.folder / "sums.yaml", only=only)
-        out = self.folder / "reports"
-        return [read_version(repository, repository.commit(r), wanted, out) for r in revisions]
+        spec, out = self.folder / "sums.yaml", self.folder / "reports"
+        commits = map(repository.commit, revisions)
+        return [read_version(repository, commit, spec, out, only=only) for commit in commits]
 
     def written(self, versions):
         file = write_experiment(versions, shared_variants(versions), self.folder / "reports")
