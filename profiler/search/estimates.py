@@ -86,9 +86,9 @@ class Estimate:
         half = INTERVAL_ERRORS * self.error
         return math.exp(self.value - half), math.exp(self.value + half)
 
-    def is_behind(self, best: Estimate) -> bool:
-        """Whether the configuration is slower than the best by more than the noise."""
-        reserve = BEHIND_ERRORS * math.hypot(self.error, best.error)
+    def is_behind(self, best: Estimate, errors: float = BEHIND_ERRORS) -> bool:
+        """Whether it is slower than the best by more than so many errors of their difference."""
+        reserve = errors * math.hypot(self.error, best.error)
         return self.value - best.value > reserve
 
 
@@ -147,7 +147,8 @@ def is_behind(log_ratios: LogRatios, best: Estimate | None, objective: str, nois
 
 FEWEST, MOST = 3, 8
 """Finalists by the objective. The quickest at single problems come on top."""
-_DIFFERENCE_ERRORS = 2.0
+_FINALIST_ERRORS = 2.0
+"""Standard errors of a difference up to which a configuration may be the best."""
 
 
 def finalists(record: SearchRecord) -> tuple[str, ...]:
@@ -159,15 +160,10 @@ def finalists(record: SearchRecord) -> tuple[str, ...]:
     ranked = sorted(estimates(record).values(), key=lambda estimate: estimate.value)
     if not ranked:
         return ()
-    near = [estimate.variant for estimate in ranked if _may_be_best(estimate, ranked[0])]
-    count = min(max(len(near), FEWEST), MOST)
+    near = sum(not estimate.is_behind(ranked[0], _FINALIST_ERRORS) for estimate in ranked)
+    count = min(max(near, FEWEST), MOST)
     first = [estimate.variant for estimate in ranked[:count]]
     return tuple(dict.fromkeys((*first, *_quickest_at_problems(record))))
-
-
-def _may_be_best(candidate: Estimate, best: Estimate) -> bool:
-    reserve = _DIFFERENCE_ERRORS * math.hypot(candidate.error, best.error)
-    return candidate.value - best.value <= reserve
 
 
 def _quickest_at_problems(record: SearchRecord) -> Iterator[str]:

@@ -254,33 +254,23 @@ def read_records(path: Path) -> tuple[Record | None, ...]:
         content = read_packed(path) if path.suffix == ".gz" else read_plain(path)
     except OSError as error:
         raise UsageError(f"{path}: damaged: {error}") from error
-    return tuple(
-        _whole_record(path, number, line) for number, line in enumerate(_lines(content), 1)
-    )
+    complete_lines = content.split(b"\n")[:-1]  # without a torn one behind the last end
+    return tuple(_record(path, number, line) for number, line in enumerate(complete_lines, 1))
 
 
-def _whole_record(path: Path, number: int, line: bytes) -> Record | None:
-    """Record of a line; None where it is damaged, or of another version."""
-    try:
-        return _record(path, number, line)
-    except UsageError:
-        if number == 1:
-            raise
-        return None
+def _record(path: Path, number: int, line: bytes) -> Record | None:
+    """Record of a line; None where it is damaged, or of another version.
 
-
-def _lines(content: bytes) -> list[bytes]:
-    """Lines that have their end; a torn line behind the last end is left out."""
-    return content.split(b"\n")[:-1]
-
-
-def _record(name: Path | str, number: int, line: bytes) -> Record:
+    Raises UsageError where it is the first.
+    """
     try:
         record: Record = _adapter().validate_json(line, strict=True)
     except ValidationError as error:
+        if number > 1:
+            return None
         first = error.errors(include_url=False, include_input=False)[0]
         field_name = ".".join(map(str, first["loc"]))
         raise UsageError(
-            f"{name}: line {number}: damaged, or of another version: {field_name}: {first['msg']}"
+            f"{path}: line {number}: damaged, or of another version: {field_name}: {first['msg']}"
         ) from error
     return record
