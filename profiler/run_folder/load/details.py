@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -54,6 +55,7 @@ FIRST_BLOCK = 0
 """The block whose timeline is shown."""
 
 Record = Mapping[str, Any]
+T = TypeVar("T")
 
 
 def visit_timelines(
@@ -254,13 +256,15 @@ def cell_profiles(
         return {}, ()
     launches = table.launches
     listings, listing_notices = _listings(folder, [str(name) for name in launches["kernel"]])
-    rules, rule_notices = _rules(folder)
-    samples, sample_notices = _samples(folder)
+    rules, rule_notices = _read_page(folder, RULES_FILE, _rules)
+    samples, sample_notices = _read_page(folder, SERIES_FILE, _samples)
     profiles: dict[str, list[KernelProfile]] = {}
     instructions = _listings_of_launches(listings, launches)
     for row, cell in enumerate(cells(launches)):
         if cell:
-            profile = _kernel_profile(launches.iloc[row], rules, samples, instructions[row])
+            profile = _kernel_profile(
+                launches.iloc[row], rules or {}, samples or {}, instructions[row]
+            )
             profiles.setdefault(cell, []).append(profile)
     notices = (*listing_notices, *rule_notices, *sample_notices)
     return {cell: tuple(kernels) for cell, kernels in profiles.items()}, notices
@@ -335,43 +339,37 @@ def _matches_launch(listing: Listing, counted: float) -> bool:
 
 def _listings(folder: Path, kernels: Sequence[str]) -> tuple[Sequence[Listing], tuple[Notice, ...]]:
     """Instructions of each launch, with source lines where they are known."""
-    sass, notices = _page(folder, SASS_FILE, kernels)
-    lines, more_notices = _page(folder, SOURCE_FILE, kernels, counters=False)
-    return join_lines(sass, lines), (*notices, *more_notices)
+
+    def listings(page: Path, *, counters: bool) -> Sequence[Listing]:
+        return read_source_page(read_packed(page), kernels, counters=counters)[0]
+
+    sass, notices = _read_page(folder, SASS_FILE, partial(listings, counters=True))
+    lines, more_notices = _read_page(folder, SOURCE_FILE, partial(listings, counters=False))
+    return join_lines(sass or (), lines or ()), (*notices, *more_notices)
 
 
-def _page(
-    folder: Path, name: str, kernels: Sequence[str], *, counters: bool = True
-) -> tuple[Sequence[Listing], tuple[Notice, ...]]:
-    packed = folder / f"{name}.gz"
-    if not packed.exists():
-        return (), ()
-    try:
-        listings, _ = read_source_page(read_packed(packed), kernels, counters=counters)
-        return listings, ()
-    except (ParseError, OSError):
-        return (), (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)
-
-
-def _rules(folder: Path) -> tuple[Mapping[int, pd.DataFrame], tuple[Notice, ...]]:
+def _rules(page: Path) -> Mapping[int, pd.DataFrame]:
     """Advice of ncu's rules by launch id."""
-    packed = folder / f"{RULES_FILE}.gz"
-    if not packed.exists():
-        return {}, ()
-    try:
-        rules = read_ncu_csv(packed).rules
-    except (ParseError, OSError):
-        return {}, (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)
-    by_launch = rules.rename(columns={"description": "text"}).groupby("id")
-    return {int(advice["id"].iloc[0]): advice for _, advice in by_launch}, ()
+    by_launch = read_ncu_csv(page).rules.rename(columns={"description": "text"}).groupby("id")
+    return {int(advice["id"].iloc[0]): advice for _, advice in by_launch}
 
 
-def _samples(folder: Path) -> tuple[Mapping[int, PmSamples], tuple[Notice, ...]]:
+def _samples(page: Path) -> Mapping[int, PmSamples]:
     """Samples inside launches, by launch id."""
-    packed = folder / f"{SERIES_FILE}.gz"
-    if not packed.exists():
-        return {}, ()
     try:
-        return read_samples(read_packed(packed)), ()
-    except (ParseError, OSError, ValueError, KeyError, TypeError):
-        return {}, (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)
+        return read_samples(read_packed(page))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ParseError(f"{page.name}: {error!r}") from error
+
+
+def _read_page(
+    folder: Path, name: str, read: Callable[[Path], T]
+) -> tuple[T | None, tuple[Notice, ...]]:
+    """Content of a packed page; None where it is missing, or damaged, of which a notice tells."""
+    page = folder / f"{name}.gz"
+    if not page.exists():
+        return None, ()
+    try:
+        return read(page), ()
+    except (ParseError, OSError):
+        return None, (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": page.name}),)
