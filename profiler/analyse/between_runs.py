@@ -273,14 +273,13 @@ def control_floors(cells: pd.DataFrame) -> pd.DataFrame:
 
     The floor is how far controls stray, their errors included; the deviation is without these.
     """
-    controls = cells[cells["control"] & cells["shift"].notna()]
-    sizes = controls.assign(
-        size=controls["shift"].abs(),
-        duration_class=duration_classes(_number_column(controls, "shorter_ns")),
+    cells = cells.assign(
+        size=cells["shift"].abs(),
+        duration_class=duration_classes(cells["shorter_ns"].to_numpy(dtype=np.float64)),
     )
-    classes = duration_classes(_number_column(cells, "shorter_ns"))
-    cell_keys = zip(cells["variant"], cells["problem"], classes, strict=True)
-    rows = [_control_floor(_neighbours(sizes, *cell)) for cell in cell_keys]
+    controls = cells[cells["control"] & cells["shift"].notna()]
+    keys = cells[["variant", "problem", "duration_class"]].itertuples(index=False, name=None)
+    rows = [_control_floor(_neighbours(controls, *key)) for key in keys]
     columns = ["control_floor", "session_sd"]
     return pd.DataFrame(rows, index=cells.index, columns=columns, dtype=float)
 
@@ -315,11 +314,6 @@ def with_prior(controls: pd.DataFrame, shorter_ns: Floats) -> pd.DataFrame:
         session_sd=np.where(has_floor, controls["session_sd"], prior),
         session_floor=np.where(has_floor, np.nan, COVERED * prior),
     )
-
-
-def _number_column(cells: pd.DataFrame, name: str) -> Floats:
-    numbers: Floats = cells[name].to_numpy(dtype=np.float64)
-    return numbers
 
 
 @functools.cache

@@ -176,10 +176,6 @@ class _Finder:
     def finds(self) -> frozenset[str]:
         return self.report.settings.page_kind.finds
 
-    @cached_property
-    def problem_ids(self) -> tuple[str, ...]:
-        return tuple(problem.id for problem in self.programs.problems)
-
     # ---- one number per cell ---------------------------------------------------------------------
 
     @cached_property
@@ -254,11 +250,11 @@ class _Finder:
 
     def _leaders(self, excluded: Collection[str]) -> Mapping[str, Cell]:
         leaders = {}
-        for problem in self.problem_ids:
-            cells = self.measured.get(problem, [])
+        for problem in self.programs.problems:
+            cells = self.measured.get(problem.id, [])
             rivals = [pair for pair in cells if pair[0].variant.id not in excluded]
             if rivals:
-                leaders[problem] = leader_of(
+                leaders[problem.id] = leader_of(
                     rivals, self.programs.baseline, higher_is_better=self.higher_is_better
                 )
         return leaders

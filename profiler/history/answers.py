@@ -7,7 +7,7 @@ They are read from the content of its summary.json, or from records of PyTorch's
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -178,14 +178,15 @@ def answers_of_records(records: Sequence[Any], file: str) -> tuple[HistoryRun, .
             ) from error
         runs.setdefault(repr(run), (run, []))[1].extend(answers)
     return tuple(
-        replace(run, metric=answers[0].metric, answers=tuple(_last_answers(answers)))
+        replace(
+            run,
+            metric=answers[0].metric,
+            # Of a cell that was written again the last.
+            answers=tuple({(answer.cell, answer.metric): answer for answer in answers}.values()),
+        )
         for run, answers in runs.values()
         if answers
     )
-
-
-def _last_answers(answers: Iterable[Answer]) -> Iterable[Answer]:
-    return {(answer.cell, answer.metric): answer for answer in answers}.values()
 
 
 def _record_run(record: Mapping[str, Any], file: str) -> HistoryRun:

@@ -278,9 +278,9 @@ def _compared_cells(
         if problem is None:
             continue
         over, under = (programs.at(variant, problem) for variant in (pair.over, pair.under))
-        are_correct = (
-            over is not None and under is not None and over.id in moved and under.id in moved
-        )
+        verdict = NO_DATA
+        if over and under and {over.id, under.id} <= moved.keys():
+            verdict = verdict_on(verdicts, over.id, under.id)
         above, below = (moved.get(cell.id if cell else "", math.nan) for cell in (under, over))
         yield GridCell(
             pair=pair,
@@ -290,9 +290,7 @@ def _compared_cells(
             problem=problem,
             over=over,
             under=under,
-            verdict=verdict_on(verdicts, over.id, under.id)
-            if are_correct and over and under
-            else NO_DATA,
+            verdict=verdict,
             saved=above / below if below > 0 and above > 0 else math.nan,
         )
 
