@@ -180,10 +180,17 @@ def require_same(
     total = sum(len(values) for values, _ in pairs)
     wrong = sum(
         check.count_wrong(
-            *parts, SLACK, *layers, rounding=partial(rounding, number) if rounding else None
+            *part_and_right,
+            SLACK,
+            *layers,
+            rounding=partial(rounding, number) if rounding else None,
         )
-        for number, pair in enumerate(pairs)
-        for parts in zip(*(values.split(_COMPARED_AT_ONCE) for values in pair), strict=True)
+        for number, (values, right) in enumerate(pairs)
+        for part_and_right in zip(
+            torch.split(values, _COMPARED_AT_ONCE),
+            torch.split(right, _COMPARED_AT_ONCE),
+            strict=True,
+        )
     )
     if wrong > MOST_WRONG * total:
         raise ImplausibleError(
