@@ -11,6 +11,7 @@ from profiler.collect.ncu import KERNEL_REPLAY
 from profiler.errors import EnvironmentUnusable
 from profiler.metrics.explain import explain_metrics
 from profiler.model import SessionPlan
+from profiler.notices import counted
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.planning.session_plans import NCU, explain_session
 from profiler.run_folder.load.outcomes import planned_cell
@@ -117,12 +118,12 @@ class Explaining:
             return
         if many := many_kernels(self.measurement.book.samples()):
             reporter.say(
-                f"Not explained: {len(many)} cells that launch more than {MOST_KERNELS} kernels; "
-                "--explain CELL does it."
+                f"Not explained: {counted(len(many), 'cell')} with more than {MOST_KERNELS} "
+                "kernels; --explain CELL does it."
             )
         if long := self._long_commands():
             reporter.say(
-                f"Not explained: {len(long)} commands of which ncu profiles more than "
+                f"Not explained: {counted(len(long), 'command')} of which ncu profiles more than "
                 f"{MOST_KERNELS} launches; --explain CELL does it."
             )
 

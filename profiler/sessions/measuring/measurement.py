@@ -13,6 +13,7 @@ from typing import Self
 from profiler.analyse.clocks import MAX_REPEATS
 from profiler.collect.registry import may_overlap, shares_process
 from profiler.model import SessionKind, SessionPlan
+from profiler.notices import counted
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import AttemptRecord
 from profiler.run_folder.load.loaded import Loaded, median_durations
@@ -107,7 +108,8 @@ class Measurement:
         session, missing, earlier = work.session, work.missing, work.earlier
         cells = {cell.id: cell for cell in self.book.plan.cells}
         remaining = Counter(visit.cell for visit in missing)
-        self.reporter.say(f"{title}: {len(missing)} visits of {len(remaining)} cells")
+        visits, cells = counted(len(missing), "visit"), counted(len(remaining), "cell")
+        self.reporter.say(f"{title}: {visits} of {cells}")
         progress = VisitProgress(
             self.reporter,
             title,
