@@ -108,8 +108,8 @@ class Measurement:
         session, missing, earlier = work.session, work.missing, work.earlier
         cells = {cell.id: cell for cell in self.book.plan.cells}
         remaining = Counter(visit.cell for visit in missing)
-        visits, cells = counted(len(missing), "visit"), counted(len(remaining), "cell")
-        self.reporter.say(f"{title}: {visits} of {cells}")
+        visits = counted(len(missing), "visit")
+        self.reporter.say(f"{title}: {visits} of {counted(len(remaining), 'cell')}")
         progress = VisitProgress(
             self.reporter,
             title,
