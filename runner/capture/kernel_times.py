@@ -151,30 +151,28 @@ def can_wait() -> bool:
     return is_in_use and not torch.cuda.is_current_stream_capturing()
 
 
+def _marks(events: Iterable[Any], mark: str) -> list[tuple[int, Any]]:
+    """Marks among the events of a profile, each with the number of its call."""
+    return [
+        (int(event.name.removeprefix(mark)), event)
+        for event in events
+        if event.device_type == DeviceType.CPU and event.name.startswith(mark)
+    ]
+
+
 def sums(events: Iterable[Any], mark: str) -> tuple[Counter[int], Counter[int]]:
     """Nanoseconds and number of the kernels in the marks among the events of a profile."""
     ns, launches = Counter[int](), Counter[int]()
-    for event in events:
-        if event.device_type == DeviceType.CPU and event.name.startswith(mark):
-            number = int(event.name.removeprefix(mark))
-            ns[number] += round(1e3 * event.device_time_total)
-            launches[number] += len(event.kernels)
+    for number, event in _marks(events, mark):
+        ns[number] += round(1e3 * event.device_time_total)
+        launches[number] += len(event.kernels)
     return ns, launches
 
 
 def launched_kernels(events: Iterable[Any], mark: str) -> list[tuple[int, str]]:
     """Number of the call and name of each kernel in the marks of a profile, in order."""
-    marks = [
-        event
-        for event in events
-        if event.device_type == DeviceType.CPU and event.name.startswith(mark)
-    ]
-    marks.sort(key=lambda event: float(event.time_range.start))
-    return [
-        (int(event.name.removeprefix(mark)), kernel.name)
-        for event in marks
-        for kernel in event.kernels
-    ]
+    marks = sorted(_marks(events, mark), key=lambda marked: float(marked[1].time_range.start))
+    return [(number, kernel.name) for number, event in marks for kernel in event.kernels]
 
 
 def waits_between(events: Iterable[Any]) -> Waits | None:
