@@ -13,11 +13,11 @@ from distributed import Future
 from profiler.cluster.giving import Piece, Share
 from profiler.cluster.parcels import WITHOUT_EXPLANATIONS, Parcel, packed_run, plan_part
 from profiler.errors import ProfilerError, UsageError
-from profiler.model import BuildResult, Environment, Params, Plan, SessionStep, Span
+from profiler.model import BuildResult, Environment, Params, Plan, Span
 from profiler.parse import runner_journal
 from profiler.run_folder.folder import RUN_FILE, Attempt, RunFolder
 from profiler.run_folder.load.attempts import AttemptReader
-from profiler.run_folder.seconds import Executions
+from profiler.run_folder.seconds import Executions, measured_seconds
 from profiler.run_folder.workers import add_attempt, worker_environments, worker_of
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
@@ -305,7 +305,7 @@ class ProblemShare(RunShare):
             return
         self._done += len(piece.ids)
         total = len(self.team.request.plan.problems)
-        self.pace = Pace(len(piece.ids), seconds, _measured_s(piece.spans))
+        self.pace = Pace(len(piece.ids), seconds, measured_seconds(piece.spans))
         reporter.say(f"{piece}: measured in {seconds:.1f} s ({self._done} of {total} problems)")
 
     def wait_s(self, piece: Piece) -> float:
@@ -315,11 +315,6 @@ class ProblemShare(RunShare):
     def put_back(self, piece: Piece) -> None:
         """Restart the problems of a worker that is gone on other GPUs."""
         self._restart_piece(piece)
-
-
-def _measured_s(spans: Sequence[Span]) -> float:
-    """Seconds in which sessions measured."""
-    return sum(span.end_s - span.begin_s for span in spans if span.step == SessionStep.MEASURES)
 
 
 @dataclass(kw_only=True)

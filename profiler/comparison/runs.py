@@ -85,9 +85,11 @@ def read_runs(
     baseline or a filter that fits none of the runs' cells.
     """
     runs = [open_run(folder) for folder in folders]
-    return tuple(
-        _read(run, name, baseline, only) for run, name in zip(runs, _names(runs), strict=True)
-    )
+    compared_runs = []
+    for run, name in zip(runs, _names(runs), strict=True):
+        with naming_archive(run):
+            compared_runs.append(_read(run, name, baseline, only))
+    return tuple(compared_runs)
 
 
 def _names(runs: Sequence[RunFolder]) -> tuple[str, ...]:
@@ -100,11 +102,6 @@ def _names(runs: Sequence[RunFolder]) -> tuple[str, ...]:
 
 
 def _read(run: RunFolder, name: str, baseline: str | None, only: str | None) -> ComparedRun:
-    with naming_archive(run):
-        return _read_folder(run, name, baseline, only)
-
-
-def _read_folder(run: RunFolder, name: str, baseline: str | None, only: str | None) -> ComparedRun:
     record = run.record()
     loaded = load_spec(run.spec_file, overrides=record.overrides)
     plan = run.plan()

@@ -27,11 +27,6 @@ from profiler.parse.ncu_source import is_source_page
 from profiler.search.kernel_tuner import is_tuner_cache
 
 
-def _known_by_name_only(_text: str) -> bool:
-    """False, for files that are known by their names alone."""
-    return False
-
-
 @dataclass(frozen=True)
 class Importer:
     """One format: its recogniser, and its reader."""
@@ -44,8 +39,9 @@ class Importer:
     """Content of such files; None of a format that is recognised but not read."""
     read: Callable[[GivenFile], Imported]
     """Reader; raises ParseError for an unreadable file, EnvironmentUnusable without a tool."""
-    is_in_text: Callable[[str], bool] = _known_by_name_only
-    """Whether a text, or the beginning of one, holds such content; cheap on other texts."""
+    is_in_text: Callable[[str], bool] = lambda _: False
+    """Whether a text, or the beginning of one, holds such content; cheap on other texts. By default
+    files are known by their names alone."""
     endings: tuple[str, ...] = ()
     """Endings of the names of such files (packed or not), whatever their content."""
 

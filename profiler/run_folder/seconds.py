@@ -45,6 +45,11 @@ def session_seconds(executions: Executions) -> tuple[Span, ...]:
     return ()
 
 
+def measured_seconds(spans: Iterable[Span]) -> float:
+    """Seconds in which sessions measured, those beside each other twice."""
+    return sum(span.end_s - span.begin_s for span in spans if span.step == SessionStep.MEASURES)
+
+
 def seconds_in_sessions(spans: Iterable[Span]) -> float:
     """Seconds in which a session starts, measures or ends, or a search runs.
 
@@ -71,15 +76,12 @@ def seconds_around_visits(spans: Collection[Span]) -> float | None:
         return None
     begin_s = min(span.begin_s for span in sessions)
     whole_s = max(span.end_s for span in sessions) - begin_s
-    measured_s = sum(
-        span.end_s - span.begin_s for span in sessions if span.step == SessionStep.MEASURES
-    )
     spans_since_begin = [
         replace(span, begin_s=max(span.begin_s, begin_s), end_s=max(span.end_s, begin_s))
         for span in spans
     ]
     waited_s = seconds_beside_sessions(spans_since_begin, (BUILDS, WAITS_FOR_GPU))
-    return max(whole_s - measured_s - waited_s, 0.0)
+    return max(whole_s - measured_seconds(sessions) - waited_s, 0.0)
 
 
 def seconds_line(spans: Collection[Span], total_s: float) -> str:

@@ -91,10 +91,11 @@ def recorded_space(
     share no configuration, or all shared configurations failed.
     """
     space = problem.space
+    names = {parameter.name for parameter in space.parameters}
     values = np.full(len(space), np.nan)
     foreign = recorded_again = 0
     for result in results:
-        configuration = space.find(result.params) if _has_names(space, result) else None
+        configuration = space.find(result.params) if result.params.keys() == names else None
         if configuration is None:
             foreign += 1
             continue
@@ -141,10 +142,6 @@ def _difference(space: SearchSpace, params: Mapping[str, Value]) -> str:
 def _shown(values: Sequence[Value]) -> str:
     """The first values of a parameter."""
     return ", ".join([*(repr(value) for value in values[:6]), *["…"][: len(values) > 6]])
-
-
-def _has_names(space: SearchSpace, result: RecordedResult) -> bool:
-    return set(result.params) == {parameter.name for parameter in space.parameters}
 
 
 def replay(recorded: RecordedSpace, strategy_name: str, budget: int, seed: int) -> Replay:

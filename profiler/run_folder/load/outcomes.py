@@ -301,10 +301,11 @@ def _missing_metrics(
     otherwise. Metrics requested of other cells only, such as operations on another type, are not
     missing.
     """
-    asked_of = (
-        _cells_by_requested_metric(_deciding_attempts(attempts))
+    records = [loaded.attempt.record for loaded in _deciding_attempts(attempts)]
+    asked_of = _cells_by_metric(
+        ((record.metrics, record.keys.keys()) for record in records)
         if recorded
-        else _cells_by_planned_metric(plan)
+        else ((s.metrics, {visit.cell for visit in s.visits}) for s in plan.sessions)
     )
     missing_by_cell = missing_metrics(samples, asked_of, compute_capability)
     planned = {cell.id for cell in plan.cells}
@@ -312,19 +313,6 @@ def _missing_metrics(
         cell: tuple(name for name in names if planned_cell(cell, planned) in asked_of[name])
         for cell, names in missing_by_cell.items()
     }
-
-
-def _cells_by_requested_metric(attempts: Iterable[Loaded]) -> dict[str, Set[str]]:
-    """Ids of cells by the metric that attempts requested of them."""
-    records = [loaded.attempt.record for loaded in attempts]
-    return _cells_by_metric((record.metrics, record.keys.keys()) for record in records)
-
-
-def _cells_by_planned_metric(plan: Plan) -> dict[str, Set[str]]:
-    """Ids of cells by the metric that is planned for them."""
-    return _cells_by_metric(
-        (session.metrics, {visit.cell for visit in session.visits}) for session in plan.sessions
-    )
 
 
 def _cells_by_metric(
