@@ -250,7 +250,7 @@ def _pairs(
     """Pairs of tensors at the same places of two inputs; `seen_ids`: ids of visited old parts."""
     if id(old) in seen_ids or old is new:
         return
-    if type(old) is not type(new):
+    if _class_name(old) != _class_name(new):
         raise NotRenewableError(f"{place} is of another type with another seed")
     if is_array(old):
         seen_ids.add(id(old))
@@ -265,6 +265,11 @@ def _pairs(
     seen_ids.add(id(old))
     for name, first, second in parts:
         yield from _pairs(first, second, name, seeds, seen_ids)
+
+
+def _class_name(value: Any) -> tuple[str, str]:
+    """Module and name of a value's class: a file that `inputs` loads has other classes each time."""
+    return type(value).__module__, type(value).__qualname__
 
 
 def _require_equal(old: Any, new: Any, place: str, seeds: tuple[int, int]) -> None:

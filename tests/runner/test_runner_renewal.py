@@ -269,6 +269,19 @@ def test_every_tensor_of_nested_inputs_is_overwritten_and_what_was_kept_is_left(
     assert not torch.equal(old.layer.weight, weight)
 
 
+def test_objects_of_a_file_that_inputs_load_each_time_are_overwritten():
+    def loaded(value):
+        class Model:
+            def __init__(self):
+                self.scale = torch.full((2,), value)
+
+        return Model()
+
+    old = loaded(1.0)
+    Renewal(old, loaded(2.0), (1, 2)).sample(lambda: old.scale, CpuDevice())
+    assert old.scale.tolist() == [2.0, 2.0]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
