@@ -268,7 +268,7 @@ def _pairs(
 
 
 def _class_name(value: Any) -> tuple[str, str]:
-    """Module and name of a value's class: a file that `inputs` loads has other classes each time."""
+    """Module and name of a value's class, which is another object where a file is loaded anew."""
     return type(value).__module__, type(value).__qualname__
 
 
