@@ -92,7 +92,7 @@ class Experiment:
         self.name = name
         if problems is not None and not isinstance(problems, Mapping | str):
             problems = list(problems)  # they are gone through more than once
-        self.problems = problems
+        self.problems = None if problems in ({}, [{}]) else problems  # one, without parameters
         self.fields = fields
         self.file = _absolute(caller.f_code.co_filename)
         """File or notebook cell that made this experiment."""

@@ -180,6 +180,14 @@ def test_inputs_by_name_and_problem_parameters_that_inputs_stand_for():
     assert launch().tolist() == [3.0] * 3
 
 
+@pytest.mark.parametrize("problems", [None, {}, [{}]])
+def test_without_parameters_there_is_one_problem(problems):
+    experiment = Experiment("e", problems=problems)
+    experiment.inputs(lambda: torch.ones(3))
+    experiment.variant(name="f")(lambda x: x + 1)
+    assert experiment.description()["problems"] is None
+
+
 class Scaled(torch.nn.Module):
     def forward(self, x, y):
         return x * y
