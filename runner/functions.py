@@ -20,6 +20,7 @@ from profiler.kernels.references import Reference, WithoutNarrowTypes, move, nud
 from profiler.runner.arguments import Arguments, Parameters, copy_of, named_arrays, wide_array
 from profiler.runner.arrays import as_tensor, is_array, leaves, memory_address
 from profiler.runner.checks.check import (
+    TF32_STEP,
     WrongResultError,
     as_tensors,
     count_wrong,
@@ -39,8 +40,6 @@ from profiler.runner.phases import without_tf32
 from profiler.runner.timing import Launch
 from profiler.runner.variant_options import VariantOptions
 
-_TF32_STEP = torch.finfo(torch.float16).eps
-"""Step from 1 to the next number in TF32, which has the digits of float16."""
 _TF32_ERROR = 16.0
 """Times the error without TF32 that a result is off by at least where TF32 was used: its step is
 8,192 times that of float32."""
@@ -187,7 +186,7 @@ class FunctionWorkload:
 
             steps = [torch.finfo(t.dtype).eps for t in inputs.inputs() if t.is_floating_point()]
             if self._rounds_to_tf32(problem, inputs, own_result, wide):
-                steps.append(_TF32_STEP)
+                steps.append(TF32_STEP)
             wide_nearby = partial(compute, inputs)
             return Reference(
                 wide, own_result, wide_nearby, both_nearby, max([*steps, largest_step])

@@ -54,6 +54,11 @@ NEARLY = 100
 MOST_NEARLY_RIGHT = 0.01
 """Share of the elements of a nearly right result that may be wrong; one may be in any case."""
 
+TF32_STEP = torch.finfo(torch.float16).eps
+"""Step from 1 to the next number in TF32, which has the digits of float16."""
+_FEWEST_ROUNDINGS, _MOST_ROUNDINGS = 1 / 64, 8.0
+"""Of the largest element, that results of products in TF32 are off by, in steps of TF32."""
+
 HALF_TYPES = (torch.float16, torch.bfloat16)
 _SURELY = 0.9999
 """Share of the tolerance that is met in float64 too where half-precision results meet it in
@@ -520,11 +525,27 @@ class _Tally:
             f"{list(self.worst_at)}: got {value_text}, expected {expected_text}"
             f"{self._worst_error_text()} (allowed in {dtype}: {bound}"
             f"{self._passing_tolerance_text(got, always=own_reference)})"
+            f"{self._narrow_types_text(got, expected)}"
             + ("; nan is also what an element that was never written holds" if is_unwritten else "")
         )
 
     def _worst_error_text(self) -> str:
         return f", off by {self.worst:.3g}" if math.isfinite(self.worst) else ""
+
+    def _narrow_types_text(self, got: torch.Tensor, expected: torch.Tensor) -> str:
+        """What a float32 result is off by TF32 or 16-bit types on the way; empty for other errors.
+
+        A mistake may be as large: the sentence tells the author of a kernel what else to look at.
+        """
+        if got.dtype != torch.float32 or not math.isfinite(self.worst):
+            return ""
+        roundings = self.worst / (TF32_STEP * (largest_magnitude(expected) or math.inf))
+        if not _FEWEST_ROUNDINGS <= roundings <= _MOST_ROUNDINGS:
+            return ""
+        return (
+            "; errors of this size come from TF32, in which Triton's tl.dot multiplies by default, "
+            "or from 16-bit types: if they are meant, allow them by a tolerance"
+        )
 
     def _passing_tolerance_text(self, got: torch.Tensor, *, always: bool) -> str:
         """`; tolerance that would pass: …`, as the experiment file writes it; empty for none.

@@ -73,6 +73,15 @@ def test_no_bound_is_named_where_none_would_pass():
     assert message.endswith("tolerance that would pass: {absolute: 0.0002, relative: 1.3e-06})")
 
 
+def test_an_error_of_the_size_of_tf32_names_it():
+    expected = torch.randn(64, 256, generator=torch.Generator().manual_seed(0))
+    product = expected @ expected.T
+    tf32 = ((expected.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+    for got, is_named in ((tf32 @ tf32.T, True), (product + 1e-3, False), (product * 2, False)):
+        assert ("TF32" in complaint(got, product, {})) == is_named
+    assert "TF32" not in complaint(tf32.double() @ tf32.T.double(), product.double(), {})
+
+
 def test_no_bound_is_named_for_a_result_that_is_not_nearly_right():
     assert "would pass" not in complaint(torch.tensor([2.0]), torch.tensor([0.0]), {})
     expected = torch.ones(1000)
