@@ -38,8 +38,8 @@ PRIOR_PAIRS = 20
 COVERED = 3.5
 """Standard deviations that a margin holds: of 80 equal pairs, one is beyond it in 4 % of runs."""
 _HALF_WIDTH = float(-ndtri((1 - CONFIDENCE) / 2))
-_CHUNK_VALUES = 1024
-"""Values per call: their resamples stay in a processor's cache, and a call's own cost is shared."""
+_CHUNK_VALUES = 2**17
+"""Values or resamples per call: they stay in a processor's cache, and a call's cost is shared."""
 _MOST_RESAMPLED = 128
 """Values of a row beyond which the ranks of middle values are drawn instead of all values."""
 _VALUES_AT_ONCE = 2**20
@@ -58,7 +58,7 @@ def median_intervals(rows: Floats) -> tuple[Floats, Floats]:
         return np.full(count, np.nan), np.full(count, np.nan)
     low, high = rows[:, 0].copy(), rows[:, 0].copy()
     varied = np.flatnonzero(np.ptp(rows, axis=1) > 0)
-    chunk = max(1, _CHUNK_VALUES // n)
+    chunk = max(1, _CHUNK_VALUES // max(n, RESAMPLES))
     for start in range(0, len(varied), chunk):
         indices = varied[start : start + chunk]
         low[indices], high[indices] = _bootstrap(rows[indices])
@@ -151,8 +151,31 @@ def resampled_medians(rows: Floats) -> Floats:
     parts: list[Floats] = []
     for start in range(0, RESAMPLES, at_once):
         places = generator.integers(0, n, (min(at_once, RESAMPLES - start), n))
-        parts.append(np.array([_medians(row[places]) for row in rows]))  # one fits into a cache
+        if n <= _MOST_RESAMPLED:
+            parts.append(_medians_at(places, rows))
+        else:
+            parts.append(np.array([_medians(row[places]) for row in rows]))
     return np.concatenate(parts, axis=-1)
+
+
+def _medians_at(places: npt.NDArray[np.int64], rows: Floats) -> Floats:
+    """Median of the values at each of `places` (resamples, n) in each row: (rows, resamples).
+
+    A rank lies below the middle of a resample where no more than half of it was drawn up to there.
+    Counting that rank by rank, for all rows at once, takes a quarter of the time of sorting each.
+    """
+    n = rows.shape[-1]
+    times_drawn = np.zeros((n, len(places)), np.uint8)
+    np.add.at(times_drawn, (places, np.arange(len(places))[:, np.newaxis]), 1)
+    order = np.argsort(rows, axis=-1)
+    drawn, low, high = np.zeros((3, len(rows), len(places)), np.uint8)
+    for places_of_rank in order.T:
+        drawn += times_drawn[places_of_rank]
+        low += drawn <= (n - 1) // 2
+        high += drawn <= n // 2
+    ordered, row = np.take_along_axis(rows, order, axis=-1), np.arange(len(rows))[:, np.newaxis]
+    medians: Floats = (ordered[row, low] + ordered[row, high]) / 2
+    return medians
 
 
 def _bca_tails(rows: Floats, medians: Floats, tail: float) -> Floats:
