@@ -23,7 +23,7 @@ from profiler.runner.checks.check import (
     TF32_STEP,
     WrongResultError,
     as_tensors,
-    count_wrong,
+    tf32_roundings,
     worst_error,
 )
 from profiler.runner.experiment import (
@@ -40,6 +40,8 @@ from profiler.runner.phases import without_tf32
 from profiler.runner.timing import Launch
 from profiler.runner.variant_options import VariantOptions
 
+_EXPLAINED_BY_FLOAT32 = 2.0**-10
+"""Error of a baseline, in roundings of the largest element to TF32: it is 8 roundings to float32."""
 _TF32_ERROR = 16.0
 """Times the error without TF32 that a result is off by at least where TF32 was used: its step is
 8,192 times that of float32."""
@@ -200,27 +202,27 @@ class FunctionWorkload:
     def _rounds_to_tf32(
         self, problem: Parameters, inputs: Arguments, own_result: Any, wide: Any
     ) -> bool:
-        """Whether TF32 explains why the baseline misses the default tolerance: it is tried without.
+        """Whether TF32 explains errors of the baseline that float32 does not: it is tried without.
 
         torch's convolutions and RNNs round float32 to TF32 by default; no type on the way shows it.
         """
         own_tensors, expected = as_tensors(own_result, "the result"), as_tensors(wide, "the result")
-        missed = [
-            number
+        errors = {
+            number: error
             for number, (own_tensor, right_tensor) in enumerate(
                 zip(own_tensors, expected, strict=True)
             )
             if own_tensor.dtype.to_real() == torch.float32
-            and count_wrong(own_tensor, right_tensor, 1.0)
-        ]
-        if not missed:
+            and (error := worst_error(own_tensor, right_tensor))
+            and tf32_roundings(error, right_tensor) > _EXPLAINED_BY_FLOAT32
+        }
+        if not errors:
             return False
         with without_tf32():
             tensors = as_tensors(self._in_own_types(problem, inputs), "the result")
         return all(
-            _TF32_ERROR * worst_error(tensors[number], expected[number])
-            < worst_error(own_tensors[number], expected[number])
-            for number in missed
+            _TF32_ERROR * worst_error(tensors[number], expected[number]) < error
+            for number, error in errors.items()
         )
 
     def _own_as_reference(self, problem: Parameters, inputs: Arguments, doubt: str) -> Reference:

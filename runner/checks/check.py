@@ -57,7 +57,7 @@ MOST_NEARLY_RIGHT = 0.01
 TF32_STEP = torch.finfo(torch.float16).eps
 """Step from 1 to the next number in TF32, which has the digits of float16."""
 _FEWEST_ROUNDINGS, _MOST_ROUNDINGS = 1 / 64, 8.0
-"""Of the largest element, that results of products in TF32 are off by, in steps of TF32."""
+"""Of the largest element, that results of products in TF32 are off by."""
 
 HALF_TYPES = (torch.float16, torch.bfloat16)
 _SURELY = 0.9999
@@ -239,6 +239,11 @@ def largest_magnitude(tensor: torch.Tensor) -> float:
         if magnitudes.numel():
             magnitude = max(magnitude, float(magnitudes.where(magnitudes.isfinite(), 0.0).max()))
     return magnitude
+
+
+def tf32_roundings(error: float, expected: torch.Tensor) -> float:
+    """An absolute error in roundings of the largest element to TF32; 0 without elements but 0."""
+    return error / (TF32_STEP * (largest_magnitude(expected) or math.inf))
 
 
 def magnitude_gaps(tensor: torch.Tensor, factor: float) -> torch.Tensor:
@@ -537,10 +542,8 @@ class _Tally:
 
         A mistake may be as large: the sentence tells the author of a kernel what else to look at.
         """
-        if got.dtype != torch.float32 or not math.isfinite(self.worst):
-            return ""
-        roundings = self.worst / (TF32_STEP * (largest_magnitude(expected) or math.inf))
-        if not _FEWEST_ROUNDINGS <= roundings <= _MOST_ROUNDINGS:
+        roundings = tf32_roundings(self.worst, expected)
+        if got.dtype != torch.float32 or not _FEWEST_ROUNDINGS <= roundings <= _MOST_ROUNDINGS:
             return ""
         return (
             "; errors of this size come from TF32, in which Triton's tl.dot multiplies by default, "
