@@ -41,7 +41,7 @@ from profiler.runner.timing import Launch
 from profiler.runner.variant_options import VariantOptions
 
 _EXPLAINED_BY_FLOAT32 = 2.0**-10
-"""Error of a baseline, in roundings of the largest element to TF32: it is 8 roundings to float32."""
+"""Error of a baseline, in roundings of the largest element to TF32: 8 to float32 are as much."""
 _TF32_ERROR = 16.0
 """Times the error without TF32 that a result is off by at least where TF32 was used: its step is
 8,192 times that of float32."""
