@@ -465,20 +465,20 @@ def accepted_arguments(
     function: Function, values: Parameters, *, positional: int = 0
 ) -> dict[str, Any]:
     """Named values that a function takes by name, after so many positional ones."""
-    names = _parameter_names(function, positional)
-    return dict(values) if names is None else {k: v for k, v in values.items() if k in names}
+    names, taken = _parameter_names(function), positional_names(function)[:positional]
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in taken and (names is None or name in names)
+    }
 
 
-def _parameter_names(function: Function, positional: int = 0) -> frozenset[str] | None:
-    """Names by which a function takes arguments; None where all names, empty where unknown.
-
-    Without the first `positional` of its arguments.
-    """
-    parameters = list(_parameters(function).values())
+def _parameter_names(function: Function) -> frozenset[str] | None:
+    """Names by which a function takes arguments; None where all names, empty where unknown."""
+    parameters = _parameters(function).values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
-    later_parameters = parameters[positional:]
-    return frozenset(parameter.name for parameter in later_parameters if parameter.kind in _BY_NAME)
+    return frozenset(parameter.name for parameter in parameters if parameter.kind in _BY_NAME)
 
 
 def call_fault(function: Callable[..., Any], *positional: Any, **by_name: Any) -> str:

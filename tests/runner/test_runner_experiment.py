@@ -188,6 +188,23 @@ def test_without_parameters_there_is_one_problem(problems):
     assert experiment.description()["problems"] is None
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda *inputs, rows: sum(inputs) * rows,
+        lambda x, *others, rows: (x + others[0]) * rows,
+        lambda x, y, **named: (x + y) * named["rows"],
+        lambda x, rows, **named: (x + rows) * 3,  # the second input stands for it
+    ],
+)
+def test_names_after_any_number_of_inputs_are_given(function):
+    experiment = Experiment("e")
+    experiment.inputs(lambda rows: (torch.ones(rows), 2 * torch.ones(rows)))
+    experiment.variant(name="f")(function)
+    *_, launch = prepared(experiment, {"function": "f"})
+    assert launch().tolist() == [9.0] * 3
+
+
 class Scaled(torch.nn.Module):
     def forward(self, x, y):
         return x * y
