@@ -25,6 +25,7 @@ from profiler.analyse.timeline import (
 )
 from profiler.analyse.trees import NONE as _NONE
 from profiler.analyse.trees import Integers, Tree
+from profiler.parse.nsys_attribution import NOWHERE, window_of
 from profiler.runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
 
 VISIT, LAUNCH = "visit", "launch"
@@ -381,15 +382,11 @@ def api_calls(api: pd.DataFrame, ranges: pd.DataFrame) -> pd.DataFrame:
 
     Without launches (an external command) all calls, as if it were one launch.
     """
-    rows = launch_rows(ranges)
-    starts = api["start_ns"].to_numpy()
-    if len(rows):
-        begin, end = (ranges[name].to_numpy()[rows] for name in ("start_ns", "end_ns"))
-        launch = np.searchsorted(begin, starts, side="right") - 1
-        inside = (launch >= 0) & (starts < end[np.maximum(launch, 0)])
-    else:
-        launch, inside = np.zeros(len(api), np.int64), np.ones(len(api), bool)
-    launches = max(len(rows), 1)
+    windows = ranges.iloc[launch_rows(ranges)]
+    launch = np.zeros(len(api), np.int64)
+    if len(windows):
+        launch = window_of(api["start_ns"].to_numpy(), windows)
+    inside, launches = launch != NOWHERE, max(len(windows), 1)
     names = api["name"].astype(object).to_numpy()[inside]
     times = (api["end_ns"] - api["start_ns"]).to_numpy()[inside]
     frame = pd.DataFrame({"name": names, "launch": launch[inside], "ns": times})

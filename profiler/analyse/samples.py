@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -62,6 +62,7 @@ LAUNCH_PARAMETERS = ("launch_kernel", "launch_grid", "launch_block")
 
 _Visit = tuple[str, int, int]
 """Cell, block and arm."""
+_Parsed = TypeVar("_Parsed")
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -178,12 +179,19 @@ def _samples_of_visits(
 
 
 def visit_of_ranges(ranges: Iterable[NvtxRange] | None) -> _Visit | None:
-    """Cell, block and arm of the innermost range that the runner opened."""
+    """Cell, block and arm of the innermost range of a visit."""
+    return innermost(ranges, protocol.parse_range_name)
+
+
+def innermost(
+    ranges: Iterable[NvtxRange] | None, parse: Callable[[str], _Parsed | None]
+) -> _Parsed | None:
+    """What `parse` reads from the name of the innermost range of the runner that it can read."""
     for nvtx_range in reversed(tuple(ranges or ())):
         if nvtx_range.domain == protocol.NVTX_DOMAIN:
-            visit = protocol.parse_range_name(nvtx_range.name)
-            if visit is not None:
-                return visit
+            parsed = parse(nvtx_range.name)
+            if parsed is not None:
+                return parsed
     return None
 
 

@@ -21,7 +21,6 @@ from typing import Any
 import pandas as pd
 
 from profiler.errors import ParseError
-from profiler.parse.ncu_launches import PUSH_POP_HEADER, START_END_HEADER
 from profiler.parse.ncu_source import (
     ADDRESS,
     FILE,
@@ -32,14 +31,10 @@ from profiler.parse.ncu_source import (
     read_source_page,
     with_lines,
 )
+from profiler.parse.nvtx_cells import HEADERS, item_text
 
 _MODULE = "ncu_report"
-_NVTX = "PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
-_IDENTITY = (
-    *("ID", "Kernel Name", "Block Size", "Grid Size"),
-    f"{PUSH_POP_HEADER}Push/Pop_Range:{_NVTX}",
-    f"{START_END_HEADER}Start/Stop_Range:{_NVTX}",
-)
+_IDENTITY = ("ID", "Kernel Name", "Block Size", "Grid Size", *HEADERS)
 _COUNT_METRIC = "inst_executed"
 """Metric whose instances are the counts of single instructions."""
 _SAMPLED = re.compile(r"smsp__pcsamp_warps_issue_(stalled_\w+?)(_not_issued)?")
@@ -132,15 +127,10 @@ def _ranges(state: Any | None) -> tuple[str, str]:
     start_end: list[str] = []
     for key in state.domains():
         domain = state.domain_by_id(key)
-        push_pop += [_item(domain.name(), name) for name in domain.push_pop_ranges()]
-        start_end += [_item(domain.name(), name) for name in domain.start_end_ranges()]
+        push_pop += [item_text(domain.name(), name) for name in domain.push_pop_ranges()]
+        start_end += [item_text(domain.name(), name) for name in domain.start_end_ranges()]
     cells = (f'"{item}"' for item in push_pop), (f'"0:{item}"' for item in start_end)
     return "  ".join(cells[0]), "  ".join(cells[1])
-
-
-def _item(domain: str, name: str) -> str:
-    # Nothing in such a cell is escaped.
-    return f"{domain}:{name}:none:none:none:none:none:none".replace('"', "'").replace("\n", " ")
 
 
 def _has_counts(action: Any) -> bool:

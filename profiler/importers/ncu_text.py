@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from profiler.parse.inductor import LINE_TIME
-from profiler.parse.ncu_launches import PUSH_POP_HEADER, START_END_HEADER
+from profiler.parse.nvtx_cells import HEADERS, item_text
 
 _PROCESS = re.compile(r"\[(?P<id>\d+)\] (?P<name>\S+)@(?P<host>\S+)\s*$")
 _KERNEL = re.compile(
@@ -40,11 +40,10 @@ _DOMAIN = re.compile(r"\s{1,6}\S.*")
 _PREFIXED_RULE = re.compile(r"(.{0,200}?)\s-{3,} +-{3,} +-{3,}\s*")
 _DIGITS = re.compile(r"[0-9]+")
 _TABLE_HEADS = ("Metric Name", "Metric Unit", "Metric Value")
-_RANGE_HEADERS = (f"{PUSH_POP_HEADER}Push/Pop_Range:", f"{START_END_HEADER}Start/Stop_Range:")
 _COLUMNS = (
     *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream"),
     *("Block Size", "Grid Size", "Device", "CC"),
-    *(f"{start}PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg" for start in _RANGE_HEADERS),
+    *HEADERS,
     *("Section Name", *_TABLE_HEADS),
 )
 _LONGEST_LINE = 1 << 16
@@ -136,8 +135,7 @@ class _Ranges:
         if heading := _NVTX.search(line):
             self._thread = heading["thread"] or ""
         elif self._thread is not None and (item := _RANGE.fullmatch(line)):
-            name = item["name"].replace('"', "'")  # nothing in such a cell is escaped
-            text = f"{self._domain}:{name}:none:none:none:none:none:none"
+            text = item_text(self._domain, item["name"])
             if self._thread:
                 self._push_pop.append(f'"{text}"')
             else:

@@ -615,15 +615,16 @@ STALL_CAUSES: Mapping[str, str] = MappingProxyType(
 )
 """Cause of a warp's wait, by ncu's stall reason."""
 
-_STALL_EXCEPTIONS: Mapping[str, Mapping[str, str | None]] = {
-    "gmma": {DEFAULT: None, "9.0": "{name}"},
-    "imc_miss": {DEFAULT: "{name}", "10": None, "12": None},
+_STALL_EXCEPTIONS: Mapping[str, Mapping[str, bool]] = {
+    "gmma": {DEFAULT: False, "9.0": True},
+    "imc_miss": {DEFAULT: True, "10": False, "12": False},
 }
+"""Whether a reason exists, by architecture; others exist on all."""
 
 
 def _stall_metric(reason: str, cause: str) -> Metric:
     raw = f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
-    name_by_architecture = _STALL_EXCEPTIONS.get(reason, {DEFAULT: "{name}"})
+    exists = _STALL_EXCEPTIONS.get(reason, {DEFAULT: True})
     return Metric(
         name=f"{STALL_PREFIX}{reason}",
         label=f"Stall: {reason.replace('_', ' ')}",
@@ -631,7 +632,7 @@ def _stall_metric(reason: str, cause: str) -> Metric:
         pass_class=PassClass.MULTI,
         definition=f"Warps that waited {cause}, on average when an instruction was issued; about "
         "the cycles that a warp spends so between two of its instructions.",
-        ncu={key: raw if name else None for key, name in name_by_architecture.items()},
+        ncu={key: raw if here else None for key, here in exists.items()},
         combine=Combine.WEIGHTED,
         weight=ISSUED,
     )

@@ -315,7 +315,7 @@ def correction_of_name(name: str, capability: str) -> str | None:
     """
     base, *suffixes = name.split(".")
     metrics = metric_types_of_chip(capability)
-    if not metrics or name in _raw_names_of_catalogue():
+    if not metrics or name in _NAME_OF_RAW:
         return None
     if base not in metrics:
         close = difflib.get_close_matches(base, metrics, n=1, cutoff=_LEAST_SIMILARITY)
@@ -326,10 +326,3 @@ def correction_of_name(name: str, capability: str) -> str | None:
         endings = (f".{suffix}{peak_suffix}" for suffix in first_suffixes)
         return f"; it is followed by {' or '.join(endings)}"
     return None
-
-
-@cache
-def _raw_names_of_catalogue() -> frozenset[str]:
-    return frozenset(
-        name for metric in CATALOGUE.values() for name in metric.ncu.values() if name is not None
-    )

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.parse.nvtx_cells import NvtxRange, parse_ranges
+from profiler.parse.nvtx_cells import HEADER_STARTS, NvtxRange, parse_ranges
 
 Floats = npt.NDArray[np.float64]
 Column = tuple[Floats, Mapping[int, str]]
@@ -41,8 +41,6 @@ IDENTITY_HEADERS: Mapping[str, str] = {
     "Device": "device",
     "CC": "cc",
 }
-PUSH_POP_HEADER = "thread Domain:"
-START_END_HEADER = "Id:Domain:"
 # Not metrics, and not kept: the host's name is private.
 IGNORED_HEADERS = frozenset({"Host Name", "Kernel Time"})
 
@@ -59,9 +57,7 @@ _MAX_DIGITS = 18
 def is_identity(header: str) -> bool:
     """Whether a header names something about the launch itself, not a metric."""
     return (
-        header in IDENTITY_HEADERS
-        or header in IGNORED_HEADERS
-        or header.startswith((PUSH_POP_HEADER, START_END_HEADER))
+        header in IDENTITY_HEADERS or header in IGNORED_HEADERS or header.startswith(HEADER_STARTS)
     )
 
 
@@ -71,9 +67,11 @@ def identity_reader(
     """Function that reads the identity of a launch from a row of a table with these columns."""
     places = {name: place for place, name in reversed(list(enumerate(names)))}
     cells_of = itemgetter(*(places.get(header, -1) for header in _CELL_HEADERS))
-    starts = (PUSH_POP_HEADER, START_END_HEADER)
     nvtx_of = itemgetter(
-        *(next((i for i, n in enumerate(names) if n.startswith(start)), -1) for start in starts)
+        *(
+            next((place for place, name in enumerate(names) if name.startswith(start)), -1)
+            for start in HEADER_STARTS
+        )
     )
     identities: dict[tuple[str, ...], Identity] = {}
     # Equal cells share one string, but for names of kernels.

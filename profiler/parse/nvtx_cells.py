@@ -16,6 +16,12 @@ from typing import NamedTuple
 
 from profiler.runner.protocol import domain_of_range
 
+HEADER_STARTS = ("thread Domain:", "Id:Domain:")
+"""Beginnings of the headers of the two columns."""
+HEADERS = tuple(
+    f"{start}{kind}:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+    for start, kind in zip(HEADER_STARTS, ("Push/Pop_Range", "Start/Stop_Range"), strict=True)
+)
 DEFAULT_DOMAIN = "<default domain>"
 """Domain that ncu writes for a range without one."""
 
@@ -43,6 +49,11 @@ _ITEM = re.compile(r'(?:(\d{1,18})\s+)?"([^"]*)"')
 # Names may hold colons. Where the message repeats the name (of registered strings) or is `none`,
 # the six fields after the name can be told from it with certainty.
 _FIELDS = re.compile(r"([^:]*):(.*):[^:]*:[^:]*:[^:]*:[^:]*:(?:none:none|[^:]+:\2)", re.DOTALL)
+
+
+def item_text(domain: str, name: str) -> str:
+    """Item of a range of which only this is known, without what would end the item or its row."""
+    return f"{domain}:{name}:none:none:none:none:none:none".replace('"', "'").replace("\n", " ")
 
 
 _IDENTIFIERS = re.compile(r", (?:(?:stashed )?seq|op_id) = -?\d+|, input_op_ids = \[.*\]$")

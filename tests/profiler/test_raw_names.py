@@ -52,7 +52,7 @@ def test_chips_without_a_list_are_not_judged():
 
 @pytest.mark.parametrize("capability", CHIPS)
 def test_names_of_the_catalogue_would_pass_if_they_were_raw(monkeypatch, capability):
-    monkeypatch.setattr(queries, "_raw_names_of_catalogue", frozenset)
+    monkeypatch.setattr(queries, "_NAME_OF_RAW", {})
     names = {ncu_name(name, capability) for name in CATALOGUE} - {None}
     assert len(names) > 50
     assert not [name for name in names if correction_of_name(name, capability)]

@@ -15,7 +15,7 @@ another.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.analyse.metric_values import Ranges, combine_metric, evaluate
+from profiler.analyse.samples import innermost
 from profiler.analyse.why.account import logarithmic_mean
 from profiler.analyse.why.kernel_profiles import (
     COMPUTE,
@@ -38,7 +39,6 @@ from profiler.metrics.explain import FMA_PEAK
 from profiler.metrics.formulas import Formula, needed_metrics
 from profiler.metrics.queries import ncu_name, ncu_names
 from profiler.parse.ncu_source import OPCODE
-from profiler.parse.nvtx_cells import NvtxRange
 from profiler.runner import protocol
 
 _COUNTERS = ncu_names(("fp32_fma", "fp32_add", "fp32_mul"))
@@ -329,15 +329,15 @@ def practical_shares(
     """
     if launches.empty or not finished:
         return {}
-    ranges = [_roof_range(nvtx) for nvtx in launches["nvtx"]]
+    found = (innermost(nvtx, protocol.parse_roof_range_name) for nvtx in launches["nvtx"])
+    roofs, numbers = map(np.array, zip(*(pair or ("", 0) for pair in found), strict=True))
     shares: dict[str, float] = {}
     for roof in finished:
-        launch_of_row = [launch if name == roof else None for name, launch in ranges]
-        rows = np.array([launch is not None for launch in launch_of_row], dtype=bool)
-        numbers = [launch for launch in launch_of_row if launch is not None]
-        codes, distinct = pd.factorize(np.array(numbers, dtype=np.intp))
-        of_roof = Ranges(launches[rows].reset_index(drop=True), codes, len(distinct))
-        best = _largest_share(_roof_percents(_share_formula(roof), of_roof, compute_capability))
+        codes, distinct = pd.factorize(numbers[roofs == roof])
+        of_roof = launches[roofs == roof].reset_index(drop=True)
+        ranges = Ranges(of_roof, codes, len(distinct))
+        percents = _roof_percents(_share_formula(roof), ranges, compute_capability)
+        best = percents[np.isfinite(percents)].max() / 100
         if best > 0:
             shares[roof] = best
     return shares
@@ -363,18 +363,3 @@ def _roof_percents(
         return values.fillna(pd.Series(combine_metric(ranges, first_part, compute_capability)))
 
     return evaluate(formula, lookup)
-
-
-def _largest_share(percents: Sequence[float] | pd.Series[Any]) -> float:
-    """Largest as a share; NaN without any."""
-    return max((float(value) / 100 for value in percents if math.isfinite(value)), default=math.nan)
-
-
-def _roof_range(ranges: Iterable[NvtxRange] | None) -> tuple[str, int]:
-    """Roof and launch of the innermost roof range of the runner; an empty name without any."""
-    for nvtx_range in reversed(tuple(ranges or ())):
-        if nvtx_range.domain == protocol.NVTX_DOMAIN:
-            roof_and_launch = protocol.parse_roof_range_name(nvtx_range.name)
-            if roof_and_launch is not None:
-                return roof_and_launch
-    return "", 0
