@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
+from profiler.analyse.intervals import DEVIATION_OF_MAD
+
 Floats = npt.NDArray[np.float64]
 
 FEWEST_RUNS = 3
@@ -30,8 +32,6 @@ _WINDOW = 5
 """Runs whose median is a level that segments may have: of a level of three, three of them."""
 _LINEAR_FROM = 2.0
 """Errors from which on a distance counts by itself: less than that is no disturbance."""
-_DEVIATION_OF_MAD = 1.4826
-"""Standard deviation ÷ median absolute deviation, of normal errors."""
 _VALUES_AT_ONCE = 2**22
 
 
@@ -54,7 +54,7 @@ def _excess(series: Floats, errors: Floats) -> Floats:
     """Deviation of the differences of neighbouring runs ÷ that of their errors: (count,)."""
     differences = np.diff(series, axis=1) / np.hypot(errors[:, 1:], errors[:, :-1])
     middle = np.median(differences, axis=1, keepdims=True)
-    deviations: Floats = _DEVIATION_OF_MAD * np.median(np.abs(differences - middle), axis=1)
+    deviations: Floats = DEVIATION_OF_MAD * np.median(np.abs(differences - middle), axis=1)
     return deviations
 
 

@@ -37,6 +37,8 @@ PRIOR_PAIRS = 20
 """Pairs of a run's own that weigh as much as the standard deviations above."""
 COVERED = 3.5
 """Standard deviations that a margin holds: of 80 equal pairs, one is beyond it in 4 % of runs."""
+DEVIATION_OF_MAD = 1.4826
+"""Standard deviation ÷ median absolute deviation, of normal errors."""
 _HALF_WIDTH = float(-ndtri((1 - CONFIDENCE) / 2))
 _CHUNK_VALUES = 2**17
 """Values or resamples per call: they stay in a processor's cache, and a call's cost is shared."""

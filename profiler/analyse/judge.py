@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.analyse.intervals import (
+    DEVIATION_OF_MAD,
     PRIOR_SDS,
     Floats,
     estimated_sds,
@@ -41,7 +42,6 @@ LEAST_MIXED_SPREAD = 1.1
 """Slow launches of one visit ÷ quick ones, from which on they may be of several kinds."""
 LEAST_NOISE_FACTOR = 5.0
 """Their difference ÷ the noise between visits, from which on they are of several kinds."""
-_DEVIATION_OF_MAD = 1.4826
 
 MEDIANS = ("median", "against_median")
 """Median durations of both cells of a pair, in the blocks that they share."""
@@ -124,7 +124,7 @@ def mixed_launches(times: pd.DataFrame) -> dict[str, float]:
     for cell, rows in times[times["cell"].isin(list(wide))].groupby("cell", sort=False):
         durations, spread = rows["duration_ns"], float(rows["spread"].median())
         median = float(durations.median())
-        noise = _DEVIATION_OF_MAD * float((durations - median).abs().median()) / median
+        noise = DEVIATION_OF_MAD * float((durations - median).abs().median()) / median
         if spread > max(LEAST_MIXED_SPREAD, 1 + LEAST_NOISE_FACTOR * noise):
             mixed[str(cell)] = spread
     return mixed

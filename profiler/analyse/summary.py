@@ -89,8 +89,8 @@ def summarise_confirmation(
     samples: pd.DataFrame,
     *,
     cells: Sequence[Cell],
-    baseline: str | None = None,
-    ranked: Collection[str] | None = None,
+    baseline: str | None,
+    ranked: Collection[str],
 ) -> pd.DataFrame:
     """One row per confirmed cell and metric, over the blocks of the confirmation.
 

@@ -14,7 +14,11 @@ from statistics import median
 from typing import Literal
 
 from profiler.analyse.effects import CounterChange, Medians, ParameterStep, counter_changes
-from profiler.analyse.why.kernel_profiles import DURATION
+from profiler.analyse.why.kernel_profiles import (
+    DURATION,
+    SHARED_WAVEFRONTS,
+    SHARED_WAVEFRONTS_PCT,
+)
 from profiler.analyse.why.roofs import BYTES, OPERATIONS
 from profiler.collect.registry import duration_metrics
 from profiler.findings.cell_numbers import CellNumbers
@@ -263,8 +267,6 @@ MEMORY: Mapping[str, tuple[tuple[str, ...], str, str]] = {
 }
 """By level: metrics that add up to its bytes, peak per cycle, clock."""
 SHARED = "shared"
-_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
-_WAVEFRONTS_PCT = f"{_WAVEFRONTS}.pct_of_peak_sustained_elapsed"
 _WAVEFRONT_BYTES = 128
 """32 banks of 4 bytes: what shared memory gives in a cycle (CUDA C++ Programming Guide)."""
 _LEAST_PCT = 1.0
@@ -399,8 +401,8 @@ def _shared(findings: Findings, cell: Cell) -> tuple[float, float]:
     if len(launches) != 1:
         return math.nan, math.nan
     kernel = launches[0]
-    amount = _WAVEFRONT_BYTES * kernel.value(_WAVEFRONTS)
-    percent = kernel.value(_WAVEFRONTS_PCT)
+    amount = _WAVEFRONT_BYTES * kernel.value(SHARED_WAVEFRONTS)
+    percent = kernel.value(SHARED_WAVEFRONTS_PCT)
     if not (percent >= _LEAST_PCT and kernel.value(DURATION) > 0):
         return amount, math.nan
     return amount, amount / kernel.value(DURATION) * 1e9 / (percent / 100)

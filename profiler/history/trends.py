@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from profiler.analyse.between_runs import shifts
 from profiler.analyse.change_points import MOST_RUNS, change_points
-from profiler.analyse.intervals import COVERED, session_sds
+from profiler.analyse.intervals import COVERED, DEVIATION_OF_MAD, session_sds
 from profiler.collect.registry import duration_metrics
 from profiler.history.answers import Answer, HistoryRun
 from profiler.model import MARGIN_PCT
@@ -392,7 +392,7 @@ def find_control(history: History) -> Control | None:
             continue
         usual_logs = np.log(values)
         log_off = math.log(trend.value(newest)) - float(np.median(usual_logs))
-        spread = 1.4826 * float(np.median(np.abs(usual_logs - np.median(usual_logs))))
+        spread = DEVIATION_OF_MAD * float(np.median(np.abs(usual_logs - np.median(usual_logs))))
         scatter = max(session_sd(trend, history.metric) * math.sqrt(1 + 1 / len(values)), spread)
         margin = MARGIN_PCT / 100 if trend.is_baseline else _CELL_MARGIN
         limit = max(COVERED * scatter, math.log1p(margin))

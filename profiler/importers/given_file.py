@@ -112,7 +112,8 @@ def _readable_text(content: bytes) -> str:
     text = decoded(content)
     if (cell_outputs := _printed_in_notebook(text)) is not None:
         return cell_outputs
-    if not _is_json_log(text):
+    first_line = text[:_LONGEST_MESSAGE].partition("\n")[0]
+    if _logged_message(first_line) is None:
         return text
     # A line in JSON is complete, with or without an end of line.
     messages = ((line, _logged_message(line)) for line in text.splitlines(keepends=True))
@@ -130,10 +131,6 @@ def _printed_in_notebook(text: str) -> str | None:
         return "".join(f"{''.join(lines)}\n" for lines in texts)
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return None
-
-
-def _is_json_log(text: str) -> bool:
-    return _logged_message(text[:_LONGEST_MESSAGE].partition("\n")[0]) is not None
 
 
 def _logged_message(line: str) -> str | None:

@@ -16,7 +16,7 @@ from profiler.errors import naming
 from profiler.model import Visit
 from profiler.parse import runner_journal
 from profiler.run_folder.documents import write_atomic
-from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.folder import JOURNAL_FILE, RunFolder
 from profiler.runner import protocol
 from profiler.runner.orders import LEAVE, ORDERS_FILE, STEPS, VISIT
 from profiler.sessions.preloaded import Preloaded
@@ -31,7 +31,6 @@ from profiler.sessions.waiting import Orders, Waiting
 from profiler.sessions.watchdog import Limits, Record
 
 JOB = "job.json"
-JOURNAL = "journal.jsonl"
 _RECOVER_TIMEOUT_S = 300.0
 _LEAVE_S = 5.0
 """For the runner to leave after its last job."""
@@ -100,7 +99,7 @@ def run_attempt(  # noqa: PLR0913 - the last four by keyword
             session.command(folder),
             folder=folder,
             limits=session.limits,
-            journal=folder / JOURNAL,
+            journal=folder / JOURNAL_FILE,
             on_record=on_record,
             lock_file=session.lock_file,
             process=None if waiting is None else waiting.process,
@@ -161,7 +160,7 @@ def start_waiting(
         command,
         folder=folder,
         limits=session.limits,
-        journal=folder / JOURNAL,
+        journal=folder / JOURNAL_FILE,
         lock_file=session.lock_file,
         inherits=inherits,
     )
@@ -224,16 +223,14 @@ def recover(collector: Collector, folder: Path) -> bool:
 
 def has_started(folder: Path) -> bool:
     """Whether the runner of an attempt reached its first visit."""
-    records = runner_journal.read_journal(folder / JOURNAL)
+    records = runner_journal.read_journal(folder / JOURNAL_FILE)
     return any(record["event"] == protocol.SESSION_STARTED for record in records)
 
 
 def journal_visits(folder: Path) -> frozenset[Visit]:
     """Visits that an attempt finished, by its journal."""
-    return frozenset(
-        Visit(*visit)
-        for visit in runner_journal.finished_visits(runner_journal.read_journal(folder / JOURNAL))
-    )
+    records = runner_journal.read_journal(folder / JOURNAL_FILE)
+    return frozenset(Visit(*visit) for visit in runner_journal.finished_visits(records))
 
 
 def _job(session: SessionTemplate, visits: Sequence[Visit], folder: Path) -> protocol.Job:
@@ -242,7 +239,7 @@ def _job(session: SessionTemplate, visits: Sequence[Visit], folder: Path) -> pro
     problems = {cell.problem for cell in session.job.cells if cell.id in visited_cells}
     return replace(
         session.job,
-        journal=str((folder / JOURNAL).absolute()),
+        journal=str((folder / JOURNAL_FILE).absolute()),
         cells=tuple(
             cell
             for cell in session.job.cells

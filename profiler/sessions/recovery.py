@@ -20,9 +20,10 @@ from profiler.collect.timer import after_survived_failures
 from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.model import Outcome, Visit
 from profiler.parse import runner_journal
+from profiler.run_folder.folder import JOURNAL_FILE
 from profiler.run_folder.load.outcomes import Failure
 from profiler.runner import protocol
-from profiler.sessions.attempt import JOURNAL, journal_visits
+from profiler.sessions.attempt import journal_visits
 from profiler.sessions.process import EndCause, SessionResult
 from profiler.sessions.watchdog import Record
 
@@ -94,7 +95,7 @@ class Recovery:
         Raises EnvironmentUnusable where the tool's messages say that the machine is at fault, or
         where two attempts in a row bring nothing new.
         """
-        records = tuple(runner_journal.read_journal(folder / JOURNAL))
+        records = tuple(runner_journal.read_journal(folder / JOURNAL_FILE))
         missing = set(self.missing)
         finished = journal_visits(folder) & missing
         measured &= missing

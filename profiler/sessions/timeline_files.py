@@ -30,8 +30,8 @@ from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import parts_in_windows, visits
 from profiler.parse.timeline_files import TimelineFacts, has_timeline, write_timeline
 from profiler.planning.spec import CommandWorkload
+from profiler.run_folder.folder import JOURNAL_FILE
 from profiler.runner import protocol
-from profiler.sessions.attempt import JOURNAL
 from profiler.sessions.execution import Execution
 from profiler.sessions.templates import nsys_capture, tools_of
 
@@ -137,7 +137,7 @@ def keep_traces(folder: Path, facts: TimelineFacts) -> None:
         trace.replace(private / trace.name)
     if has_timeline(folder):
         return
-    records = tuple(runner_journal.read_journal(folder / JOURNAL))
+    records = tuple(runner_journal.read_journal(folder / JOURNAL_FILE))
     traces = [private / name for name in _finished_traces(records)]
     if not traces:
         return

@@ -12,7 +12,7 @@ from whole_runs import CommandLine, attempts, finish, wait_for
 
 from profiler.collect.ncu import LOG
 from profiler.parse import runner_journal
-from profiler.sessions.attempt import JOURNAL
+from profiler.run_folder.folder import JOURNAL_FILE
 from profiler.sessions.program import HOLDER
 
 PROGRAM = """#!/bin/sh
@@ -116,7 +116,7 @@ def holds(process):
     """Whether a process holds a program that has not begun."""
     with suppress(psutil.Error):
         command_line = process.cmdline()
-        return str(HOLDER) in command_line[:4] and not Path(command_line[4], JOURNAL).exists()
+        return str(HOLDER) in command_line[:4] and not Path(command_line[4], JOURNAL_FILE).exists()
     return False
 
 

@@ -13,9 +13,9 @@ import pytest
 from whole_runs import heed_keys, wait_for
 
 from profiler.parse import runner_journal
+from profiler.run_folder.folder import JOURNAL_FILE
 from profiler.runner import held_program, protocol
 from profiler.runner.orders import ORDERS_FILE, VISIT, line_of
-from profiler.sessions.attempt import JOURNAL
 
 HOLDER = Path(held_program.__file__)
 TELLS = """\
@@ -68,7 +68,7 @@ def held(folder, *command, **options):
 
 
 def records(folder):
-    return list(runner_journal.read_journal(folder / JOURNAL))
+    return list(runner_journal.read_journal(folder / JOURNAL_FILE))
 
 
 @pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C"}, {"LC_CTYPE": "C"}, {"LANG": "C.UTF-8"}])
@@ -144,7 +144,7 @@ def test_it_waits_without_the_cpu_and_leaves_where_the_gate_is_let_go_unopened(t
         gate.let_go()
         assert process.wait(timeout=60) == 0
     assert not ran.exists()
-    assert not (tmp_path / JOURNAL).exists()
+    assert not (tmp_path / JOURNAL_FILE).exists()
 
 
 def test_it_leaves_where_the_folder_is_gone(tmp_path):
@@ -176,4 +176,4 @@ def start_time(pid):
 def test_its_words_are_those_of_the_protocol():
     assert held_program.ORDERS == ORDERS_FILE
     assert line_of(VISIT).startswith(held_program.VISIT)
-    assert held_program.JOURNAL == JOURNAL
+    assert held_program.JOURNAL == JOURNAL_FILE

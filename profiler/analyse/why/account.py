@@ -175,14 +175,15 @@ def account(first: Sequence[KernelProfile], second: Sequence[KernelProfile]) -> 
     if first_times is None or second_times is None:
         return None
     pairs, first_unmatched, second_unmatched = _matched_by_name(first_times, second_times)
-    parts: dict[str, float] = defaultdict(float)
+    sums: dict[str, float] = defaultdict(float)
     matched_parts = itertools.chain.from_iterable(itertools.starmap(_parts_of_pair, pairs))
     for part in (*matched_parts, *_parts_of_unmatched(first_unmatched, second_unmatched)):
-        parts[part.name] += part.ns
+        sums[part.name] += part.ns
+    parts = itertools.starmap(Part, sums.items())
     return Account(
         first_ns=sum(time.duration_ns for time in first_times),
         second_ns=sum(time.duration_ns for time in second_times),
-        parts=_largest_first(parts),
+        parts=tuple(sorted(parts, key=lambda part: -abs(part.ns))),
         residuals=(_residual_share(first_times), _residual_share(second_times)),
         pooled=_pooled_names(first_unmatched, second_unmatched),
     )
@@ -207,11 +208,6 @@ def _times(profiles: Sequence[KernelProfile], *, by_unit: bool) -> list[KernelTi
     times = [kernel_time(profile, by_unit=by_unit) for profile in profiles]
     complete = [time for time in times if time is not None]
     return complete if complete and len(complete) == len(times) else None
-
-
-def _largest_first(parts: Mapping[str, float]) -> tuple[Part, ...]:
-    in_order = sorted(parts.items(), key=lambda part: -abs(part[1]))
-    return tuple(Part(name, ns) for name, ns in in_order)
 
 
 def _matched_by_name(

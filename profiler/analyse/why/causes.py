@@ -29,6 +29,9 @@ from profiler.analyse.why.kernel_profiles import (
     DURATION,
     ELAPSED_PEAK,
     L2_BYTES,
+    SHARED_WAVEFRONTS,
+    SHARED_WAVEFRONTS_PCT,
+    SPILLING,
     UNITS,
     Detected,
     Evidence,
@@ -39,6 +42,7 @@ from profiler.analyse.why.kernel_profiles import (
 )
 from profiler.analyse.why.roofs import fp32_operations
 from profiler.analyse.why.sass_code import in_slow_path, in_swap_loop, instruction_class
+from profiler.metrics.catalogue import SECTOR_BYTES
 from profiler.parse.ncu_source import EXECUTED, NOT_ISSUED, SAMPLES_NOT_ISSUED, STALL
 
 LEAST_SHARE = 0.02
@@ -54,7 +58,6 @@ _COUNTED_BY_L2 = 2
 times in kernels with nothing but such accesses, on an H200)."""
 _BUSY_PIPE = 0.6
 """From this part of its peak on a pipe limits, as a roof does."""
-_SECTOR_BYTES = 32
 _USUALLY_OFF = 0.2
 """Part of all threads that predicates switch off in code that has nothing wrong with it, at most:
 0 to 16 % in the explained kernels of this project's recordings."""
@@ -135,7 +138,7 @@ def _uncoalesced(facts: Facts, opcode: str) -> Detected:
     of its sectors are few (0.5 to 1 % in attention with TMA on an H200).
     """
     excess = facts.column("global_sectors_excessive", opcode)
-    served = facts.value(L2_BYTES) / _SECTOR_BYTES / _COUNTED_BY_L2
+    served = facts.value(L2_BYTES) / SECTOR_BYTES / _COUNTED_BY_L2
     every = max(facts.column("global_sectors"), served)
     evidence = {
         "sectors beyond those needed": Evidence(
@@ -145,7 +148,7 @@ def _uncoalesced(facts: Facts, opcode: str) -> Detected:
     }
     # The needed sectors come from DRAM all the same, and take as long.
     needed = facts.percent(UNITS["dram"]) * part(
-        (every - excess) * _SECTOR_BYTES, facts.value(DRAM_BYTES)
+        (every - excess) * SECTOR_BYTES, facts.value(DRAM_BYTES)
     )
     return min(part(excess, every) * facts.memory, 1 - needed), evidence
 
@@ -154,24 +157,18 @@ def _bank_conflicts(facts: Facts) -> Detected:
     """Wavefronts of conflicts, without those of atomics, whose lanes meet at the same word."""
     excess = facts.column("shared_wavefronts_excessive")
     excess -= facts.column("shared_wavefronts_excessive", "ATOMS")
-    every = facts.value("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
+    every = facts.value(SHARED_WAVEFRONTS)
     evidence = {
         "wavefronts beyond those needed": Evidence(
             excess, "wavefront", "L1 Wavefronts Shared Excessive"
         ),
-        "wavefronts of shared memory": Evidence(
-            every, "wavefront", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
-        ),
+        "wavefronts of shared memory": Evidence(every, "wavefront", SHARED_WAVEFRONTS),
     }
-    shared = part(
-        facts.value("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"),
-        facts.value(UNITS["l1"]),
-    )
+    shared = part(facts.value(SHARED_WAVEFRONTS_PCT), facts.value(UNITS["l1"]))
     return part(excess, every) * facts.load_store * max(shared, 0.5), evidence
 
 
 _LOCAL_ACCESSES = ("LDL", "STL")
-_SPILLING = "sass__inst_executed_register_spilling"
 _LOCAL_OUTPUT = "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_{}.sum.{}"
 _LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_{}_lookup_miss.sum"
 
@@ -185,7 +182,7 @@ def _local_cost(facts: Facts) -> float:
     wavefronts = sum(facts.value(_LOCAL_OUTPUT.format(op, ELAPSED_PEAK)) for op in ("ld", "st"))
     every = facts.value(UNITS["l1"])
     misses = sum(facts.value(_LOCAL_MISSES.format(op)) for op in ("ld", "st"))
-    in_l2 = part(misses * _SECTOR_BYTES, facts.value(L2_BYTES))
+    in_l2 = part(misses * SECTOR_BYTES, facts.value(L2_BYTES))
     polls = part(facts.column("executed", "SYNCS"), facts.column("executed"))
     waits = (
         facts.waits_for_memory * _share_of_memory_instructions(facts, _LOCAL_ACCESSES)
@@ -208,11 +205,11 @@ def _local_memory(facts: Facts, instructions: float, counted_by: str) -> Detecte
 
 
 def _register_spills(facts: Facts) -> Detected:
-    return _local_memory(facts, facts.value(_SPILLING), _SPILLING)
+    return _local_memory(facts, facts.value(SPILLING), SPILLING)
 
 
 def _local_arrays(facts: Facts) -> Detected:
-    array_accesses = facts.column("executed", _LOCAL_ACCESSES) - facts.value(_SPILLING)
+    array_accesses = facts.column("executed", _LOCAL_ACCESSES) - facts.value(SPILLING)
     return _local_memory(facts, max(array_accesses, 0.0), "Instructions Executed")
 
 
@@ -281,7 +278,7 @@ def _shared_atomics(facts: Facts) -> Detected:
     Loops that compare and swap (floats have no other atomics) count with all their cycles.
     """
     wavefronts = facts.column("shared_wavefronts", "ATOMS")
-    of_shared = part(wavefronts, facts.value("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"))
+    of_shared = part(wavefronts, facts.value(SHARED_WAVEFRONTS))
     of_instructions = _share_of_memory_instructions(facts, ("ATOMS",))
     in_loops = _cycle_share(facts, lambda rows: in_swap_loop(rows, _SWAP))
     evidence = {
@@ -450,7 +447,11 @@ _FMA_PIPE = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
 def _no_tensor_cores(facts: Facts) -> Detected:
     """Multiply-adds of a product of tiles on the FMA pipe, where no tensor core works."""
     values = facts.profile.values
-    tensor = sum(value for name, value in values.items() if _is_tensor(name))
+    tensor = sum(
+        value
+        for name, value in values.items()
+        if name.startswith("sm__ops_path_tensor") and name.endswith(".sum")
+    )
     multiplied = fp32_operations(facts.profile) / 2
     loads = 32 * facts.column("executed", "LDS")
     threads = 32 * facts.value("smsp__inst_executed.sum")
@@ -463,10 +464,6 @@ def _no_tensor_cores(facts: Facts) -> Detected:
         "FMA pipe": Evidence(100 * busy, "%", _FMA_PIPE),
     }
     return busy, evidence
-
-
-def _is_tensor(name: str) -> bool:
-    return name.startswith("sm__ops_path_tensor") and name.endswith(".sum")
 
 
 _FP64_PIPE = "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active"

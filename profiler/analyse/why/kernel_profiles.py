@@ -37,6 +37,9 @@ WARPS_ACTIVE = "smsp__warps_active.sum"
 WARPS_LAUNCHED = "smsp__warps_launched.sum"
 ACTIVE_AVERAGE = "smsp__cycles_active.avg"
 ACTIVE_SUM = "smsp__cycles_active.sum"
+SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+SHARED_WAVEFRONTS_PCT = f"{SHARED_WAVEFRONTS}.pct_of_peak_sustained_elapsed"
+SPILLING = "sass__inst_executed_register_spilling"
 
 
 def stall_per_issue(reason: str) -> str:

@@ -30,11 +30,14 @@ from profiler.analyse.why.kernel_profiles import (
     DURATION,
     ELAPSED,
     ISSUED,
+    SHARED_WAVEFRONTS,
+    SHARED_WAVEFRONTS_PCT,
+    SPILLING,
     WARPS_ACTIVE,
 )
 from profiler.analyse.why.waited_for import SHARED_REASONS, UNITS
 from profiler.findings.why.cells import CellWhy, KernelWhy
-from profiler.metrics.catalogue import TENSOR_TYPES
+from profiler.metrics.catalogue import SECTOR_BYTES, TENSOR_TYPES
 
 MEMORY, SHARED = "waiting_for_memory", "waiting_for_shared_memory"
 GROUPS = (INSTRUCTIONS, MEMORY, SHARED, WARPS, IMBALANCE, CLOCK)
@@ -49,13 +52,9 @@ _GROUP_OF_STALL: Mapping[str, str] = {
         for unit in ("", ":shared_memory", ":shared_atomics")
     },
 }
-_SECTOR_BYTES = 32
-_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
-_WAVEFRONTS_PCT = f"{_WAVEFRONTS}.pct_of_peak_sustained_elapsed"
 _EXCESSIVE = "shared_wavefronts_excessive"
 _CONFLICTS = "derived__memory_l1_wavefronts_shared_excessive"
 _LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
-_SPILLING = "sass__inst_executed_register_spilling"
 _LEAST_CHANGE = 0.01
 """Amounts that differ by less than this part of the larger one are the same."""
 _LEAST_TIME = 0.005
@@ -193,7 +192,7 @@ def _instructions(kernels: Kernels) -> Amount:
 
 
 def _spills(kernels: Kernels) -> Amount:
-    amount = _sum(kernels, _SPILLING)
+    amount = _sum(kernels, SPILLING)
     return Amount(amount, _part(amount, _sum(kernels, ISSUED), _issue_ns(kernels)))
 
 
@@ -215,12 +214,12 @@ def _bytes(kernels: Kernels, raw: str, roof: str) -> Amount:
 def _sectors_ns(kernels: Kernels, sectors: float) -> float:
     """Time that L1 needs for sectors."""
     l1 = _of_roof(kernels, "l1")
-    return _part(_SECTOR_BYTES * sectors, l1.value, l1.busy_ns)
+    return _part(SECTOR_BYTES * sectors, l1.value, l1.busy_ns)
 
 
 def _local_bytes(kernels: Kernels) -> Amount:
     sectors = _sum(kernels, _LOCAL_SECTORS)
-    return Amount(_SECTOR_BYTES * sectors, _sectors_ns(kernels, sectors))
+    return Amount(SECTOR_BYTES * sectors, _sectors_ns(kernels, sectors))
 
 
 def _sectors_per_request(kernels: Kernels) -> Amount:
@@ -236,18 +235,19 @@ def _sectors_per_request(kernels: Kernels) -> Amount:
 
 
 def _wavefronts_ns(kernels: Kernels) -> float:
-    percents = ((kernel.profile.value(_WAVEFRONTS_PCT), kernel.duration_ns) for kernel in kernels)
-    return sum(percent / 100 * duration_ns for percent, duration_ns in percents)
+    return sum(
+        kernel.profile.value(SHARED_WAVEFRONTS_PCT) / 100 * kernel.duration_ns for kernel in kernels
+    )
 
 
 def _wavefronts(kernels: Kernels) -> Amount:
-    return Amount(_sum(kernels, _WAVEFRONTS), _wavefronts_ns(kernels))
+    return Amount(_sum(kernels, SHARED_WAVEFRONTS), _wavefronts_ns(kernels))
 
 
 def _conflicts(kernels: Kernels) -> Amount:
     """Wavefronts beyond those needed, but those of atomics, whose lanes meet at the same word."""
     amount = _sum(kernels, _CONFLICTS) - sum(map(_of_atomics, kernels))
-    every = _sum(kernels, _WAVEFRONTS)
+    every = _sum(kernels, SHARED_WAVEFRONTS)
     return Amount(amount, _part(amount, every, _wavefronts_ns(kernels)))
 
 

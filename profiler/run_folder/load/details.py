@@ -159,15 +159,13 @@ def _original_files(
     """Names of the tool's own files of a visit after the attempt."""
     kind = COLLECTORS.get(facts.collector)
     report = kind.report_file if kind is not None else None
-    private = (f"{PRIVATE_FOLDER}/{trace}" for trace in _traces(visit, records))
+    private = (
+        f"{PRIVATE_FOLDER}/{record['trace']}"
+        for record in _measured_records(visit, records)
+        if "trace" in record
+    )
     files = (report,) if report is not None else tuple(private)
     return tuple(Original(facts.collector, f"raw/{attempt.folder.name}/{file}") for file in files)
-
-
-def _traces(visit: Visit, records: Iterable[Record]) -> tuple[str, ...]:
-    return tuple(
-        str(record["trace"]) for record in _measured_records(visit, records) if "trace" in record
-    )
 
 
 def _measured_records(visit: Visit, records: Iterable[Record]) -> Iterator[Record]:

@@ -18,17 +18,11 @@ from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
 from profiler.model import Cell, Outcome, Plan
 from profiler.parse import runner_journal
-from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
+from profiler.run_folder.folder import JOURNAL_FILE, SEARCH_JOURNAL_FILE, RunFolder
 from profiler.runner import protocol
 from profiler.runner.orders import ORDERS_FILE, SEARCH, SearchOrder
 from profiler.runner.protocol import JobCell, JobVisit
-from profiler.sessions.attempt import (
-    JOURNAL,
-    SessionTemplate,
-    hand_visits,
-    leave,
-    start_waiting,
-)
+from profiler.sessions.attempt import SessionTemplate, hand_visits, leave, start_waiting
 from profiler.sessions.execution import Execution
 from profiler.sessions.process import EndCause, SessionResult, run_session, stopped_on_leaving
 from profiler.sessions.recovery import fault_of_end, fault_of_no_cell, may_be_innocent
@@ -55,7 +49,7 @@ class StandingRunner:
         """Start the process; its files go to `folder`."""
         self.folder = folder
         self._session = session
-        self._tail = JournalTail(folder / JOURNAL)
+        self._tail = JournalTail(folder / JOURNAL_FILE)
         folder.mkdir(parents=True)
         self._waiting = start_waiting(session, Orders(folder.absolute() / ORDERS_FILE))
         self._closing = ExitStack()
@@ -81,7 +75,7 @@ class StandingRunner:
                 self._session.command(self.folder),
                 folder=self.folder,
                 limits=self._session.limits,
-                journal=self.folder / JOURNAL,
+                journal=self.folder / JOURNAL_FILE,
                 on_record=records.append,
                 process=self._waiting.process,
                 poll_s=_POLL_S,
@@ -245,7 +239,7 @@ class Bench:
     def _blame(self, end: RunnerEndedError, subject: Subject, *, is_last: bool) -> None:
         """Raise the error that the end of the runner is blamed on, unless it may be retried."""
         self._drop_runner()
-        records = tuple(runner_journal.read_journal(end.folder / JOURNAL))
+        records = tuple(runner_journal.read_journal(end.folder / JOURNAL_FILE))
         error = fault_of_no_cell(self.collector, end.folder, end.result, records)
         if error is not None:
             raise error
