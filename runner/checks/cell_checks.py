@@ -196,7 +196,9 @@ class CellChecks:
         expected, tolerances = self._workload.expected_of(cell, renewal.other_inputs, reference)
         with self._phases.journalled(protocol.RECHECK, [cell]):
             layers = (cell.tolerances, self._job.tolerances, tolerances)
-            require_same(samples, renewal.take(expected), *layers, rounding=self._rounding)
+            largest = tuple(map(check.largest_magnitude, expected))
+            right = renewal.take(expected)
+            require_same(samples, right, *layers, rounding=self._rounding, largest=largest)
 
 
 def _expected_tensors(reference: Any) -> Tensors:

@@ -196,10 +196,19 @@ def poison(tensors: Sequence[torch.Tensor]) -> None:
             tensor.fill_(torch.iinfo(tensor.dtype).max // 10 * 7)
 
 
-def tolerance_for(dtype: torch.dtype, *layers: Mapping[str, Tolerance]) -> Tolerance:
-    """The bound for a dtype: the first layer that names it or has a `default` decides."""
-    tolerance = _named_tolerance(dtype, layers)
-    return _default_tolerance(dtype) if tolerance is None else tolerance
+def tolerance_for(
+    dtype: torch.dtype, *layers: Mapping[str, Tolerance], largest: float = 1.0
+) -> Tolerance:
+    """The bound for a dtype: the first layer that names it or has a `default` decides.
+
+    Without one the documented default, whose absolute part is a share of the `largest` element
+    where that is below 1: gradients of a mean over a million elements are all below 1e-5.
+    """
+    named = _named_tolerance(dtype, layers)
+    if named is not None:
+        return named
+    default = default_tolerance(dtype)
+    return replace(default, absolute=default.absolute * min(1.0, largest or 1.0))
 
 
 def _named_tolerance(
@@ -210,7 +219,8 @@ def _named_tolerance(
     return next((bound for bound in bounds if bound is not None), None)
 
 
-def _default_tolerance(dtype: torch.dtype) -> Tolerance:
+def default_tolerance(dtype: torch.dtype) -> Tolerance:
+    """The bound for a dtype where nobody gives one, in results whose largest element is above 1."""
     if dtype in _DEFAULT_TOLERANCES:
         return _DEFAULT_TOLERANCES[dtype]
     if dtype.is_floating_point:
@@ -221,23 +231,27 @@ def _default_tolerance(dtype: torch.dtype) -> Tolerance:
 
 def worst_error(got: torch.Tensor, expected: torch.Tensor) -> float:
     """Largest absolute error among elements that are finite on both sides; 0 without any."""
-    return _Tally(_default_tolerance(got.dtype)).count(got, expected).max_abs or 0.0
+    return _Tally(default_tolerance(got.dtype)).count(got, expected).max_abs or 0.0
 
 
-def half_rounding(dtype: torch.dtype, expected: torch.Tensor) -> float:
-    """Absolute error that results in half precision may have in any case; 0 for other types."""
-    if dtype not in HALF_TYPES:
-        return 0.0
-    return HALF_ROUNDINGS * torch.finfo(dtype).eps * largest_magnitude(expected)
+def half_rounding(dtype: torch.dtype, largest: float) -> float:
+    """Absolute error that results in half precision may have in any case; 0 for other types.
+
+    `largest`: magnitude in the right result.
+    """
+    return HALF_ROUNDINGS * torch.finfo(dtype).eps * largest if dtype in HALF_TYPES else 0.0
 
 
 def largest_magnitude(tensor: torch.Tensor) -> float:
     """Largest magnitude among finite elements; 0 without any."""
     magnitude = 0.0
     for region in regions(tuple(tensor.shape), region_elements(tensor.device)):
-        magnitudes = _widen(tensor[region]).abs()
-        if magnitudes.numel():
-            magnitude = max(magnitude, float(magnitudes.where(magnitudes.isfinite(), 0.0).max()))
+        part = _widen(tensor[region]).abs()
+        if part.numel():
+            largest = float(part.max())
+            if not math.isfinite(largest):
+                largest = float(part.where(part.isfinite(), 0.0).max())
+            magnitude = max(magnitude, largest)
     return magnitude
 
 
@@ -337,28 +351,35 @@ def count_wrong(
     slack: float,
     *layers: Mapping[str, Tolerance],
     rounding: Callable[[torch.dtype, torch.Tensor], float | torch.Tensor] | None = None,
+    largest: float | None = None,
 ) -> int:
     """Number of elements that are off by more than `slack` times the tolerance of their dtype.
 
-    `rounding`: as `compare` has it, of this output.
+    `rounding`: as `compare` has it, of this output. `largest`: magnitude in the right result, where
+    `expected` is a part of it.
     """
-    return _counted_tally(got, expected, layers, rounding, slack).wrong
+    return _counted_tally(got, expected, layers, rounding, slack=slack, largest=largest).wrong
 
 
-def _counted_tally(
+def _counted_tally(  # noqa: PLR0913 - what is compared, and by which bounds
     got: torch.Tensor,
     expected: torch.Tensor,
     layers: Sequence[Mapping[str, Tolerance]],
     rounding: Callable[[torch.dtype, torch.Tensor], float | torch.Tensor] | None,
+    *,
     slack: float = 1.0,
+    largest: float | None = None,
 ) -> _Tally:
     """Tally of the wrong elements of an output, by `slack` times its tolerance.
 
     Where no layer names its type and elements miss the default, by the error of rounding.
     """
-    bound = tolerance_for(got.dtype, *layers)
+    is_named = _named_tolerance(got.dtype, layers) is not None
+    if largest is None:
+        largest = 1.0 if is_named or _is_whole(got) else largest_magnitude(expected)
+    bound = tolerance_for(got.dtype, *layers, largest=largest)
     tally = _Tally(_scaled_tolerance(slack, bound)).count(got, expected)
-    if not tally.wrong or _named_tolerance(got.dtype, layers) is not None:
+    if not tally.wrong or is_named:
         return tally
     explained = rounding(got.dtype, expected) if rounding is not None else 0.0
     if isinstance(explained, torch.Tensor):
@@ -367,7 +388,7 @@ def _counted_tally(
         if got.dtype not in HALF_TYPES:
             widened.rounding = float(of_elements.max())
         return widened.count(got, expected)
-    least = max(explained, half_rounding(got.dtype, expected))
+    least = max(explained, half_rounding(got.dtype, largest))
     if least <= bound.absolute:
         return tally
     widened = _Tally(_scaled_tolerance(slack, replace(bound, absolute=least)))

@@ -163,10 +163,12 @@ def require_same(
     expected: Sequence[Sample],
     *layers: Mapping[str, Tolerance],
     rounding: Allowed | None = None,
+    largest: Sequence[float] = (),
 ) -> None:
     """Raise ImplausibleError where sampled elements differ from the right result.
 
-    `rounding`: of each output, as `check.compare` has it.
+    `rounding`: of each output, as `check.compare` has it. `largest`: magnitudes in the right
+    result, by output; default: in the samples.
     """
     shapes = ([sample.shape for sample in side] for side in (got, expected))
     first, second = shapes
@@ -184,6 +186,7 @@ def require_same(
             SLACK,
             *layers,
             rounding=partial(rounding, number) if rounding else None,
+            largest=largest[number] if largest else None,
         )
         for number, (values, right) in enumerate(pairs)
         for part_and_right in zip(

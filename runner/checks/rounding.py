@@ -16,6 +16,7 @@ from profiler.runner.checks.check import (
     Tensors,
     as_tensors,
     count_wrong,
+    default_tolerance,
     half_rounding,
     largest_by_magnitude,
     largest_magnitude,
@@ -49,7 +50,9 @@ _DRAWS = 8
 _MOST_MOVED = 1e-3
 """Share of the sum of a result that moves at most where single elements may be off by as much as
 they move: elements that are rounded, compared or counted. Of whole numbers all would be."""
-
+_NOTHING_BUT_ERRORS = 0.1
+"""Share of the sum of a result that moves at least where all its terms cancel, as in the gradient
+of a bias before a normalisation: its elements have no size of their own to compare errors with."""
 
 Nearby = Callable[[int], Tensors]
 """Right results on inputs that are nudged by a seed."""
@@ -196,7 +199,9 @@ class Rounding:
             largest = largest.maximum(largest_by_magnitude(gaps, magnitudes, errors))
         if is_half:
             largest = largest.maximum(share * largest_by_magnitude(gaps, magnitudes, magnitudes))
-        return gaps, largest.clamp(max=max(amount, half_rounding(dtype, expected)))
+        return gaps, largest.clamp(
+            max=max(amount, half_rounding(dtype, largest_magnitude(expected)))
+        )
 
     def _errors_of_causes(
         self, number: int, wide: torch.Tensor, step: float, coarsest: float
@@ -287,8 +292,11 @@ def _allowed_errors(distances: torch.Tensor, expected: torch.Tensor) -> torch.Te
     if expected.is_floating_point() or expected.is_complex():
         most = _SLACK * _most_explained(torch.finfo(torch.float32).eps, expected)
         allowed = (_NUDGE_SLACK * distances).clamp_(max=most)
-    if distances.sum() <= _MOST_MOVED * wide.abs().nan_to_num(0.0, 0.0).sum():
+    moved, total = distances.sum(), wide.abs().nan_to_num(0.0, 0.0).sum()
+    if moved <= _MOST_MOVED * total:
         allowed = torch.maximum(allowed, distances)
+    if moved >= _NOTHING_BUT_ERRORS * total:
+        allowed.clamp_(min=default_tolerance(torch.float32).absolute)
     return allowed
 
 

@@ -67,6 +67,18 @@ def test_numbers_that_look_the_same_get_more_digits():
     assert "got -61.781703, expected -61.7817, off by 3e-06" in message
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_small_results_are_compared_by_their_largest_element(dtype):
+    """All elements of the gradient of a mean over a million are below the default of 1e-5."""
+    expected = torch.linspace(-1e-6, 1e-6, 1001).to(dtype)
+    compare((expected * (1 + torch.finfo(dtype).eps),), (expected.double(),), {})
+    for wrong in (torch.zeros_like(expected), -expected, expected.flip(0)):
+        with pytest.raises(WrongResultError):
+            compare((wrong,), (expected.double(),), {})
+    compare((torch.full((3,), 1e-7),), (torch.zeros(3),), {})  # nothing but zeros has no size
+    compare((torch.zeros(1001, dtype=dtype),), (expected,), {"default": Tolerance(1e-5, 0)})
+
+
 def test_no_bound_is_named_where_none_would_pass():
     assert "would pass" not in complaint(torch.tensor([NAN]), torch.tensor([1.0]))
     message = complaint(torch.tensor([2e-4]), torch.tensor([0.0]), {})

@@ -628,6 +628,16 @@ def test_a_baseline_is_right_where_half_precision_on_its_way_explains_its_errors
         compare((result + 0.1,), expected, rounding=rounding)
 
 
+def test_where_all_terms_cancel_other_errors_than_those_of_the_baseline_are_right():
+    """As in the gradient of a bias before a normalisation, which is 0 but for rounding."""
+    x = torch.randn(64, 4096, generator=torch.Generator().manual_seed(0))
+    (result,), expected, rounding = with_reference(lambda x: (x - x.mean(1)[:, None]).mean(1), x)
+    assert 0 < result.abs().max() < 1e-7
+    compare((result.flip(0),), expected, rounding=rounding)
+    with pytest.raises(WrongResultError):
+        compare((result + 1e-4,), expected, rounding=rounding)
+
+
 @pytest.mark.parametrize("is_as_set", [True, False])
 def test_a_baseline_in_tf32_is_right_where_it_is_without_tf32(is_as_set):
     """As torch's convolutions and RNNs are by default, with no type on the way that shows it."""
