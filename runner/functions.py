@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import CoroutineType, GeneratorType
 from typing import Any
@@ -26,6 +26,7 @@ from profiler.runner.checks.check import (
     tf32_roundings,
     worst_error,
 )
+from profiler.runner.checks.rounding import is_rounding_alone
 from profiler.runner.experiment import (
     FUNCTION,
     Experiment,
@@ -40,6 +41,9 @@ from profiler.runner.phases import without_tf32
 from profiler.runner.timing import Launch
 from profiler.runner.variant_options import VariantOptions
 
+_VANISHED = 2.0**-20
+"""Size of a result in float64, by that in its own types, where terms cancel: float64 has 2^29 times
+as many steps as float32."""
 _EXPLAINED_BY_FLOAT32 = 2.0**-10
 """Error of a baseline, in roundings of the largest element to TF32: 8 to float32 are as much."""
 _TF32_ERROR = 16.0
@@ -179,7 +183,7 @@ class FunctionWorkload:
         `compute` made `wide`; `largest_step`: of the types that were left out on the way.
         """
         own_result = self._in_own_types(problem, inputs)
-        if are_alike(own_result, wide):
+        if are_alike(own_result, wide, self._cancellation(problem, inputs, own_result, wide)):
 
             def both_nearby(seed: int) -> tuple[Any, Any]:
                 nudged = inputs.unwritten.copied()
@@ -198,6 +202,26 @@ class FunctionWorkload:
             "altogether"
         )
         return self._own_as_reference(problem, inputs, doubt)
+
+    def _cancellation(
+        self, problem: Parameters, inputs: Arguments, own_result: Any, wide: Any
+    ) -> Callable[[int], bool]:
+        """Whether the terms of an output, by its number, cancel: in float64 nearly nothing is left.
+
+        What is left in its own types moves with the inputs by as much as itself, other than the
+        result of a kernel that wrote nothing because it takes no float64.
+        """
+        nudged = cache(partial(self._in_own_types, problem, inputs, nudged_by=0))
+
+        def cancels(number: int) -> bool:
+            own, in_float64, moved = (
+                as_tensors(result, "the result")[number].double()
+                for result in (own_result, wide, nudged())
+            )
+            has_vanished = in_float64.norm() <= _VANISHED * own.norm()
+            return bool(has_vanished) and is_rounding_alone((moved - own).abs(), own)
+
+        return cancels
 
     def _rounds_to_tf32(
         self, problem: Parameters, inputs: Arguments, own_result: Any, wide: Any
@@ -435,15 +459,21 @@ MOST_UNLIKE = 0.5
 """Largest norm of the difference of two results, by the second's norm, that types explain."""
 
 
-def are_alike(result: Any, other_result: Any) -> bool:
-    """Whether two results could differ by their types alone: no error of rounding is so large."""
+def are_alike(
+    result: Any, other_result: Any, cancels: Callable[[int], bool] = lambda _: False
+) -> bool:
+    """Whether two results could differ by their types alone: no error of rounding is so large.
+
+    Or in outputs alone that are nothing but rounding, by their numbers (`cancels`).
+    """
     tensors, other_tensors = (as_tensors(value, "the result") for value in (result, other_result))
-    return len(tensors) == len(other_tensors) and all(map(_is_alike, tensors, other_tensors))
+    return len(tensors) == len(other_tensors) and all(
+        first.shape == second.shape and (_is_alike(first, second) or cancels(number))
+        for number, (first, second) in enumerate(zip(tensors, other_tensors, strict=True))
+    )
 
 
 def _is_alike(tensor: torch.Tensor, other_tensor: torch.Tensor) -> bool:
-    if tensor.shape != other_tensor.shape:
-        return False
     step = max(1, tensor.numel() // SAMPLED)
     wide = torch.complex128 if other_tensor.is_complex() or tensor.is_complex() else torch.float64
     first, second = (t.reshape(-1)[::step].to(wide) for t in (tensor, other_tensor))

@@ -628,14 +628,21 @@ def test_a_baseline_is_right_where_half_precision_on_its_way_explains_its_errors
         compare((result + 0.1,), expected, rounding=rounding)
 
 
-def test_where_all_terms_cancel_other_errors_than_those_of_the_baseline_are_right():
+def test_where_terms_cancel_the_reference_is_in_float64_and_other_roundings_are_right():
     """As in the gradient of a bias before a normalisation, which is 0 but for rounding."""
     x = torch.randn(64, 4096, generator=torch.Generator().manual_seed(0))
-    (result,), expected, rounding = with_reference(lambda x: (x - x.mean(1)[:, None]).mean(1), x)
-    assert 0 < result.abs().max() < 1e-7
-    compare((result.flip(0),), expected, rounding=rounding)
-    with pytest.raises(WrongResultError):
-        compare((result + 1e-4,), expected, rounding=rounding)
+    results, expected, rounding = with_reference(
+        lambda x: ((x - x.mean(1)[:, None]).mean(1), 1e-6 * x.sum(1)), x
+    )
+    assert 0 < results[0].abs().max() < 1e-7
+    assert expected[1].dtype == torch.float64
+    compare((results[0].flip(0), results[1]), expected, rounding=rounding)
+    for wrong in ((results[0] + 1e-4, results[1]), (results[0], 0.99 * results[1])):
+        with pytest.raises(WrongResultError):
+            compare(wrong, expected, rounding=rounding)
+    nothing_in_float64 = lambda x: x.sum(1) if x.dtype == torch.float32 else x[:, 0] * 0  # noqa: E731
+    _, own, _ = with_reference(nothing_in_float64, x)
+    assert own[0].dtype == torch.float32
 
 
 @pytest.mark.parametrize("is_as_set", [True, False])
