@@ -64,6 +64,7 @@ def test_gates_are_read(text, percent):
         "regression:2:3",
         "improvement:2%",
         "regression 2",
+        "duration>120us",  # a bound
     ],
 )
 def test_bad_gates_are_refused_by_name(text):
@@ -85,10 +86,6 @@ def test_bad_gates_are_refused_by_name(text):
 )
 def test_only_slower_beyond_the_threshold_trips_the_slowest_first(percent, tripping):
     assert regressions(frame(), Gate(percent))["cell"].tolist() == tripping
-
-
-def test_what_is_not_decided_never_trips():
-    assert regressions(frame("unclear", "withheld", "absent", "same"), Gate()).empty
 
 
 def test_a_slower_without_an_interval_does_not_trip():
@@ -162,8 +159,3 @@ def test_bounds_are_read(text, bound):
 def test_what_is_no_bound_says_how_one_looks(text):
     with pytest.raises(UsageError, match=r"regression:2 .* like duration>120us"):
         parse_run_gate(text)
-
-
-def test_a_bound_is_no_gate_of_a_comparison():
-    with pytest.raises(UsageError, match=r"must look like regression"):
-        parse_gate("duration>120us")

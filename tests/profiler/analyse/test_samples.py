@@ -105,14 +105,6 @@ def test_kernels_of_one_range_are_combined_as_the_catalogue_says():
     assert row["l2_hit_sectors"] == 90
 
 
-def test_a_hit_rate_is_weighted_by_time():
-    launches = [
-        launch(ours("a", 0), gpu__time_duration=time) | {"l1tex__t_sector_hit_rate.pct": hit}
-        for time, hit in ((100.0, 90.0), (300.0, 10.0))
-    ]
-    assert _samples(launches)["l1_hit_pct"][0] == pytest.approx(30.0)
-
-
 def test_a_single_kernel_keeps_what_ncu_reported():
     row = launch(ours("a", 0)) | {"l1tex__t_sector_hit_rate.pct": 12.5}
     assert _samples([row])["l1_hit_pct"][0] == 12.5
