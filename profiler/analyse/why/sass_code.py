@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import takewhile
@@ -184,54 +184,63 @@ _TARGET = re.compile(r"\bBRA\b.*?\b(?:0x)?([0-9a-f]+)\s*$")
 
 def in_slow_path(instructions: pd.DataFrame) -> pd.Series:
     """Whether each instruction of a listing is in a slow path."""
-    opcodes = [*map(str, instructions[OPCODE])]
-    inside = pd.Series(False, index=instructions.index)
-    if not any(opcode.startswith(_LAST) for opcode in opcodes):
-        return inside
-    addresses = instructions[ADDRESS].tolist()
-    targets = [_target(text) for text in instructions[SASS].astype(str)]
-    for end in (position for position, name in enumerate(opcodes) if name.startswith(_LAST)):
-        if any(opcode.startswith(_FIRST) for opcode in opcodes[max(end - _MOST_BETWEEN, 0) : end]):
-            begin = _jump_over(end, addresses, targets)
-            if begin is None:
-                continue
-            path_end = sum(address < targets[begin] for address in addresses)
-            path = opcodes[begin + 1 : path_end]
-            if all(any(name.startswith(of_table) for name in path) for of_table in _TABLE_ACCESSES):
-                inside.iloc[begin + 1 : path_end] = True
-    return inside
-
-
-def _jump_over(end: int, addresses: list[int], targets: list[int]) -> int | None:
-    """Position of the branch before `end` with the nearest target behind it, or None."""
-    jumps = [at for at in range(end) if targets[at] > addresses[end]]
-    return min(jumps, key=lambda at: targets[at], default=None)
+    return _in_parts(instructions, _LAST, _slow_path)
 
 
 def in_swap_loop(instructions: pd.DataFrame, opcode: str) -> pd.Series:
     """Whether each instruction of a listing is in a loop of compare-and-swap with this opcode."""
-    opcodes = [*map(str, instructions[OPCODE])]
+    return _in_parts(instructions, opcode, _swap_loop)
+
+
+def _in_parts(
+    instructions: pd.DataFrame,
+    opcode: str,
+    part_of: Callable[[Code, int, list[int], list[int]], slice],
+) -> pd.Series:
+    """Whether each instruction is in a part that an instruction with this opcode belongs to.
+
+    `part_of`: its positions, by the code, the position of that instruction, the address of each
+    instruction and its target.
+    """
     inside = pd.Series(False, index=instructions.index)
-    if not any(name.startswith(opcode) for name in opcodes):
+    opcodes = instructions[OPCODE].astype(str)
+    positions = [position for position, name in enumerate(opcodes) if name.startswith(opcode)]
+    if not positions:
         return inside
-    addresses = instructions[ADDRESS].tolist()
+    code, addresses = Code.of(instructions), instructions[ADDRESS].tolist()
     targets = [_target(text) for text in instructions[SASS].astype(str)]
-    code = Code.of(instructions)
-    for swap in (position for position, name in enumerate(opcodes) if name.startswith(opcode)):
-        ends = (
-            position
-            for position in range(swap, len(targets))
-            if 0 <= targets[position] <= addresses[swap]
-        )
-        end = next(ends, None)
-        if end is not None and _swap_decides(code, swap, end, addresses, targets):
-            begin = sum(address < targets[end] for address in addresses)
-            inside.iloc[begin : end + 1] = True
+    for position in positions:
+        inside.iloc[part_of(code, position, addresses, targets)] = True
     return inside
 
 
+_NOTHING = slice(0)
+
+
+def _slow_path(code: Code, last: int, addresses: list[int], targets: list[int]) -> slice:
+    """The slow path that ends with the conversion `last`."""
+    jumps = [at for at in range(last) if targets[at] > addresses[last]]
+    over = min(jumps, key=lambda at: targets[at], default=None)
+    before = code.opcodes[max(last - _MOST_BETWEEN, 0) : last]
+    if over is None or not any(name.startswith(_FIRST) for name in before):
+        return _NOTHING
+    end = sum(address < targets[over] for address in addresses)
+    path = code.opcodes[over + 1 : end]
+    has_table = all(any(name.startswith(access) for name in path) for access in _TABLE_ACCESSES)
+    return slice(over + 1, end) if has_table else _NOTHING
+
+
+def _swap_loop(code: Code, swap: int, addresses: list[int], targets: list[int]) -> slice:
+    """The loop that goes on until `swap` succeeds."""
+    ends = (at for at in range(swap, len(targets)) if 0 <= targets[at] <= addresses[swap])
+    end = next(ends, None)
+    if end is None or not _swap_decides(code, swap, end, addresses, targets):
+        return _NOTHING
+    return slice(sum(address < targets[end] for address in addresses), end + 1)
+
+
 def _swap_decides(
-    code: Code, swap: int, end: int, addresses: Sequence[int], targets: Sequence[int]
+    code: Code, swap: int, end: int, addresses: list[int], targets: list[int]
 ) -> bool:
     """Whether the result of a swap decides if the loop that ends at `end` goes on.
 
