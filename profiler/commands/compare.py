@@ -172,7 +172,7 @@ def _compare_revisions(request: CompareRequest, spec: Path, gate: Gate | None) -
 def _comparison_line(comparison: RevisionComparison) -> str:
     """Variant and problem, verdict, and the ratio of the newest revision to the oldest."""
     verdict = comparison.verdict
-    word = "-" if verdict.verdict is None else verdict.verdict.value.upper()
+    word = "-" if verdict.verdict is None else verdict.verdict.word
     ratio = f"{verdict.ratio:.3f} [{verdict.low:.3f}, {verdict.high:.3f}]"
     is_known = math.isfinite(verdict.ratio)
     return f"{comparison.variant}, {comparison.problem}: {word}{f' {ratio}' if is_known else ''}"

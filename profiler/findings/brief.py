@@ -25,7 +25,7 @@ from profiler.findings.why.document import (
     why_of_answer,
 )
 from profiler.findings.why.find import find_why
-from profiler.model import Cell, CellStatus, Outcome, Verdict
+from profiler.model import Cell, CellStatus, Verdict
 from profiler.notices import Severity, severity, text
 
 BRIEF_SCHEMA_VERSION = 1
@@ -36,7 +36,6 @@ _MOST_BLOCKS = 10_000
 """More than these are not proposed: what they would show is too small to matter."""
 _LEAST_FACTOR = 2.0
 """A few blocks more are no other measurement."""
-_FINE_OUTCOMES = (Outcome.MEASURED, Outcome.DUPLICATE)
 _SHOWN_SEVERITIES = (Severity.ERROR, Severity.WARNING)
 
 
@@ -75,7 +74,7 @@ class Checked:
             return []
         programs = self.findings.programs
         rows = ((cell, programs.status(cell)) for cell in programs.plan.cells)
-        return [(cell, status) for cell, status in rows if status.outcome not in _FINE_OUTCOMES]
+        return [(cell, status) for cell, status in rows if not status.outcome.correct]
 
     @property
     def unclear(self) -> list[PairVerdict]:

@@ -30,8 +30,6 @@ from profiler.run_folder.load.report import Report
 
 Values = dict[str, str | int | float]
 
-_USABLE = (Outcome.MEASURED, Outcome.DUPLICATE)
-
 _MANY_MISSING = 0.5
 """Share of the values of a cell that may be missing before it is said."""
 _P95_APART = 1.01
@@ -80,7 +78,7 @@ def caveats(report: Report, judges: tuple[Judge, Judge]) -> tuple[Notice, ...]:
 
 def _usable(report: Report) -> dict[str, CellStatus]:
     """Statuses of the cells that are ranked, by id."""
-    return {id_: status for id_, status in report.statuses.items() if status.outcome in _USABLE}
+    return {id_: status for id_, status in report.statuses.items() if status.outcome.correct}
 
 
 def _failed(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
