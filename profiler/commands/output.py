@@ -154,11 +154,6 @@ def report_document(findings: Findings) -> dict[str, Any]:
     return summary_document(findings, headline_text(findings))
 
 
-def finite(value: float) -> float | None:
-    """A number for JSON: None where it is missing or not finite."""
-    return float(value) if math.isfinite(value) else None
-
-
 def dump(document: Mapping[str, Any]) -> str:
     """JSON text; NaN and infinities, which JSON does not have, become null.
 
@@ -207,10 +202,10 @@ def _encoded(value: Any) -> str:
 
 
 def _json(value: Any) -> Any:
-    if isinstance(value, float):
-        return finite(value)
     if isinstance(value, str):
         return safe(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {_json(key): _json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

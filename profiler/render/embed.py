@@ -195,11 +195,12 @@ def _metrics(numbers: CellNumbers) -> list[dict[str, Any]]:
 def _summary(numbers: CellNumbers, metric: Label) -> dict[str, list[Any]]:
     """Statistics of a metric, a column each."""
     values = [numbers.value(cell, metric.name) for cell in numbers.programs.cells]
+    present = [value if value.present else None for value in values]
     columns: dict[str, list[Any]] = {
-        name: [_number(getattr(value, name)) if value.present else None for value in values]
+        name: [value and _number(getattr(value, name)) for value in present]
         for name in SUMMARY_FIELDS
     }
-    return columns | {"source": [value.source if value.present else None for value in values]}
+    return columns | {"source": [value and value.source for value in present]}
 
 
 def _comparison(findings: Findings, baseline: NamedBaseline) -> dict[str, Any]:

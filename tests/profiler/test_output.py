@@ -22,7 +22,6 @@ from profiler.commands.output import (
     csv_text,
     dump,
     dump_parts,
-    finite,
     report_document,
     show_page,
     write_json_target,
@@ -129,14 +128,6 @@ def test_results_of_a_timer_can_be_written(tmp_path):
     assert samples["kernels"].isna().all()
 
 
-@pytest.mark.parametrize(
-    ("value", "kept"),
-    [(1.5, 1.5), (0.0, 0.0), (math.nan, None), (math.inf, None), (-math.inf, None), (3, 3.0)],
-)
-def test_finite(value, kept):
-    assert finite(value) == kept
-
-
 def test_dump_knows_what_json_does_not():
     document = {
         "nan": math.nan,
@@ -176,7 +167,7 @@ def test_json_of_a_whole_value_is_that_of_its_parts_made_safe(value):
         if isinstance(part, list | tuple):
             return [safe_copy(item) for item in part]
         if isinstance(part, int | float):
-            return finite(part)
+            return part if math.isfinite(part) else None
         return safe(str(part))
 
     assert strict_json(dump({"value": value})) == {"value": safe_copy(value)}
