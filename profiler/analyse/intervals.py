@@ -166,11 +166,11 @@ def _medians_at(places: npt.NDArray[np.int64], rows: Floats) -> Floats:
     A rank lies below the middle of a resample where no more than half of it was drawn up to there.
     Counting that rank by rank, for all rows at once, takes a quarter of the time of sorting each.
     """
-    n = rows.shape[-1]
-    times_drawn = np.zeros((n, len(places)), np.uint8)
-    np.add.at(times_drawn, (places, np.arange(len(places))[:, np.newaxis]), 1)
+    count, n = places.shape
+    draws = (count * places + np.arange(count)[:, np.newaxis]).ravel()
+    times_drawn = np.bincount(draws, minlength=n * count).reshape(n, count).astype(np.uint8)
     order = np.argsort(rows, axis=-1)
-    drawn, low, high = np.zeros((3, len(rows), len(places)), np.uint8)
+    drawn, low, high = np.zeros((3, len(rows), count), np.uint8)
     for places_of_rank in order.T:
         drawn += times_drawn[places_of_rank]
         low += drawn <= (n - 1) // 2
