@@ -142,8 +142,7 @@ def _write_recording_page(recording: Path, target: Path) -> IndexEntry:
 def _write_comparison_page(runs: tuple[str, ...], title: str, target: Path) -> IndexEntry:
     from profiler.comparison.compare import compare
     from profiler.comparison.runs import find_runs, read_runs
-    from profiler.render.index import page_of_comparison
-    from profiler.render.runs.page import render_comparison
+    from profiler.render.runs.page import page_of_comparison, render_comparison
 
     comparison = compare(read_runs(find_runs(runs, target.parent)))
     write_atomic(target, render_comparison(comparison))

@@ -10,7 +10,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from profiler.comparison.compare import RunComparison
 from profiler.comparison.run_entries import (
     BestChange,
     BestPoint,
@@ -23,11 +22,9 @@ from profiler.findings.findings import Findings
 from profiler.model import Environment
 from profiler.notices import counted
 from profiler.render.html import render, templates
-from profiler.render.runs.page import headline as comparison_headline
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.headline import headline_text
-from profiler.render.words.sentences import spoken
 from profiler.render.words.signs import CSS, best_words, change_words
 
 INDEX_FILE = "index.html"
@@ -154,7 +151,7 @@ def page_of_run(findings: Findings, file: str) -> IndexEntry:
     return IndexEntry(
         file=file,
         title=report.experiment.title,
-        machines=(_machine(report.environment),),
+        machines=(machine_name(report.environment),),
         dates=(report.execution.created,),
         answer=headline_text(findings),
         picture=_picture(findings),
@@ -174,20 +171,8 @@ def _picture(findings: Findings) -> Markup | None:
     return picture_of([(value.ratio,) * 3 for value in values])
 
 
-def page_of_comparison(comparison: RunComparison, title: str, file: str) -> IndexEntry:
-    """Entry for the page of a comparison of runs."""
-    reports = [run.report for run in comparison.runs]
-    sentence = comparison_headline(comparison)
-    return IndexEntry(
-        file=file,
-        title=title,
-        machines=tuple(_machine(report.environment) for report in reports),
-        dates=tuple(report.execution.created for report in reports),
-        answer=spoken(sentence),
-    )
-
-
-def _machine(environment: Environment) -> str:
+def machine_name(environment: Environment) -> str:
+    """GPU of a run, or its processor."""
     return environment.processor or "not recorded"
 
 

@@ -24,6 +24,7 @@ from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import Mark
 from profiler.render.html import notice_rows, render
+from profiler.render.index import IndexEntry, machine_name
 from profiler.render.runs.heats import grid_parts, grid_sentences, machine_label, variant_heat
 from profiler.render.runs.history import (
     VERDICT_ROLES,
@@ -40,7 +41,7 @@ from profiler.render.runs.rows import (
     ratio_words,
 )
 from profiler.render.words import numbers
-from profiler.render.words.sentences import Card, Sentence, sentence_of, strong
+from profiler.render.words.sentences import Card, Sentence, sentence_of, spoken, strong
 
 MOST_DOTS = 18
 MOST_COUNTERS = 300
@@ -94,6 +95,18 @@ def render_comparison(comparison: RunComparison) -> str:
         "moved_from": f"{100 * MOVED_FROM:.0f}\u202f%",
     }
     return render("between_runs.html", parts)
+
+
+def page_of_comparison(comparison: RunComparison, title: str, file: str) -> IndexEntry:
+    """Entry for the page of a comparison of runs."""
+    reports = [run.report for run in comparison.runs]
+    return IndexEntry(
+        file=file,
+        title=title,
+        machines=tuple(machine_name(report.environment) for report in reports),
+        dates=tuple(report.execution.created for report in reports),
+        answer=spoken(headline(comparison)),
+    )
 
 
 def _title(comparison: RunComparison) -> str:
