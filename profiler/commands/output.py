@@ -97,7 +97,7 @@ def csv_parts(frame: pd.DataFrame) -> Iterator[str]:
 
 def _csv_values(column: pd.Series[Any]) -> list[Any]:
     """Values of a column, empty where missing; a formula is quoted, so that none is computed."""
-    values = column.astype(object).where(column.notna(), "").tolist()
+    values = column.to_numpy(dtype=object, na_value="").tolist()
     if column.dtype.kind != "O" or not any(map(_is_formula, set(values))):
         return values
     return [f"'{value}" if _is_formula(value) else value for value in values]
