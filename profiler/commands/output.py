@@ -207,7 +207,7 @@ def _json(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {_json(key): _json(item) for key, item in value.items()}
+        return {safe(str(key)): _json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_json(item) for item in value]
     return value
