@@ -242,12 +242,6 @@ class TestFiles:
         with pytest.raises(ParseError, match=r"songs\.sqlite"):
             read_files([file])
 
-    def test_what_only_has_the_name_of_an_export_is_no_table_of_ncu(self, tmp_path):
-        file = tmp_path / "mine.sqlite"
-        file.write_text("not a database at all")
-        with pytest.raises(ParseError, match=r"mine\.sqlite: SQLite says"):
-            read_files([file])
-
     def test_a_packed_export_reads_like_the_plain_one(self, tmp_path):
         packed = tmp_path / "a.sqlite.gz"
         packed.write_bytes(gzip.compress(RECORDING.read_bytes()))
@@ -374,17 +368,19 @@ class TestTraces:
         assert (found["launch_latency"], found["api"]) == ([], [])
         assert [gap["host_late"] for gap in found["idle_gaps"]["longest"]] == [None]
 
-    def test_a_trace_of_another_program_is_refused_by_its_name(self, tmp_path):
-        file = tmp_path / "chrome.json"
-        file.write_text('{"traceEvents": []}')
-        with pytest.raises(ParseError, match=r"chrome\.json"):
-            read_files([file])
 
-    def test_other_json_is_no_timeline(self, tmp_path):
-        file = tmp_path / "a.best_config"
-        file.write_text('{"XBLOCK": 64}')
-        with pytest.raises(ParseError, match="nothing in it"):
-            read_files([file])
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("mine.sqlite", "not a database at all", r"mine\.sqlite: SQLite says"),
+        ("chrome.json", '{"traceEvents": []}', r"chrome\.json"),
+        ("a.best_config", '{"XBLOCK": 64}', "nothing in it"),
+    ],
+)
+def test_what_only_looks_like_a_timeline_is_refused(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ParseError, match=message):
+        read_files([tmp_path / name])
 
 
 STATS = """\
