@@ -156,7 +156,7 @@ def resampled_medians(rows: Floats) -> Floats:
         if n <= _MOST_RESAMPLED:
             parts.append(_medians_at(places, rows))
         else:
-            parts.append(np.array([_medians(row[places]) for row in rows]))
+            parts.append(np.array([np.median(row[places], axis=-1) for row in rows]))
     return np.concatenate(parts, axis=-1)
 
 
@@ -185,7 +185,7 @@ def _bca_tails(rows: Floats, medians: Floats, tail: float) -> Floats:
 
     Bias-corrected and accelerated; NaN where leaving out a value never moves the median.
     """
-    median = _medians(rows)[:, np.newaxis]
+    median = np.median(rows, axis=-1, keepdims=True)
     below = np.count_nonzero(medians < median, axis=-1) + np.count_nonzero(medians <= median, -1)
     bias = ndtri(below / (2 * medians.shape[-1]))[:, np.newaxis]
     shifted = bias + np.array([ndtri(tail), -ndtri(tail)])
@@ -229,14 +229,6 @@ def _quantiles(ordered: Floats, fractions: Floats) -> Floats:
     low = np.take_along_axis(ordered, lower, axis=-1)
     quantiles: Floats = (1 - share) * low + share * np.take_along_axis(ordered, upper, axis=-1)
     return quantiles
-
-
-def _medians(values: Floats) -> Floats:
-    # Sorting short rows is three times faster than np.median, and this is where the time goes.
-    ordered = np.sort(values, axis=-1)
-    n = ordered.shape[-1]
-    middle: Floats = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
-    return middle
 
 
 # ---- offsets between sessions --------------------------------------------------------------------
