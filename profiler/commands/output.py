@@ -57,9 +57,9 @@ def write_results(
     """
     from profiler.findings.document import summary_table  # loads pandas: not for every command
 
-    write_atomic(folder / SAMPLES_FILE, csv_text(findings.report.measured.samples))
+    write_atomic(folder / SAMPLES_FILE, csv_parts(findings.report.measured.samples))
     summary = summary_table(findings)
-    write_atomic(folder / SUMMARY_FILE, csv_text(summary))
+    write_atomic(folder / SUMMARY_FILE, csv_parts(summary))
     _write_parquet(summary, folder / SUMMARY_PARQUET_FILE)
     document = report_document(findings)
     write_atomic(folder / SUMMARY_JSON_FILE, dump(document))
@@ -80,13 +80,11 @@ def show_page(page: Path | None, console: Console, *, opens: bool) -> None:
         webbrowser.open(page.resolve().as_uri())
 
 
-def csv_text(frame: pd.DataFrame) -> str:
-    """CSV of a frame without its index, safe to open in a spreadsheet."""
-    return "".join(csv_parts(frame))
-
-
 def csv_parts(frame: pd.DataFrame) -> Iterator[str]:
-    """Parts of `csv_text`, because a large frame's texts would take ten times its memory."""
+    """Parts of a CSV of a frame without its index, safe to open in a spreadsheet.
+
+    Parts, because all texts of a large frame would take ten times its memory.
+    """
     for start in range(0, max(len(frame), 1), _ROWS_AT_ONCE):
         part, rows = io.StringIO(), frame.iloc[start : start + _ROWS_AT_ONCE]
         lines = zip(*(_csv_values(column) for _, column in rows.items()), strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import compress, islice, takewhile
+from itertools import chain, compress, islice, takewhile
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def read_raw(header: Header, scanner: Scanner, launches: Launches) -> None:
     start = len(launches)
     while batch := list(islice(rows, _BATCH_ROWS)):
         if style is None:
-            style = detect_style(cell for row in batch for cell in row)
+            style = detect_style(chain.from_iterable(batch))
             launches.attributes = launches.attributes or _attributes(names, batch[0], style)
             launches.lacks_units |= header.units is None
         cells = [list(compress(row, is_read)) for row in batch]
@@ -89,20 +89,14 @@ def _metric_cells(
     identity_of, metrics = identity_reader(header.names[:head]), header.names[head:]
     leading = takewhile(lambda name: name.startswith(CONSTANT_PREFIXES), metrics)
     stop = head + sum(1 for _ in leading)
-    constants, constant_cells = (
-        (b"\n" if stop > head else b""),
-        list[str](),
-    )  # in no line, in any line
+    constants = b"\n" if stop > head else b""  # in no line, in any line
+    constant_cells: list[str] = []
     for line in scanner.rows():
         *identity_bytes, metric_bytes = line.split(_SEPARATOR, head)
-        plain = (
-            _without_quotes(metric_bytes[len(constants) :])
-            if metric_bytes.startswith(constants)
-            else None
-        )
-        identity_cells = (
-            None if plain is None else split_row(_SEPARATOR.join(identity_bytes) + b'"')
-        )
+        plain = identity_cells = None
+        if metric_bytes.startswith(constants):
+            plain = _without_quotes(metric_bytes[len(constants) :])
+            identity_cells = split_row(_SEPARATOR.join(identity_bytes) + b'"')
         if plain is not None and identity_cells is not None and len(identity_cells) == head:
             cells = [*constant_cells, *plain]
         else:  # a raw page quotes even its last cell, so that a row without that was cut off

@@ -12,7 +12,7 @@ import pytest
 
 from profiler.commands import gallery, output
 from profiler.commands.index import list_runs
-from profiler.commands.output import csv_text, write_results
+from profiler.commands.output import csv_parts, write_results
 from profiler.commands.requests import GalleryRequest, ListRequest
 from profiler.errors import ParseError, ProfilerError, UsageError
 from profiler.findings.find import find
@@ -210,7 +210,7 @@ def test_a_list_obeys_no_folder(tmp_path, capsys):
 @pytest.mark.parametrize("text", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1"])
 def test_no_cell_of_a_csv_is_a_formula(text):
     frame = pd.DataFrame({"variant": [text, "plain"], "value": [-1.5, 2.0]})
-    assert csv_text(frame) == f"variant,value\n'{text},-1.5\nplain,2.0\n"
+    assert "".join(csv_parts(frame)) == f"variant,value\n'{text},-1.5\nplain,2.0\n"
 
 
 @pytest.mark.parametrize("words", ["ada_tmp", "/srv/ADA", "of-ada", "Ada's", "x_ada_y"])
