@@ -162,7 +162,7 @@ def read_source_page(
     if isinstance(path_or_text, str):
         path_or_text = path_or_text.encode("utf-8", "replace")
     name = path_or_text.name if isinstance(path_or_text, Path) else "source page"
-    tables = read_rows(path_or_text, name)
+    tables = read_rows(path_or_text, name, counters=counters)
     without_lines = any(_NO_LINES in message for message in tables.messages)
     if not (tables.blocks or tables.has_texts or without_lines):
         raise _no_page_error(name, tables)
@@ -306,15 +306,14 @@ def _without_copies(
     """
     doubled = _doubled_code(blocks)
     runs = _runs([block.kernel for block in blocks])
-    launches = _runs(kernels) if kernels is not None else None
-    if launches is not None and len(runs) != len(launches):
-        launches = None
+    launches = _runs(kernels or ())
+    known = len(launches) == len(runs)
     unique: list[SourceBlock] = []
     start = 0
     for position, (_, count) in enumerate(runs):
         run = blocks[start : start + count]
         start += count
-        launch_count = launches[position][1] if launches is not None else None
+        launch_count = launches[position][1] if known else None
         if launch_count in (count, (count + 1) / 2):
             unique += run if launch_count == count else run[::2]
         else:
@@ -389,9 +388,9 @@ def _frame(tables: Sequence[SourceBlock], numbers: _Numbers | None) -> pd.DataFr
     first, so the last is that of the inlined function. In a file the first line counts.
     """
     rows: dict[int, tuple[SourceBlock, int]] = {}
-    for table in reversed(tables):
-        for place, address in enumerate(table.addresses):
-            rows.setdefault(address, (table, place))
+    for table in tables:
+        from_last = zip(itertools.repeat(table), reversed(range(len(table.addresses))))
+        rows.update(zip(reversed(table.addresses), from_last, strict=True))
     by_header: dict[tuple[str, ...], list[tuple[SourceBlock, int]]] = {}
     for _, (table, place) in sorted(rows.items()):
         by_header.setdefault(table.header, []).append((table, place))

@@ -39,7 +39,7 @@ class SourceBlock:
     """File of the source lines; None on a page of SASS alone."""
     header: tuple[str, ...]
     rows: list[list[str]] = field(default_factory=list)
-    """Cells of each instruction, as wide as the header."""
+    """Cells of each instruction, as wide as the header; without counters these are one cell."""
     addresses: list[int] = field(default_factory=list)
     line_numbers: list[int | None] = field(default_factory=list)
     line_texts: list[str | None] = field(default_factory=list)
@@ -48,7 +48,8 @@ class SourceBlock:
 class SourceRows:
     """Tables of a file, in its order."""
 
-    def __init__(self, source: LineSource) -> None:
+    def __init__(self, source: LineSource, *, counters: bool) -> None:
+        self._counters = counters
         self.blocks: list[SourceBlock] = []
         self.has_texts = False
         """Whether the page prints text of a file without counters."""
@@ -155,17 +156,17 @@ class SourceRows:
         block.line_texts.append(self._text)
 
     def _cells_of_row(self, block: SourceBlock, body: str) -> list[str] | None:
-        """Cells of a row as wide as its header, None where it is too short.
+        """Cells of a row as `SourceBlock.rows` has them, None where it is too short.
 
         Only the text can hold quotes, and quotes at its ends shift where a row is split: the text
         lies between the cells counted from the left and those counted from the right.
         """
         width = len(block.header)
-        cells = body.split(_SEPARATOR)
-        if len(cells) < width:
+        separators = body.count(_SEPARATOR)
+        if separators < width - 1:
             return None
-        if len(cells) == width and body.count('"') == _QUOTES * (width - 1):
-            return cells
+        if separators == width - 1 and body.count('"') == _QUOTES * separators:
+            return body.split(_SEPARATOR, -1 if self._counters else self._address_at + 2)
         *left_cells, text_and_right = body.split(_SEPARATOR, self._text_at)
         return [*left_cells, *text_and_right.rsplit(_SEPARATOR, width - self._text_at - 1)]
 
@@ -183,9 +184,9 @@ def _line_number(cell: str) -> int | None:
     return int(cell) if cell.isascii() and cell.isdecimal() and len(cell) < 10 else None
 
 
-def read_rows(source: Path | bytes, name: str) -> SourceRows:
+def read_rows(source: Path | bytes, name: str, *, counters: bool) -> SourceRows:
     """Tables of a source page; raises ParseError where not one line can be read."""
     with open_lines(source, name) as lines:
-        rows = SourceRows(lines)
+        rows = SourceRows(lines, counters=counters)
         rows.read()
     return rows
