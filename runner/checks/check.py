@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -54,6 +53,14 @@ NEARLY = 100
 MOST_NEARLY_RIGHT = 0.01
 """Share of the elements of a nearly right result that may be wrong; one may be in any case."""
 
+_HALF, _NOT_FINITE = 1022, 2047
+"""Bits of the exponent in float64 of numbers from 0.5 to 1, and of those that are not finite; 0 is
+that of zeros."""
+_OWN_KIND = 1e3
+"""Times that elements are larger at least than small ones that have a bound of their own: that of
+the large ones would allow them a hundredth of themselves, or more."""
+_FLUSHED = torch.finfo(torch.float32).smallest_normal
+"""Smaller numbers may become 0 in kernels that are compiled for speed."""
 TF32_STEP = torch.finfo(torch.float16).eps
 """Step from 1 to the next number in TF32, which has the digits of float16."""
 _FEWEST_ROUNDINGS, _MOST_ROUNDINGS = 1 / 64, 8.0
@@ -201,14 +208,9 @@ def tolerance_for(
 ) -> Tolerance:
     """The bound for a dtype: the first layer that names it or has a `default` decides.
 
-    Without one the documented default, whose absolute part is a share of the `largest` element
-    where that is below 1: gradients of a mean over a million elements are all below 1e-5.
+    Without one that of a result with this `largest` element.
     """
-    named = _named_tolerance(dtype, layers)
-    if named is not None:
-        return named
-    default = default_tolerance(dtype)
-    return replace(default, absolute=default.absolute * min(1.0, largest or 1.0))
+    return _named_tolerance(dtype, layers) or default_tolerance(dtype, largest)
 
 
 def _named_tolerance(
@@ -219,14 +221,18 @@ def _named_tolerance(
     return next((bound for bound in bounds if bound is not None), None)
 
 
-def default_tolerance(dtype: torch.dtype) -> Tolerance:
-    """The bound for a dtype where nobody gives one, in results whose largest element is above 1."""
-    if dtype in _DEFAULT_TOLERANCES:
-        return _DEFAULT_TOLERANCES[dtype]
-    if dtype.is_floating_point:
-        of_type = torch.finfo(dtype)
-        return Tolerance(of_type.eps * of_type.smallest_normal, of_type.eps)
-    return Tolerance(0.0, 0.0)
+def default_tolerance(dtype: torch.dtype, largest: float = 1.0) -> Tolerance:
+    """The bound for a dtype where nobody gives one, in a result with this largest element.
+
+    Where that is below 1, the absolute part is a share of it: gradients of a mean over a million
+    elements are all below 1e-5. It allows one step of the smallest numbers in any case.
+    """
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return Tolerance(0.0, 0.0)
+    of_type = torch.finfo(dtype)
+    step = max(of_type.eps * of_type.smallest_normal, _FLUSHED)
+    default = _DEFAULT_TOLERANCES.get(dtype, Tolerance(step, of_type.eps))
+    return replace(default, absolute=max(step, default.absolute * min(1.0, largest or 1.0)))
 
 
 def worst_error(got: torch.Tensor, expected: torch.Tensor) -> float:
@@ -266,17 +272,16 @@ def magnitude_gaps(tensor: torch.Tensor, factor: float) -> torch.Tensor:
     Ascending, in float64. Zeros and elements that are not finite do not count, nor do a few small
     ones: a single one may be near 0 by chance.
     """
-    counts = Counter[int]()
+    counts = torch.zeros(_NOT_FINITE + 1, dtype=torch.int64)
     for region in regions(tuple(tensor.shape), region_elements(tensor.device)):
-        magnitudes = _widen(tensor[region]).abs()
-        magnitudes = magnitudes[magnitudes.isfinite() & (magnitudes > 0)]
-        powers, numbers = torch.unique(torch.frexp(magnitudes).exponent, return_counts=True)
-        counts.update(dict(zip(powers.tolist(), numbers.tolist(), strict=True)))
+        exponents = (_widen(tensor[region]).abs().view(torch.int64) >> 52).flatten()
+        counts += torch.bincount(exponents, minlength=len(counts)).cpu()
+    powers = [power for power in counts.nonzero().flatten().tolist() if 0 < power < _NOT_FINITE]
     least, total, gaps = math.log2(factor), 0, []
-    for below, above in pairwise(sorted(counts)):
-        total += counts[below]
+    for below, above in pairwise(powers):
+        total += int(counts[below])
         if above - 1 - below >= least and total >= _FEWEST_SMALL:
-            gaps.append(2.0 ** ((below + above - 1) / 2))
+            gaps.append(2.0 ** ((below + above - 1) / 2 - _HALF))
     return torch.tensor(gaps, dtype=torch.float64, device=tensor.device)
 
 
@@ -378,22 +383,39 @@ def _counted_tally(  # noqa: PLR0913 - what is compared, and by which bounds
     if largest is None:
         largest = 1.0 if is_named or _is_whole(got) else largest_magnitude(expected)
     bound = tolerance_for(got.dtype, *layers, largest=largest)
-    tally = _Tally(_scaled_tolerance(slack, bound)).count(got, expected)
+    own_bounds = None if is_named or _is_whole(got) else _bounds_of_kinds(got.dtype, expected)
+    of_elements = None if own_bounds is None else slack * own_bounds
+    tally = _Tally(_scaled_tolerance(slack, bound), of_elements).count(got, expected)
     if not tally.wrong or is_named:
         return tally
     explained = rounding(got.dtype, expected) if rounding is not None else 0.0
     if isinstance(explained, torch.Tensor):
-        of_elements = explained.clamp(min=bound.absolute).mul_(slack)
+        least_of = bound.absolute if own_bounds is None else own_bounds.to(explained)
+        of_elements = explained.clamp(min=least_of).mul_(slack)
         widened = _Tally(_scaled_tolerance(slack, bound), of_elements)
         if got.dtype not in HALF_TYPES:
             widened.rounding = float(of_elements.max())
         return widened.count(got, expected)
-    least = max(explained, half_rounding(got.dtype, largest))
+    in_any_case = half_rounding(got.dtype, largest) if own_bounds is None else 0.0
+    least = max(explained, in_any_case)
     if least <= bound.absolute:
         return tally
     widened = _Tally(_scaled_tolerance(slack, replace(bound, absolute=least)))
     widened.rounding = explained or None
     return widened.count(got, expected)
+
+
+def _bounds_of_kinds(dtype: torch.dtype, expected: torch.Tensor) -> torch.Tensor | None:
+    """Default absolute bound of each element by its own kind; None where all are of one kind."""
+    gaps = magnitude_gaps(expected, _OWN_KIND)
+    if not len(gaps):
+        return None
+    magnitudes = _widen(expected).abs()
+    largest = largest_by_magnitude(gaps, magnitudes, magnitudes).tolist()
+    bounds = [
+        max(default_tolerance(dtype, size).absolute, half_rounding(dtype, size)) for size in largest
+    ]
+    return torch.tensor(bounds, dtype=torch.float64, device=gaps.device)[parts_of(magnitudes, gaps)]
 
 
 def _scaled_tolerance(slack: float, bound: Tolerance) -> Tolerance:

@@ -79,6 +79,28 @@ def test_small_results_are_compared_by_their_largest_element(dtype):
     compare((torch.zeros(1001, dtype=dtype),), (expected,), {"default": Tolerance(1e-5, 0)})
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_small_elements_beside_large_ones_are_compared_with_their_own_kind(dtype):
+    """As in the gradient of a cross entropy: -1 at the target, a millionth at all others."""
+    generator = torch.Generator().manual_seed(0)
+    expected = torch.rand(4096, generator=generator).to(torch.float64) * 1e-6 + 1e-6
+    expected[::64] = -1.0
+    right = expected.to(dtype)
+    expected = expected.to(right.to(torch.complex128).dtype if dtype.is_complex else torch.float64)
+    compare((right,), (expected,), {})
+    for factor in (0.0, 0.5):
+        wrong = torch.where(expected.abs() < 0.5, right * factor, right)
+        with pytest.raises(WrongResultError, match="4032 of 4096"):
+            compare((wrong,), (expected,), {})
+
+
+def test_the_smallest_numbers_of_a_type_may_be_a_step_off():
+    expected = torch.linspace(1e-7, 1e-6, 100, dtype=torch.float64)
+    compare((expected.half(),), (expected,), {})
+    tiny = torch.full((100,), 1e-39, dtype=torch.float64)
+    compare((torch.zeros(100),), (tiny,), {})  # flushed
+
+
 def test_no_bound_is_named_where_none_would_pass():
     assert "would pass" not in complaint(torch.tensor([NAN]), torch.tensor([1.0]))
     message = complaint(torch.tensor([2e-4]), torch.tensor([0.0]), {})
