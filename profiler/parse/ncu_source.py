@@ -218,8 +218,7 @@ def with_lines(listing: Listing, listing_with_lines: Listing) -> Listing:
 def _lines_of_instructions(listing: Listing) -> Iterable[tuple[tuple[int, str], tuple[Any, ...]]]:
     """File, line and text of each instruction, by its address and SASS."""
     columns = [listing.instructions[name].tolist() for name in (ADDRESS, SASS, FILE, LINE, TEXT)]
-    for address, sass, *place in zip(*columns, strict=True):
-        yield (address, sass), tuple(place)
+    return zip(zip(*columns[:2], strict=True), zip(*columns[2:], strict=True), strict=True)
 
 
 def join_lines(listings: Iterable[Listing], lined: Sequence[Listing]) -> tuple[Listing, ...]:
