@@ -254,9 +254,9 @@ def largest_magnitude(tensor: torch.Tensor) -> float:
     for region in regions(tuple(tensor.shape), region_elements(tensor.device)):
         part = _widen(tensor[region]).abs()
         if part.numel():
-            largest = float(part.max())
+            largest = part.max().item()
             if not math.isfinite(largest):
-                largest = float(part.where(part.isfinite(), 0.0).max())
+                largest = part.where(part.isfinite(), 0.0).max().item()
             magnitude = max(magnitude, largest)
     return magnitude
 

@@ -1,0 +1,144 @@
+"""Which mistakes the check of results sees without a tolerance, and whether it refuses right ones.
+
+python benchmarks/check/mistakes.py [--device cuda] [--markdown FILE]
+
+Each operation's own result is the baseline's. Its results with a mistake are compared with the
+reference as those of a variant; so are results that are right, but rounded in another way. Exit
+code 1 where a right one is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT))
+
+from operations import OPERATIONS  # noqa: E402
+
+from profiler.runner.checks.check import WrongResultError, as_tensors, compare  # noqa: E402
+from profiler.runner.checks.rounding import rounding_in  # noqa: E402
+from profiler.runner.experiment import Experiment  # noqa: E402
+from profiler.runner.functions import FunctionWorkload  # noqa: E402
+
+Change = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _last_zero(x: torch.Tensor) -> torch.Tensor:
+    flat = x.flatten().clone()
+    flat[-1] = 0
+    return flat.view(x.shape)
+
+
+def _first_two_swapped(x: torch.Tensor) -> torch.Tensor:
+    flat = x.flatten().clone()
+    flat[:2] = flat[:2].flip(0)
+    return flat.view(x.shape)
+
+
+def _smallest_zero(share: float) -> Change:
+    def zeroed(x: torch.Tensor) -> torch.Tensor:
+        count = max(1, int(share * x.numel()))
+        return torch.where(x.abs() <= x.abs().flatten().kthvalue(count).values, 0.0, x)
+
+    return zeroed
+
+
+MISTAKES: dict[str, Change] = {
+    "the last element is 0": _last_zero,
+    "two neighbours are swapped": _first_two_swapped,
+    "elements are a place off": lambda x: x.flatten().roll(1).view(x.shape),
+    "the smaller half is 0": _smallest_zero(0.5),
+    "the smallest tenth is 0": _smallest_zero(0.1),
+    "all are 1.0001 times as large": lambda x: x * 1.0001,
+    "rounded to bfloat16": lambda x: x.bfloat16().float(),
+    "rounded to float16": lambda x: x.half().float(),
+}
+
+
+def refused(result: Any, expected: tuple[torch.Tensor, ...], rounding: Any) -> bool:
+    """Whether the check says that a result is wrong."""
+    try:
+        compare(as_tensors(result, "the result"), expected, rounding=rounding)
+    except WrongResultError:
+        return True
+    return False
+
+
+def _in_float64(function: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
+    """The result of a function in float64, rounded once."""
+
+    def widened(value: Any) -> Any:
+        if isinstance(value, torch.nn.Module):
+            return copy.deepcopy(value).double()
+        is_real = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.double() if is_real else value
+
+    wide = function(*map(widened, inputs))
+    return tree_map(lambda t: t.float() if t.is_floating_point() else t, wide)
+
+
+def tried(name: str, device: torch.device) -> tuple[dict[str, bool | None], list[str]]:
+    """Whether each mistake is refused, None where it changes nothing; right results refused."""
+    function, make = OPERATIONS[name]
+    experiment = Experiment(name)
+    torch.manual_seed(0)
+    inputs = tuple(value.to(device) for value in make())
+    experiment.inputs(lambda: inputs)
+    experiment.variant(name="baseline")(function)
+    workload = FunctionWorkload(experiment)
+    reference = workload.reference({}, workload.make_inputs({}, device, 0))
+    expected, rounding = as_tensors(reference.result, "the reference"), rounding_in(reference)
+    result = function(*inputs)
+    own = as_tensors(result, "the result")
+    seen: dict[str, bool | None] = {}
+    for mistake, change in MISTAKES.items():
+        changed = [change(t) if t.is_floating_point() else t for t in own]
+        is_same = all(map(torch.equal, changed, own))
+        seen[mistake] = None if is_same else refused(changed, expected, rounding)
+    right = {"its own": result, "in float64": _in_float64(function, inputs)}
+    return seen, [
+        how for how, right_result in right.items() if refused(right_result, expected, rounding)
+    ]
+
+
+def main() -> int:
+    """Try all; 1 where a right result is refused."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--markdown", type=Path)
+    options = parser.parse_args()
+    torch.set_grad_enabled(False)  # as in the runner
+    by_mistake: dict[str, dict[str, bool]] = {mistake: {} for mistake in MISTAKES}
+    objections = 0
+    for name in OPERATIONS:
+        seen, wrongly_refused = tried(name, torch.device(options.device))
+        for mistake, is_refused in seen.items():
+            if is_refused is not None:
+                by_mistake[mistake][name] = is_refused
+        for how in wrongly_refused:
+            objections += 1
+            print(f"{name}: the right result ({how}) is refused")
+    rows = [
+        f"| {mistake} | {sum(of.values())} of {len(of)} | "
+        f"{', '.join(name for name, is_refused in of.items() if not is_refused)} |"
+        for mistake, of in by_mistake.items()
+    ]
+    table = "\n".join(["| mistake | refused in | not in |", "|---|---|---|", *rows])
+    print(table)
+    print(f"{2 * len(OPERATIONS)} right results: {objections} refused")
+    if options.markdown is not None:
+        options.markdown.write_text(table + "\n")
+    return min(objections, 1)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,21 @@
+"""Mistakes in results of common operations are seen without a tolerance, and right ones pass."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks/check"))
+
+from mistakes import MISTAKES, tried
+
+
+@pytest.mark.parametrize("name", ["sum", "softmax", "gradients of a convolutional net"])
+def test_each_mistake_is_seen_and_no_right_result_is_refused(name):
+    seen, wrongly_refused = tried(name, torch.device("cpu"))
+    assert set(seen) == set(MISTAKES)
+    assert False not in seen.values(), seen
+    assert not wrongly_refused
