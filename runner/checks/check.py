@@ -272,14 +272,15 @@ def magnitude_gaps(tensor: torch.Tensor, factor: float) -> torch.Tensor:
     Ascending, in float64. Zeros and elements that are not finite do not count, nor do a few small
     ones: a single one may be near 0 by chance.
     """
-    counts = torch.zeros(_NOT_FINITE + 1, dtype=torch.int64)
+    counts = torch.zeros(_NOT_FINITE + 1, dtype=torch.int64, device=tensor.device)
     for region in regions(tuple(tensor.shape), region_elements(tensor.device)):
         exponents = (_widen(tensor[region]).abs().view(torch.int64) >> 52).flatten()
-        counts += torch.bincount(exponents, minlength=len(counts)).cpu()
-    powers = [power for power in counts.nonzero().flatten().tolist() if 0 < power < _NOT_FINITE]
+        counts += torch.bincount(exponents, minlength=len(counts))
+    numbers = counts.tolist()
+    powers = [power for power in range(1, _NOT_FINITE) if numbers[power]]
     least, total, gaps = math.log2(factor), 0, []
     for below, above in pairwise(powers):
-        total += int(counts[below])
+        total += numbers[below]
         if above - 1 - below >= least and total >= _FEWEST_SMALL:
             gaps.append(2.0 ** ((below + above - 1) / 2 - _HALF))
     return torch.tensor(gaps, dtype=torch.float64, device=tensor.device)
