@@ -214,12 +214,15 @@ class FunctionWorkload:
         nudged = cache(partial(self._in_own_types, problem, inputs, nudged_by=0))
 
         def cancels(number: int) -> bool:
-            own, in_float64, moved = (
-                as_tensors(result, "the result")[number].double()
-                for result in (own_result, wide, nudged())
-            )
-            has_vanished = in_float64.norm() <= _VANISHED * own.norm()
-            return bool(has_vanished) and is_rounding_alone((moved - own).abs(), own)
+            own = as_tensors(own_result, "the result")[number]
+            in_float64 = as_tensors(wide, "the result")[number]
+            if not (own.is_floating_point() and in_float64.is_floating_point()):
+                return False
+            own = own.double()
+            if not float(in_float64.double().norm()) <= _VANISHED * float(own.norm()):
+                return False
+            moved = as_tensors(nudged(), "the result")[number].double()
+            return moved.shape == own.shape and is_rounding_alone((moved - own).abs(), own)
 
         return cancels
 
