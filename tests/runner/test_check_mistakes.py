@@ -10,7 +10,7 @@ import torch
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks/check"))
 
-from mistakes import MISTAKES, tried
+from mistakes import MISTAKES, OPERATIONS, tried
 
 
 @pytest.mark.parametrize("name", ["sum", "softmax", "gradients of a convolutional net"])
