@@ -20,6 +20,7 @@ from profiler.kernels.references import Reference, WithoutNarrowTypes, move, nud
 from profiler.runner.arguments import Arguments, Parameters, copy_of, named_arrays, wide_array
 from profiler.runner.arrays import as_tensor, is_array, leaves, memory_address
 from profiler.runner.checks.check import (
+    MOST_ROUNDINGS,
     TF32_STEP,
     WrongResultError,
     as_tensors,
@@ -44,8 +45,8 @@ from profiler.runner.variant_options import VariantOptions
 _VANISHED = 2.0**-20
 """Size of a result in float64, by that in its own types, where terms cancel: float64 has 2^29 times
 as many steps as float32."""
-_EXPLAINED_BY_FLOAT32 = 2.0**-10
-"""Error of a baseline, in roundings of the largest element to TF32: 8 to float32 are as much."""
+_EXPLAINED_BY_FLOAT32 = MOST_ROUNDINGS * torch.finfo(torch.float32).eps / TF32_STEP
+"""Error of a baseline that float32 explains, in roundings of the largest element to TF32."""
 _TF32_ERROR = 16.0
 """Times the error without TF32 that a result is off by at least where TF32 was used: its step is
 8,192 times that of float32."""
@@ -214,15 +215,17 @@ class FunctionWorkload:
         nudged = cache(partial(self._in_own_types, problem, inputs, nudged_by=0))
 
         def cancels(number: int) -> bool:
-            own = as_tensors(own_result, "the result")[number]
-            in_float64 = as_tensors(wide, "the result")[number]
-            if not (own.is_floating_point() and in_float64.is_floating_point()):
+            own_tensor = as_tensors(own_result, "the result")[number]
+            wide_tensor = as_tensors(wide, "the result")[number]
+            if not (own_tensor.is_floating_point() and wide_tensor.is_floating_point()):
                 return False
-            own = own.double()
-            if not float(in_float64.double().norm()) <= _VANISHED * float(own.norm()):
+            own_wide = own_tensor.double()
+            if not float(wide_tensor.double().norm()) <= _VANISHED * float(own_wide.norm()):
                 return False
             moved = as_tensors(nudged(), "the result")[number].double()
-            return moved.shape == own.shape and is_rounding_alone((moved - own).abs(), own)
+            return moved.shape == own_wide.shape and is_rounding_alone(
+                (moved - own_wide).abs(), own_wide
+            )
 
         return cancels
 
@@ -235,21 +238,22 @@ class FunctionWorkload:
         """
         own_tensors, expected = as_tensors(own_result, "the result"), as_tensors(wide, "the result")
         errors = {
-            number: error
-            for number, (own_tensor, right_tensor) in enumerate(
-                zip(own_tensors, expected, strict=True)
-            )
+            number: worst_error(own_tensor, expected[number])
+            for number, own_tensor in enumerate(own_tensors)
             if own_tensor.dtype.to_real() == torch.float32
-            and (error := worst_error(own_tensor, right_tensor))
-            and tf32_roundings(error, right_tensor) > _EXPLAINED_BY_FLOAT32
         }
-        if not errors:
+        unexplained_errors = {
+            number: error
+            for number, error in errors.items()
+            if tf32_roundings(error, expected[number]) > _EXPLAINED_BY_FLOAT32
+        }
+        if not unexplained_errors:
             return False
         with without_tf32():
             tensors = as_tensors(self._in_own_types(problem, inputs), "the result")
         return all(
             _TF32_ERROR * worst_error(tensors[number], expected[number]) < error
-            for number, error in errors.items()
+            for number, error in unexplained_errors.items()
         )
 
     def _own_as_reference(self, problem: Parameters, inputs: Arguments, doubt: str) -> Reference:

@@ -90,7 +90,7 @@ class CellSettings:
     def in_force(self, cell: str | None) -> Iterator[None]:
         """Apply the settings of a cell in the body, and restore them after it; None: of no cell."""
         before = self._read_values()
-        self._write_values(self._of_cell.get(cell, {}) if cell is not None else {})
+        self.write_values(self._of_cell.get(cell, {}) if cell is not None else {})
         try:
             yield
         finally:
@@ -98,7 +98,7 @@ class CellSettings:
             changed = [name for name in self._settings if before.get(name) != after.get(name)]
             if cell is not None:
                 self._of_cell[cell] = {name: after[name] for name in changed if name in after}
-            self._write_values({name: before[name] for name in changed if name in before})
+            self.write_values({name: before[name] for name in changed if name in before})
 
     @property
     def are_changed(self) -> bool:
@@ -115,7 +115,8 @@ class CellSettings:
                 continue
         return values
 
-    def _write_values(self, values: Values) -> None:
+    def write_values(self, values: Values) -> None:
+        """Write settings by name, in the order of the mapping."""
         for name, value in values.items():
             _, write_setting = self._settings[name]
             write_setting(value)
@@ -136,10 +137,9 @@ _EXACT_FLOAT32: Values = {
 @contextmanager
 def without_tf32() -> Iterator[None]:
     """Keep torch from rounding float32 to TF32 in the body: in products, convolutions and RNNs."""
-    with CellSettings().in_force(None):
-        for name, (_, write_setting) in _settings().items():
-            if name in _EXACT_FLOAT32:
-                write_setting(_EXACT_FLOAT32[name])
+    settings = CellSettings()
+    with settings.in_force(None):
+        settings.write_values(_EXACT_FLOAT32)
         yield
 
 

@@ -98,11 +98,11 @@ def tried(name: str, device: torch.device) -> tuple[dict[str, bool | None], list
     reference = workload.reference({}, workload.make_inputs({}, device, 0))
     expected, rounding = as_tensors(reference.result, "the reference"), rounding_in(reference)
     result = function(*inputs)
-    own = as_tensors(result, "the result")
+    tensors = as_tensors(result, "the result")
     seen: dict[str, bool | None] = {}
     for mistake, change in MISTAKES.items():
-        changed = [change(t) if t.is_floating_point() else t for t in own]
-        is_same = all(map(torch.equal, changed, own))
+        changed = [change(t) if t.is_floating_point() else t for t in tensors]
+        is_same = all(map(torch.equal, changed, tensors))
         seen[mistake] = None if is_same else refused(changed, expected, rounding)
     right = {"its own": result, "in float64": _in_float64(function, inputs)}
     return seen, [

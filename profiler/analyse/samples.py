@@ -186,7 +186,7 @@ def visit_of_ranges(ranges: Iterable[NvtxRange] | None) -> _Visit | None:
 def innermost(
     ranges: Iterable[NvtxRange] | None, parse: Callable[[str], _Parsed | None]
 ) -> _Parsed | None:
-    """What `parse` reads from the name of the innermost range of the runner that it can read."""
+    """The result of `parse` for the name of the innermost range of the runner that it can read."""
     for nvtx_range in reversed(tuple(ranges or ())):
         if nvtx_range.domain == protocol.NVTX_DOMAIN:
             parsed = parse(nvtx_range.name)

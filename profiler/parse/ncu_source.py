@@ -306,13 +306,13 @@ def _without_copies(
     doubled = _doubled_code(blocks)
     runs = _runs([block.kernel for block in blocks])
     launches = _runs(kernels or ())
-    known = len(launches) == len(runs)
+    are_launches_known = len(launches) == len(runs)
     unique: list[SourceBlock] = []
     start = 0
     for position, (_, count) in enumerate(runs):
         run = blocks[start : start + count]
         start += count
-        launch_count = launches[position][1] if known else None
+        launch_count = launches[position][1] if are_launches_known else None
         if launch_count in (count, (count + 1) / 2):
             unique += run if launch_count == count else run[::2]
         else:

@@ -63,8 +63,10 @@ _FLUSHED = torch.finfo(torch.float32).smallest_normal
 """Smaller numbers may become 0 in kernels that are compiled for speed."""
 TF32_STEP = torch.finfo(torch.float16).eps
 """Step from 1 to the next number in TF32, which has the digits of float16."""
-_FEWEST_ROUNDINGS, _MOST_ROUNDINGS = 1 / 64, 8.0
-"""Of the largest element, that results of products in TF32 are off by."""
+MOST_ROUNDINGS = 8.0
+"""Most roundings of the largest element that explain the worst error of a right result."""
+_FEWEST_ROUNDINGS = 1 / 64
+"""Fewest roundings to TF32 of the largest element by which an error looks like one of TF32."""
 
 HALF_TYPES = (torch.float16, torch.bfloat16)
 _SURELY = 0.9999
@@ -582,13 +584,13 @@ class _Tally:
         return f", off by {self.worst:.3g}" if math.isfinite(self.worst) else ""
 
     def _narrow_types_text(self, got: torch.Tensor, expected: torch.Tensor) -> str:
-        """What a float32 result is off by TF32 or 16-bit types on the way; empty for other errors.
+        """Sentence on TF32 and 16-bit types, where a float32 result is off by as much; else empty.
 
         A mistake may be as large: the sentence tells the author of a kernel what else to look at.
         """
         roundings = tf32_roundings(self.worst, expected)
         are_many = self.wrong > MOST_NEARLY_RIGHT * got.numel()
-        is_of_tf32 = _FEWEST_ROUNDINGS <= roundings <= _MOST_ROUNDINGS
+        is_of_tf32 = _FEWEST_ROUNDINGS <= roundings <= MOST_ROUNDINGS
         if got.dtype != torch.float32 or not (are_many and is_of_tf32):
             return ""
         return (

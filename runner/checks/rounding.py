@@ -12,6 +12,7 @@ from profiler.kernels.references import NUDGE, Reference
 from profiler.runner.checks.check import (
     HALF_ROUNDINGS,
     HALF_TYPES,
+    MOST_ROUNDINGS,
     Allowed,
     Tensors,
     as_tensors,
@@ -29,8 +30,6 @@ _SLACK, _HALF_SLACK = 16.0, 2.0
 """How many times as wrong as the baseline a right result may be: other orders of adding differ by
 as much in float32. A result in half precision was rounded once, at its end: rounding it the other
 way doubles the error."""
-_MOST_ROUNDINGS = 8.0
-"""Most roundings of the largest element that explain the worst error of a baseline."""
 _HALF_STEP = torch.finfo(torch.float16).eps
 _NUDGES = 16
 """Results on nudged inputs: in fewer some elements hardly move, by chance. In eight draws of
@@ -189,7 +188,7 @@ class Rounding:
             return None
         step = torch.finfo(dtype).eps
         coarsest = max(step, self._reference.largest_step)
-        share = HALF_ROUNDINGS * step if is_half else _slack(coarsest) * _MOST_ROUNDINGS * coarsest
+        share = HALF_ROUNDINGS * step if is_half else _slack(coarsest) * MOST_ROUNDINGS * coarsest
         gaps = magnitude_gaps(expected, 1 / share)
         if not len(gaps):
             return None
@@ -312,4 +311,4 @@ def _sum_of_magnitudes(wide: torch.Tensor) -> torch.Tensor:
 
 
 def _most_explained(step: float, expected: torch.Tensor) -> float:
-    return _MOST_ROUNDINGS * step * largest_magnitude(expected)
+    return MOST_ROUNDINGS * step * largest_magnitude(expected)

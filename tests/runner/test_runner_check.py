@@ -81,7 +81,7 @@ def test_small_results_are_compared_by_their_largest_element(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
 def test_small_elements_beside_large_ones_are_compared_with_their_own_kind(dtype):
-    """As in the gradient of a cross entropy: -1 at the target, a millionth at all others."""
+    """The gradient of a cross entropy is such a result: -1 at the target, a millionth elsewhere."""
     generator = torch.Generator().manual_seed(0)
     expected = torch.rand(4096, generator=generator).to(torch.float64) * 1e-6 + 1e-6
     expected[::64] = -1.0

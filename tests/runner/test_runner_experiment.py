@@ -629,7 +629,7 @@ def test_a_baseline_is_right_where_half_precision_on_its_way_explains_its_errors
 
 
 def test_where_terms_cancel_the_reference_is_in_float64_and_other_roundings_are_right():
-    """As in the gradient of a bias before a normalisation, which is 0 but for rounding."""
+    """The gradient of a bias before a normalisation is such a result: 0 but for rounding."""
     x = torch.randn(64, 4096, generator=torch.Generator().manual_seed(0))
     results, expected, rounding = with_reference(
         lambda x: ((x - x.mean(1)[:, None]).mean(1), 1e-6 * x.sum(1)), x
@@ -647,7 +647,7 @@ def test_where_terms_cancel_the_reference_is_in_float64_and_other_roundings_are_
 
 @pytest.mark.parametrize("is_as_set", [True, False])
 def test_a_baseline_in_tf32_is_right_where_it_is_without_tf32(is_as_set):
-    """As torch's convolutions and RNNs are by default, with no type on the way that shows it."""
+    """torch's convolutions and RNNs are so by default, and no type on the way shows it."""
 
     def product(x):
         as_tf32 = not is_as_set or torch.backends.cudnn.conv.fp32_precision == "tf32"

@@ -329,8 +329,8 @@ def practical_shares(
     """
     if launches.empty or not finished:
         return {}
-    found = (innermost(nvtx, protocol.parse_roof_range_name) for nvtx in launches["nvtx"])
-    roofs, numbers = map(np.array, zip(*(pair or ("", 0) for pair in found), strict=True))
+    places = (innermost(nvtx, protocol.parse_roof_range_name) for nvtx in launches["nvtx"])
+    roofs, numbers = map(np.array, zip(*(place or ("", 0) for place in places), strict=True))
     shares: dict[str, float] = {}
     for roof in finished:
         codes, distinct = pd.factorize(numbers[roofs == roof])
