@@ -86,6 +86,7 @@ def _in_float64(function: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
     return tree_map(lambda t: t.float() if t.is_floating_point() else t, wide)
 
 
+@torch.no_grad()  # as in the runner
 def tried(name: str, device: torch.device) -> tuple[dict[str, bool | None], list[str]]:
     """Whether each mistake is refused, None where it changes nothing; right results refused."""
     function, make = OPERATIONS[name]
@@ -116,7 +117,6 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--markdown", type=Path)
     options = parser.parse_args()
-    torch.set_grad_enabled(False)  # as in the runner
     by_mistake: dict[str, dict[str, bool]] = {mistake: {} for mistake in MISTAKES}
     objections = 0
     for name in OPERATIONS:
