@@ -407,6 +407,9 @@ class CellStatus:
     concurrent_kernels: float | None = None
     """Most kernels of a launch that can run at once, on several streams or by programmatic
     dependent launch; None where it is not known."""
+    waiting_ns: float | None = None
+    """Time in ns between CUDA events around a launch that waits for the device, with what the host
+    does in between; 0 for a launch that does not wait, None where it is not known."""
     tuned: tuple[TunedConfig, ...] = ()
     """Configurations that a compiler's autotuner tried for the cell in the session whose durations
     count; empty without tuning or without a record of it."""

@@ -238,6 +238,14 @@ class NoticeKind(Enum):
         "`--timer` times whole launches by CUDA events, overlap included; `--timeline` shows which "
         "kernels overlap.",
     )
+    WAITING_LAUNCHES = (
+        Severity.WARNING,
+        "{count} of {cells} cells wait for the device within a launch, longest {longest}: "
+        "{milliseconds} by CUDA events, the host's work in between included. Durations of kernels "
+        "do not hold the time of that.",
+        "`--timer` times whole launches. What waits is a copy to the host (`.item()`, `.cpu()`), "
+        "a size that the device decides (`x[mask]`, `nonzero`), or `synchronize`.",
+    )
     COMPARED_IN_OWN_TYPES = (
         Severity.WARNING,
         "Results are compared with the baseline's own at {problems}: {cause}.",

@@ -270,6 +270,9 @@ allocates in all and at one time."""
 VISIT_FACTS = ("copies", "copied_bytes", "concurrent_kernels")
 """Of a launch under CUPTI, in the record of `warmup`: copies and fills of memory that are no
 kernels, the bytes of those of one dimension, and how many kernels can run at once, at most."""
+WAITING_NS = "waiting_ns"
+"""Key in the record of `warmup`, under tools that add up kernels: time in ns between CUDA events
+around a launch that waits for the device, with what the host does in between; 0 for others."""
 SPARED_S = "spared_s"
 """Key in the record of `warmup`: seconds that a launch took which an earlier one stands for, by a
 check or by another session of the process."""

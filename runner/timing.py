@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -24,6 +25,73 @@ def restore(launch: Launch) -> None:
     undo = getattr(launch, "restore", None)
     if undo is not None:
         undo()
+
+
+BUSY_S, _MOST_BUSY_S = 0.001, 0.1
+"""Seconds for which a stream is busy before a launch that is watched: at first, and at most."""
+
+
+class WatchedLaunch:
+    """A launch after `keep_busy`: late if it returns when its stream is no longer busy.
+
+    On a CPU no launch is late.
+    """
+
+    def __init__(self, launch: Launch, device: Device, busy_s: float = BUSY_S) -> None:
+        self.busy_s = busy_s if on_cuda(device) else 0.0
+        self.host_s = 0.0
+        """Seconds until the launch returned."""
+        self.is_late = False
+        self._launch = launch
+        self._device = device
+        self._events = (_timing_event(), _timing_event()) if on_cuda(device) else None
+
+    def keep_busy(self) -> None:
+        """Keep the stream busy by a kernel, last before the launch: what empties caches waits."""
+        self._device.delay(self.busy_s)
+
+    def __call__(self) -> Any:
+        """Launch once."""
+        if self._events is None:
+            return self._launch()
+        begin, end = self._events
+        begin.record()
+        begun_s = time.perf_counter()
+        result = self._launch()
+        self.host_s = time.perf_counter() - begun_s
+        self.is_late = begin.query()  # type: ignore[no-untyped-call]  # torch's own
+        end.record()
+        return result
+
+    def restore(self) -> None:
+        """Undo the changes of the launch."""
+        restore(self._launch)
+
+    def event_ns(self) -> float:
+        """Time in ns between the events around the launch, once it has ended; NaN on a CPU."""
+        if self._events is None:
+            return math.nan
+        begin, end = self._events
+        end.synchronize()
+        return float(begin.elapsed_time(end)) * NS_PER_MS
+
+
+def waiting_ns(
+    device: Device, launch: Launch, make: Callable[[WatchedLaunch], Any], first: WatchedLaunch
+) -> float:
+    """Time in ns between events around a launch that waits for the device; 0 for one that does not.
+
+    `first` was launched. Where it was late, `make` launches again behind a longer time, which only
+    a launch that waits, and not one whose host is slow, takes longer for.
+    """
+    if not first.is_late:
+        return 0.0
+    second = WatchedLaunch(launch, device, BUSY_S + min(2 * first.host_s, _MOST_BUSY_S))
+    make(second)
+    least_s = first.host_s + (second.busy_s - first.busy_s) / 2
+    if not second.is_late or second.host_s < least_s:
+        return 0.0
+    return min(first.event_ns(), second.event_ns())
 
 
 Stopwatch = Callable[[Launch], list[float] | None]

@@ -155,6 +155,8 @@ class Judge:
     """Standard deviations between sessions by `intervals.estimated_sds`."""
     concurrent_kernels: Mapping[str, float | None] = field(default_factory=dict)
     """Most kernels of a launch that can run at once, by cell; None where it is not known."""
+    waiting_ns: Mapping[str, float | None] = field(default_factory=dict)
+    """Time in ns of launches that wait for the device, by cell, as `CellStatus.waiting_ns`."""
     detectable: bool = True
     """Whether verdicts come with detectable effects, which take half of the time."""
 
@@ -221,6 +223,7 @@ class Judge:
         """Pairs (`cell against`) with what `overturned_by_launches` asks of the kernels of both."""
         facts = kernels_by_cell(self.times)
         facts["at_once"] = facts.index.map(self.concurrent_kernels).astype(float)
+        facts["waiting_ns"] = facts.index.map(self.waiting_ns).astype(float)
         return pairs.join(facts, on="cell").join(facts.add_prefix("against_"), on="against")
 
     def _at_last_looks(self, blocks: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:

@@ -83,6 +83,8 @@ class Reason(StrEnum):
     """Would be another with the gaps between the kernels of a launch: sums of kernels hold none."""
     OVERLAP = "overlap"
     """Would be another if kernels that can run at once did: their durations are added."""
+    WAITS = "waits"
+    """Would be another with what the host does while a launch waits for the device."""
     NOT_MEASURED = "not_measured"
     SAME_PROGRAM = "same_program"
     """SAME because both have one machine code; nothing was compared."""
@@ -99,7 +101,7 @@ HELPED_BY_BLOCKS = frozenset(
     }
 )
 """Reasons that more blocks may change."""
-UNSEEN = frozenset({Reason.GAPS, Reason.OVERLAP})
+UNSEEN = frozenset({Reason.GAPS, Reason.OVERLAP, Reason.WAITS})
 """Reasons that no number beside the verdict shows."""
 
 GAP_NS = 1000.0
@@ -285,10 +287,11 @@ def overturned_by_launches(pairs: pd.DataFrame) -> pd.Series[Any]:
 
     `pairs`: `verdict ratio margin`; with and without `against_` before the name, `median` (ns),
     `kernels` whose durations were added (NaN: a timer that does not count them, most of which time
-    whole launches), `longest_kernel_ns` of these (NaN: not known), and how many of them can run
-    `at_once` (NaN: one).
+    whole launches), `longest_kernel_ns` of these (NaN: not known), how many of them can run
+    `at_once` (NaN: one), and `waiting_ns` (`CellStatus.waiting_ns`, NaN: not known).
 
-    GAPS: the verdict would be another with GAP_NS between kernels that run one after the other.
+    GAPS: the verdict would be another with GAP_NS between kernels that run one after the other, and
+    WAITS: with the whole time of launches that wait for the device.
     OVERLAP: it would be another if kernels that can run at once did. They then take together at
     least the sum of their times divided by their number, and as long as the longest.
     """
@@ -310,24 +313,29 @@ def overturned_by_launches(pairs: pd.DataFrame) -> pd.Series[Any]:
         | (slower & (ratio / overlap <= 1))
         | (same & (np.log(np.maximum(ratio * other_overlap, overlap / ratio)) > margin))
     )
+    waits = (pairs["waiting_ns"] > 0) | (pairs["against_waiting_ns"] > 0)
     # A list, because NumPy makes plain text of members of this enum.
-    reasons = [Reason.OVERLAP if overlaps else Reason.GAPS for overlaps in by_overlap]
+    reasons = [
+        Reason.OVERLAP if overlaps else Reason.WAITS if waiting else Reason.GAPS
+        for overlaps, waiting in zip(by_overlap, waits, strict=True)
+    ]
     overturned: pd.Series[Any] = pd.Series(reasons, pairs.index, object)[by_overlap | by_gaps]
     return overturned
 
 
 def _gaps_and_overlap(pairs: pd.DataFrame, prefix: str) -> tuple[pd.Series[Any], pd.Series[Any]]:
-    """Time in ns of the gaps between added kernels; how many times shorter overlap can make them.
+    """Time in ns between added kernels; how many times shorter overlap can make these.
 
     Of the columns of `overturned_by_launches` with this prefix.
     """
-    kernels, longest, at_once, median = (
+    kernels, longest, at_once, waiting, median = (
         pairs[f"{prefix}{name}"].astype(float)
-        for name in ("kernels", "longest_kernel_ns", "at_once", "median")
+        for name in ("kernels", "longest_kernel_ns", "at_once", "waiting_ns", "median")
     )
     at_once = at_once.where(kernels.notna(), 1.0).fillna(1.0)
     gaps = (kernels - 1).where(at_once <= 1, 0.0).fillna(0.0) * GAP_NS
-    return gaps, at_once.clip(upper=(median / longest).fillna(np.inf))
+    waits = (waiting - median).where(kernels.notna()).fillna(0.0)
+    return gaps.where(gaps > waits, waits), at_once.clip(upper=(median / longest).fillna(np.inf))
 
 
 def find_contenders(

@@ -21,7 +21,7 @@ from profiler.analyse.verdicts import make_unclear, overturned_by_launches
 from profiler.collect.registry import has_counters
 from profiler.comparison.programs import Machines, Program, machines_of
 from profiler.comparison.runs import ComparedRun, Timings
-from profiler.model import Cell
+from profiler.model import Cell, CellStatus, Outcome
 
 Sources = tuple[str | None, str | None]
 """Collectors of the durations of both runs."""
@@ -106,11 +106,13 @@ def _overturned(
 ) -> pd.Series[Any]:
     """Reasons of the cells whose verdict on added kernels may not hold for whole launches."""
     older, newer = (kernels_by_cell(run.blocks).reindex(pairs.index) for run in times)
-    # The same program overlaps in both runs alike.
+    # The same program overlaps and waits in both runs alike.
     is_other = np.array([not program.unchanged for program in pairs["program"]])
     launches = judged.assign(
         at_once=pairs["newer_at_once"].where(is_other),
         against_at_once=pairs["older_at_once"].where(is_other),
+        waiting_ns=pairs["newer_waiting_ns"].where(is_other),
+        against_waiting_ns=pairs["older_waiting_ns"].where(is_other),
         median=judged["newer_ns"],
         against_median=judged["older_ns"],
     )
@@ -126,12 +128,19 @@ def common_cells(
 ) -> pd.DataFrame:
     """One row per common cell: its `variant problem program family measured_as`, and more.
 
-    `older_at_once newer_at_once`: how many kernels of a launch can run at once. `measured_as` is
+    `older_at_once newer_at_once`: how many kernels of a launch can run at once;
+    `older_waiting_ns newer_waiting_ns`: `CellStatus.waiting_ns`. `measured_as` is
     the variant whose samples a cell has: another variant where both variants are one program.
     """
     ids = pd.Index([cell.id for cell in shared_cells], name="cell")
     variants = {cell.id: cell.variant.id for cell in shared_cells}
-    measured = (_measured_as(older, cell) or _measured_as(newer, cell) or cell for cell in ids)
+    older_statuses, newer_statuses = (
+        [_status(run, cell) for cell in ids] for run in (older, newer)
+    )
+    measured = (  # an alias has the samples of another cell
+        before.duplicate_of or after.duplicate_of or cell
+        for cell, before, after in zip(ids, older_statuses, newer_statuses, strict=True)
+    )
     return pd.DataFrame(
         {
             "variant": [cell.variant.id for cell in shared_cells],
@@ -140,22 +149,17 @@ def common_cells(
             "program": pd.Series([programs_by_cell[cell] for cell in ids], index=ids, dtype=object),
             "family": [cell.problem.id for cell in shared_cells],
             "measured_as": [variants.get(cell, cell) for cell in measured],
-            "older_at_once": [_kernels_at_once(older, cell) for cell in ids],
-            "newer_at_once": [_kernels_at_once(newer, cell) for cell in ids],
+            "older_at_once": [status.concurrent_kernels for status in older_statuses],
+            "newer_at_once": [status.concurrent_kernels for status in newer_statuses],
+            "older_waiting_ns": [status.waiting_ns for status in older_statuses],
+            "newer_waiting_ns": [status.waiting_ns for status in newer_statuses],
         },
         index=ids,
     )
 
 
-def _measured_as(run: ComparedRun, cell: str) -> str | None:
-    """The cell whose samples an alias has; None for a cell with samples of its own."""
-    status = run.report.statuses.get(cell)
-    return None if status is None else status.duplicate_of
-
-
-def _kernels_at_once(run: ComparedRun, cell: str) -> float | None:
-    status = run.report.statuses.get(cell)
-    return None if status is None else status.concurrent_kernels
+def _status(run: ComparedRun, cell: str) -> CellStatus:
+    return run.report.statuses.get(cell, CellStatus(cell, Outcome.NOT_MEASURED))
 
 
 def _raw_columns(

@@ -133,8 +133,14 @@ def judges_of(report: Report) -> tuple[Judge, Judge]:
 
 def _judge(report: Report, kind: SessionKind, rules: Rules) -> Judge:
     times = visit_times(report.measured.samples, report.plan.cells, kind)
-    at_once = {cell: status.concurrent_kernels for cell, status in report.statuses.items()}
-    return Judge(times, report.plan.baseline, rules, concurrent_kernels=at_once)
+    statuses = report.statuses
+    return Judge(
+        times,
+        report.plan.baseline,
+        rules,
+        concurrent_kernels={cell: status.concurrent_kernels for cell, status in statuses.items()},
+        waiting_ns={cell: status.waiting_ns for cell, status in statuses.items()},
+    )
 
 
 def judge_families(

@@ -33,6 +33,7 @@ from profiler.runner.protocol import (
     STARTED,
     TUNED,
     VISIT_FACTS,
+    WAITING_NS,
 )
 
 _GZIP = 16 + zlib.MAX_WBITS
@@ -309,7 +310,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(
         ("max_abs_error", "max_rel_error"), lambda value: value is None or _is_real(value)
     ),
-    **dict.fromkeys((*LAUNCH_FACTS, *VISIT_FACTS, SPARED_S), _is_number),
+    **dict.fromkeys((*LAUNCH_FACTS, *VISIT_FACTS, WAITING_NS, SPARED_S), _is_number),
     "sustained": lambda value: isinstance(value, dict) and all(map(_is_fact, value.values())),
     "monotonic": _is_number,
     "stamps": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),

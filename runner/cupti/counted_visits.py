@@ -14,7 +14,7 @@ from profiler.runner import protocol
 from profiler.runner.cupti.range_profiler import CountersError, RangeProfiler, load_library
 from profiler.runner.device import Device
 from profiler.runner.protocol import Job, JobVisit
-from profiler.runner.timing import Launch
+from profiler.runner.timing import Launch, WatchedLaunch, waiting_ns
 from profiler.runner.visits import ranges
 from profiler.runner.visits.base import MakeVisit, VisitAttempt, Visits
 
@@ -36,7 +36,7 @@ class _VisitForecast(NamedTuple):
 
     kernels: int
     facts: Mapping[str, float]
-    """VISIT_FACTS."""
+    """VISIT_FACTS and WAITING_NS."""
     seconds: float
     is_lasting: bool
     """Whether it holds in later sessions, without a warm-up: a long launch of a built library."""
@@ -53,6 +53,7 @@ class CountedVisits(Visits):
     def __init__(self, job: Job, device: Device) -> None:
         """Raises DeviceMissingError where CUPTI cannot count the counters of the job."""
         library = load_library(Path(job.counters_library))
+        self._device = device
         gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
         if job.flush:
             device.empty_caches()  # takes its memory before a workload does
@@ -74,8 +75,10 @@ class CountedVisits(Visits):
         """Result of a launch, which counts as a warm-up where its kernels can be counted."""
         results: list[Any] = []
         with suppress(CountersError):  # which the warm-up meets again, in a phase of its own
-            self._forecasts[cell] = self._forecast(cell, lambda: results.append(launch()))
-            self._warm.add(cell)
+            forecast, watched = self._forecast(cell, lambda: results.append(launch()))
+            if not watched.is_late:
+                self._forecasts[cell] = forecast
+                self._warm.add(cell)
         return results[0]
 
     def remember(self, earlier: Visits) -> None:
@@ -89,13 +92,16 @@ class CountedVisits(Visits):
         """Launch a cell so many times, and note the kernels of the last.
 
         One launch is left out, perhaps the only one, where an earlier launch gave the forecast.
-        Returns VISIT_FACTS. Raises CountersError where kernels cannot be counted.
+        Returns VISIT_FACTS and WAITING_NS. Raises CountersError where kernels cannot be counted.
         """
         super().warm_up(cell, launch, times - 1)
         is_warm = cell in self._warm
         self._warm.discard(cell)
         if not is_warm:
-            self._forecasts[cell] = self._forecast(cell, launch)
+            visit, watched = self._forecast(cell, launch)
+            time_ns = waiting_ns(self._device, launch, self._profiler.launch_watched, watched)
+            waiting = {protocol.WAITING_NS: time_ns}
+            self._forecasts[cell] = visit._replace(facts={**visit.facts, **waiting})
         visit = self._forecasts[cell]
         self.spared_s += visit.seconds if is_warm else 0.0
         if visit.kernels > MOST_KERNELS:
@@ -106,11 +112,13 @@ class CountedVisits(Visits):
         self._kernels[cell] = visit.kernels
         return visit.facts
 
-    def _forecast(self, cell: str, launch: Launch) -> _VisitForecast:
+    def _forecast(self, cell: str, launch: Launch) -> tuple[_VisitForecast, WatchedLaunch]:
         began = time.monotonic()
-        kernels, facts = self._profiler.forecast(launch)
-        seconds = time.monotonic() - began
-        return _VisitForecast(kernels, facts, seconds, cell in self._built and seconds > WARM_S)
+        kernels, facts, watched = self._profiler.forecast(launch)
+        seconds = time.monotonic() - began - watched.busy_s
+        facts = {**facts, protocol.WAITING_NS: 0.0}
+        is_lasting = cell in self._built and seconds > WARM_S
+        return _VisitForecast(kernels, facts, seconds, is_lasting), watched
 
     def make_all(
         self, visits: Sequence[JobVisit], attempt: VisitAttempt

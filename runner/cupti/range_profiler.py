@@ -17,7 +17,7 @@ import torch
 from profiler.runner import protocol
 from profiler.runner.device import Device, DeviceMissingError
 from profiler.runner.import_path import no_garbage_collection
-from profiler.runner.timing import restore
+from profiler.runner.timing import WatchedLaunch, restore
 
 _FACTS = 10
 """Integers that `cupti_launch_facts` gives of a launch."""
@@ -74,32 +74,46 @@ class RangeProfiler:
         self._require_success(self._library.cupti_configure(names, most_kernels))
         self.most_kernels = most_kernels
 
-    def forecast(self, launch: Callable[[], Any]) -> tuple[int, dict[str, float]]:
-        """Kernels of a visit, by launching once without counting, and VISIT_FACTS of it.
+    def forecast(self, launch: Callable[[], Any]) -> tuple[int, dict[str, float], WatchedLaunch]:
+        """Kernels of a visit, by launching once without counting, VISIT_FACTS, and that launch.
 
         Kernels that empty caches or restore inputs, before and after, count too. Raises
         CountersError where the launch replays a CUDA graph.
         """
+        watched = WatchedLaunch(launch, self._device)
         self._library.cupti_listen()
         try:
-            self.launch(0, launch)
+            self.launch_watched(watched)
             restore(launch)  # as it is after a visit
         finally:
             kernels = self._library.cupti_heard()
+        if kernels > 0 and watched.busy_s:
+            kernels -= 1  # by which the stream was busy
         copied_bytes = ctypes.c_double()
         copies = self._library.cupti_copies(ctypes.byref(copied_bytes))
         facts = (copies, copied_bytes.value, self._library.cupti_concurrent_kernels())
-        return self._require_success(kernels), dict(zip(protocol.VISIT_FACTS, facts, strict=True))
+        named_facts = dict(zip(protocol.VISIT_FACTS, facts, strict=True))
+        return self._require_success(kernels), named_facts, watched
 
     def begin(self) -> None:
         """Begin a pass: count kernels from now on; raises CountersError where CUPTI refuses."""
         self._require_success(self._library.cupti_begin())
 
-    def launch(self, visit: int, launch: Callable[[], Any]) -> None:
-        """Launch once and wait; the kernels belong to the visit of this number (0 or more)."""
+    def launch_watched(self, watched: WatchedLaunch) -> None:
+        """Make a launch that is watched, as `launch` makes one."""
+        self.launch(0, watched, watched.keep_busy)
+
+    def launch(
+        self, visit: int, launch: Callable[[], Any], before: Callable[[], None] = lambda: None
+    ) -> None:
+        """Launch once and wait; the kernels belong to the visit of this number (0 or more).
+
+        `before`: called last before the launch.
+        """
         restore(launch)
         if self._flush:
             self._device.empty_caches()
+        before()
         self._library.cupti_visit(visit)
         try:
             with no_garbage_collection():

@@ -18,7 +18,15 @@ from profiler.runner import protocol
 from profiler.runner.cupti.counted_visits import CountedVisits
 from profiler.runner.device import Device
 from profiler.runner.protocol import Job, JobVisit
-from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, on_cuda, restore
+from profiler.runner.timing import (
+    Launch,
+    Stopwatch,
+    WatchedLaunch,
+    make_stopwatch,
+    on_cuda,
+    restore,
+    waiting_ns,
+)
 from profiler.runner.visits import ranges
 from profiler.runner.visits.base import SingleVisits, Visits
 from profiler.runner.visits.stamps import StampedVisits
@@ -29,12 +37,34 @@ from profiler.runner.visits.traces import TracedVisits, launch_in_ranges
 class TimedVisits(SingleVisits):
     """Visits whose launches a stopwatch makes and times, or a tool that it waits for.
 
-    `before` is done before each, outside of its range.
+    `before` is done before each, outside of its range. `device`: where launches are watched, in the
+    last warm-up, that may wait for it.
     """
 
-    def __init__(self, stopwatch: Stopwatch, before: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        stopwatch: Stopwatch,
+        before: Callable[[], None] = lambda: None,
+        device: Device | None = None,
+    ) -> None:
         self._stopwatch = stopwatch
         self._before = before
+        self._device = device
+
+    def warm_up(self, cell: str, launch: Launch, times: int) -> Mapping[str, float]:
+        """Launch a cell so many times before its first visit; returns WAITING_NS if watched."""
+        if self._device is None or not times:
+            return super().warm_up(cell, launch, times)
+        super().warm_up(cell, launch, times - 1)
+
+        def make(watched: WatchedLaunch) -> None:
+            restore(watched)
+            watched.keep_busy()
+            watched()
+
+        first = WatchedLaunch(launch, self._device)
+        make(first)
+        return {protocol.WAITING_NS: waiting_ns(self._device, launch, make, first)}
 
     def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
         """Journal fields of a visit: `durations_ns` where the stopwatch measures."""
@@ -95,7 +125,8 @@ def make_visits(job: Job, device: Device) -> Visits:
     if job.collector in _VISITS:
         return _VISITS[job.collector](job, device)
     stopwatch = make_stopwatch(job.collector, device, job.repeats)
+    watched = device if job.collector == "ncu" else None  # which adds up kernels
     if not job.flush:
-        return TimedVisits(stopwatch)
+        return TimedVisits(stopwatch, device=watched)
     device.empty_caches()  # takes its memory before a workload does
-    return TimedVisits(stopwatch, before=device.empty_caches)
+    return TimedVisits(stopwatch, before=device.empty_caches, device=watched)

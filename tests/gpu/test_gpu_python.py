@@ -106,6 +106,11 @@ def by_kernel(x):
 
 
 @copies.variant
+def after_waiting(x):
+    return x + int(x[0].item() > 1e30)
+
+
+@copies.variant
 def by_memcpy(x):
     torch.empty(1, device=x.device).fill_(0)
     return x.clone()
@@ -122,6 +127,8 @@ def test_a_copy_that_is_no_kernel_gives_no_lead(tmp_path, collector):
     copies = profiler.load("copies", reports=tmp_path / "reports")
     assert outcomes(copies, "by_kernel") == {"measured"}
     assert outcomes(copies, "by_memcpy") == {"implausible"}
+    waiting = copies.summary.query("variant == 'after_waiting' and metric == 'duration_ns'")
+    assert set(waiting["reason"]) == {"waits"}
 
 
 BY_DEFAULT = """

@@ -122,8 +122,8 @@ def test_a_warm_up_says_what_a_launch_copies(made):
 
     session, _ = made(Library(), {"a": of("x"), "b": copying})
     assert session.found == {
-        "a": {"copies": 0, "copied_bytes": 0.0, "concurrent_kernels": 1},
-        "b": {"copies": 2, "copied_bytes": 3072.0, "concurrent_kernels": 1},
+        "a": {"copies": 0, "copied_bytes": 0.0, "concurrent_kernels": 1, "waiting_ns": 0.0},
+        "b": {"copies": 2, "copied_bytes": 3072.0, "concurrent_kernels": 1, "waiting_ns": 0.0},
     }
 
 
@@ -159,7 +159,7 @@ def test_a_first_launch_that_is_like_all_others_stands_for_one_warm_up(visits_of
     visits, kernel = visits_of(library, "a"), Kernel(library)
     assert visits.first_launch("a", kernel) == "result"
     facts = visits.warm_up("a", kernel, 1)
-    assert facts == {"copies": 0, "copied_bytes": 0.0, "concurrent_kernels": 1}
+    assert facts == {"copies": 0, "copied_bytes": 0.0, "concurrent_kernels": 1, "waiting_ns": 0.0}
     assert kernel.launches == 1
     visits.warm_up("a", kernel, 1)
     assert kernel.launches == 2, "moved inputs are cold again"

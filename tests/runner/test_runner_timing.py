@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from profiler.runner import device as device_module
+from profiler.runner import timing
 from profiler.runner.device import (
     CpuDevice,
     CudaDevice,
@@ -18,10 +19,13 @@ from profiler.runner.device import (
     open_device,
 )
 from profiler.runner.timing import (
+    NS_PER_MS,
+    WatchedLaunch,
     host_clock,
     make_stopwatch,
     profiled_operators,
     single_launch,
+    waiting_ns,
     wall_clock,
 )
 
@@ -51,6 +55,76 @@ def test_a_single_launch_is_waited_for():
 
     assert single_launch(Device(), lambda: steps.append("launch")) is None
     assert steps == ["launch", "wait"]
+
+
+class SimulatedGpu(CpuDevice):
+    """A device with one stream, beside a host whose time passes only in launches."""
+
+    def __init__(self, monkeypatch):
+        self.torch_device = torch.device("cuda")
+        self.now_s = self.busy_until_s = 0.0
+        monkeypatch.setattr(timing.time, "perf_counter", lambda: self.now_s)
+        monkeypatch.setattr(timing, "_timing_event", lambda: SimulatedEvent(self))
+
+    def delay(self, seconds):
+        self.kernel(seconds)
+
+    def kernel(self, seconds):
+        self.busy_until_s = max(self.now_s, self.busy_until_s) + seconds
+
+    def wait(self):
+        self.now_s = max(self.now_s, self.busy_until_s)
+
+    def host(self, seconds):
+        self.now_s += seconds
+
+
+class SimulatedEvent:
+    def __init__(self, gpu):
+        self.gpu, self.at_s = gpu, 0.0
+
+    def record(self):
+        self.at_s = max(self.gpu.now_s, self.gpu.busy_until_s)
+
+    def query(self):
+        return self.gpu.now_s >= self.at_s
+
+    def synchronize(self):
+        self.gpu.now_s = max(self.gpu.now_s, self.at_s)
+
+    def elapsed_time(self, end):
+        return (end.at_s - self.at_s) * 1e3
+
+
+@pytest.mark.parametrize(
+    ("steps", "waits_ms"),
+    [
+        ("kernel 0.01", 0),
+        ("kernel 3, host 0.02", 0),
+        ("host 5, kernel 0.01", 0),
+        ("host 500, kernel 0.01", 0),
+        ("kernel 0.1, wait, host 2, kernel 0.1", 2.2),
+        ("kernel 0.1, wait, host 600, kernel 0.1", 600.2),
+        ("wait, host 0.05, kernel 0.1", 0.15),
+        ("kernel 20, wait", 20),
+    ],
+)
+def test_a_launch_that_waits_is_told_from_one_whose_host_is_slow(monkeypatch, steps, waits_ms):
+    """Steps take milliseconds."""
+    gpu = SimulatedGpu(monkeypatch)
+
+    def make(watched):
+        watched.keep_busy()
+        watched()
+
+    def run():
+        for step in steps.split(", "):
+            name, *ms = step.split()
+            getattr(gpu, name)(*(float(number) / 1e3 for number in ms))
+
+    first = WatchedLaunch(run, gpu)
+    make(first)
+    assert waiting_ns(gpu, run, make, first) == pytest.approx(waits_ms * NS_PER_MS)
 
 
 def test_the_plain_clock_gives_the_mean_of_three_launches_after_one_to_warm_up(monkeypatch):

@@ -14,7 +14,7 @@ from profiler.render.tables.method import ENVIRONMENT_WORDS
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, change_datum, text_column
 from profiler.render.tuning import config_words
 from profiler.render.words import numbers
-from profiler.render.words.verdicts import GAPS_WORDS, OVERLAP_WORDS, percent
+from profiler.render.words.verdicts import LAUNCH_WORDS, percent
 
 
 def changes_in_order(step: RunStep) -> tuple[CellChange, ...]:
@@ -257,8 +257,7 @@ def reason_words(change: CellChange) -> str:
             "too few unchanged programs of such a duration: offsets between sessions of up to "
             f"{percent(judged.session_floor)} are not seen"
         ),
-        BetweenRunsReason.GAPS: GAPS_WORDS,
-        BetweenRunsReason.OVERLAP: OVERLAP_WORDS,
+        **{BetweenRunsReason(reason): words for reason, words in LAUNCH_WORDS.items()},
         BetweenRunsReason.NO_CONTROL: "no baseline that is the same program in both runs",
         BetweenRunsReason.NOT_MEASURED: "no correct duration in one of the runs",
         BetweenRunsReason.CONTROL: "the baseline: its own shift between the runs",

@@ -15,14 +15,15 @@ from profiler.render.words.signs import CSS, ORDER, SYMBOLS, word
 
 BY_TIME = " by time alone"
 """Words after FASTER and SLOWER where cycles were not counted: a clock may have made it."""
-GAPS_WORDS = (
-    "would be another with 1 µs between the kernels of a launch, which no sum of durations holds: "
-    "--timer times whole launches"
-)
-OVERLAP_WORDS = (
-    "kernels that can run at once were added up, and take less if they do: --timer times whole "
-    "launches"
-)
+LAUNCH_WORDS = {
+    Reason.GAPS: "would be another with 1 µs between the kernels of a launch, which no sum of "
+    "durations holds: --timer times whole launches",
+    Reason.OVERLAP: "kernels that can run at once were added up, and take less if they do: --timer "
+    "times whole launches",
+    Reason.WAITS: "would be another with what the host does while a launch waits for the device, "
+    "which no sum of durations holds: --timer times whole launches",
+}
+"""Clauses of verdicts on sums of kernels that may not hold for whole launches."""
 
 
 def word_of(pair: PairVerdict) -> str:
@@ -76,8 +77,7 @@ def reason_words(pair: PairVerdict) -> str:
         Reason.CLOCK: "time and cycles disagree: the clock moved",
         Reason.MIXED_LAUNCHES: "launches of one visit differ by more than visits do: they are of "
         "several kinds",
-        Reason.GAPS: GAPS_WORDS,
-        Reason.OVERLAP: OVERLAP_WORDS,
+        **LAUNCH_WORDS,
         Reason.NOT_MEASURED: "not measured",
         Reason.SAME_PROGRAM: "the same machine code, measured once",
     }

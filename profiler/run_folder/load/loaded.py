@@ -275,6 +275,7 @@ _DESCRIBED = (
     *("result_bytes", "written_bytes", "max_abs_error", "max_rel_error"),
     *protocol.LAUNCH_FACTS,
     *protocol.VISIT_FACTS,
+    protocol.WAITING_NS,
 )
 _SAY_FACTS = frozenset((*_DESCRIBED, "result_dtypes"))
 
@@ -297,13 +298,16 @@ def described_by_cell(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[st
 
 
 def add_description(facts: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Add later facts of a cell to `facts`; of compilations the longest counts."""
-    longest = {
-        name: max(values[name], facts.get(name, 0.0))
-        for name in ("compile_seconds",)
+    """Add later facts of a cell to `facts`.
+
+    Of compilations the longest counts, and of launches that wait for the device the shortest.
+    """
+    kept = {
+        name: choose(values[name], facts.get(name, values[name]))
+        for name, choose in (("compile_seconds", max), (protocol.WAITING_NS, min))
         if name in values
     }
-    facts |= {**values, **longest}
+    facts |= {**values, **kept}
 
 
 # ---- practical roofs of a run, from its attempts -------------------------------------------------

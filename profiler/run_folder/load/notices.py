@@ -38,6 +38,7 @@ def run_notices(
     yield from _recheck_notices(attempts)
     yield from _copy_notices(plan, statuses)
     yield from _concurrent_notices(plan, statuses)
+    yield from _waiting_notices(plan, statuses)
     yield from _own_type_notices(plan, attempts)
     yield from _rounding_notices(plan, attempts)
     yield from _unconfined_notices(attempts)
@@ -156,6 +157,21 @@ def _concurrent_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Itera
             "kernels": counts[most.id],
         }
         yield Notice(NoticeKind.CONCURRENT_KERNELS, values)
+
+
+def _waiting_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[Notice]:
+    """Notice of cells whose launches wait for the device, if any."""
+    times_ns = {cell: status.waiting_ns or 0.0 for cell, status in statuses.items()}
+    waiting_cells = [cell for cell in plan.cells if times_ns.get(cell.id)]
+    if waiting_cells:
+        longest = max(waiting_cells, key=lambda cell: times_ns[cell.id])
+        values: dict[str, str | int | float] = {
+            "count": len(waiting_cells),
+            "cells": len(plan.cells),
+            "longest": f"{longest.variant.name} at {longest.problem.name}",
+            "milliseconds": f"{times_ns[longest.id] / 1e6:.3g} ms",
+        }
+        yield Notice(NoticeKind.WAITING_LAUNCHES, values)
 
 
 def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:

@@ -98,6 +98,30 @@ def test_a_verdict_stands_if_gaps_between_kernels_cannot_overturn_it(samples, ke
     assert ((table["reason"] == Reason.GAPS) == open_verdicts).all()
 
 
+@pytest.mark.parametrize(
+    ("samples", "waiting_ns", "verdicts"),
+    [
+        (RACE, {"a..p": 0.0, "b..p": 1.0, "c..p": 1.0}, [Verdict.FASTER, Verdict.SAME]),
+        (RACE, {"b..p": 1e6}, [Verdict.UNCLEAR, Verdict.SAME]),
+        (RACE, {"c..p": 1e6}, [Verdict.FASTER, Verdict.UNCLEAR]),
+        (RACE, {"a..p": 1e6}, [Verdict.FASTER, Verdict.UNCLEAR]),
+        (SLOW, {"a..p": 1e6}, [Verdict.UNCLEAR, Verdict.UNCLEAR]),
+        (SLOW, {"b..p": 1e6, "c..p": 1e6}, [Verdict.SLOWER, Verdict.SLOWER]),
+    ],
+)
+def test_a_verdict_stands_if_waiting_for_the_device_cannot_overturn_it(
+    samples, waiting_ns, verdicts
+):
+    times = visit_times(samples.assign(kernels=1.0), CELLS, SessionKind.TIMING)
+    judge = Judge(times, "a", Rules(), NO_OFFSETS, waiting_ns=waiting_ns)
+    table = judge.compare([("b..p", "a..p"), ("c..p", "a..p")])
+    assert list(table["verdict"]) == verdicts
+    assert ((table["reason"] == Reason.WAITS) == (table["verdict"] == Verdict.UNCLEAR)).all()
+    whole_launches = visit_times(samples.assign(kernels=np.nan), CELLS, SessionKind.TIMING)
+    by_timer = replace(judge, times=whole_launches).compare([("b..p", "a..p"), ("c..p", "a..p")])
+    assert Verdict.UNCLEAR not in set(by_timer["verdict"])
+
+
 # ---- durations -----------------------------------------------------------------------------------
 
 

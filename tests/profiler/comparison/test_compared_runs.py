@@ -101,21 +101,29 @@ def test_the_other_way_round_the_verdicts_are_flipped(moved):
     assert kinds(turned) == {NoticeKind.ORDER_REVERSED}
 
 
-def test_a_verdict_that_overlapping_kernels_would_overturn_is_not_given(pair):
+@pytest.mark.parametrize(
+    ("fact", "of_older", "reason"),
+    [
+        ({"concurrent_kernels": 2}, False, BetweenRunsReason.OVERLAP),
+        ({"waiting_ns": 1e9}, True, BetweenRunsReason.WAITS),
+    ],
+)
+def test_a_verdict_that_whole_launches_would_overturn_is_not_given(pair, fact, of_older, reason):
     newer = pair.copy({"slow..": 1.06})
-    at_once = {"event": protocol.FINISHED, "phase": protocol.WARMUP, "concurrent_kernels": 2}
-    for journal in newer.glob("raw/ncu-timing.*/journal.jsonl"):
+    record = {"event": protocol.FINISHED, "phase": protocol.WARMUP, "cell": "slow..large", **fact}
+    run = pair.older if of_older else newer
+    for journal in run.glob("raw/ncu-timing.*/journal.jsonl"):
         with journal.open("a") as file:
-            file.write(json.dumps({**at_once, "cell": "slow..large"}) + "\n")
+            file.write(json.dumps(record) + "\n")
     cells = pair.compare(newer).last.cells
-    assert cells["slow..large"].verdict is Verdict.SLOWER, "the same program overlaps alike"
+    assert cells["slow..large"].verdict is Verdict.SLOWER, "the same program runs alike"
     other_keys(newer)
     programs = {name: name for name in ("plain", "tree", "loop", "wide", "fast", "slow", "odd")}
     write_builds(pair.older, programs)
     write_builds(newer, {**programs, "slow": "other"})
     cells = pair.compare(newer).last.cells
     row = cells["slow..large"]
-    assert (row.verdict, row.reason) == (Verdict.UNCLEAR, BetweenRunsReason.OVERLAP)
+    assert (row.verdict, row.reason) == (Verdict.UNCLEAR, reason)
     assert cells["slow..small"].verdict is Verdict.SLOWER
 
 

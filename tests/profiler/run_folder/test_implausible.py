@@ -14,7 +14,7 @@ from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.outcomes import failures
 from profiler.runner import protocol
 
-TREE, LOOP = "tree..small", "loop..small"
+PLAIN, TREE, LOOP = "plain..small", "tree..small", "loop..small"
 TRUSTING = SPEC.replace(
     "[plain, tree, loop]", "[plain, {name: tree, trust: true, reason: it is sparse}, loop]"
 )
@@ -153,20 +153,35 @@ def test_how_far_results_may_be_off_is_said_where_some_miss_the_default(tmp_path
     assert notice.values == {"problems": place.plan.cells[0].problem.name, "most": "0.12"}
 
 
-def test_kernels_that_can_run_at_once_are_not_added_in_silence(tmp_path):
+@pytest.mark.parametrize(
+    ("fact", "by_cell", "said", "reason"),
+    [
+        (
+            "concurrent_kernels",
+            {TREE: 3, LOOP: 1},
+            "1 of 6 cells have kernels that can run at once, on several streams",
+            Reason.OVERLAP,
+        ),
+        (
+            "waiting_ns",
+            {PLAIN: 1e9, TREE: 0.0},
+            "1 of 6 cells wait for the device within a launch, longest plain at small: 1e+03 ms",
+            Reason.WAITS,
+        ),
+    ],
+)
+def test_a_sum_of_kernels_is_not_taken_for_a_whole_launch(tmp_path, fact, by_cell, said, reason):
     place = Workplace(tmp_path / "place", SPEC.replace("blocks: 2", "blocks: 8"))
     visits = place.visits("ncu-timing")
     warm = {"event": protocol.FINISHED, "phase": protocol.WARMUP}
-    warmups = [{**warm, "cell": TREE, "concurrent_kernels": 3}]
-    warmups.append({**warm, "cell": LOOP, "concurrent_kernels": 1})
+    warmups = [{**warm, "cell": cell, fact: value} for cell, value in by_cell.items()]
     place.attempt(visits=visits, journal=[*measured(visits), *warmups])
     finished = finish(place)
-    (notice,) = [n for n in finished.notices if n.kind is NoticeKind.CONCURRENT_KERNELS]
-    assert text(notice).startswith("1 of 6 cells have kernels that can run at once, ")
+    assert any(text(notice).startswith(said) for notice in finished.notices)
     verdict = find(finished).verdicts.against_baseline[TREE]
-    assert (verdict.verdict, verdict.reason) == (Verdict.UNCLEAR, Reason.OVERLAP)
+    assert (verdict.verdict, verdict.reason) == (Verdict.UNCLEAR, reason)
     judged = summary_table(find(finished)).query("cell == @TREE and metric == 'duration_ns'")
-    assert list(judged["reason"]) == ["overlap"]
+    assert list(judged["reason"]) == [reason.value]
     assert verdict.ratio > 1
 
 
