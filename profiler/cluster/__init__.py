@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def measure(order: str, libraries: Mapping[str, bytes], earlier: tuple[str, bytes] | None) -> None:
+def measure(
+    order: str,
+    libraries: Mapping[str, tuple[str, bytes]],
+    earlier: tuple[str, bytes] | None,
+) -> None:
     """`on_worker.measure`, on a worker."""
     from profiler.cluster import on_worker  # noqa: PLC0415 - not at the scheduler
 

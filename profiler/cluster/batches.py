@@ -53,7 +53,6 @@ class BatchShare(Share):
         live, best = self.proposals.live, self.proposals.live.best()
         if not self.proposals.is_spent or live.pending:
             self.proposals.build([*live.pending, *([] if best is None else [best.variant])])
-        self.team.kept_libraries = self.team.libraries(self.proposals.experiment.builds)
 
     # ---- giving ----
 
@@ -96,7 +95,7 @@ class BatchShare(Share):
         return self.team.submit(
             piece.address,
             plan_part(experiment.request.plan, terms.problems, [terms.baseline, *searched]),
-            [*experiment.builds, *(built[variant] for variant in searched)],
+            [*self.team.builds, *(built[variant] for variant in searched)],
             batch=Batch(
                 terms=terms,
                 noise=self.proposals.live.noise(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from profiler.cluster.problems import ExplainShare, ProblemShare, homes_of, keys
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.locks import take_lock
 from profiler.machine.requirements import Machine
-from profiler.model import BuildResult, Plan, SearchPlan
+from profiler.model import Plan, SearchPlan
 from profiler.notices import counted
 from profiler.planning.plan import judged_plan
 from profiler.planning.session_plans import NCU
@@ -46,20 +46,18 @@ SERIALISED = (
 STAGE = "workers"
 
 
-def measure_on_workers(  # noqa: PLR0913 - the last two by keyword
+def measure_on_workers(
     client: Client,
     template: MeasureRequest,
     make_plan: Callable[[Machine], tuple[Plan, Space]],
     reporter: ProgressReporter,
     *,
     mixed: bool,
-    local: bool,
 ) -> list[Team]:
     """Teams of the devices, after builds and measurements, each with one run folder.
 
     `template`: the request without the machine and its plan, which `make_plan` makes. `mixed`:
-    whether GPUs of another model or driver measure as well, each kind in a run of its own. `local`:
-    whether the workers have the terminal of the coordinator.
+    whether GPUs of another model or driver measure as well, each kind in a run of its own.
 
     The folders hold all results also when this raises: EnvironmentUnusable where no worker can
     measure the experiment, or where the scheduler is lost.
@@ -73,7 +71,7 @@ def measure_on_workers(  # noqa: PLR0913 - the last two by keyword
             )
         teams = []
         for device in _devices(client, template, reporter, mixed=mixed):
-            team = Team(client, device, reporter, local, template)
+            team = Team(client, device, reporter, template)
             teams.append(team)
             machine = _machine_of_worker(team)
             plan, space = make_plan(machine)
@@ -184,17 +182,15 @@ def _measure(team: Team) -> None:
     if search is not None:
         _search(team, search)
     request = team.request
-    builds = build_all(request, team.reporter)
-    stamped = build_all_stamped(request, builds, team.reporter)
+    team.builds = build_all(request, team.reporter)
+    team.stamped = build_all_stamped(request, team.builds, team.reporter)
     earlier = _earlier_run(request, team.device) if search is None else team.run
-    homes = {} if earlier is None else homes_of(request, builds, earlier)
+    team.homes = {} if earlier is None else homes_of(request, team.builds, earlier)
     if search is None:
-        team.run = resumed_or_new(request, earlier if homes else None, team.reporter)
-    _begin(team, builds, keys_by_cell(homes))
-    measured = ProblemShare(team=team, builds=builds, stamped=stamped, homes=homes)
-    explained = ExplainShare(
-        team=team, builds=builds, stamped=stamped, homes=homes, workers=measured.workers
-    )
+        team.run = resumed_or_new(request, earlier if team.homes else None, team.reporter)
+    _begin(team)
+    measured = ProblemShare(team=team)
+    explained = ExplainShare(team=team, workers=measured.workers)
     Meanwhile(request.meanwhile).start()
     try:
         with request.seconds.stage(STAGE):
@@ -211,12 +207,12 @@ def _search(team: Team, plan: SearchPlan) -> None:
     whole_request, reporter = team.request, team.reporter
     experiment = whole_request.loaded.experiment
     team.request = replace(whole_request, plan=judged_plan(experiment, whole_request.plan, ()))
-    builds = build_all(team.request, reporter)
-    terms = terms_of(whole_request, plan, keys_of(_without_gpu_identity(team.request), builds))
+    team.builds = build_all(team.request, reporter)
+    terms = terms_of(whole_request, plan, keys_of(_without_gpu_identity(team.request), team.builds))
     earlier = run_of_search(_earlier_run(whole_request, team.device), terms)
     team.run = resumed_or_new(whole_request, earlier, reporter)
-    _begin(team, builds, {})
-    search = ExperimentSearch(whole_request, plan, builds, terms, reporter)
+    _begin(team)
+    search = ExperimentSearch(whole_request, plan, team.builds, terms, reporter)
     with opened_search(search, team.run) as proposals:
         batches = BatchShare(team=team, proposals=proposals)
         batches.measure()
@@ -224,10 +220,11 @@ def _search(team: Team, plan: SearchPlan) -> None:
     team.request = replace(whole_request, plan=judged)
 
 
-def _begin(team: Team, builds: Sequence[BuildResult], keys: dict[str, str]) -> None:
-    """Write the documents of a run that begins or goes on."""
+def _begin(team: Team) -> None:
+    """Write the documents of a run that begins or goes on, and offer its libraries to workers."""
+    team.kept_libraries = team.libraries(team.builds)
     clear_arrivals(team.run)
-    begin(team.run, team.request, builds, keys)
+    begin(team.run, team.request, team.builds, keys_by_cell(team.homes))
     name_no_gpu_of_several(team.run)
 
 

@@ -7,10 +7,9 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from distributed import Client, Future, Queue
@@ -20,7 +19,7 @@ from profiler.cluster.on_worker import device_among, require_device, resources_o
 from profiler.cluster.parcels import (
     Parcel,
     TaskOrder,
-    content_hash,
+    parcel_of,
     path_from_here,
     unpacked_run,
 )
@@ -38,9 +37,11 @@ _LOOK_EVERY_S = 1.0
 """Seconds between two queries of the scheduler for its workers and for parcels."""
 _PAUSE_S = 0.02
 """Seconds between two looks at ended tasks."""
-_NONE: Mapping[str, str] = MappingProxyType({})
 Libraries = dict[str, tuple[str, Future[bytes]]]
 """Path of a library → hash of its content, and the future by which workers get it."""
+Homes = dict[str, tuple[Environment, Mapping[str, str]]]
+"""Problem id → environment of the GPU whose attempts count, and the keys of its cells there; of
+measured problems."""
 
 
 @dataclass(eq=False)
@@ -50,12 +51,14 @@ class Team:
     client: Client
     device: str
     reporter: ProgressReporter
-    local: bool
-    """Whether workers have the terminal of the coordinator."""
     request: MeasureRequest
     """Request with the machine of a worker; after a search its plan has the finalists."""
+    builds: Sequence[BuildResult] = ()
+    stamped: Mapping[str, str] = field(default_factory=dict)
+    """Variant id → path of its library with stamps."""
     kept_libraries: Libraries = field(default_factory=dict)
     """Libraries that stay at workers between tasks."""
+    homes: Homes = field(default_factory=dict)
     failures: dict[str, ProfilerError] = field(default_factory=dict)
     """Problem → why no worker could measure it."""
     run: RunFolder = field(init=False)
@@ -80,54 +83,47 @@ class Team:
             if device_among(facts["resources"]) == self.device
         }
 
-    def libraries(
-        self, builds: Sequence[BuildResult], stamped: Mapping[str, str] = _NONE
-    ) -> Libraries:
+    def libraries(self, builds: Sequence[BuildResult]) -> Libraries:
         """Libraries of builds, with stamps and without; a worker gets a library when it needs it.
 
         As the result of a task and not as scattered data: where the only worker with a library
         dies, the scheduler can make it again. It lasts as long as its future is referenced.
         """
-        paths = filter(None, (*(build.library for build in builds), *stamped.values()))
+        paths = filter(None, (*(build.library for build in builds), *self.stamped.values()))
         return {path: self.kept_libraries.get(path) or self._library(path) for path in paths}
 
     def _library(self, path: str) -> tuple[str, Future[bytes]]:
-        content = Path(path).read_bytes()
-        digest = content_hash(content)
+        digest, content = parcel_of(Path(path).read_bytes())
         return digest, self.client.submit(bytes, content, key=f"library-{digest}", pure=True)
 
-    def submit(  # noqa: PLR0913 - the parts of a task
+    def submit(
         self,
         address: str,
         plan: Plan,
         builds: Sequence[BuildResult],
-        stamped: Mapping[str, str] = _NONE,
         *,
         earlier: Parcel | None = None,
-        overrides: tuple[str, ...] = (),
         **fields: Any,
     ) -> Future[None]:
         """Future of a plan that is given to a worker, with the libraries of its builds."""
-        loaded, libraries = self.request.loaded, self.libraries(builds, stamped)
-        hashes = {path: digest for path, (digest, _) in libraries.items()}
+        loaded = self.request.loaded
         order = TaskOrder(
             run=self.queue.name,
             spec_text=loaded.text,
             spec_path=path_from_here(loaded.path),
-            overrides=(*loaded.flags, *overrides),
+            overrides=loaded.flags,
             plan=plan,
-            builds=tuple(replace(b, library=b.library and hashes[b.library]) for b in builds),
-            stamped={variant: hashes[path] for variant, path in stamped.items()},
+            builds=tuple(builds),
+            stamped=self.stamped,
             sources=source_hashes(loaded.experiment, loaded.base, plan.cells),
             variables=variables_now(loaded.experiment, loaded.base),
             device=self.device,
-            quiet=self.local,
             **fields,
         )
         return self.client.submit(
             measure,
             json.dumps(asdict(order)),
-            dict(libraries.values()),
+            self.libraries(builds),
             earlier,
             workers=[address],
             resources=resources_of(self.device),

@@ -23,6 +23,7 @@ from distributed import Queue, Worker, get_worker
 
 import profiler
 from profiler.cluster.parcels import (
+    WITHOUT_EXPLANATIONS,
     Batch,
     Parcel,
     TaskOrder,
@@ -115,10 +116,10 @@ def dask_teardown(worker: Worker) -> None:
     shutil.rmtree(_folder_of(worker), ignore_errors=True)
 
 
-def measure(text: str, libraries: Mapping[str, bytes], earlier: Parcel | None) -> None:
+def measure(text: str, libraries: Mapping[str, Parcel], earlier: Parcel | None) -> None:
     """Carry out an order; results are sent also where this raises.
 
-    `libraries` by the hashes of their contents; `earlier`: the run of the coordinator, with the
+    `libraries` by their paths in the order; `earlier`: the run of the coordinator, with the
     attempts that count.
     """
     order = checked_dataclass("the order of the coordinator", text.encode(), TaskOrder)
@@ -183,7 +184,7 @@ class _Task:
         queue.close()
 
 
-def _prepared_task(order: TaskOrder, libraries: Mapping[str, bytes], folder: Path) -> _Task:
+def _prepared_task(order: TaskOrder, libraries: Mapping[str, Parcel], folder: Path) -> _Task:
     """The task of an order, with its libraries written to files.
 
     Raises EnvironmentUnusable where this machine has another device than requested, or where a
@@ -196,7 +197,10 @@ def _prepared_task(order: TaskOrder, libraries: Mapping[str, bytes], folder: Pat
             f"{order.profiler_version}.",
             remedy="Install the same version on both.",
         )
-    loaded = spec_of_text(order.spec_path, order.spec_text, order.overrides)
+    overrides = (
+        (*order.overrides, WITHOUT_EXPLANATIONS) if order.explain is None else order.overrides
+    )
+    loaded = spec_of_text(order.spec_path, order.spec_text, overrides)
     machine = find_machine(loaded.experiment, loaded.base, timeline=order.timeline)
     require_device(machine.environment, order.device)
     if source_hashes(loaded.experiment, loaded.base, order.plan.cells) != order.sources:
@@ -207,7 +211,10 @@ def _prepared_task(order: TaskOrder, libraries: Mapping[str, bytes], folder: Pat
     for name in variables_now(loaded.experiment, loaded.base):
         os.environ.pop(name)
     os.environ.update(order.variables)
-    order = _with_libraries(order, libraries, folder / "libraries")
+    paths = {name: _written(library, folder) for name, library in libraries.items()}
+    builds = tuple(replace(b, library=b.library and paths[b.library]) for b in order.builds)
+    stamped = {variant: paths[library] for variant, library in order.stamped.items()}
+    order = replace(order, builds=builds, stamped=stamped)
     console = make_console("auto", stderr=True)
     arch = machine.resolved_architecture(loaded.experiment.build.arch)
     request = MeasureRequest(
@@ -222,20 +229,20 @@ def _prepared_task(order: TaskOrder, libraries: Mapping[str, bytes], folder: Pat
         timeline=order.timeline,
         explain=order.explain,
     )
-    return _Task(order, request, _Reporter(console, console, order.quiet))
+    # Dask restarts workers of the coordinator's host, which have its terminal.
+    is_local = get_worker().nanny is not None
+    return _Task(order, request, _Reporter(console, console, quiet=is_local))
 
 
-def _with_libraries(order: TaskOrder, contents: Mapping[str, bytes], folder: Path) -> TaskOrder:
-    """The order with paths of libraries; missing library files are written."""
-    paths = {digest: folder / f"{digest}.so" for digest in contents}
-    for digest, content in contents.items():
-        if content_hash(content) != digest:
-            raise EnvironmentUnusable("A library that arrived is not the one that was built.")
-        if not paths[digest].exists():
-            write_bytes(paths[digest], content)
-    builds = [replace(b, library=b.library and str(paths[b.library])) for b in order.builds]
-    stamped = {variant: str(paths[digest]) for variant, digest in order.stamped.items()}
-    return replace(order, builds=tuple(builds), stamped=stamped)
+def _written(library: Parcel, folder: Path) -> str:
+    """Path of a library in the folder of a worker, where it is written unless it is there."""
+    digest, content = library
+    if content_hash(content) != digest:
+        raise EnvironmentUnusable("A library that arrived is not the one that was built.")
+    path = folder / "libraries" / f"{digest}.so"
+    if not path.exists():
+        write_bytes(path, content)
+    return str(path)
 
 
 # ---- problems ------------------------------------------------------------------------------------
@@ -249,8 +256,7 @@ def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
     order = task.order
     problems = (problem.id for problem in order.plan.problems)
     name = content_hash("\0".join((order.run, *problems, *(order.explain or ()))).encode())[:16]
-    folder = task.request.out / f"problems.{name}"
-    run = RunFolder(folder / order.plan.experiment / "run")
+    run = RunFolder(task.request.out / f"problems.{name}")
     sent: set[Path] = set()
 
     def send(*attempts: Path) -> None:
@@ -264,10 +270,10 @@ def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
             send(*(attempt.folder for attempt in local_attempts if attempt.folder not in sent))
 
     with ExitStack() as ending:
-        ending.callback(shutil.rmtree, folder, ignore_errors=True)
-        if not folder.exists():
-            _begin_folder(run, folder, task.request.out / COMPILED_FOLDER / order.run, earlier)
-        request = replace(task.request, out=folder, on_attempt=send)
+        ending.callback(shutil.rmtree, run.path, ignore_errors=True)
+        if not run.path.exists():
+            _begin_folder(run, task.request.out / COMPILED_FOLDER / order.run, earlier)
+        request = replace(task.request, on_attempt=send)
         note_environment(run, request.machine.environment)
         ending.callback(send_rest)
         with (
@@ -285,18 +291,16 @@ def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
             )
 
 
-def _begin_folder(run: RunFolder, folder: Path, compiled: Path, earlier: Parcel | None) -> None:
+def _begin_folder(run: RunFolder, compiled: Path, earlier: Parcel | None) -> None:
     """Make a run folder with the coordinator's attempts; it appears in one step."""
-    draft = folder.with_suffix(".draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    path = draft / run.path.relative_to(folder)
-    path.mkdir(parents=True)
-    if earlier is not None:
-        unpacked_run(earlier, draft).path.replace(path)
-    compiled.mkdir(parents=True, exist_ok=True)
-    (path / COMPILED_FOLDER).symlink_to(compiled)
-    draft.replace(folder)
+    with tempfile.TemporaryDirectory(dir=run.path.parent, prefix="draft.") as folder:
+        draft = Path(folder) / "run"
+        draft.mkdir()
+        if earlier is not None:
+            unpacked_run(earlier, Path(folder))
+        compiled.mkdir(parents=True, exist_ok=True)
+        (draft / COMPILED_FOLDER).symlink_to(compiled)
+        draft.replace(run.path)
 
 
 # ---- a batch of a search -------------------------------------------------------------------------
@@ -340,9 +344,8 @@ def _measure_batch(task: _Task, batch: Batch) -> None:
 def _new_bench(task: _Task, baseline: Subject, closing: ExitStack) -> Standing:
     """A bench with the lock of the GPU; the folder of its runners is removed with it."""
     request = task.request
-    folder = Path(tempfile.mkdtemp(dir=request.out, prefix="search."))
-    closing.callback(shutil.rmtree, folder, ignore_errors=True)
-    run = RunFolder(folder / task.order.plan.experiment / "run")
+    run = RunFolder(Path(tempfile.mkdtemp(dir=request.out, prefix="search.")))
+    closing.callback(shutil.rmtree, run.path, ignore_errors=True)
     begin(run, request, task.order.builds, {})
     note_environment(run, request.machine.environment)
     gpu_lock = gpu_held(request.machine, request.seconds, task.reporter.say)

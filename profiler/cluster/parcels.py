@@ -51,9 +51,9 @@ class TaskOrder:
     plan: Plan
     """The cells to measure, with the sessions of the whole experiment."""
     builds: tuple[BuildResult, ...]
-    """Build results with the hash of a library's content in place of its path."""
+    """Build results with the paths that the libraries have at the coordinator."""
     stamped: Mapping[str, str]
-    """Variant id → hash of its library with stamps."""
+    """Variant id → path of its library with stamps."""
     sources: Mapping[str, str]
     """Cell id → hash of the files behind it, which a worker must have as well."""
     variables: Mapping[str, str]
@@ -66,8 +66,6 @@ class TaskOrder:
     """Ids of cells to explain; None: the missing cells are measured without explanations."""
     batch: Batch | None = None
     """Batch of a search; None: problems are measured, or cells explained."""
-    quiet: bool = False
-    """Whether the worker prints nothing, because it has the terminal of the coordinator."""
     profiler_version: str = field(default=profiler.__version__)
 
 
@@ -98,20 +96,15 @@ def plan_part(
 
 def path_from_here(path: Path) -> str:
     """Path of a file from the working folder, absolute where it lies elsewhere."""
-    working_folder = Path.cwd()
-    absolute = working_folder / path
-    return str(
-        absolute.relative_to(working_folder)
-        if absolute.is_relative_to(working_folder)
-        else absolute
-    )
+    here, absolute = Path.cwd(), path.absolute()
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
 
 
-# ---- run folders ---------------------------------------------------------------------------------
+# ---- libraries and run folders -------------------------------------------------------------------
 
 
 Parcel = tuple[str, bytes]
-"""SHA-256 of an archive, and the archive."""
+"""SHA-256 of a content, and the content: a library, or the archive of a run."""
 
 OF_A_WORKER = (RUN_FILE, SECONDS_FILE, MACHINE_FILE, WORKERS_FILE, SEARCH_JOURNAL_FILE)
 _STAYS = (TOOL_REPORT_FILE, f"{TOOL_REPORT_FILE}.gz")
@@ -121,6 +114,11 @@ _STAYS = (TOOL_REPORT_FILE, f"{TOOL_REPORT_FILE}.gz")
 def content_hash(content: bytes) -> str:
     """SHA-256 of a content, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
+
+
+def parcel_of(content: bytes) -> Parcel:
+    """A content with its hash."""
+    return content_hash(content), content
 
 
 def packed_run(
@@ -138,7 +136,7 @@ def packed_run(
         archive,
         ((str(file.relative_to(run.path)), file.read_bytes()) for file in files if file.exists()),
     )
-    return content_hash(archive.getvalue()), archive.getvalue()
+    return parcel_of(archive.getvalue())
 
 
 def _is_sent(file: Path) -> bool:

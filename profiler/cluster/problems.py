@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from distributed import Future
 
-from profiler.cluster.giving import Piece, Share
-from profiler.cluster.parcels import WITHOUT_EXPLANATIONS, Parcel, packed_run, plan_part
+from profiler.cluster.giving import Homes, Piece, Share
+from profiler.cluster.parcels import Parcel, packed_run, plan_part
 from profiler.errors import ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Params, Plan, Span
-from profiler.parse import runner_journal
-from profiler.run_folder.folder import RUN_FILE, Attempt, RunFolder
-from profiler.run_folder.load.attempts import AttemptReader
+from profiler.run_folder.folder import RUN_FILE, RunFolder
 from profiler.run_folder.seconds import Executions, measured_seconds
 from profiler.run_folder.workers import add_attempt, worker_environments, worker_of
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.missing import cells_to_explain, is_measured
-from profiler.sessions.sources import digests_now, hash_files, watched_folders
+from profiler.sessions.sources import edited_files, hash_files, opened_now
 
 LONGEST_WAIT_S = 120.0
 """Most seconds that a piece waits for the GPU that had begun it; no longer than the GPU had
@@ -36,20 +34,17 @@ TASK_S = 120.0
 _GROWTH = 4
 """Most times as many problems as the newest task had: a single problem tells little."""
 
-Homes = dict[str, tuple[Environment, Mapping[str, str]]]
-"""Problem id → environment of the GPU whose attempts count, and the keys of its cells there; of
-measured problems."""
-
 
 def homes_of(request: MeasureRequest, builds: Sequence[BuildResult], run: RunFolder) -> Homes:
     """Homes of the problems of a run whose keys are still the same."""
-    recorded = run.record().keys
-    homes: Homes = {}
-    for environment in dict.fromkeys((request.machine.environment, *worker_environments(run))):
-        for problem, keys in _keys_by_problem(request, builds, environment, request.plan).items():
-            if all(recorded.get(cell) == key for cell, key in keys.items()):
-                homes[problem] = environment, keys
-    return homes
+    recorded = run.record().keys.items()
+    environments = dict.fromkeys((request.machine.environment, *worker_environments(run)))
+    return {
+        problem: home
+        for environment in environments
+        for problem, home in homes_in(environment, request, builds).items()
+        if home[1].items() <= recorded
+    }
 
 
 def keys_by_cell(homes: Homes) -> dict[str, str]:
@@ -57,16 +52,15 @@ def keys_by_cell(homes: Homes) -> dict[str, str]:
     return {cell: key for _, keys in homes.values() for cell, key in keys.items()}
 
 
-def _keys_by_problem(
-    request: MeasureRequest, builds: Sequence[BuildResult], environment: Environment, plan: Plan
-) -> dict[str, dict[str, str]]:
-    """Keys of the cells of a plan that is measured in an environment, by problem id."""
+def homes_in(
+    environment: Environment, request: MeasureRequest, builds: Sequence[BuildResult]
+) -> Homes:
+    """Homes of the problems of a request that are all measured in one environment."""
     machine = replace(request.machine, environment=environment)
-    keys = keys_of(replace(request, plan=plan, machine=machine), builds)
-    by_problem: dict[str, dict[str, str]] = {}
-    for cell, key in keys.items():
-        by_problem.setdefault(plan.problem_of[cell], {})[cell] = key
-    return by_problem
+    homes: dict[str, tuple[Environment, dict[str, str]]] = {}
+    for cell, key in keys_of(replace(request, machine=machine), builds).items():
+        homes.setdefault(request.plan.problem_of[cell], (environment, {}))[1][cell] = key
+    return {**homes}
 
 
 def longest_first(plan: Plan) -> list[str]:
@@ -108,16 +102,12 @@ class Pace:
 
 
 @dataclass(kw_only=True)
-class RunShare(Share):
-    """Problems of a run, with the run folder that takes the attempts of workers."""
+class ProblemShare(Share):
+    """Gives workers the problems with missing measurements; the run folder takes their attempts."""
 
-    builds: Sequence[BuildResult]
-    stamped: Mapping[str, str]
-    """Variant id → path of its library with stamps."""
-    homes: Homes
-    """Homes of all shares of the run together."""
     open: list[Piece] = field(default_factory=list)
     """Pieces that no worker has, in the order in which they are given."""
+    pace: Pace = field(default_factory=Pace)
     cells: dict[str, list[str]] = field(default_factory=dict)
     """Problem id → ids of its cells to explain; empty where problems are measured."""
     _earlier_seconds: Executions = field(init=False)
@@ -126,150 +116,45 @@ class RunShare(Share):
     def __post_init__(self) -> None:
         self._earlier_seconds = self.team.run.seconds()
 
-    def _gpu(self, problem: str) -> str | None:
-        """UUID of the GPU that measured a problem so far; None: no GPU, or a processor."""
-        return self.homes[problem][0].gpu_uuid if problem in self.homes else None
-
-    def submit(self, piece: Piece) -> Future[None]:
-        """Future of problems or cells to explain, given to their worker with valid attempts."""
-        cells = [cell for problem in piece.ids for cell in self.cells.get(problem, ())]
-        return self.team.submit(
-            piece.address,
-            plan_part(self.team.request.plan, piece.ids),
-            self.builds,
-            self.stamped,
-            earlier=self._earlier_parcel(piece),
-            overrides=() if cells else (WITHOUT_EXPLANATIONS,),
-            timeline=self.team.request.timeline and not cells,
-            explain=tuple(cells) or None,
-        )
-
-    def _earlier_parcel(self, piece: Piece) -> Parcel | None:
-        """Parcel of the run, with attempts at problems with current keys; None without any."""
-        homes = {problem: self.homes[problem] for problem in piece.ids if problem in self.homes}
-        if not homes:
-            return None
-        keys = keys_by_cell(homes).items()
-        attempts = [a.folder for a in self.team.run.attempts() if a.record.keys.items() & keys]
-        return packed_run(self.team.run, attempts, (RUN_FILE,)) if attempts else None
-
-    def take(self, piece: Piece, arrived: RunFolder, environment: Environment) -> None:
-        """Move attempts into the run folder, after the keys of their cells.
-
-        Raises UsageError where the attempts measured other kernels or sources, or read a file with
-        another content.
-        """
-        request, run = self.team.request, self.team.run
-        plan = plan_part(request.plan, piece.ids)
-        by_problem = _keys_by_problem(request, self.builds, environment, plan)
-        keys = {cell: key for keys in by_problem.values() for cell, key in keys.items()}
-        attempts = arrived.attempts()
-        if not attempts:
-            return
-        if not keys.items() <= arrived.record().keys.items():
-            raise UsageError("it measured other kernels, sources or settings than those here")
-        opened = self._opened_files(attempts)
-        worker = worker_of(run, arrived, environment, request.plan.seed)
-        record = run.record()
-        run.write_record(
-            replace(record, keys={**record.keys, **keys}, opened={**record.opened, **opened})
-        )
-        for attempt in attempts:
-            digest = hash_files(attempt.folder.iterdir())
-            if digest not in piece.arrived_digests:
-                piece.arrived_digests.add(digest)
-                piece.names[attempt.folder.name] = add_attempt(run, attempt, worker).name
-        self.homes |= {problem: (environment, keys) for problem, keys in by_problem.items()}
-
-    def _opened_files(self, attempts: Sequence[Attempt]) -> dict[str, str]:
-        """Digests of files that sessions opened; raises UsageError where one differs here."""
-        opened: dict[str, str] = {}
-        for attempt in attempts:
-            opened |= runner_journal.opened_files(runner_journal.read_journal(attempt.journal))
-        loaded = self.team.request.loaded
-        current = digests_now(opened, watched_folders(loaded.experiment, loaded.base))
-        changed_names = [
-            name for name, digest in opened.items() if current.get(name, digest) != digest
-        ]
-        if changed_names:
-            names = ", ".join(sorted(name.partition(":")[2] for name in changed_names))
-            raise UsageError(f"it read {names}, which has another content here or is not here")
-        return opened
-
-    def _take_seconds(self, piece: Piece) -> float:
-        """Seconds of a task; its spans are recorded as if it ended now: clocks of hosts differ."""
-        recorder = self.team.request.seconds
-        ended_s = max((span.end_s for span in piece.spans), default=0.0)
-        offset = SecondsRecorder().began - recorder.began - ended_s
-        for span in piece.spans:
-            if span.row in piece.names:
-                begin_s, end_s = (round(at + offset, 3) for at in (span.begin_s, span.end_s))
-                recorder.spans.append(Span(piece.names[span.row], span.step, begin_s, end_s))
-        self.team.run.write_seconds(self._earlier_seconds, recorder.spans)
-        return ended_s
-
-
-@dataclass(kw_only=True)
-class ProblemShare(RunShare):
-    """Gives workers the problems with missing measurements."""
-
-    pace: Pace = field(default_factory=Pace)
-    _reader: AttemptReader = field(default_factory=AttemptReader)
-    _done: int = 0
-
     def measure(self) -> None:
         """Give problems to workers until all are measured, the longest first."""
         for problem in longest_first(self.team.request.plan):
             if self._is_measured(problem):
-                self._done += 1
                 self.team.reporter.say(f"{problem}: nothing is missing.")
             else:
                 self.open.append(Piece([problem], self._gpu(problem)))
-        self.team.kept_libraries = self.team.libraries(self.builds, self.stamped)
         super().measure()
+
+    def _gpu(self, problem: str) -> str | None:
+        """UUID of the GPU that measured a problem so far; None: no GPU, or a processor."""
+        homes = self.team.homes
+        return homes[problem][0].gpu_uuid if problem in homes else None
 
     def _is_measured(self, problem: str) -> bool:
         """Whether a problem is measured; explanations may be missing."""
-        if problem not in self.homes:
+        team = self.team
+        if problem not in team.homes:
             return False
-        environment, keys = self.homes[problem]
-        request = self.team.request
-        plan = plan_part(request.plan, [problem])
-        machine = replace(request.machine, environment=environment)
-        return is_measured(
-            self.team.run,
-            replace(request, plan=plan, machine=machine),
-            builds=self.builds,
-            keys=keys,
-            stamped=self.stamped,
-            reader=self._reader,
+        environment, keys = team.homes[problem]
+        request = replace(
+            team.request,
+            plan=plan_part(team.request.plan, [problem]),
+            machine=replace(team.request.machine, environment=environment),
         )
+        return is_measured(team.run, request, builds=team.builds, keys=keys, stamped=team.stamped)
+
+    # ---- giving ----
 
     def prepare(self) -> bool:
         """Give up problems that no connected worker can measure; whether any are left."""
         for piece in tuple(self.open):
             if piece.home not in {None, *self.workers}:
                 self.open.remove(piece)
-                self._restart_piece(piece)
+                self.put_back(piece)
             elif piece.failed_on and self.workers.keys() <= piece.failed_on.keys():
                 self.open.remove(piece)
                 *_, self.team.failures[piece.ids[0]] = piece.failed_on.values()
         return bool(self.open)
-
-    def _restart_piece(self, piece: Piece) -> None:
-        self.team.reporter.warn(f"{piece} begins anew: its GPU did not come back.")
-        self.open[:0] = self._missing_pieces(piece, {})
-
-    def _missing_pieces(self, piece: Piece, failed_on: dict[str, ProfilerError]) -> list[Piece]:
-        """Pieces of the problems that are not measured, each from its begin.
-
-        Samples of two GPUs are not mixed.
-        """
-        missing = [problem for problem in piece.ids if not self._is_measured(problem)]
-        self._done += len(piece.ids) - len(missing)
-        for problem in missing:
-            self.homes.pop(problem, None)
-        return [Piece([problem], None, failed_on) for problem in missing]
 
     def take_next(self, worker: str) -> Piece | None:
         """The longest problems that a worker may take, as many as a task should have.
@@ -291,10 +176,85 @@ class ProblemShare(RunShare):
         self.open = [piece for piece in self.open if piece not in task_pieces]
         return Piece([problem for piece in task_pieces for problem in piece.ids], first.home)
 
+    def submit(self, piece: Piece) -> Future[None]:
+        """Future of problems or cells to explain, given to their worker with valid attempts."""
+        team = self.team
+        cells = [cell for problem in piece.ids for cell in self.cells.get(problem, ())]
+        return team.submit(
+            piece.address,
+            plan_part(team.request.plan, piece.ids),
+            team.builds,
+            earlier=self._earlier_parcel(piece),
+            timeline=team.request.timeline and not cells,
+            explain=tuple(cells) or None,
+        )
+
+    def _earlier_parcel(self, piece: Piece) -> Parcel | None:
+        """Parcel of the run, with attempts at problems with current keys; None without any."""
+        team = self.team
+        homes = {problem: team.homes[problem] for problem in piece.ids if problem in team.homes}
+        if not homes:
+            return None
+        keys = keys_by_cell(homes).items()
+        attempts = [a.folder for a in team.run.attempts() if a.record.keys.items() & keys]
+        return packed_run(team.run, attempts, (RUN_FILE,)) if attempts else None
+
+    def wait_s(self, piece: Piece) -> float:
+        """Seconds to wait for a GPU that is gone: as long as it has measured, within limits."""
+        return min(time.monotonic() - piece.given_at_s, LONGEST_WAIT_S)
+
+    def put_back(self, piece: Piece) -> None:
+        """Restart the problems of a worker that is gone on other GPUs."""
+        self.team.reporter.warn(f"{piece} begins anew: its GPU did not come back.")
+        self.open[:0] = self._missing_pieces(piece, {})
+
+    def _missing_pieces(self, piece: Piece, failed_on: dict[str, ProfilerError]) -> list[Piece]:
+        """Pieces of the problems that are not measured, each from its begin.
+
+        Samples of two GPUs are not mixed.
+        """
+        missing = [problem for problem in piece.ids if not self._is_measured(problem)]
+        for problem in missing:
+            self.team.homes.pop(problem, None)
+        return [Piece([problem], None, failed_on) for problem in missing]
+
+    # ---- taking ----
+
+    def take(self, piece: Piece, arrived: RunFolder, environment: Environment) -> None:
+        """Move attempts into the run folder, after the keys of their cells.
+
+        Raises UsageError where the attempts measured other kernels or sources, or read a file with
+        another content.
+        """
+        attempts = arrived.attempts()
+        if not attempts:
+            return
+        team, run, request = self.team, self.team.run, self.team.request
+        plan = plan_part(request.plan, piece.ids)
+        homes = homes_in(environment, replace(request, plan=plan), team.builds)
+        keys = keys_by_cell(homes)
+        if not keys.items() <= arrived.record().keys.items():
+            raise UsageError("it measured other kernels, sources or settings than those here")
+        opened = opened_now(request.loaded, attempts)
+        if edited := edited_files(attempts, opened):
+            names = ", ".join(sorted(edited))
+            raise UsageError(f"it read {names}, which has another content here or is not here")
+        worker = worker_of(run, arrived, environment, request.plan.seed)
+        record = run.record()
+        run.write_record(
+            replace(record, keys={**record.keys, **keys}, opened={**record.opened, **opened})
+        )
+        for attempt in attempts:
+            digest = hash_files(attempt.folder.iterdir())
+            if digest not in piece.arrived_digests:
+                piece.arrived_digests.add(digest)
+                piece.names[attempt.folder.name] = add_attempt(run, attempt, worker).name
+        team.homes |= homes
+
     def finish(self, piece: Piece, error: ProfilerError | None) -> None:
         """Handle the end of a task; the problems of a failed task are given one by one."""
         reporter = self.team.reporter
-        seconds = self._take_seconds(piece)
+        seconds = self.take_seconds(piece)
         if error is not None:
             failed_on = {**piece.failed_on, piece.worker: error}
             ending = "another worker gets it"
@@ -303,41 +263,44 @@ class ProblemShare(RunShare):
             reporter.warn(f"{piece} failed on {piece.address} ({ending}): {error.message}")
             self.open += self._missing_pieces(piece, failed_on)
             return
-        self._done += len(piece.ids)
-        total = len(self.team.request.plan.problems)
         self.pace = Pace(len(piece.ids), seconds, measured_seconds(piece.spans))
-        reporter.say(f"{piece}: measured in {seconds:.1f} s ({self._done} of {total} problems)")
+        total = len(self.team.request.plan.problems)
+        left = sum(len(other.ids) for other in (*self.open, *self.given_pieces))
+        done = total - left - len(self.team.failures)
+        reporter.say(f"{piece}: measured in {seconds:.1f} s ({done} of {total} problems)")
 
-    def wait_s(self, piece: Piece) -> float:
-        """Seconds to wait for a GPU that is gone: as long as it has measured, within limits."""
-        return min(time.monotonic() - piece.given_at_s, LONGEST_WAIT_S)
-
-    def put_back(self, piece: Piece) -> None:
-        """Restart the problems of a worker that is gone on other GPUs."""
-        self._restart_piece(piece)
+    def take_seconds(self, piece: Piece) -> float:
+        """Seconds of a task; its spans are recorded as if it ended now: clocks of hosts differ."""
+        recorder = self.team.request.seconds
+        ended_s = max((span.end_s for span in piece.spans), default=0.0)
+        offset = SecondsRecorder().began - recorder.began - ended_s
+        for span in piece.spans:
+            if span.row in piece.names:
+                begin_s, end_s = (round(at + offset, 3) for at in (span.begin_s, span.end_s))
+                recorder.spans.append(Span(piece.names[span.row], span.step, begin_s, end_s))
+        self.team.run.write_seconds(self._earlier_seconds, recorder.spans)
+        return ended_s
 
 
 @dataclass(kw_only=True)
-class ExplainShare(RunShare):
+class ExplainShare(ProblemShare):
     """Gives the cells of the answer to the GPUs that measured them, to explain."""
-
-    _looked_at: float = 0.0
-    """Not negative: the workers are known from the measurements."""
 
     def measure(self) -> None:
         """Give cells to explain, for each GPU all of its problems at once."""
+        team = self.team
         cells = cells_to_explain(
-            self.team.run,
-            self.team.request,
-            builds=self.builds,
-            keys=keys_by_cell(self.homes),
-            reporter=self.team.reporter,
+            team.run,
+            team.request,
+            builds=team.builds,
+            keys=keys_by_cell(team.homes),
+            reporter=team.reporter,
         )
         for cell in cells:
-            self.cells.setdefault(self.team.request.plan.problem_of[cell], []).append(cell)
+            self.cells.setdefault(team.request.plan.problem_of[cell], []).append(cell)
         by_gpu: dict[str | None, list[str]] = {}
         for problem in self.cells:
-            if problem in self.homes:
+            if problem in team.homes:
                 by_gpu.setdefault(self._gpu(problem), []).append(problem)
             else:
                 self._warn_unexplained(problem, "no worker could measure it")
@@ -346,20 +309,11 @@ class ExplainShare(RunShare):
                 self.open.append(Piece(problems))
             else:
                 self.give(Piece(problems, gpu), gpu)
-        super().measure()
-
-    def prepare(self) -> bool:
-        """Whether any pieces are left to give."""
-        return bool(self.open)
-
-    def take_next(self, worker: str) -> Piece | None:
-        """A piece with cells measured on a processor, which any worker may explain."""
-        del worker
-        return self.open.pop(0) if self.open else None
+        Share.measure(self)
 
     def finish(self, piece: Piece, error: ProfilerError | None) -> None:
         """Handle the end of a task; the same GPU explains the cells of a failed task one by one."""
-        self._take_seconds(piece)
+        self.take_seconds(piece)
         if error is None:
             return
         if len(piece.ids) == 1:
@@ -370,7 +324,7 @@ class ExplainShare(RunShare):
 
     def wait_s(self, piece: Piece) -> float:
         """Seconds to wait for a GPU that is gone: at least a while, as only it can explain."""
-        return min(max(time.monotonic() - piece.given_at_s, SHORTEST_WAIT_S), LONGEST_WAIT_S)
+        return max(super().wait_s(piece), SHORTEST_WAIT_S)
 
     def put_back(self, piece: Piece) -> None:
         """Give cells of a processor to another; cells of a GPU that is gone stay unexplained."""

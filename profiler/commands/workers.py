@@ -139,7 +139,7 @@ def written_runs_of_workers(
     require_explainable(request, planned)
     require_folder(request.out)
     require_dask("--workers")
-    from profiler.cluster.connection import CPU, LOCAL, connected_client
+    from profiler.cluster.connection import CPU, connected_client
     from profiler.cluster.coordinator import measure_on_workers
     from profiler.run_folder.load.assemble import assemble
     from profiler.sessions.measure import MeasureRequest
@@ -157,9 +157,8 @@ def written_runs_of_workers(
         explain=request.explain,
         meanwhile=partial(import_ahead, page=not request.no_report),
     )
-    workers = str(request.workers)
     with connected_client(
-        workers,
+        str(request.workers),
         reporter,
         tls=(request.tls_ca, request.tls_cert, request.tls_key),
         cpu=planned.loaded.experiment.collect.device == CPU,
@@ -171,7 +170,6 @@ def written_runs_of_workers(
             partial(_planned_on_worker, request, planned, reporter),
             reporter,
             mixed=request.mixed,
-            local=workers.startswith(LOCAL),
         )
     written_runs = []
     for measured in teams:

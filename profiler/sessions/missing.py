@@ -12,7 +12,6 @@ from rich.console import Console
 
 from profiler.model import BuildResult
 from profiler.run_folder.folder import RunFolder
-from profiler.run_folder.load.attempts import AttemptReader
 from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.explaining import Explaining
 from profiler.sessions.measure import MeasureRequest, decide_steps
@@ -34,20 +33,16 @@ class _DryMeasurement(Measurement):
         raise _VisitsMissingError
 
 
-def is_measured(  # noqa: PLR0913 - all but two by keyword
+def is_measured(
     run: RunFolder,
     request: MeasureRequest,
     *,
     builds: Sequence[BuildResult],
     keys: Mapping[str, str],
     stamped: Mapping[str, str],
-    reader: AttemptReader,
 ) -> bool:
-    """Whether a run folder has every visit of a plan except those of explain sessions.
-
-    `reader`: has read attempts of the run before, or none yet.
-    """
-    with _dry_measurement(run, request, builds, keys, stamped, reader) as measurement:
+    """Whether a run folder has every visit of a plan except those of explain sessions."""
+    with _dry_measurement(run, request, builds, keys, stamped) as measurement:
         try:
             decide_steps(request, measurement)
         except _VisitsMissingError:
@@ -64,7 +59,7 @@ def cells_to_explain(
     reporter: ProgressReporter,
 ) -> tuple[str, ...]:
     """Ids of the cells that the measured samples point to and that are not explained yet."""
-    with _dry_measurement(run, request, builds, keys, {}, AttemptReader()) as measurement:
+    with _dry_measurement(run, request, builds, keys, {}) as measurement:
         explaining = Explaining(request, request.explain, measurement)
         explaining.report_unexplained(reporter)
         if not explaining.is_wanted:
@@ -74,13 +69,12 @@ def cells_to_explain(
         return tuple(dict.fromkeys(visit.cell for visit in missing))
 
 
-def _dry_measurement(  # noqa: PLR0913, PLR0917 - what a measurement is made of
+def _dry_measurement(
     run: RunFolder,
     request: MeasureRequest,
     builds: Sequence[BuildResult],
     keys: Mapping[str, str],
     stamped: Mapping[str, str],
-    reader: AttemptReader,
 ) -> _DryMeasurement:
     execution = replace(request, seconds=SecondsRecorder())
     book = AttemptBook(
@@ -88,7 +82,7 @@ def _dry_measurement(  # noqa: PLR0913, PLR0917 - what a measurement is made of
         run=run,
         builds=builds,
         keys=keys,
-        reader=reader,
+        reader=request.reader,
         opened=run.record().opened if run.exists() else {},
         templates=Templates(execution, run.path, stamped=stamped),
     )

@@ -135,7 +135,7 @@ def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         journal = SearchJournal(tmp_path / "journal.jsonl")
         search = Mock(terms=terms, plan=plan, builds=(), jobs=2, needs_builds=False)
         search.variants = {id_: Variant(id_, id_) for id_ in VARIANTS}
-        team: Any = Mock(device="a GPU", run=RunFolder(tmp_path))
+        team: Any = Mock(device="a GPU", run=RunFolder(tmp_path), builds=())
         team.submit.side_effect = lambda *_, batch: Mock(status="pending", batch=batch)
         team.addresses.return_value = WORKERS
         sent: list[Any] = []

@@ -83,7 +83,7 @@ def pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pie
     run.path.mkdir()
 
     def make(*work: str) -> Pieces:
-        team = Team(Mock(), device_of(GPU), Mock(), local=False, request=MagicMock())
+        team = Team(Mock(), device_of(GPU), Mock(), MagicMock())
         team.run = run
         client: Any = team.client
         client.submit.side_effect = lambda *_, **__: Mock(status="pending")

@@ -18,7 +18,6 @@ from profiler.cluster.problems import (
     ExplainShare,
     Pace,
     ProblemShare,
-    RunShare,
 )
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Environment, SessionStep, Span
@@ -34,14 +33,12 @@ PROBLEM_OF = {f"cell {number}": number for number in "0123456789"}
 @pytest.fixture
 def problems(monkeypatch: pytest.MonkeyPatch) -> ProblemShare:
     monkeypatch.setattr(f"{MODULE}.plan_part", Mock())
-    monkeypatch.setattr(RunShare, "_earlier_parcel", lambda *_: None)
+    monkeypatch.setattr(ProblemShare, "_earlier_parcel", lambda *_: None)
     plan = Mock(cells=(), sessions=(), problem_of=PROBLEM_OF, problems=range(10))
     request = Mock(plan=plan, seconds=SecondsRecorder())
-    team: Any = Mock(request=request, failures={})
+    team: Any = Mock(request=request, failures={}, builds=(), stamped={}, homes={})
     team.submit.side_effect = lambda *_, **__: Mock(status="pending")
-    return ProblemShare(
-        team=team, builds=(), stamped={}, homes={}, workers={A: "tcp://a", B: "tcp://b"}
-    )
+    return ProblemShare(team=team, workers={A: "tcp://a", B: "tcp://b"})
 
 
 def given(piece: Piece, worker: str, ago_s: float = 0.0) -> Piece:
@@ -55,12 +52,12 @@ def ids(piece: Piece | None) -> list[str]:
     return [] if piece is None else piece.ids
 
 
-def warned(problems: RunShare) -> list[str]:
+def warned(problems: ProblemShare) -> list[str]:
     warn = cast(Any, problems.team).reporter.warn
     return [call.args[0] for call in warn.call_args_list]
 
 
-def pass_by(problems: RunShare, seconds: float) -> None:
+def pass_by(problems: ProblemShare, seconds: float) -> None:
     """Have seconds go by for what waits."""
     for lost in tuple(problems.given_pieces):
         problems._advance_piece(lost)
@@ -69,7 +66,7 @@ def pass_by(problems: RunShare, seconds: float) -> None:
         problems._advance_piece(lost)
 
 
-def lose(problems: RunShare, worker: str, lost: Piece) -> None:
+def lose(problems: ProblemShare, worker: str, lost: Piece) -> None:
     del problems.workers[worker]
     problems.given_pieces.append(lost)
     pass_by(problems, 0)
@@ -129,12 +126,12 @@ def test_what_a_lost_worker_had_waits_for_its_gpu_and_then_begins_anew(
     pass_by(problems, 59)
     assert not problems.open
     monkeypatch.setattr(ProblemShare, "_is_measured", lambda _, problem: problem == "1")
-    problems.homes["0"] = Environment(), {}
+    problems.team.homes["0"] = Environment(), {}
     pass_by(problems, 2)
     assert problems.prepare()
     assert [ids(problems.take_next(B)) for _ in range(3)] == [["0"], ["2"], []]
     assert "0 and 2 more begins anew: its GPU did not come back." in warned(problems)
-    assert not problems.homes, "samples of two GPUs are not mixed"
+    assert not problems.team.homes, "samples of two GPUs are not mixed"
 
 
 @pytest.mark.parametrize(
@@ -153,15 +150,13 @@ def test_a_gpu_is_waited_for_as_long_as_it_had_measured(
 @pytest.fixture
 def explaining(problems: ProblemShare, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Begins to explain the cells of problems that a GPU measured, a processor where it is None."""
-    explain = ExplainShare(
-        team=problems.team, builds=(), stamped={}, homes={}, workers=problems.workers
-    )
+    explain = ExplainShare(team=problems.team, workers=problems.workers)
     monkeypatch.setattr(Share, "measure", lambda _: None)
 
     def begin(gpu: str | None, *ids: str) -> ExplainShare:
         cells = tuple(f"cell {id_}" for id_ in ids)
         monkeypatch.setattr(f"{MODULE}.cells_to_explain", lambda *_, **__: cells)
-        explain.homes = {id_: (Environment(gpu_uuid=gpu), {}) for id_ in ids}
+        explain.team.homes = {id_: (Environment(gpu_uuid=gpu), {}) for id_ in ids}
         explain.measure()
         return explain
 
