@@ -98,7 +98,7 @@ class BatchShare(Share):
             [*self.team.builds, *(built[variant] for variant in searched)],
             batch=Batch(
                 terms=terms,
-                noise=self.proposals.live.noise(),
+                noise=self.proposals.live.noise,
                 incumbent=incumbent,
                 candidates=tuple(piece.ids),
             ),

@@ -173,7 +173,8 @@ def written_runs_of_workers(
         )
     written_runs = []
     for measured in teams:
-        report = assemble(measured.run, planned.loaded, measured.request.plan)
+        done = measured.request
+        report = assemble(measured.run, planned.loaded, done.plan, reader=done.reader)
         if measured.failures:
             _require_measured_by_workers(report, tuple(measured.failures.values()))
         seconds = measured.request.seconds

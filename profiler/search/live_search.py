@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 
 from profiler.model import Params
 from profiler.search.estimates import (
     Estimate,
     Noise,
     block_values,
+    estimate,
     estimate_noise,
-    estimates,
     finalists,
     is_behind,
-    looks_by_variant,
 )
 from profiler.search.journal import (
     Evaluated,
@@ -48,10 +48,13 @@ class LiveSearch:
         self._space = SearchSpace.of_configurations(list(variants.values()))
         self._id_of = {self._configuration(params): id_ for id_, params in variants.items()}
         self._params = variants
+        self._objective = terms.objective
         self._history = SearchHistory(self._space)
         self._strategy = make_strategy(terms.strategy, self._history, terms.seed)
         self._journal = journal
         self._records: list[Record] = []
+        self._looks: dict[str, list[tuple[float, ...]]] = {}
+        """Values of the blocks of each look, by measured variant."""
         self.diverged = False
         """Whether the strategy proposed other variants than the journal has (another version of the
         profiler): the values of the journal count all the same."""
@@ -75,12 +78,21 @@ class LiveSearch:
 
     def _write(self, record: Record) -> None:
         self._journal.append(record)
+        self._keep(record)
+
+    def _keep(self, record: Record) -> None:
         self._records.append(record)
+        if isinstance(record, Evaluated | RepeatedLook) and (
+            values := block_values(record.log_ratios, self._objective)
+        ):
+            self._looks.setdefault(record.variant, []).append(values)
+        for outdated in ("record", "noise", "_estimates"):
+            vars(self).pop(outdated, None)
 
     # ---- replay of the journal ----
 
     def _replay(self, record: Record) -> None:
-        self._records.append(record)
+        self._keep(record)
         if isinstance(record, Proposed):
             self._propose_again(self._configuration(record.params))
         elif isinstance(record, Evaluated):
@@ -97,7 +109,7 @@ class LiveSearch:
 
     # ---- forward ----
 
-    @property
+    @cached_property
     def record(self) -> SearchRecord:
         """All records so far."""
         record = search_record(tuple(self._records))
@@ -172,28 +184,35 @@ class LiveSearch:
 
     def _tell_history(self, evaluated: Evaluated) -> None:
         configuration = self._configuration(self._params[evaluated.variant])
-        values = block_values(evaluated.log_ratios, self.record.terms.objective)
+        values = block_values(evaluated.log_ratios, self._objective)
         value = math.exp(sum(values) / len(values)) if values else None
         self._history.tell(configuration, value)
 
     # ---- values ----
 
+    @cached_property
     def noise(self) -> Noise:
         """Noise of the values so far."""
-        return estimate_noise(looks_by_variant(self.record))
+        return estimate_noise(self._looks)
+
+    @cached_property
+    def _estimates(self) -> dict[str, Estimate]:
+        return {
+            variant: estimate(variant, looks, self.noise) for variant, looks in self._looks.items()
+        }
 
     def best(self) -> Estimate | None:
         """The variant with the smallest value; None while everything failed."""
-        measured = estimates(self.record).values()
-        return min(measured, key=lambda estimate: estimate.value, default=None)
+        measured = self._estimates.values()
+        return min(measured, key=lambda measured_estimate: measured_estimate.value, default=None)
 
     def estimate_of(self, variant: str) -> Estimate:
         """Estimate of a measured variant."""
-        return estimates(self.record)[variant]
+        return self._estimates[variant]
 
     def is_behind(self, log_ratios: Mapping[str, tuple[float, ...]]) -> bool:
         """Whether a variant with these blocks is clearly behind the best."""
-        return is_behind(log_ratios, self.best(), self.record.terms.objective, self.noise())
+        return is_behind(log_ratios, self.best(), self._objective, self.noise)
 
 
 def search_terms(journal: SearchJournal) -> Terms | None:

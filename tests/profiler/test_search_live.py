@@ -20,6 +20,7 @@ from profiler.search.estimates import (
     block_values,
     coverage,
     estimate_noise,
+    estimates,
     finalists,
     parameter_importance,
 )
@@ -195,7 +196,8 @@ def test_who_is_clearly_behind_is_stopped_and_the_best_is_looked_at_again(search
     finished = [e for e in record.evaluations if not e.stopped_early and e.log_ratios]
     assert all(len(e.log_ratios["small"]) == BLOCKS for e in finished)
     assert len(record.looks) == 40 // LOOK_EVERY
-    assert loop.search.noise().repeated_looks > 0
+    assert loop.search.noise.repeated_looks > 0
+    assert loop.search.best() == min(estimates(record).values(), key=lambda of_one: of_one.value)
     # Its result was checked when it was proposed.
     assert {check for variant, check in loop.bench.blocks if variant == BEST} == {True, False}
 
