@@ -37,8 +37,6 @@ class BatchShare(Share):
     proposals: Proposals
     finalists: tuple[str, ...] = ()
     """Variant ids, the best first; known when the search ends."""
-    _ready: list[str] = field(default_factory=list)
-    """Built proposals outside of batches, the oldest first."""
     _excluded: set[str] = field(default_factory=set)
     """Names of workers on which a batch failed."""
 
@@ -66,25 +64,24 @@ class BatchShare(Share):
         pending = set(proposals.live.pending)  # the other build is the incumbent
         for variant, build in proposals.take_built().items():
             if variant in pending and build.ok:
-                self._ready.append(variant)
+                self.open.append(variant)
             elif variant in pending:
                 proposals.take(failed_build(build))
         # A batch for each worker, and the builds meanwhile.
         ahead_count = min(experiment.jobs, MOST_AHEAD) if experiment.needs_builds else 0
         most = max(1, len(self._usable_workers)) * BATCH + ahead_count
         proposals.propose(most - len(proposals.live.pending))
-        return bool(proposals.is_building or self._ready) or not proposals.is_spent
+        return bool(proposals.is_building or self.open) or not proposals.is_spent
 
-    def take_next(self, worker: str) -> Piece | None:
+    def take_next(self, worker: str) -> list[str]:
         """A whole batch; at the end the remaining proposals are divided among idle workers."""
-        if worker in self._excluded or not self._ready:
-            return None
-        if len(self._ready) < BATCH and self.proposals.is_building:
-            return None
+        is_early = len(self.open) < BATCH and self.proposals.is_building
+        if worker in self._excluded or is_early:
+            return []
         idle = max(1, len(self._usable_workers) - len(self.given_pieces))
-        size = min(BATCH, math.ceil(len(self._ready) / idle))
-        batch, self._ready = self._ready[:size], self._ready[size:]
-        return Piece(batch)
+        size = min(BATCH, math.ceil(len(self.open) / idle))
+        batch, self.open = self.open[:size], self.open[size:]
+        return batch
 
     def submit(self, piece: Piece) -> Future[None]:
         """Give a batch to its worker, beside the baseline and the best so far."""
@@ -125,7 +122,7 @@ class BatchShare(Share):
 
     def put_back(self, piece: Piece) -> None:
         """Give the open proposals of a batch to other workers, before other batches."""
-        self._ready = [*piece.ids, *self._ready]
+        self.open[:0] = piece.ids
 
     def finish(self, piece: Piece, error: ProfilerError | None) -> None:
         """Put back proposals without a result; a worker that failed gets no further batch.

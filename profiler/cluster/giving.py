@@ -133,16 +133,11 @@ class Team:
 
 @dataclass(eq=False)
 class Piece:
-    """Work for one worker: problems to measure, cells to explain, or a batch of a search."""
+    """Work that a worker has: problems to measure, cells to explain, or a batch of a search."""
 
     ids: list[str]
     """Ids of problems, or of the variants of a batch that have no result."""
-    home: str | None = None
-    """Name of the worker that has begun the piece: no other may take it. None: any may."""
-    failed_on: dict[str, ProfilerError] = field(default_factory=dict)
-    """Why the piece failed, by name of the worker."""
-    # Facts of the worker that has the piece:
-    worker: str = ""
+    worker: str
     """Name of the worker and its GPU."""
     address: str = ""
     given_at_s: float = field(default_factory=time.monotonic)
@@ -188,6 +183,8 @@ class Share(ABC):
     """The work of one device, given to its workers in pieces: problems, or batches of a search."""
 
     team: Team
+    open: list[str] = field(default_factory=list)
+    """Ids of what no worker has, in the order in which it is given."""
     workers: dict[str, str] = field(default_factory=dict)
     """Address of each connected worker by its name."""
     given_pieces: list[Piece] = field(default_factory=list)
@@ -195,11 +192,11 @@ class Share(ABC):
 
     @abstractmethod
     def prepare(self) -> bool:
-        """Update the pieces that may be given; whether any are left to give."""
+        """Update what is open; whether anything is left to give."""
 
     @abstractmethod
-    def take_next(self, worker: str) -> Piece | None:
-        """The next piece for an idle worker; None where there is no piece for it now."""
+    def take_next(self, worker: str) -> list[str]:
+        """Open ids for an idle worker, which are open no more; empty where it gets nothing now."""
 
     @abstractmethod
     def submit(self, piece: Piece) -> Future[None]:
@@ -239,13 +236,13 @@ class Share(ABC):
             self._advance_piece(piece)
         is_left = self.prepare()
         for worker in self.workers.keys() - {piece.worker for piece in self.given_pieces}:
-            if next_piece := self.take_next(worker):
-                self.give(next_piece, worker)
+            if ids := self.take_next(worker):
+                self.give(ids, worker)
         return is_left or bool(self.given_pieces)
 
-    def give(self, piece: Piece, worker: str) -> None:
-        """Give a piece to a worker, or wait for a worker that is gone."""
-        piece.worker, piece.given_at_s = worker, time.monotonic()
+    def give(self, ids: list[str], worker: str) -> None:
+        """Give work to a worker, or wait for a worker that is gone."""
+        piece = Piece(ids, worker)
         self.given_pieces.append(piece)
         self._submit_or_wait(piece)
 

@@ -105,9 +105,9 @@ class Pace:
 class ProblemShare(Share):
     """Gives workers the problems with missing measurements; the run folder takes their attempts."""
 
-    open: list[Piece] = field(default_factory=list)
-    """Pieces that no worker has, in the order in which they are given."""
     pace: Pace = field(default_factory=Pace)
+    failed_on: dict[str, dict[str, ProfilerError]] = field(default_factory=dict)
+    """Problem id → why it failed, by name of the worker."""
     cells: dict[str, list[str]] = field(default_factory=dict)
     """Problem id → ids of its cells to explain; empty where problems are measured."""
     _earlier_seconds: Executions = field(init=False)
@@ -122,7 +122,7 @@ class ProblemShare(Share):
             if self._is_measured(problem):
                 self.team.reporter.say(f"{problem}: nothing is missing.")
             else:
-                self.open.append(Piece([problem], self._gpu(problem)))
+                self.open.append(problem)
         super().measure()
 
     def _gpu(self, problem: str) -> str | None:
@@ -147,34 +147,36 @@ class ProblemShare(Share):
 
     def prepare(self) -> bool:
         """Give up problems that no connected worker can measure; whether any are left."""
-        for piece in tuple(self.open):
-            if piece.home not in {None, *self.workers}:
-                self.open.remove(piece)
-                self.put_back(piece)
-            elif piece.failed_on and self.workers.keys() <= piece.failed_on.keys():
-                self.open.remove(piece)
-                *_, self.team.failures[piece.ids[0]] = piece.failed_on.values()
+        for problem in tuple(self.open):
+            errors, gpu = self.failed_on.get(problem, {}), self._gpu(problem)
+            if gpu is not None and gpu not in self.workers:
+                self.open.remove(problem)
+                self.put_back(Piece([problem], gpu))
+            elif errors and self.workers.keys() <= errors.keys():
+                self.open.remove(problem)
+                *_, self.team.failures[problem] = errors.values()
         return bool(self.open)
 
-    def take_next(self, worker: str) -> Piece | None:
+    def take_next(self, worker: str) -> list[str]:
         """The longest problems that a worker may take, as many as a task should have.
 
         Problems go on where they were begun. Failed problems are given one by one.
         """
-        possible = [p for p in self.open if worker not in p.failed_on and p.home in {None, worker}]
-        if not possible:
-            return None
-        first = possible[0]
-        if first.failed_on:
-            self.open.remove(first)
-            return first
-        task_pieces = [p for p in possible if not p.failed_on and p.home == first.home]
-        given_count = sum(len(piece.ids) for piece in self.given_pieces)
-        task_pieces = task_pieces[
-            : self.pace.problems_of_task(len(task_pieces), given_count, len(self.workers))
+        possible = [
+            problem
+            for problem in self.open
+            if worker not in self.failed_on.get(problem, {})
+            and self._gpu(problem) in {None, worker}
         ]
-        self.open = [piece for piece in self.open if piece not in task_pieces]
-        return Piece([problem for piece in task_pieces for problem in piece.ids], first.home)
+        together = possible[:1]
+        if possible and possible[0] not in self.failed_on:
+            gpu = self._gpu(possible[0])
+            alike = [p for p in possible if p not in self.failed_on and self._gpu(p) == gpu]
+            given_count = sum(len(piece.ids) for piece in self.given_pieces)
+            size = self.pace.problems_of_task(len(alike), given_count, len(self.workers))
+            together = alike[:size]
+        self.open = [problem for problem in self.open if problem not in together]
+        return together
 
     def submit(self, piece: Piece) -> Future[None]:
         """Future of problems or cells to explain, given to their worker with valid attempts."""
@@ -206,17 +208,20 @@ class ProblemShare(Share):
     def put_back(self, piece: Piece) -> None:
         """Restart the problems of a worker that is gone on other GPUs."""
         self.team.reporter.warn(f"{piece} begins anew: its GPU did not come back.")
-        self.open[:0] = self._missing_pieces(piece, {})
+        missing = self._missing(piece)
+        for problem in missing:
+            self.failed_on.pop(problem, None)
+        self.open[:0] = missing
 
-    def _missing_pieces(self, piece: Piece, failed_on: dict[str, ProfilerError]) -> list[Piece]:
-        """Pieces of the problems that are not measured, each from its begin.
+    def _missing(self, piece: Piece) -> list[str]:
+        """Problems that are not measured; each goes on from its begin.
 
         Samples of two GPUs are not mixed.
         """
         missing = [problem for problem in piece.ids if not self._is_measured(problem)]
         for problem in missing:
             self.team.homes.pop(problem, None)
-        return [Piece([problem], None, failed_on) for problem in missing]
+        return missing
 
     # ---- taking ----
 
@@ -256,17 +261,18 @@ class ProblemShare(Share):
         reporter = self.team.reporter
         seconds = self.take_seconds(piece)
         if error is not None:
-            failed_on = {**piece.failed_on, piece.worker: error}
+            for problem in piece.ids:
+                self.failed_on.setdefault(problem, {})[piece.worker] = error
             ending = "another worker gets it"
-            if self.workers.keys() <= failed_on.keys():
+            if self.workers.keys() <= self.failed_on[piece.ids[0]].keys():
                 ending = "no other worker can take it"
             reporter.warn(f"{piece} failed on {piece.address} ({ending}): {error.message}")
-            self.open += self._missing_pieces(piece, failed_on)
+            self.open += self._missing(piece)
             return
         self.pace = Pace(len(piece.ids), seconds, measured_seconds(piece.spans))
         total = len(self.team.request.plan.problems)
-        left = sum(len(other.ids) for other in (*self.open, *self.given_pieces))
-        done = total - left - len(self.team.failures)
+        given_count = sum(len(other.ids) for other in self.given_pieces)
+        done = total - len(self.open) - given_count - len(self.team.failures)
         reporter.say(f"{piece}: measured in {seconds:.1f} s ({done} of {total} problems)")
 
     def take_seconds(self, piece: Piece) -> float:
@@ -306,9 +312,9 @@ class ExplainShare(ProblemShare):
                 self._warn_unexplained(problem, "no worker could measure it")
         for gpu, problems in by_gpu.items():
             if gpu is None:
-                self.open.append(Piece(problems))
+                self.open += problems
             else:
-                self.give(Piece(problems, gpu), gpu)
+                self.give(problems, gpu)
         Share.measure(self)
 
     def finish(self, piece: Piece, error: ProfilerError | None) -> None:
@@ -320,7 +326,7 @@ class ExplainShare(ProblemShare):
             self._warn_unexplained(piece, f"{piece.address}: {error.message}")
             return
         for problem in piece.ids:
-            self.give(Piece([problem], piece.home), piece.worker)
+            self.give([problem], piece.worker)
 
     def wait_s(self, piece: Piece) -> float:
         """Seconds to wait for a GPU that is gone: at least a while, as only it can explain."""
@@ -328,8 +334,8 @@ class ExplainShare(ProblemShare):
 
     def put_back(self, piece: Piece) -> None:
         """Give cells of a processor to another; cells of a GPU that is gone stay unexplained."""
-        if piece.home is None:
-            self.open.insert(0, Piece(piece.ids))
+        if self._gpu(piece.ids[0]) is None:
+            self.open[:0] = piece.ids
         else:
             self._warn_unexplained(piece, "its GPU is not here any more")
 

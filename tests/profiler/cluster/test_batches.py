@@ -230,7 +230,7 @@ def test_what_is_open_of_a_failed_batch_goes_to_others_until_there_are_none(
     search.step()
     heir = search.batches[-1]
     assert heir.worker == "GPU-b"
-    assert set(variants[1:]) <= {*search._ready, *heir.ids}
+    assert set(variants[1:]) <= {*search.open, *heir.ids}
     assert [evaluated.variant for evaluated in search.proposals.live.record.evaluations].count(
         variants[0]
     ) == 1

@@ -27,7 +27,6 @@ SPAN = Span("ncu-timing.001", "measures", 0.0, 1.0)
 class Pieces(Share):
     """Work that is a word."""
 
-    open: list[Piece]
     done: list[tuple[str, str]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     taken: list[int] = field(default_factory=list)
@@ -37,9 +36,10 @@ class Pieces(Share):
     def prepare(self) -> bool:
         return bool(self.open)
 
-    def take_next(self, worker: str) -> Piece | None:
+    def take_next(self, worker: str) -> list[str]:
         del worker
-        return self.open.pop(0) if self.open else None
+        ids, self.open = self.open[:1], self.open[1:]
+        return ids
 
     def submit(self, piece: Piece) -> Future[None]:
         return self.team.submit(piece.address, Mock(), ())
@@ -57,7 +57,7 @@ class Pieces(Share):
             self.put_back(piece)
 
     def put_back(self, piece: Piece) -> None:
-        self.open.append(Piece(piece.ids))
+        self.open += piece.ids
 
     def look(self, *workers: str) -> None:
         """Go on with these workers."""
@@ -87,7 +87,7 @@ def pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pie
         team.run = run
         client: Any = team.client
         client.submit.side_effect = lambda *_, **__: Mock(status="pending")
-        share = Pieces(team=team, open=[Piece([word]) for word in work])
+        share = Pieces(team=team, open=[*work])
         queue: Any = Mock()
         queue.get.side_effect = lambda **_: [share.sent.pop(0) for _ in share.sent[:]]
         team.queue = queue
@@ -205,7 +205,7 @@ def test_each_worker_has_one_piece_at_a_time(
     share = pieces("a", "b", "c")
     share.look("one", "two")
     assert {given.worker for given in share.given_pieces} == {"one", "two"}
-    assert [str(piece) for piece in share.open] == ["c"]
+    assert share.open == ["c"]
     finish(share, share.given_pieces[0], parcel())
     share.look("one", "two")
     assert not share.open
