@@ -34,21 +34,23 @@ BUSY_S, _MOST_BUSY_S = 0.001, 0.1
 class WatchedLaunch:
     """A launch after `keep_busy`: late if it returns when its stream is no longer busy.
 
-    On a CPU no launch is late.
+    On a CPU no launch is late, and none whose stream is to be busy for no time.
     """
 
     def __init__(self, launch: Launch, device: Device, busy_s: float = BUSY_S) -> None:
         self.busy_s = busy_s if on_cuda(device) else 0.0
+        """Seconds for which the stream is busy."""
         self.host_s = 0.0
         """Seconds until the launch returned."""
         self.is_late = False
         self._launch = launch
         self._device = device
-        self._events = (_timing_event(), _timing_event()) if on_cuda(device) else None
+        self._events = (_timing_event(), _timing_event()) if self.busy_s else None
 
     def keep_busy(self) -> None:
         """Keep the stream busy by a kernel, last before the launch: what empties caches waits."""
-        self._device.delay(self.busy_s)
+        if self.busy_s:
+            self._device.delay(self.busy_s)
 
     def __call__(self) -> Any:
         """Launch once."""
@@ -68,7 +70,7 @@ class WatchedLaunch:
         restore(self._launch)
 
     def event_ns(self) -> float:
-        """Time in ns between the events around the launch, once it has ended; NaN on a CPU."""
+        """Time in ns between the events around the launch, once it has ended; NaN without them."""
         if self._events is None:
             return math.nan
         begin, end = self._events

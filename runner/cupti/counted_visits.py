@@ -14,7 +14,7 @@ from profiler.runner import protocol
 from profiler.runner.cupti.range_profiler import CountersError, RangeProfiler, load_library
 from profiler.runner.device import Device
 from profiler.runner.protocol import Job, JobVisit
-from profiler.runner.timing import Launch, WatchedLaunch, waiting_ns
+from profiler.runner.timing import BUSY_S, Launch, WatchedLaunch, waiting_ns
 from profiler.runner.visits import ranges
 from profiler.runner.visits.base import MakeVisit, VisitAttempt, Visits
 
@@ -36,7 +36,7 @@ class _VisitForecast(NamedTuple):
 
     kernels: int
     facts: Mapping[str, float]
-    """VISIT_FACTS and WAITING_NS."""
+    """VISIT_FACTS."""
     seconds: float
     is_lasting: bool
     """Whether it holds in later sessions, without a warm-up: a long launch of a built library."""
@@ -68,6 +68,8 @@ class CountedVisits(Visits):
         """Forecasts by cell."""
         self._warm: set[str] = set()
         """Cells that need one warm-up less at their next warm-up."""
+        self._waiting_ns: dict[str, float] = {}
+        """WAITING_NS by cell."""
         self._kernels: dict[str, int] = {}
         """Number of kernels of a visit, by warm cell."""
 
@@ -75,8 +77,10 @@ class CountedVisits(Visits):
         """Result of a launch, which counts as a warm-up where its kernels can be counted."""
         results: list[Any] = []
         with suppress(CountersError):  # which the warm-up meets again, in a phase of its own
-            forecast, watched = self._forecast(cell, lambda: results.append(launch()))
+            watched = WatchedLaunch(lambda: results.append(launch()), self._device)
+            forecast = self._forecast(cell, watched)
             if not watched.is_late:
+                self._waiting_ns[cell] = 0.0
                 self._forecasts[cell] = forecast
                 self._warm.add(cell)
         return results[0]
@@ -87,6 +91,7 @@ class CountedVisits(Visits):
             forecasts = earlier._forecasts.items()
             self._forecasts = {cell: visit for cell, visit in forecasts if visit.is_lasting}
             self._warm = {*self._forecasts}
+            self._waiting_ns = dict(earlier._waiting_ns)
 
     def warm_up(self, cell: str, launch: Launch, times: int) -> Mapping[str, float]:
         """Launch a cell so many times, and note the kernels of the last.
@@ -98,10 +103,12 @@ class CountedVisits(Visits):
         is_warm = cell in self._warm
         self._warm.discard(cell)
         if not is_warm:
-            visit, watched = self._forecast(cell, launch)
-            time_ns = waiting_ns(self._device, launch, self._profiler.launch_watched, watched)
-            waiting = {protocol.WAITING_NS: time_ns}
-            self._forecasts[cell] = visit._replace(facts={**visit.facts, **waiting})
+            busy_s = 0.0 if cell in self._waiting_ns else BUSY_S
+            watched = WatchedLaunch(launch, self._device, busy_s)
+            self._forecasts[cell] = self._forecast(cell, watched)
+            if busy_s:
+                make = self._profiler.launch_watched
+                self._waiting_ns[cell] = waiting_ns(self._device, launch, make, watched)
         visit = self._forecasts[cell]
         self.spared_s += visit.seconds if is_warm else 0.0
         if visit.kernels > MOST_KERNELS:
@@ -110,15 +117,13 @@ class CountedVisits(Visits):
                 "ncu measures it, and so do CUDA events (--timer)"
             )
         self._kernels[cell] = visit.kernels
-        return visit.facts
+        return {**visit.facts, protocol.WAITING_NS: self._waiting_ns[cell]}
 
-    def _forecast(self, cell: str, launch: Launch) -> tuple[_VisitForecast, WatchedLaunch]:
+    def _forecast(self, cell: str, launch: WatchedLaunch) -> _VisitForecast:
         began = time.monotonic()
-        kernels, facts, watched = self._profiler.forecast(launch)
-        seconds = time.monotonic() - began - watched.busy_s
-        facts = {**facts, protocol.WAITING_NS: 0.0}
-        is_lasting = cell in self._built and seconds > WARM_S
-        return _VisitForecast(kernels, facts, seconds, is_lasting), watched
+        kernels, facts = self._profiler.forecast(launch)
+        seconds = time.monotonic() - began - launch.busy_s
+        return _VisitForecast(kernels, facts, seconds, cell in self._built and seconds > WARM_S)
 
     def make_all(
         self, visits: Sequence[JobVisit], attempt: VisitAttempt

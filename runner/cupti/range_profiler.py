@@ -74,34 +74,32 @@ class RangeProfiler:
         self._require_success(self._library.cupti_configure(names, most_kernels))
         self.most_kernels = most_kernels
 
-    def forecast(self, launch: Callable[[], Any]) -> tuple[int, dict[str, float], WatchedLaunch]:
-        """Kernels of a visit, by launching once without counting, VISIT_FACTS, and that launch.
+    def forecast(self, launch: WatchedLaunch) -> tuple[int, dict[str, float]]:
+        """Kernels of a visit, by launching once without counting, and VISIT_FACTS of it.
 
         Kernels that empty caches or restore inputs, before and after, count too. Raises
         CountersError where the launch replays a CUDA graph.
         """
-        watched = WatchedLaunch(launch, self._device)
         self._library.cupti_listen()
         try:
-            self.launch_watched(watched)
+            self.launch_watched(launch)
             restore(launch)  # as it is after a visit
         finally:
             kernels = self._library.cupti_heard()
-        if kernels > 0 and watched.busy_s:
+        if kernels > 0 and launch.busy_s:
             kernels -= 1  # by which the stream was busy
         copied_bytes = ctypes.c_double()
         copies = self._library.cupti_copies(ctypes.byref(copied_bytes))
         facts = (copies, copied_bytes.value, self._library.cupti_concurrent_kernels())
-        named_facts = dict(zip(protocol.VISIT_FACTS, facts, strict=True))
-        return self._require_success(kernels), named_facts, watched
+        return self._require_success(kernels), dict(zip(protocol.VISIT_FACTS, facts, strict=True))
 
     def begin(self) -> None:
         """Begin a pass: count kernels from now on; raises CountersError where CUPTI refuses."""
         self._require_success(self._library.cupti_begin())
 
-    def launch_watched(self, watched: WatchedLaunch) -> None:
+    def launch_watched(self, launch: WatchedLaunch) -> None:
         """Make a launch that is watched, as `launch` makes one."""
-        self.launch(0, watched, watched.keep_busy)
+        self.launch(0, launch, launch.keep_busy)
 
     def launch(
         self, visit: int, launch: Callable[[], Any], before: Callable[[], None] = lambda: None
