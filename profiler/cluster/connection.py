@@ -85,7 +85,7 @@ def connected_client(
             warn_if_unencrypted(workers, reporter)
         try:
             client = opened.enter_context(Client(at, security=security, timeout=_CONNECT_S))
-        except (OSError, TimeoutError, RuntimeError, TypeError) as error:
+        except (OSError, RuntimeError, TypeError) as error:
             raise EnvironmentUnusable(
                 f"No scheduler answers at {workers}.",
                 remedy="Start one with `dask scheduler`; a scheduler with TLS needs --tls-ca, "
@@ -202,7 +202,7 @@ def serve(  # noqa: PLR0913 - all but the first two by keyword
     with temporary_folder() if scratch is None else nullcontext(scratch) as folder:
         try:
             asyncio.run(work(str(folder)))
-        except (OSError, TimeoutError, RuntimeError) as error:
+        except (OSError, RuntimeError) as error:
             raise EnvironmentUnusable(
                 f"{address}: no scheduler takes this worker: {error.__cause__ or error}",
                 remedy="Start one with `dask scheduler`. A GPU can have one worker only.",

@@ -88,9 +88,7 @@ def _naming_loss(client: Client) -> Iterator[None]:
     """Raise EnvironmentUnusable where the scheduler is lost in the body, or cannot take a task."""
     try:
         yield
-    except ProfilerError:
-        raise
-    except (OSError, RuntimeError, TimeoutError, CancelledError) as error:
+    except (OSError, RuntimeError, CancelledError) as error:
         if _UNREADABLE in str(error):
             raise EnvironmentUnusable(
                 "The scheduler cannot read the tasks: it runs in another environment.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -26,7 +25,7 @@ from profiler.commands.run import (
     warn_unready,
     write_run,
 )
-from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
+from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.machine.requirements import Machine
 from profiler.model import Environment, Outcome, Plan
 from profiler.planning.space import Space
@@ -36,7 +35,6 @@ from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
     from profiler.findings.gates import Bound, Gate
-    from profiler.run_folder.load.report import Report
 
 
 def require_dask(feature: str) -> None:
@@ -130,7 +128,10 @@ def run_on_workers(request: RunRequest) -> ExitCode:
 def written_runs_of_workers(
     request: RunRequest, reporter: ProgressReporter, gate: Gate | Bound | None = None
 ) -> tuple[WrittenRun, ...]:
-    """A written run of each device, measured by workers."""
+    """A written run of each device, measured by workers.
+
+    Raises the first failure of a device where none of its problems was measured.
+    """
     seconds = SecondsRecorder()
     with seconds.step("plans"):
         planned = plan_experiment(request, request.overrides)
@@ -172,16 +173,14 @@ def written_runs_of_workers(
             mixed=request.mixed,
         )
     written_runs = []
-    for measured in teams:
-        done = measured.request
-        report = assemble(measured.run, planned.loaded, done.plan, reader=done.reader)
-        if measured.failures:
-            _require_measured_by_workers(report, tuple(measured.failures.values()))
-        seconds = measured.request.seconds
-        run = write_run(request, report, measured.run.path, reporter, seconds)
-        written_runs.append(
-            replace(run, exit_code=ExitCode.ENVIRONMENT) if measured.failures else run
-        )
+    for team in teams:
+        measured, failures = team.request, [*team.failures.values()]
+        report = assemble(team.run, planned.loaded, measured.plan, reader=measured.reader)
+        outcomes = {status.outcome for status in report.statuses.values()}
+        if failures and outcomes <= {Outcome.NOT_MEASURED}:
+            raise failures[0]
+        run = write_run(request, report, team.run.path, reporter, measured.seconds)
+        written_runs.append(replace(run, exit_code=ExitCode.ENVIRONMENT) if failures else run)
     return tuple(written_runs)
 
 
@@ -204,9 +203,3 @@ def _planned_on_worker(
     on_worker = planned_for(request, planned, machine)
     warn_unready(on_worker, machine, reporter)
     return on_worker.plan, on_worker.space
-
-
-def _require_measured_by_workers(report: Report, failures: Sequence[ProfilerError]) -> None:
-    """Raise the first failure where no problem was measured."""
-    if all(status.outcome is Outcome.NOT_MEASURED for status in report.statuses.values()):
-        raise failures[0]

@@ -50,10 +50,8 @@ def worker_of(run: RunFolder, arrived: RunFolder, environment: Environment, seed
     """
     texts = read_json(arrived.path / MACHINE_FILE)
     write_json(run.path / MACHINE_FILE, joined_texts(run.path, texts))
-    earlier_environments = worker_environments(run)
     environments = note_environment(run, environment)
-    if environments != earlier_environments:
-        name_no_gpu_of_several(run)
+    name_no_gpu_of_several(run)
     public = public_environment(environment, seed)
     chips = list(dict.fromkeys(map(_chip, environments)))
     return Worker(
@@ -91,6 +89,7 @@ def add_attempt(run: RunFolder, attempt: Attempt, worker: Worker) -> Path:
 def name_no_gpu_of_several(run: RunFolder) -> None:
     """Remove the UUID from the environment of a run that several GPUs measured."""
     record = run.record()
-    if len(set(map(_chip, worker_environments(run)))) > 1:
+    is_named = record.environment.gpu_uuid is not None
+    if is_named and len(set(map(_chip, worker_environments(run)))) > 1:
         environment = replace(record.environment, gpu_uuid=None)
         run.write_record(replace(record, environment=environment))
