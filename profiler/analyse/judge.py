@@ -5,7 +5,7 @@ What a comparison means stands in `verdicts`; here the samples of a run are brou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -31,9 +31,10 @@ from profiler.analyse.verdicts import (
     make_unclear,
     noise_floors,
     overturned_by_launches,
+    untimed_by_cell,
 )
 from profiler.collect.registry import primary_timer
-from profiler.model import FEWEST_BLOCKS, Cell, SessionKind, Verdict
+from profiler.model import FEWEST_BLOCKS, Cell, Environment, SessionKind, Verdict
 
 _TIMED = ("duration_ns", "cycles", "kernels", LONGEST_KERNEL)
 TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", *_TIMED, "spread")
@@ -153,10 +154,8 @@ class Judge:
     rules: Rules = field(default_factory=Rules)
     session_sds: tuple[float, ...] = PRIOR_SDS
     """Standard deviations between sessions by `intervals.estimated_sds`."""
-    concurrent_kernels: Mapping[str, float | None] = field(default_factory=dict)
-    """Most kernels of a launch that can run at once, by cell; None where it is not known."""
-    waiting_ns: Mapping[str, float | None] = field(default_factory=dict)
-    """Time in ns of launches that wait for the device, by cell, as `CellStatus.waiting_ns`."""
+    launches: pd.DataFrame = field(default_factory=lambda: untimed_by_cell({}, Environment()))
+    """What sums of kernels leave out, by `untimed_by_cell`."""
     detectable: bool = True
     """Whether verdicts come with detectable effects, which take half of the time."""
 
@@ -221,9 +220,7 @@ class Judge:
 
     def launch_facts(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Pairs (`cell against`) with what `overturned_by_launches` asks of the kernels of both."""
-        facts = kernels_by_cell(self.times)
-        facts["at_once"] = facts.index.map(self.concurrent_kernels).astype(float)
-        facts["waiting_ns"] = facts.index.map(self.waiting_ns).astype(float)
+        facts = kernels_by_cell(self.times).join(self.launches)
         return pairs.join(facts, on="cell").join(facts.add_prefix("against_"), on="against")
 
     def _at_last_looks(self, blocks: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,8 @@ of a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
@@ -41,7 +42,14 @@ from profiler.analyse.paired_tests import (
     margin_tests,
     median_floors,
 )
-from profiler.model import ALPHA, FEWEST_BLOCKS, MARGIN_PCT, Verdict
+from profiler.model import (
+    ALPHA,
+    FEWEST_BLOCKS,
+    MARGIN_PCT,
+    CellStatus,
+    Environment,
+    Verdict,
+)
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -85,6 +93,8 @@ class Reason(StrEnum):
     """Would be another if kernels that can run at once did: their durations are added."""
     WAITS = "waits"
     """Would be another with what the host does while a launch waits for the device."""
+    COPIES = "copies"
+    """Would be another with the copies and fills of a launch that are no kernels."""
     NOT_MEASURED = "not_measured"
     SAME_PROGRAM = "same_program"
     """SAME because both have one machine code; nothing was compared."""
@@ -101,13 +111,15 @@ HELPED_BY_BLOCKS = frozenset(
     }
 )
 """Reasons that more blocks may change."""
-UNSEEN = frozenset({Reason.GAPS, Reason.OVERLAP, Reason.WAITS})
+UNSEEN = frozenset({Reason.GAPS, Reason.OVERLAP, Reason.WAITS, Reason.COPIES})
 """Reasons that no number beside the verdict shows."""
 
 GAP_NS = 1000.0
 """Time from the end of a kernel to the start of the next on its stream: 0.93 to 1.2 µs on an H200
 with driver 580; 0.03 to 0.3 µs in a CUDA graph."""
 
+UNTIMED = ("at_once", "waiting_ns", "copies_ns")
+"""Columns of `untimed_by_cell`."""
 COLUMNS = (
     "verdict",
     "reason",
@@ -282,60 +294,93 @@ def make_unclear(verdicts: pd.DataFrame, reasons: pd.Series[Any]) -> None:
     verdicts.loc[reasons.index, "reason"] = reasons
 
 
+def untimed_by_cell(statuses: Mapping[str, CellStatus], environment: Environment) -> pd.DataFrame:
+    """What sums of kernels leave out, UNTIMED by cell; NaN where it is not known.
+
+    `at_once waiting_ns` are `CellStatus.concurrent_kernels` and `waiting_ns`; `copies_ns` is the
+    least time of copies that are no kernels, at the bandwidth of the memory.
+    """
+    bandwidth = environment.peak_dram_bytes_per_s or math.inf
+    facts = [
+        (
+            status.concurrent_kernels,
+            status.waiting_ns,
+            (status.copied_bytes or 0.0) / bandwidth * 1e9,
+        )
+        for status in statuses.values()
+    ]
+    return pd.DataFrame(facts, index=list(statuses), columns=list(UNTIMED), dtype=float)
+
+
 def overturned_by_launches(pairs: pd.DataFrame) -> pd.Series[Any]:
     """Reasons why verdicts on added kernels may not hold for whole launches, without those that do.
 
     `pairs`: `verdict ratio margin`; with and without `against_` before the name, `median` (ns),
     `kernels` whose durations were added (NaN: a timer that does not count them, most of which time
     whole launches), `longest_kernel_ns` of these (NaN: not known), how many of them can run
-    `at_once` (NaN: one), and `waiting_ns` (`CellStatus.waiting_ns`, NaN: not known).
+    `at_once` (NaN: one), and the other columns of UNTIMED.
 
-    GAPS: the verdict would be another with GAP_NS between kernels that run one after the other, and
-    WAITS: with the whole time of launches that wait for the device.
+    GAPS: the verdict would be another with GAP_NS between kernels that run one after the other,
+    COPIES: with copies, WAITS: with the whole time of launches that wait for the device.
     OVERLAP: it would be another if kernels that can run at once did. They then take together at
     least the sum of their times divided by their number, and as long as the longest.
     """
-    gaps, overlap = _gaps_and_overlap(pairs, "")
-    other_gaps, other_overlap = _gaps_and_overlap(pairs, "against_")
+    untimed_ns, overlap = _untimed_and_overlap(pairs, "")
+    other_untimed_ns, other_overlap = _untimed_and_overlap(pairs, "against_")
     ratio = pairs["ratio"]
-    with_gaps = ratio * (1 + gaps / pairs["median"]) / (1 + other_gaps / pairs["against_median"])
+    whole_ratio = (
+        ratio
+        * (1 + untimed_ns / pairs["median"])
+        / (1 + other_untimed_ns / pairs["against_median"])
+    )
     margin, verdict = np.log1p(pairs["margin"]), pairs["verdict"]
     faster, same, slower = (
         verdict == stated for stated in (Verdict.FASTER, Verdict.SAME, Verdict.SLOWER)
     )
-    by_gaps = (gaps != other_gaps) & (
-        (faster & (with_gaps >= 1))
-        | (slower & (with_gaps <= 1))
-        | (same & (np.abs(np.log(with_gaps)) > margin))
+    by_untimed = (untimed_ns != other_untimed_ns) & (
+        (faster & (whole_ratio >= 1))
+        | (slower & (whole_ratio <= 1))
+        | (same & (np.abs(np.log(whole_ratio)) > margin))
     )
     by_overlap = ((overlap > 1) | (other_overlap > 1)) & (
         (faster & (ratio * other_overlap >= 1))
         | (slower & (ratio / overlap <= 1))
         | (same & (np.log(np.maximum(ratio * other_overlap, overlap / ratio)) > margin))
     )
-    waits = (pairs["waiting_ns"] > 0) | (pairs["against_waiting_ns"] > 0)
-    # A list, because NumPy makes plain text of members of this enum.
+    overturned = pairs[by_overlap | by_untimed]
     reasons = [
-        Reason.OVERLAP if overlaps else Reason.WAITS if waiting else Reason.GAPS
-        for overlaps, waiting in zip(by_overlap, waits, strict=True)
+        Reason.OVERLAP if overlaps else _untimed_reason(pair)
+        for overlaps, (_, pair) in zip(
+            by_overlap[overturned.index], overturned.iterrows(), strict=True
+        )
     ]
-    overturned: pd.Series[Any] = pd.Series(reasons, pairs.index, object)[by_overlap | by_gaps]
-    return overturned
+    # A list, because NumPy makes plain text of members of this enum.
+    return pd.Series(reasons, overturned.index, object)
 
 
-def _gaps_and_overlap(pairs: pd.DataFrame, prefix: str) -> tuple[pd.Series[Any], pd.Series[Any]]:
-    """Time in ns between added kernels; how many times shorter overlap can make these.
+def _untimed_reason(pair: pd.Series[Any]) -> Reason:
+    """What is most of the time that sums of the kernels of a pair leave out."""
+    if pair["waiting_ns"] > 0 or pair["against_waiting_ns"] > 0:
+        return Reason.WAITS
+    copies = pair["copies_ns"] > 0 or pair["against_copies_ns"] > 0
+    return Reason.COPIES if copies else Reason.GAPS
+
+
+def _untimed_and_overlap(pairs: pd.DataFrame, prefix: str) -> tuple[pd.Series[Any], pd.Series[Any]]:
+    """Time in ns that sums of kernels leave out; how many times shorter overlap can make these.
 
     Of the columns of `overturned_by_launches` with this prefix.
     """
-    kernels, longest, at_once, waiting, median = (
+    kernels, longest, at_once, waiting_ns, copies_ns, median = (
         pairs[f"{prefix}{name}"].astype(float)
-        for name in ("kernels", "longest_kernel_ns", "at_once", "waiting_ns", "median")
+        for name in ("kernels", "longest_kernel_ns", *UNTIMED, "median")
     )
-    at_once = at_once.where(kernels.notna(), 1.0).fillna(1.0)
-    gaps = (kernels - 1).where(at_once <= 1, 0.0).fillna(0.0) * GAP_NS
-    waits = (waiting - median).where(kernels.notna()).fillna(0.0)
-    return gaps.where(gaps > waits, waits), at_once.clip(upper=(median / longest).fillna(np.inf))
+    is_sum = kernels.notna()
+    at_once = at_once.where(is_sum, 1.0).fillna(1.0)
+    gaps_ns = (kernels - 1).where(at_once <= 1, 0.0) * GAP_NS
+    untimed_ns = gaps_ns + copies_ns.fillna(0.0)
+    untimed_ns = untimed_ns.clip(lower=(waiting_ns - median).fillna(0.0)).where(is_sum, 0.0)
+    return untimed_ns, at_once.clip(upper=(median / longest).fillna(np.inf))
 
 
 def find_contenders(

@@ -17,11 +17,16 @@ from profiler.analyse.between_runs import (
     with_prior,
 )
 from profiler.analyse.judge import kernels_by_cell
-from profiler.analyse.verdicts import make_unclear, overturned_by_launches
+from profiler.analyse.verdicts import (
+    UNTIMED,
+    make_unclear,
+    overturned_by_launches,
+    untimed_by_cell,
+)
 from profiler.collect.registry import has_counters
 from profiler.comparison.programs import Machines, Program, machines_of
 from profiler.comparison.runs import ComparedRun, Timings
-from profiler.model import Cell, CellStatus, Outcome
+from profiler.model import Cell
 
 Sources = tuple[str | None, str | None]
 """Collectors of the durations of both runs."""
@@ -106,17 +111,16 @@ def _overturned(
 ) -> pd.Series[Any]:
     """Reasons of the cells whose verdict on added kernels may not hold for whole launches."""
     older, newer = (kernels_by_cell(run.blocks).reindex(pairs.index) for run in times)
-    # The same program overlaps and waits in both runs alike.
+    # The same program overlaps, waits and copies in both runs alike.
     is_other = np.array([not program.unchanged for program in pairs["program"]])
+    untimed = {
+        f"{prefix}{name}": pairs[f"{run}{name}"].where(is_other)
+        for run, prefix in (("newer_", ""), ("older_", "against_"))
+        for name in UNTIMED
+    }
     launches = judged.assign(
-        at_once=pairs["newer_at_once"].where(is_other),
-        against_at_once=pairs["older_at_once"].where(is_other),
-        waiting_ns=pairs["newer_waiting_ns"].where(is_other),
-        against_waiting_ns=pairs["older_waiting_ns"].where(is_other),
-        median=judged["newer_ns"],
-        against_median=judged["older_ns"],
-    )
-    launches = launches.join([newer, older.add_prefix("against_")])
+        **untimed, median=judged["newer_ns"], against_median=judged["older_ns"]
+    ).join([newer, older.add_prefix("against_")])
     return overturned_by_launches(launches).map(BetweenRunsReason)
 
 
@@ -128,20 +132,13 @@ def common_cells(
 ) -> pd.DataFrame:
     """One row per common cell: its `variant problem program family measured_as`, and more.
 
-    `older_at_once newer_at_once`: how many kernels of a launch can run at once;
-    `older_waiting_ns newer_waiting_ns`: `CellStatus.waiting_ns`. `measured_as` is
-    the variant whose samples a cell has: another variant where both variants are one program.
+    `measured_as` is the variant whose samples a cell has: another variant where both variants are
+    one program. With `older_` and `newer_` before them, the columns UNTIMED of both runs.
     """
     ids = pd.Index([cell.id for cell in shared_cells], name="cell")
     variants = {cell.id: cell.variant.id for cell in shared_cells}
-    older_statuses, newer_statuses = (
-        [_status(run, cell) for cell in ids] for run in (older, newer)
-    )
-    measured = (  # an alias has the samples of another cell
-        before.duplicate_of or after.duplicate_of or cell
-        for cell, before, after in zip(ids, older_statuses, newer_statuses, strict=True)
-    )
-    return pd.DataFrame(
+    measured = (_measured_as(older, cell) or _measured_as(newer, cell) or cell for cell in ids)
+    table = pd.DataFrame(
         {
             "variant": [cell.variant.id for cell in shared_cells],
             "problem": [cell.problem.id for cell in shared_cells],
@@ -149,17 +146,21 @@ def common_cells(
             "program": pd.Series([programs_by_cell[cell] for cell in ids], index=ids, dtype=object),
             "family": [cell.problem.id for cell in shared_cells],
             "measured_as": [variants.get(cell, cell) for cell in measured],
-            "older_at_once": [status.concurrent_kernels for status in older_statuses],
-            "newer_at_once": [status.concurrent_kernels for status in newer_statuses],
-            "older_waiting_ns": [status.waiting_ns for status in older_statuses],
-            "newer_waiting_ns": [status.waiting_ns for status in newer_statuses],
         },
         index=ids,
     )
+    untimed = (
+        untimed_by_cell(run.report.statuses, run.report.environment) for run in (older, newer)
+    )
+    return table.join(
+        [facts.add_prefix(run) for run, facts in zip(("older_", "newer_"), untimed, strict=True)]
+    )
 
 
-def _status(run: ComparedRun, cell: str) -> CellStatus:
-    return run.report.statuses.get(cell, CellStatus(cell, Outcome.NOT_MEASURED))
+def _measured_as(run: ComparedRun, cell: str) -> str | None:
+    """The cell whose samples an alias has; None for a cell with samples of its own."""
+    status = run.report.statuses.get(cell)
+    return None if status is None else status.duplicate_of
 
 
 def _raw_columns(

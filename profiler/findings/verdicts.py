@@ -15,7 +15,7 @@ import pandas as pd
 
 from profiler.analyse.intervals import session_margin
 from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, visit_times, with_session_sds
-from profiler.analyse.verdicts import COLUMNS, UNSEEN, Reason
+from profiler.analyse.verdicts import COLUMNS, UNSEEN, Reason, untimed_by_cell
 from profiler.collect.registry import is_judged, shares_process
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.model import FEWEST_BLOCKS, SessionKind, Verdict
@@ -133,13 +133,11 @@ def judges_of(report: Report) -> tuple[Judge, Judge]:
 
 def _judge(report: Report, kind: SessionKind, rules: Rules) -> Judge:
     times = visit_times(report.measured.samples, report.plan.cells, kind)
-    statuses = report.statuses
     return Judge(
         times,
         report.plan.baseline,
         rules,
-        concurrent_kernels={cell: status.concurrent_kernels for cell, status in statuses.items()},
-        waiting_ns={cell: status.waiting_ns for cell, status in statuses.items()},
+        launches=untimed_by_cell(report.statuses, report.environment),
     )
 
 

@@ -22,6 +22,8 @@ LAUNCH_WORDS = {
     "times whole launches",
     Reason.WAITS: "would be another with what the host does while a launch waits for the device, "
     "which no sum of durations holds: --timer times whole launches",
+    Reason.COPIES: "would be another with the copies of a launch that are no kernels, which no sum "
+    "of durations holds: --timer times whole launches",
 }
 """Clauses of verdicts on sums of kernels that may not hold for whole launches."""
 

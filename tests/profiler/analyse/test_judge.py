@@ -13,9 +13,16 @@ from analyse_frames import make_cell, samples_of
 from profiler.analyse.intervals import NO_OFFSETS, PRIOR_SDS, estimated_sds
 from profiler.analyse.judge import MEDIANS, TIME_COLUMNS, Judge, Rules, visit_times
 from profiler.analyse.samples import empty_samples
-from profiler.analyse.verdicts import COLUMNS, Reason, compare, find_contenders, noise_floors
+from profiler.analyse.verdicts import (
+    COLUMNS,
+    Reason,
+    compare,
+    find_contenders,
+    noise_floors,
+    untimed_by_cell,
+)
 from profiler.errors import ProfilerError
-from profiler.model import SessionKind, Verdict
+from profiler.model import CellStatus, Environment, Outcome, SessionKind, Verdict
 
 CELLS = tuple(make_cell(variant, problem) for problem in "pq" for variant in "abc")
 WIGGLE = np.array([-3, 1, -1, 2, -2, 3, 0.5, -0.5]) / 1000
@@ -52,6 +59,14 @@ SLOW = run(
 )
 
 
+def untimed(fact, by_cell):
+    """`untimed_by_cell` of a GPU that copies a byte in a nanosecond."""
+    statuses = {
+        cell: CellStatus(cell, Outcome.MEASURED, **{fact: value}) for cell, value in by_cell.items()
+    }
+    return untimed_by_cell(statuses, Environment(peak_dram_bytes_per_s=1e9))
+
+
 @pytest.mark.parametrize(
     ("samples", "counts", "verdicts"),
     [
@@ -65,7 +80,7 @@ SLOW = run(
 def test_a_verdict_stands_if_kernels_that_run_at_once_cannot_overturn_it(samples, counts, verdicts):
     samples = samples.assign(kernels=samples["cell"].map(counts).fillna(1.0))
     times = visit_times(samples, CELLS, SessionKind.TIMING)
-    judge = Judge(times, "a", Rules(), NO_OFFSETS, concurrent_kernels=counts)
+    judge = Judge(times, "a", Rules(), NO_OFFSETS, launches=untimed("concurrent_kernels", counts))
     table = judge.compare([("b..p", "a..p"), ("c..p", "a..p")])
     assert list(table["verdict"]) == verdicts
     open_verdicts = table["verdict"] == Verdict.UNCLEAR
@@ -99,7 +114,10 @@ def test_a_verdict_stands_if_gaps_between_kernels_cannot_overturn_it(samples, ke
 
 
 @pytest.mark.parametrize(
-    ("samples", "waiting_ns", "verdicts"),
+    ("fact", "reason"), [("waiting_ns", Reason.WAITS), ("copied_bytes", Reason.COPIES)]
+)
+@pytest.mark.parametrize(
+    ("samples", "amounts", "verdicts"),
     [
         (RACE, {"a..p": 0.0, "b..p": 1.0, "c..p": 1.0}, [Verdict.FASTER, Verdict.SAME]),
         (RACE, {"b..p": 1e6}, [Verdict.UNCLEAR, Verdict.SAME]),
@@ -109,14 +127,14 @@ def test_a_verdict_stands_if_gaps_between_kernels_cannot_overturn_it(samples, ke
         (SLOW, {"b..p": 1e6, "c..p": 1e6}, [Verdict.SLOWER, Verdict.SLOWER]),
     ],
 )
-def test_a_verdict_stands_if_waiting_for_the_device_cannot_overturn_it(
-    samples, waiting_ns, verdicts
+def test_a_verdict_stands_if_what_no_sum_of_kernels_holds_cannot_overturn_it(
+    samples, amounts, verdicts, fact, reason
 ):
     times = visit_times(samples.assign(kernels=1.0), CELLS, SessionKind.TIMING)
-    judge = Judge(times, "a", Rules(), NO_OFFSETS, waiting_ns=waiting_ns)
+    judge = Judge(times, "a", Rules(), NO_OFFSETS, launches=untimed(fact, amounts))
     table = judge.compare([("b..p", "a..p"), ("c..p", "a..p")])
     assert list(table["verdict"]) == verdicts
-    assert ((table["reason"] == Reason.WAITS) == (table["verdict"] == Verdict.UNCLEAR)).all()
+    assert ((table["reason"] == reason) == (table["verdict"] == Verdict.UNCLEAR)).all()
     whole_launches = visit_times(samples.assign(kernels=np.nan), CELLS, SessionKind.TIMING)
     by_timer = replace(judge, times=whole_launches).compare([("b..p", "a..p"), ("c..p", "a..p")])
     assert Verdict.UNCLEAR not in set(by_timer["verdict"])
