@@ -19,6 +19,7 @@ from profiler.findings.kinds.steps import (
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, SteadyGrid
 from profiler.findings.ranking import ReferenceLead, VariantRank
 from profiler.findings.variant_names import CUT
+from profiler.findings.verdicts import UNSEEN
 from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import Winner
 from profiler.model import Problem, Variant, Verdict
@@ -168,9 +169,11 @@ def _relative(findings: Findings, row: VariantRank, baseline: Variant) -> str:
     verb = "takes" if findings.verdicts.are_given else "has"
     split = f"; {opposed_words}" if (opposed_words := _opposed_verdicts(row, findings)) else ""
     over = _mean_words(len(row.ratios), len(findings.programs.problems))
+    untimed = any(pair.reason in UNSEEN for pair in row.verdicts)
+    sums = "; of kernels alone, whole launches may differ" if untimed else ""
     return (
         f"{opening}{strong(row.variant.label)} {verb} {strong(numbers.ratio(row.geometric_mean))} "
-        f"the {noun(findings.numbers)} of {baseline.label} ({over}{split})"
+        f"the {noun(findings.numbers)} of {baseline.label} ({over}{sums}{split})"
     )
 
 

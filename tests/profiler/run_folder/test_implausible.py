@@ -10,6 +10,7 @@ from profiler.findings.document import summary_table
 from profiler.findings.find import find
 from profiler.model import Outcome, Verdict
 from profiler.notices import NoticeKind, text
+from profiler.render.words.headline import headline_text
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.outcomes import failures
 from profiler.runner import protocol
@@ -180,6 +181,7 @@ def test_a_sum_of_kernels_is_not_taken_for_a_whole_launch(tmp_path, fact, by_cel
     assert any(text(notice).startswith(said) for notice in finished.notices)
     verdict = find(finished).verdicts.against_baseline[TREE]
     assert (verdict.verdict, verdict.reason) == (Verdict.UNCLEAR, reason)
+    assert "; of kernels alone, whole launches may differ)" in headline_text(find(finished))
     judged = summary_table(find(finished)).query("cell == @TREE and metric == 'duration_ns'")
     assert list(judged["reason"]) == [reason.value]
     assert verdict.ratio > 1
