@@ -1,6 +1,7 @@
 """Fixtures of the tests that run the command line as a process."""
 
 import gc
+import itertools
 import os
 from collections import Counter
 from functools import partial
@@ -40,6 +41,7 @@ RENDER = "tests/profiler/render/"
 """Folder of tests that share the pages of one synthetic run: one worker runs them."""
 STARTS_PROCESSES = ("tests/test_", "tests/faults/", "tests/kernels/")
 """Beginnings of paths of files of which few tests may take long: runs, builds, compilers."""
+FOLDERS = itertools.count()
 # A machine that does other things at the same time is no fault of what is tested.
 settings.register_profile("patient", deadline=None, max_examples=30)
 settings.load_profile("patient")
@@ -92,6 +94,17 @@ def pytest_collection():
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory, request):
+    """A folder of this test.
+
+    pytest's own looks through the folders of all tests before it for a number, and links the last.
+    """
+    folder = tmp_path_factory.getbasetemp() / f"{request.node.originalname[:30]}{next(FOLDERS)}"
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture(scope="session")

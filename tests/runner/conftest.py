@@ -1,5 +1,6 @@
 """Jobs over the small workloads beside these tests, and what running them writes."""
 
+import gc
 import signal
 import subprocess
 import sys
@@ -56,7 +57,12 @@ class Workbench:
         return replace(job, **changes)
 
     def run(self, job):
-        """Run a job in this process; returns its journal."""
+        """Run a job in this process; returns its journal.
+
+        A session looks for garbage after each problem: it shall not go through what other tests of
+        this worker keep, recordings and pages, each time.
+        """
+        gc.freeze()
         with Path(job.journal).open("a", encoding="utf-8") as stream:
             open_session(job, Journal(stream), Turn(None)).run()
         return self.journal(job)

@@ -6,6 +6,7 @@ that leave their process usable share one.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
@@ -35,6 +36,7 @@ CPU = torch.device("cpu")
 SHARED = [kind for kind in KINDS if not kind.spoils and can_play(kind, CPU)]
 OF_ITS_OWN = ("answers_early", "replaces_the_guest", "leaves_a_daemon")
 """Of those that spoil their process: one forges answers, one replaces code, one stays."""
+ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,6 +48,13 @@ def one_thread():
     os.environ.pop("OMP_NUM_THREADS")
     if before is not None:
         os.environ["OMP_NUM_THREADS"] = before
+
+
+@pytest.fixture(scope="module", autouse=True)
+def adopts_orphans_only_here():
+    """A judge adopts the orphans of its guests; later tests of this worker wait for none of theirs."""
+    yield
+    ctypes.CDLL(None).prctl(ADOPT_ORPHANS, 0, 0, 0, 0)
 
 
 @pytest.fixture(scope="module")
