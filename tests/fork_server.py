@@ -43,6 +43,7 @@ SCRIPTS = (
     *STAND_INS,
     str(TESTS.parent / "profiler/sessions/guard.py"),
     str(TESTS.parent / "profiler/runner/__main__.py"),
+    str(TESTS.parent / "profiler/runner/capture/__main__.py"),
 )
 """What forks run by path: compiled once, not in each of hundreds."""
 PRELOADED = (
@@ -283,7 +284,17 @@ def program_of(args):
         return functools.partial(run_module, words[3:], with_folder=False)
     if words[1] == "-m":
         return functools.partial(run_module, words[2:])
+    if words[1] in SCRIPTS:
+        return functools.partial(run_script, words[1:])
     return functools.partial(run_script, words[2:]) if words[1] == "-P" else None
+
+
+def execute(file, args):
+    """Stand in for `os.execvp`: run in this fork what a new interpreter would run in its place."""
+    program = program_of(args)
+    if program is None:
+        os.execvpe(file, args, os.environ)
+    become(program, None)
 
 
 def run_module(argv, *, with_folder=True):
@@ -542,5 +553,6 @@ def tell_end(pid, connection):
 if __name__ == "__main__":
     preload()
     subprocess.Popen = ForkingPopen
+    os.execvp = execute
     serve(socket.socket(fileno=int(sys.argv[1])))
     os._exit(0)  # there is nothing to clean up, and torch takes its time

@@ -7,6 +7,8 @@ import json
 from functools import cache
 from pathlib import Path
 
+from whole_runs import EVERYTHING
+
 from profiler.commands.output import dump, report_document
 from profiler.commands.report import read_run
 from profiler.findings.find import find
@@ -14,8 +16,21 @@ from profiler.render.page import render_page
 from profiler.run_folder.archive import open_run
 
 RECORDINGS = Path(__file__).parents[1] / "experiments/recordings"
+AS_ANOTHER = frozenset(
+    {
+        *("autotune", "fusion", "fusion_attention", "fusion_grid", "fusion_operators"),
+        *("hopper_autotune", "hopper_causal", "hopper_timeline", "progression"),
+        *("softmax", "softmax_forms", "timers", "timing_methods"),
+    }
+)
+"""Recordings of a kind of page of which another is looked at: they are where all is tried."""
 CAUSES = Path(__file__).parent / "recordings/causes"
 """Explain sessions of kernels that an engineer knows the reason of."""
+
+
+def looked_at(names):
+    """Those names of pages that are no recording of which another stands for the kind."""
+    return [name for name in names if EVERYTHING or name not in AS_ANOTHER]
 
 
 @cache

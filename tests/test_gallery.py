@@ -8,8 +8,14 @@ import pytest
 import yaml
 from browser_pages import MOUSE, WAYS, findings_of, new_window, open_in
 from lxml import html
-from recorded import RECORDINGS, findings_of_recording, rendered_page, report_of_recording
-from whole_runs import EVERYTHING
+from recorded import (
+    AS_ANOTHER,
+    RECORDINGS,
+    findings_of_recording,
+    looked_at,
+    rendered_page,
+    report_of_recording,
+)
 
 from profiler.commands import gallery as command
 from profiler.commands.gallery import CONTENTS_FILE, GalleryRequest, make_gallery
@@ -21,15 +27,6 @@ from profiler.run_folder.archive import open_run
 CONTENTS = yaml.safe_load((RECORDINGS / CONTENTS_FILE).read_text("utf-8"))
 RUNS = sorted(file.stem for file in RECORDINGS.glob("*.zip"))
 PAGES = [*RUNS, *CONTENTS["comparisons"], "index"]
-AS_ANOTHER = frozenset(
-    {
-        *("autotune", "fusion", "fusion_attention", "fusion_grid", "fusion_operators"),
-        *("hopper_autotune", "hopper_causal", "hopper_timeline", "progression"),
-        *("softmax", "softmax_forms", "timers", "timing_methods"),
-    }
-)
-"""Pages of a kind of which another is opened: they are where all is tried."""
-OPENED = [name for name in PAGES if EVERYTHING or name not in AS_ANOTHER]
 IN_ALL_WAYS = "transpose"
 """The page whose details are opened by touch and key, too: one script does it on all pages."""
 MOST_CELLS = "hopper_autotune"
@@ -145,7 +142,7 @@ def test_the_filter_of_the_index_leaves_rows_with_every_word(gallery, window):
     assert opened.page.locator(".tools output").inner_text() == f"1 of {len(PAGES) - 1}"
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", looked_at(PAGES))
 def test_nothing_is_wrong_with_a_page(gallery, window, looks, name):
     opened = open_in(window, (gallery / f"{name}.html").as_uri())
     found = findings_of(opened, looks, WAYS if name == IN_ALL_WAYS else (MOUSE,))
