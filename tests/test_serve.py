@@ -50,20 +50,6 @@ def asked(root, *calls):
     return [(done.is_error, done.content[0].text) for done in in_a_loop(ask)]
 
 
-def test_a_run_is_checked_and_explained(tmp_path):
-    (tmp_path / "run.zip").write_bytes((RECORDINGS / "transpose.zip").read_bytes())
-    (failed, text), (_, explained) = asked(
-        tmp_path,
-        ("check", {"target": "run.zip", "against": "padded"}),
-        ("explain", {"run": "run.zip", "variant": "torch"}),
-    )
-    assert not failed
-    document = json.loads(text)
-    BriefDocument.model().model_validate(document)
-    assert document["baseline"] == "padded"
-    assert json.loads(explained)["variant"] == "torch"
-
-
 @pytest.mark.parametrize(
     "target",
     ["../mine.py", "/etc/passwd", "link.py", "link.py:one", "--out=/tmp", "a/../../b", "a\0b"],
@@ -171,13 +157,23 @@ echo ends >> notes
 """
 
 
+OF_A_RECORDING = {
+    "check": {"target": "run.zip", "against": "padded"},
+    "explain": {"run": "run.zip", "variant": "torch"},
+}
+
+
 def test_servers_of_two_clients_measure_one_after_the_other(profiler, fork_server):
-    """Each client has a server of its own on stdin and stdout: what they share is the lock."""
+    """Each client has a server of its own on stdin and stdout: what they share is the lock.
+
+    One of them asks about a recording, too.
+    """
     from mcp import Client, StdioServerParameters
 
     root = profiler.folder
     (root / "program").write_text(PROGRAM)
     (root / "program").chmod(0o755)
+    (root / "run.zip").write_bytes((RECORDINGS / "transpose.zip").read_bytes())
     names = "ab"
     for name in names:
         profiler.write_spec(
@@ -200,6 +196,9 @@ def test_servers_of_two_clients_measure_one_after_the_other(profiler, fork_serve
     async def check(name):
         async with Client(process) as client:
             answers[name] = await client.call_tool("check", {"target": f"{name}.yaml"})
+            if name == names[0]:
+                for tool, values in OF_A_RECORDING.items():
+                    answers[tool] = await client.call_tool(tool, values)
             return {tool.name for tool in (await client.list_tools()).tools}
 
     async def ask():
@@ -216,6 +215,10 @@ def test_servers_of_two_clients_measure_one_after_the_other(profiler, fork_serve
         document = json.loads(text)
         assert document == answers[name].structured_content
         assert (document["experiment"], document["exit_code"]) == (name, 0)
+    checked, explained = (json.loads(answers[tool].content[0].text) for tool in OF_A_RECORDING)
+    BriefDocument.model().model_validate(checked)
+    assert checked["baseline"] == "padded"
+    assert explained["variant"] == "torch"
     lines = (root / "notes").read_text().split()
     assert len(lines) >= len(names) * 2 * 2
     assert lines == ["begins", "ends"] * (len(lines) // 2)

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from whole_runs import EVERYTHING
 
 from profiler.runner.checks.check import WrongResultError
 from profiler.runner.checks.renewal import NotRenewableError
@@ -299,8 +300,9 @@ def test_values_travel_as_json():
 
 
 def test_honest_kernels_are_not_objected_to():
-    judged = list(objections(CPU, problems()[:2], launches=3))
-    assert len(judged) == 2 * (1 + len(kernels())) >= 20
+    tried = problems()[: 2 if EVERYTHING else 1]
+    judged = list(objections(CPU, tried, launches=3))
+    assert len(judged) == len(tried) * (1 + len(kernels())) >= 10
     assert not [row for row in judged if row[2]]
 
 
