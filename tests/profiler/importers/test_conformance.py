@@ -171,7 +171,7 @@ LINES = [
 def test_no_word_that_a_format_is_looked_for_by_is_missing(name):
     importer = next(importer for importer in IMPORTERS if importer.name.startswith(name))
 
-    @settings(max_examples=50)
+    @settings(max_examples=25)
     @given(st.from_regex(SEARCHED[name]))
     def is_found(text):
         assert importer.is_in_text(text)
@@ -179,7 +179,7 @@ def test_no_word_that_a_format_is_looked_for_by_is_missing(name):
     is_found()
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.one_of(map(st.from_regex, LINES)))
 def test_no_word_that_lines_of_autotuners_are_looked_for_by_is_missing(line):
     assert inductor._may_be_read(line)

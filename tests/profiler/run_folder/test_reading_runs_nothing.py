@@ -37,6 +37,10 @@ def folder(request, tmp_path):
     return Path(shutil.copytree(recording.path, tmp_path / "recordings/sums"))
 
 
+AS_A_RUN = pytest.mark.parametrize("folder", ["run"], indirect=True)
+"""A recording is read as a run folder is, of which it is a copy."""
+
+
 def look(folder, tmp_path, monkeypatch):
     """Report and compare, in a folder whose modules Python would find; gives the report's JSON."""
     monkeypatch.chdir(tmp_path)
@@ -80,6 +84,7 @@ def test_what_a_spec_names_is_not_executed(folder, tmp_path, monkeypatch, worklo
     assert "evil_package" not in sys.modules
 
 
+@AS_A_RUN
 def test_nor_is_what_overrides_name(folder, tmp_path, monkeypatch):
     marker = tmp_path / "executed"
     (folder / "evil.py").write_text(EVIL.format(marker=str(marker)))
@@ -91,6 +96,7 @@ def test_nor_is_what_overrides_name(folder, tmp_path, monkeypatch):
     assert not marker.exists()
 
 
+@AS_A_RUN
 def test_a_linked_file_of_an_attempt_is_not_read_and_the_attempt_is_named(
     folder, tmp_path, monkeypatch
 ):
@@ -109,6 +115,7 @@ def test_a_linked_file_of_an_attempt_is_not_read_and_the_attempt_is_named(
     ).read_text("utf-8")
 
 
+@AS_A_RUN
 def test_a_linked_attempt_is_not_read(folder, tmp_path, monkeypatch):
     moved = (folder / "raw/ncu-timing.001").rename(tmp_path / "moved")
     (folder / "raw/ncu-timing.001").symlink_to(moved)
@@ -118,6 +125,7 @@ def test_a_linked_attempt_is_not_read(folder, tmp_path, monkeypatch):
     assert {"registers", "l2_bytes"} & document["cells"][0]["metrics"].keys() == {"l2_bytes"}
 
 
+@AS_A_RUN
 @pytest.mark.parametrize("name", ["run.json", "spec.yaml", "raw"])
 def test_a_link_in_place_of_the_rest_is_refused(folder, tmp_path, monkeypatch, name):
     moved = (folder / name).rename(tmp_path / "moved")
