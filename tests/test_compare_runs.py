@@ -52,14 +52,6 @@ def test_a_regression_trips_the_gate_and_is_named(ready):
     assert (verdicts.count("slower"), verdicts.count("faster")) == (2, 2)
 
 
-def test_a_reference_of_one_run_alone_leaves_the_others_their_names(ready):
-    tuned = [SMALL.with_name(f"{name}.zip") for name in ("autotune", "autotune_large")]
-    done = ready("compare", *tuned, "--no-report")
-    assert done.code == 0, done.err
-    assert "The code of BF16 \u00b7 128\u00d764 \u00b7 2/2/0," in done.out
-    assert "Of the others whose code did not change, 1 is the same within its margin" in done.out
-
-
 def test_a_regression_below_the_threshold_does_not_trip(ready, tmp_path):
     slower = scaled_copy(SMALL, tmp_path / "slower", {"tiled..": 1.06})
     done = ready(

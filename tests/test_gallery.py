@@ -18,6 +18,7 @@ from recorded import (
 )
 
 from profiler.commands import gallery as command
+from profiler.commands.compare import CompareRequest, show_comparison
 from profiler.commands.gallery import CONTENTS_FILE, GalleryRequest, make_gallery
 from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.planning.page_kinds import PAGE_KINDS
@@ -36,6 +37,9 @@ MOST_BYTES_OF_A_CELL = {MOST_CELLS: 4_000, "fusion_attention": 6_000}
 """A page has the numbers and rows of all its cells: of many, it may be as heavy as they are."""
 
 
+ASSEMBLED = "profiler.comparison.runs.assemble"
+
+
 def planned_cells(recording):
     return open_run(RECORDINGS / f"{recording}.zip").plan().cells
 
@@ -52,6 +56,12 @@ class Here(Executor):
         return future
 
 
+@pytest.fixture
+def read_once(monkeypatch):
+    """Recordings that are compared are read once in a worker."""
+    monkeypatch.setattr(ASSEMBLED, lambda run, *_: report_of_recording(run.archive))
+
+
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory):
     """The pages of all recordings, as they are published."""
@@ -60,9 +70,7 @@ def gallery(tmp_path_factory):
         patch.setattr(command, "ProcessPoolExecutor", Here)
         patch.setattr(command, "find_recorded", findings_of_recording)
         patch.setattr("profiler.render.page.render_page", rendered_page)
-        patch.setattr(
-            "profiler.comparison.runs.assemble", lambda run, *_: report_of_recording(run.archive)
-        )
+        patch.setattr(ASSEMBLED, lambda run, *_: report_of_recording(run.archive))
         assert make_gallery(GalleryRequest(RECORDINGS, folder)) == ExitCode.COMPLETE
     return folder
 
@@ -77,6 +85,15 @@ def test_a_page_and_an_error_are_the_same_from_a_process_of_its_own(gallery, tmp
         make_gallery(GalleryRequest(recordings, pages))
     assert [file.name for file in pages.iterdir()] == ["transpose.html"]
     assert (pages / "transpose.html").read_bytes() == (gallery / "transpose.html").read_bytes()
+
+
+def test_a_reference_of_one_run_alone_leaves_the_others_their_names(read_once, tmp_path, capsys):
+    runs = tuple(str(RECORDINGS / f"{name}.zip") for name in ("autotune", "autotune_large"))
+    request = CompareRequest(runs, reports=tmp_path, no_report=True)
+    assert show_comparison(request) == ExitCode.COMPLETE
+    printed = capsys.readouterr().out
+    assert "The code of BF16 \u00b7 128\u00d764 \u00b7 2/2/0," in printed
+    assert "Of the others whose code did not change, 1 is the same within its margin" in printed
 
 
 def test_every_recording_and_every_comparison_has_a_page(gallery):
