@@ -280,20 +280,19 @@ def program_of(args):
         return functools.partial(run_script, words)
     if len(words) < 3 or words[0] != sys.executable:
         return None
-    if words[1:3] == ["-P", "-m"]:
-        return functools.partial(run_module, words[3:], with_folder=False)
-    if words[1] == "-m":
-        return functools.partial(run_module, words[2:])
-    if words[1] in SCRIPTS:
-        return functools.partial(run_script, words[1:])
-    return functools.partial(run_script, words[2:]) if words[1] == "-P" else None
+    if "-m" in words[1:3]:
+        place = words.index("-m")
+        return functools.partial(run_module, words[place + 1 :], with_folder=place == 1)
+    if words[1] == "-P":
+        return functools.partial(run_script, words[2:])
+    return functools.partial(run_script, words[1:]) if words[1] in SCRIPTS else None
 
 
 def execute(file, args):
     """Stand in for `os.execvp`: run in this fork what a new interpreter would run in its place."""
     program = program_of(args)
     if program is None:
-        os.execvpe(file, args, os.environ)
+        os.execvpe(file, args, os.environ)  # noqa: S606 - it is another program
     become(program, None)
 
 

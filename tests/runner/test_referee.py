@@ -53,7 +53,7 @@ def one_thread():
 
 @pytest.fixture(scope="module", autouse=True)
 def adopts_orphans_only_here():
-    """A judge adopts the orphans of its guests; later tests of this worker wait for none of theirs."""
+    """A judge adopts orphans of its guests; later tests of this worker wait for none of theirs."""
     yield
     ctypes.CDLL(None).prctl(ADOPT_ORPHANS, 0, 0, 0, 0)
 
