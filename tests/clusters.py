@@ -29,7 +29,7 @@ class Cluster:
     def address(self):
         return f"tcp://127.0.0.1:{self.port}"
 
-    def _start(self, module, *arguments, **environment):
+    def start_process(self, module, *arguments, **environment):
         return self.line.fork_server.start(
             module,
             [str(argument) for argument in arguments],
@@ -39,7 +39,7 @@ class Cluster:
 
     def start_scheduler(self):
         options = ("--host", "127.0.0.1", "--port", self.port, "--no-dashboard")
-        self.scheduler = self._start("distributed.cli.dask_scheduler", *options)
+        self.scheduler = self.start_process("distributed.cli.dask_scheduler", *options)
         wait_for(lambda: answers(self.port))
 
     def start_worker(self, name, *flags, fault=None, driver=DRIVER, **environment):
@@ -49,7 +49,7 @@ class Cluster:
             "scratch": str(self.folder / "scratch" / name),
             **({"fault": fault} if fault else {}),
         }
-        worker = self._start(
+        worker = self.start_process(
             "cluster_worker", json.dumps(facts), self.address, *flags, **environment
         )
         self.workers.append(worker)
@@ -58,7 +58,7 @@ class Cluster:
 
     def start_coordinator(self, spec, *flags, module="profiler", **environment):
         arguments = ("run", spec, "--workers", self.address, "--no-report", *flags)
-        self.coordinators.append(self._start(module, *arguments, **environment))
+        self.coordinators.append(self.start_process(module, *arguments, **environment))
         return self.coordinators[-1]
 
     def measure(self, spec, *flags, **environment):

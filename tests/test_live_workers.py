@@ -409,6 +409,17 @@ def test_a_lost_scheduler_ends_the_run_which_goes_on_with_the_next(other_cluster
     assert len(visits(run)) == len(set(visits(run))) == 6 * 4 * 2
 
 
+def test_a_worker_waits_for_its_scheduler_and_says_so(profiler):
+    cluster = Cluster(profiler)
+    flags = ("worker", cluster.address, "--device", "cpu")
+    worker = cluster.start_process("hasty_coordinator", *flags)
+    cluster.workers.append(worker)
+    wait_for(lambda: "No scheduler answers" in worker.written()[1])
+    cluster.start_scheduler()
+    wait_for(lambda: "Measuring on" in worker.written()[1])
+    cluster.close()
+
+
 FAULTS = {"full_disk": "File too large", "corrupted": "is not the one that was sent"}
 
 

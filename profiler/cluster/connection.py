@@ -10,7 +10,7 @@ import asyncio
 import ipaddress
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ TlsFiles = tuple[Path | None, Path | None, Path | None]
 """Files in PEM: of the authority, the certificate and its key; all three or none."""
 _LOOPBACK = "127.0.0.1"
 _CONNECT_S = 30.0
+_SILENT_S = 5.0
+"""Seconds after which a worker says that it waits for its scheduler."""
 _LOOK_S = 1.0
 """Between two looks whether a signal came."""
 _SELDOM: dict[str, Any] = {
@@ -170,21 +172,20 @@ def local_address(address: str) -> str:
 # ---- a worker ------------------------------------------------------------------------------------
 
 
-def serve(  # noqa: PLR0913 - all but the first two by keyword
+def serve(  # noqa: PLR0913 - all but the first three by keyword
     address: str,
     environment: Environment,
+    reporter: ProgressReporter,
     *,
     security: Security | None,
     scratch: Path | None,
     host: str | None,
     dashboard: bool,
-    on_taken: Callable[[], None],
 ) -> None:
-    """Run tasks of a scheduler until it is gone or this process is ended.
+    """Run tasks of a scheduler, which may come later, until it is gone or this process is ended.
 
     `scratch`: folder for runs under way and libraries; None: a temporary one. `host`: address to
-    listen on; None: the one by which the scheduler is reached. `on_taken` is called when the
-    scheduler knows this worker.
+    listen on; None: the one by which the scheduler is reached.
     """
     _quiet_dask()
 
@@ -192,8 +193,11 @@ def serve(  # noqa: PLR0913 - all but the first two by keyword
         options = worker_options(environment, folder)
         kind = Worker if dashboard else _WorkerWithoutHttp
         at = host or local_address(address)
+        waiting_line = f"No scheduler answers at {address}; waiting for one."
+        waiting = asyncio.get_running_loop().call_later(_SILENT_S, reporter.say, waiting_line)
         async with kind(address, security=security, host=at, **options) as worker:
-            on_taken()
+            waiting.cancel()
+            reporter.say(f"Measuring on {device_of(environment)} for {address}.")
             finished = asyncio.create_task(worker.finished())
             while not finished.done():
                 await asyncio.wait([finished], timeout=_LOOK_S)

@@ -56,7 +56,7 @@ def run_worker(request: WorkerRequest) -> ExitCode:
         serve,
         warn_if_unencrypted,
     )
-    from profiler.cluster.on_worker import device_of, worker_environment
+    from profiler.cluster.on_worker import worker_environment
 
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     security = security_of((request.tls_ca, request.tls_cert, request.tls_key))
@@ -70,15 +70,14 @@ def run_worker(request: WorkerRequest) -> ExitCode:
     warn_if_unencrypted(request.address, reporter)
     if request.host is not None and security is None:
         warn_if_unencrypted(f"tcp://{request.host}", reporter)
-    start_line = f"Measuring on {device_of(environment)} for {request.address}."
     serve(
         request.address,
         environment,
+        reporter,
         security=security,
         scratch=request.scratch,
         host=request.host,
         dashboard=not request.no_dashboard,
-        on_taken=lambda: reporter.say(start_line),
     )
     reporter.say("The scheduler is gone.")
     return ExitCode.COMPLETE
