@@ -233,7 +233,10 @@ def start_local(cluster, spec, *flags, **environment):
 
 
 def test_workers_of_this_host_are_started_and_ended(other_cluster):
-    """Scheduler, nanny and worker listen, and the HTTP of the first and the last."""
+    """Scheduler, nanny and worker listen, and the HTTP of the first and the last.
+
+    Variables that Dask has for its own workers, such as MKL_NUM_THREADS, would be in the keys.
+    """
     cluster = other_cluster
     spec = write_tiles(cluster.line, rows=ROWS[:1])
     coordinator, sockets = start_local(cluster, spec, *tls_flags(cluster.folder))
@@ -248,6 +251,10 @@ def test_workers_of_this_host_are_started_and_ended(other_cluster):
     (run,) = cluster.line.runs()
     assert [worker["name"] for worker in workers_of(run)] == ["worker-1"]
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
+    made = attempts(run)
+    here = cluster.line.measure(spec)
+    assert f"Resuming {run}" in here.err, here.err
+    assert attempts(run) == made, "measured as here"
 
 
 @only_with_everything  # of a worker by itself it is asked below

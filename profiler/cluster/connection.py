@@ -255,7 +255,11 @@ def _local_cluster(
             "options": {**at, "port": 0, "dashboard_address": f"{_LOOPBACK}:0"},
         }
         quiet = logging.CRITICAL
-        with SpecCluster(nannies, scheduler, security=security, silence_logs=quiet) as cluster:
+        with (
+            # Else it sets OMP_NUM_THREADS=1 and others, here and for the sessions of its workers.
+            dask.config.set({"distributed.nanny.pre-spawn-environ": {}}),
+            SpecCluster(nannies, scheduler, security=security, silence_logs=quiet) as cluster,
+        ):
             yield cluster
 
 

@@ -29,7 +29,13 @@ from profiler.run_folder.workers import clear_arrivals, name_no_gpu_of_several
 from profiler.sessions.builds.plan_builds import build_all, build_all_stamped
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import Meanwhile, SecondsRecorder
-from profiler.sessions.measure import MeasureRequest, begin, resumed_or_new, with_stages
+from profiler.sessions.measure import (
+    MeasureRequest,
+    begin,
+    report_outdated_run,
+    resumed_or_new,
+    with_stages,
+)
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.proposals import opened_search
 from profiler.sessions.search.search import ExperimentSearch, run_of_search, terms_of
@@ -185,6 +191,9 @@ def _measure(team: Team) -> None:
     earlier = _earlier_run(request, team.device) if search is None else team.run
     team.homes = {} if earlier is None else homes_of(request, team.builds, earlier)
     if search is None:
+        if earlier is not None and not team.homes:
+            cells = {cell.id for cell in request.plan.cells}
+            report_outdated_run(team.reporter, cells, earlier, earlier.record())
         team.run = resumed_or_new(request, earlier if team.homes else None, team.reporter)
     _begin(team)
     measured = ProblemShare(team=team)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -340,11 +340,11 @@ def _run_folder(
     request: MeasureRequest, keys: Mapping[str, str], reporter: ProgressReporter
 ) -> RunFolder:
     name = request.loaded.experiment.name
-    report_outdated_run = partial(_report_outdated_run, keys, reporter)
+    on_outdated = partial(report_outdated_run, reporter, keys.keys())
     resumed = (
         None
         if request.fresh
-        else resumable(request.out, name, keys, warn=reporter.warn, on_outdated=report_outdated_run)
+        else resumable(request.out, name, keys, warn=reporter.warn, on_outdated=on_outdated)
     )
     early = request.early
     if early is not None and early.begins and resumed is None:
@@ -365,11 +365,11 @@ def resumed_or_new(
     return earlier
 
 
-def _report_outdated_run(
-    keys: Mapping[str, str], reporter: ProgressReporter, run: RunFolder, record: RunRecord
+def report_outdated_run(
+    reporter: ProgressReporter, cells: Set[str], run: RunFolder, record: RunRecord
 ) -> None:
-    """Print how many cells of this run an earlier run has whose results count no more."""
-    if count := len(record.keys.keys() & keys.keys()):
+    """Print how many cells (ids) of this run an earlier run has whose results count no more."""
+    if count := len(record.keys.keys() & cells):
         reporter.say(
             f"A new run: {run.path} has {count} of these cells, but measured with other settings, "
             "sources or builds, or on another machine."
