@@ -337,10 +337,13 @@ def overturned_by_launches(pairs: pd.DataFrame) -> pd.Series[Any]:
     faster, same, slower = (
         verdict == stated for stated in (Verdict.FASTER, Verdict.SAME, Verdict.SLOWER)
     )
+    untimed = pairs[["waiting_ns", "against_waiting_ns", "copies_ns", "against_copies_ns"]]
+    # More blocks would not decide what waits or copies, and is UNCLEAR for another reason.
+    open_ones = same | ((verdict == Verdict.UNCLEAR) & (untimed > 0).any(axis=1))
     by_untimed = (untimed_ns != other_untimed_ns) & (
         (faster & (whole_ratio >= 1))
         | (slower & (whole_ratio <= 1))
-        | (same & (np.abs(np.log(whole_ratio)) > margin))
+        | (open_ones & (np.abs(np.log(whole_ratio)) > margin))
     )
     by_overlap = ((overlap > 1) | (other_overlap > 1)) & (
         (faster & (ratio * other_overlap >= 1))

@@ -140,6 +140,19 @@ def test_a_verdict_stands_if_what_no_sum_of_kernels_holds_cannot_overturn_it(
     assert Verdict.UNCLEAR not in set(by_timer["verdict"])
 
 
+def test_more_blocks_are_not_asked_for_where_copies_would_decide():
+    samples = run({"a..p": around(1000), "b..p": around(1003, 20 * OTHER)}).assign(kernels=1.0)
+    times = visit_times(samples, CELLS, SessionKind.TIMING)
+    pairs = [("b..p", "a..p")]
+    noisy = Judge(times, "a", Rules(), NO_OFFSETS).compare(pairs)
+    assert noisy["reason"].tolist() == [Reason.MORE_BLOCKS_NEEDED]
+    for copied, reason in ((1.0, Reason.MORE_BLOCKS_NEEDED), (1e6, Reason.COPIES)):
+        launches = untimed("copied_bytes", {"b..p": copied})
+        judged = Judge(times, "a", Rules(), NO_OFFSETS, launches=launches).compare(pairs)
+        assert judged["verdict"].tolist() == [Verdict.UNCLEAR]
+        assert judged["reason"].tolist() == [reason]
+
+
 # ---- durations -----------------------------------------------------------------------------------
 
 
