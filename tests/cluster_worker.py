@@ -4,8 +4,10 @@ Arguments: JSON with `gpu`, the fields of an Environment, and maybe `fault`; the
 """
 
 import json
+import os
 import resource
 import sys
+import tempfile
 from dataclasses import replace
 
 from profiler.cli import main
@@ -39,7 +41,11 @@ def corrupt_what_is_sent():
     on_worker.packed_run = packed_run
 
 
-FAULTS = {"full_disk": fill_disk, "corrupted": corrupt_what_is_sent}
+def lack_files():
+    os.chdir(tempfile.mkdtemp())
+
+
+FAULTS = {"full_disk": fill_disk, "corrupted": corrupt_what_is_sent, "elsewhere": lack_files}
 
 
 if __name__ == "__main__":

@@ -30,14 +30,14 @@ ROWS = (4, 8, 16)
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what a worker does not listen on by itself
 
 
-def write_tiles(line, name="mine", rows=ROWS, **fields):
+def write_tiles(line, name="mine", rows=ROWS, workload=TILES, **fields):
     """Spec of three variants whose times are made up by the fake ncu."""
     collect = {"device": "cpu", "blocks": 6, "final_blocks": 0, "warmups": 0}
     collect |= {"metrics": ["duration_ns", "cycles"], **fields.pop("collect", {})}
     variants = [{"name": f"x{x}", "params": {"x": x, "y": 2}} for x in (4, 5)]
     return line.write_spec(
         name,
-        workload=TILES,
+        workload=workload,
         baseline="base",
         variants={"list": [{"name": "base"}, *variants]},
         problems={"matrix": {"rows": list(rows)}},
@@ -427,13 +427,18 @@ def test_a_worker_waits_for_its_scheduler_and_says_so(profiler):
     cluster.close()
 
 
-FAULTS = {"full_disk": "File too large", "corrupted": "is not the one that was sent"}
+FAULTS = {
+    "full_disk": "File too large",
+    "corrupted": "is not the one that was sent",
+    "elsewhere": "The files behind mine.yaml are not those of the coordinator.",
+}
 
 
 def test_a_worker_with_a_fault_is_named_and_the_others_go_on(other_cluster):
     """Each worker begins with one of the problems, and the sound one gets all in the end."""
     cluster = other_cluster
-    spec = write_tiles(cluster.line)
+    shutil.copy(TILES, cluster.folder / "own.py")
+    spec = write_tiles(cluster.line, rows=(*ROWS, 32), workload="./own.py")
     for fault in FAULTS:
         cluster.start_worker(fault, fault=fault)
     cluster.start_worker("sound")

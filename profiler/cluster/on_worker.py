@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -203,7 +203,10 @@ def _prepared_task(order: TaskOrder, libraries: Mapping[str, Parcel], folder: Pa
     loaded = spec_of_text(order.spec_path, order.spec_text, overrides)
     machine = find_machine(loaded.experiment, loaded.base, timeline=order.timeline)
     require_device(machine.environment, order.device)
-    if source_hashes(loaded.experiment, loaded.base, order.plan.cells) != order.sources:
+    sources = None  # where files are missing
+    with suppress(FileNotFoundError):
+        sources = source_hashes(loaded.experiment, loaded.base, order.plan.cells)
+    if sources != order.sources:
         raise EnvironmentUnusable(
             f"The files behind {order.spec_path} are not those of the coordinator.",
             remedy="Start the worker in a copy of the same folder: sources do not travel.",
