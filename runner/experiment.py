@@ -6,6 +6,7 @@ Standard library only: a user's file imports it, and so does every process that 
 from __future__ import annotations
 
 import difflib
+import dis
 import importlib
 import inspect
 import itertools
@@ -15,7 +16,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
@@ -55,6 +56,8 @@ class VariantFunction:
     line: int
     uses: list[tuple[Parameters, VariantOptions]] = field(default_factory=list)
     """Of each use of the decorator: parameter → value or list of values, and its options."""
+    outer_values: Mapping[tuple[int, str], Any] = field(default_factory=dict)
+    """Values that names had when the function was marked, by `_outer_values`."""
 
     def combinations(self) -> Iterator[tuple[dict[str, Any], VariantOptions]]:
         """Parameters of every variant, in the order of the values, with its options."""
@@ -211,9 +214,15 @@ class Experiment:
     ) -> None:
         name = _name_of(function, name)
         _check_parameters(name, function, grid)
-        first = self.variants.setdefault(name, VariantFunction(name, function, line))
+        values = _outer_values(function)
+        first = self.variants.setdefault(
+            name, VariantFunction(name, function, line, outer_values=values)
+        )
         if first.function is not function:
             raise ExperimentError(f"two functions are called {name}: give one another name=")
+        # In a notebook all functions may be meant to run with what was defined last.
+        for other in self.variants.values() if _IMPORTING.get() else ():
+            _check_outer_values(other, values)
         first.uses.append((grid, options))
 
     # ---- description ----
@@ -367,6 +376,35 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
     if _BASELINE in experiment.variants:
         experiment.baseline = _BASELINE
     return experiment
+
+
+def _outer_values(function: Function) -> dict[tuple[int, str], Any]:
+    """Values of the names that a function looks up outside when it runs, by place and name."""
+    plain = inspect.unwrap(function)
+    code = getattr(plain, "__code__", None)
+    if code is None:
+        return {}
+    module = plain.__globals__
+    loaded = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+    values = {(id(module), name): module[name] for name in loaded if name in module}
+    for name, cell in zip(code.co_freevars, plain.__closure__ or (), strict=True):
+        with suppress(ValueError):  # of a name that has no value yet
+            values[id(cell), name] = cell.cell_contents
+    return values
+
+
+def _check_outer_values(function: VariantFunction, values: Mapping[tuple[int, str], Any]) -> None:
+    """Raise ExperimentError where a name has another value now than when a function was marked."""
+    for place, before in function.outer_values.items():
+        after = values.get(place, before)
+        is_equal = isinstance(before, str | int | float) and before == after
+        if before is not None and before is not after and not is_equal:
+            name = place[1]
+            raise ExperimentError(
+                f"{function.name} would run with a later {name}: names are looked up when a "
+                f"function runs. Give each {name} a name of its own, or bind it: "
+                f"def {function.name}(…, {name}={name})"
+            )
 
 
 def _name_of_file(file: str) -> str:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ from profiler.runner.checks.check import WrongResultError, as_tensors, compare, 
 from profiler.runner.checks.rounding import rounding_in
 from profiler.runner.experiment import Experiment, importing
 from profiler.runner.functions import FunctionWorkload
+from profiler.runner.import_path import import_file
 from profiler.runner.protocol import JobCell, JobVisit, Tolerance
 from profiler.runner.variant_options import ExperimentError
 
@@ -138,6 +140,37 @@ def test_mistakes_are_said(mistake, message):
     with pytest.raises(ExperimentError) as caught:
         mistake()
     assert message in str(caught.value)
+
+
+LOOP = """
+for number, name in ((1, "one"), (2, "two")):
+    @sums.variant(name=name)
+    def run(x{argument}):
+        return x + number
+"""
+KERNELS = """
+def kernel(x): return x + 1
+@sums.variant
+def first(x): return kernel(x)
+def kernel(x): return x + 2
+@sums.variant
+def second(x): return kernel(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (LOOP.format(argument=""), "one would run with a later number: "),
+        (LOOP.format(argument=", number=number"), None),
+        (KERNELS, r"or bind it: def first\(…, kernel=kernel\)"),
+    ],
+)
+def test_a_function_that_would_run_with_a_later_value_of_a_name_is_refused(tmp_path, text, message):
+    file = tmp_path / "sums.py"
+    file.write_text(f"import profiler\nsums = profiler.Experiment('sums', problems={{}})\n{text}")
+    with nullcontext() if message is None else pytest.raises(ExperimentError, match=message):
+        import_file(file)
 
 
 # ---- arguments -----------------------------------------------------------------------------------
