@@ -10,6 +10,7 @@ import asyncio
 import ipaddress
 import logging
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -35,6 +36,10 @@ LOCAL = "local:"
 TlsFiles = tuple[Path | None, Path | None, Path | None]
 """Files in PEM: of the authority, the certificate and its key; all three or none."""
 _LOOPBACK = "127.0.0.1"
+_START_SCHEDULER = (
+    "Start one with `dask scheduler`; a scheduler with TLS needs tls:// and --tls-ca, --tls-cert "
+    "and --tls-key."
+)
 _CONNECT_S = 30.0
 _SILENT_S = 5.0
 """Seconds after which a worker says that it waits for its scheduler."""
@@ -89,9 +94,7 @@ def connected_client(
             client = opened.enter_context(Client(at, security=security, timeout=_CONNECT_S))
         except (OSError, RuntimeError, TypeError) as error:
             raise EnvironmentUnusable(
-                f"No scheduler answers at {workers}.",
-                remedy="Start one with `dask scheduler`; a scheduler with TLS needs --tls-ca, "
-                "--tls-cert and --tls-key.",
+                f"No scheduler answers at {workers}.", remedy=_START_SCHEDULER
             ) from error
         if link := client.dashboard_link:
             reporter.say(f"Dashboard: {link}")
@@ -110,7 +113,10 @@ def _quiet_dask() -> None:
 
 
 def security_of(tls: TlsFiles) -> Security | None:
-    """Security of a connection; None without TLS. Raises UsageError where a file is missing."""
+    """Security of a connection; None without TLS.
+
+    Raises UsageError where a file is missing, or is no certificate or key of it.
+    """
     files = [file for file in tls if file is not None]
     if not files:
         return None
@@ -121,12 +127,20 @@ def security_of(tls: TlsFiles) -> Security | None:
             raise UsageError(f"{file}: there is no such file")
     ca, cert, key = map(str, files)
     roles = ("client", "worker", "scheduler")
-    return Security(
+    security = Security(
         require_encryption=True,
         tls_ca_file=ca,
         **{f"tls_{role}_cert": cert for role in roles},
         **{f"tls_{role}_key": key for role in roles},
     )
+    try:
+        security.get_connection_args("client")
+    except OSError as error:  # of ssl
+        raise UsageError(
+            f"--tls-ca, --tls-cert and --tls-key: {error}",
+            remedy="Give the authority, a certificate and its key in PEM (docs/cluster.md).",
+        ) from error
+    return security
 
 
 def check_address(address: str, *, secured: bool) -> None:
@@ -145,6 +159,15 @@ def check_address(address: str, *, secured: bool) -> None:
         raise UsageError(
             f"{address}: tls:// goes with --tls-ca, --tls-cert and --tls-key, and these with tls://"
         )
+
+
+def check_host(host: str) -> None:
+    """Raise UsageError for an address on which this host cannot listen."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host.strip("[]"), 0), family=family).close()
+    except OSError as error:
+        raise UsageError(f"--host {host}: this host has no such address") from error
 
 
 def warn_if_unencrypted(address: str, reporter: ProgressReporter) -> None:
@@ -209,7 +232,7 @@ def serve(  # noqa: PLR0913 - all but the first three by keyword
         except (OSError, RuntimeError) as error:
             raise EnvironmentUnusable(
                 f"{address}: no scheduler takes this worker: {error.__cause__ or error}",
-                remedy="Start one with `dask scheduler`. A GPU can have one worker only.",
+                remedy=f"{_START_SCHEDULER} A GPU can have one worker only.",
             ) from error
 
 

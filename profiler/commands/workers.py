@@ -52,6 +52,7 @@ def run_worker(request: WorkerRequest) -> ExitCode:
     from profiler.cluster.connection import (
         CPU,
         check_address,
+        check_host,
         security_of,
         serve,
         warn_if_unencrypted,
@@ -61,6 +62,10 @@ def run_worker(request: WorkerRequest) -> ExitCode:
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     security = security_of((request.tls_ca, request.tls_cert, request.tls_key))
     check_address(request.address, secured=security is not None)
+    if request.scratch is not None:
+        require_folder(request.scratch, "--scratch")
+    if request.host is not None:
+        check_host(request.host)
     cpu = request.device == CPU
     if request.device is not None and not cpu:
         _show_only(request.device)

@@ -12,17 +12,17 @@ from profiler.run_folder.documents import read_json
 from profiler.run_folder.folder import ARCHIVE_SUFFIX, RUN_FILE, RunFolder, RunRecord
 
 
-def require_folder(out: Path) -> None:
+def require_folder(out: Path, flag: str = "--out") -> None:
     """Raise UsageError where runs cannot be written, before hours of measuring are lost."""
     nearest = out.resolve()
     while not nearest.exists():
         nearest = nearest.parent
     if not nearest.is_dir():
-        raise UsageError(f"--out {out}: {nearest} is not a folder")
+        raise UsageError(f"{flag} {out}: {nearest} is not a folder")
     if (reason := why_read_only(nearest)) is not None:
         raise UsageError(
-            f"--out {out}: {nearest} cannot be written to: {reason}",
-            remedy="Give another folder with --out.",
+            f"{flag} {out}: {nearest} cannot be written to: {reason}",
+            remedy=f"Give another folder with {flag}.",
         )
 
 

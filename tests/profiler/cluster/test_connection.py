@@ -5,6 +5,7 @@ import io
 import socket
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
@@ -13,6 +14,7 @@ from studies import workload_of
 from profiler.cluster import connection
 from profiler.cluster.connection import (
     check_address,
+    check_host,
     local_address,
     security_of,
     warn_if_unencrypted,
@@ -106,7 +108,7 @@ def test_an_address_without_a_way_to_it_is_an_error() -> None:
         local_address("tcp://no.such.host.invalid:8786")
 
 
-def test_tls_needs_all_of_its_files(tmp_path: Path) -> None:
+def test_tls_needs_all_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pem = tmp_path / "ca.pem"
     pem.touch()
     assert security_of((None, None, None)) is None
@@ -114,10 +116,24 @@ def test_tls_needs_all_of_its_files(tmp_path: Path) -> None:
         security_of((pem, pem, None))
     with pytest.raises(UsageError, match="no such file"):
         security_of((pem, pem, tmp_path / "key.pem"))
+    with pytest.raises(UsageError, match="--tls-ca, --tls-cert and --tls-key: "):
+        security_of((pem, pem, pem))
+    monkeypatch.setattr(connection.Security, "get_connection_args", Mock())
     security = security_of((pem, pem, pem))
     assert security is not None
     assert security.require_encryption
     assert security.get_tls_config_for_role("worker")["key"] == str(pem)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])  # noqa: S104 - as is given
+def test_a_host_has_its_addresses(host: str) -> None:
+    check_host(host)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "[2001:db8::1]"])
+def test_a_host_has_no_other_address(host: str) -> None:
+    with pytest.raises(UsageError, match=r"--host .*: this host has no such address"):
+        check_host(host)
 
 
 def test_devices_are_told_apart_by_model_and_driver() -> None:
