@@ -5,6 +5,7 @@ Standard library only: a user's file imports it, and so does every process that 
 
 from __future__ import annotations
 
+import ast
 import difflib
 import dis
 import importlib
@@ -356,8 +357,14 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
 
     Without those of `ROLES`. A parameter whose default is a list has each of its values: of
     `inputs` they are the problems. The baseline is the function `baseline`, else the first.
+    Raises ExperimentError where two have one name: Python forgets the first.
     """
     file = _absolute(str(module.__file__))
+    statements = ast.parse(inspect.getsource(module)).body
+    names = [statement.name for statement in statements if isinstance(statement, ast.FunctionDef)]
+    for name in names:
+        if names.count(name) > 1:
+            raise ExperimentError(f"two functions are called {name}: give one another name")
     problems = dict(_defaults(vars(module)["inputs"]))
     experiment = Experiment(
         _name_of_file(file),

@@ -12,7 +12,7 @@ import torch
 from profiler.kernels.references import move, nudge
 from profiler.runner.checks.check import WrongResultError, as_tensors, compare, count_wrong
 from profiler.runner.checks.rounding import rounding_in
-from profiler.runner.experiment import Experiment, importing
+from profiler.runner.experiment import Experiment, experiment_of, importing
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.import_path import import_file
 from profiler.runner.protocol import JobCell, JobVisit, Tolerance
@@ -156,6 +156,15 @@ def kernel(x): return x + 2
 @sums.variant
 def second(x): return kernel(x)
 """
+
+
+def test_a_file_of_functions_has_each_name_once(tmp_path):
+    file = tmp_path / "sums.py"
+    file.write_text("def inputs(): return 1\ndef run(x): return x\ndef run(x): return x + 1\n")
+    with pytest.raises(
+        ExperimentError, match="two functions are called run: give one another name"
+    ):
+        experiment_of(import_file(file))
 
 
 @pytest.mark.parametrize(
