@@ -17,13 +17,12 @@ BY_TIME = " by time alone"
 """Words after FASTER and SLOWER where cycles were not counted: a clock may have made it."""
 LAUNCH_WORDS = {
     Reason.GAPS: "would be another with 1 µs between the kernels of a launch, which no sum of "
-    "durations holds: --timer times whole launches",
-    Reason.OVERLAP: "kernels that can run at once were added up, and take less if they do: --timer "
-    "times whole launches",
+    "durations holds",
+    Reason.OVERLAP: "kernels that can run at once were added up, and take less if they do",
     Reason.WAITS: "would be another with what the host does while a launch waits for the device, "
-    "which no sum of durations holds: --timer times whole launches",
+    "which no sum of durations holds",
     Reason.COPIES: "would be another with the copies of a launch that are no kernels, which no sum "
-    "of durations holds: --timer times whole launches",
+    "of durations holds",
 }
 """Clauses of verdicts on sums of kernels that may not hold for whole launches."""
 
