@@ -298,14 +298,14 @@ def untimed_by_cell(statuses: Mapping[str, CellStatus], environment: Environment
     """What sums of kernels leave out, UNTIMED by cell; NaN where it is not known.
 
     `at_once waiting_ns` are `CellStatus.concurrent_kernels` and `waiting_ns`; `copies_ns` is the
-    least time of copies that are no kernels, at the bandwidth of the memory.
+    least time of copies that are no kernels: GAP_NS each, and at the bandwidth of the memory.
     """
-    bandwidth = environment.peak_dram_bytes_per_s or math.inf
+    copied_ns = 1e9 / (environment.peak_dram_bytes_per_s or math.inf)
     facts = [
         (
             status.concurrent_kernels,
             status.waiting_ns,
-            (status.copied_bytes or 0.0) / bandwidth * 1e9,
+            (status.copies or 0.0) * GAP_NS + (status.copied_bytes or 0.0) * copied_ns,
         )
         for status in statuses.values()
     ]

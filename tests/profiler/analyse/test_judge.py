@@ -146,8 +146,12 @@ def test_more_blocks_are_not_asked_for_where_copies_would_decide():
     pairs = [("b..p", "a..p")]
     noisy = Judge(times, "a", Rules(), NO_OFFSETS).compare(pairs)
     assert noisy["reason"].tolist() == [Reason.MORE_BLOCKS_NEEDED]
-    for copied, reason in ((1.0, Reason.MORE_BLOCKS_NEEDED), (1e6, Reason.COPIES)):
-        launches = untimed("copied_bytes", {"b..p": copied})
+    for fact, amount, reason in (
+        ("copied_bytes", 1.0, Reason.MORE_BLOCKS_NEEDED),
+        ("copied_bytes", 1e6, Reason.COPIES),
+        ("copies", 1.0, Reason.COPIES),
+    ):
+        launches = untimed(fact, {"b..p": amount})
         judged = Judge(times, "a", Rules(), NO_OFFSETS, launches=launches).compare(pairs)
         assert judged["verdict"].tolist() == [Verdict.UNCLEAR]
         assert judged["reason"].tolist() == [reason]
