@@ -280,12 +280,14 @@ def program_of(args):
         return functools.partial(run_script, words)
     if len(words) < 3 or words[0] != sys.executable:
         return None
-    if "-m" in words[1:3]:
-        place = words.index("-m")
-        return functools.partial(run_module, words[place + 1 :], with_folder=place == 1)
-    if words[1] == "-P":
-        return functools.partial(run_script, words[2:])
-    return functools.partial(run_script, words[1:]) if words[1] in SCRIPTS else None
+    without_folder = words[1] == "-P"
+    first, *rest = words[1 + without_folder :]
+    if first == "-m":
+        return functools.partial(run_module, rest, with_folder=not without_folder)
+    if first == "-c":
+        return functools.partial(run_text, rest)
+    known = without_folder or first in SCRIPTS
+    return functools.partial(run_script, [first, *rest]) if known else None
 
 
 def execute(file, args):
@@ -303,12 +305,21 @@ def run_module(argv, *, with_folder=True):
     runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
 
 
+def run_text(argv):
+    sys.argv = ["-c", *argv[1:]]
+    run_code(compile(argv[0], "<string>", "exec"))
+
+
 def run_script(argv):
     sys.argv = list(argv)
+    run_code(code_of(argv[0]), __file__=argv[0])  # as `runpy.run_path`, which compiles each time
+
+
+def run_code(code, **names):
     main = types.ModuleType("__main__")
-    main.__file__ = argv[0]
+    vars(main).update(names)
     sys.modules["__main__"] = main
-    exec(code_of(argv[0]), vars(main))  # noqa: S102 - as `runpy.run_path`, which compiles each time
+    exec(code, vars(main))  # noqa: S102 - it is a program
 
 
 @functools.cache
