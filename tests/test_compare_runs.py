@@ -70,17 +70,13 @@ def test_other_machines_and_other_clocks_never_trip(ready, tmp_path):
     locked = scaled_copy(
         SMALL, tmp_path / "locked", {"tiled..": 2.0}, environment={"clock_control": "base"}
     )
-    page = tmp_path / "page.html"
-    for run, words, flags in (
-        (other, "different machines", ["--out", page]),
-        (locked, "different clock control", ["--no-report"]),
-    ):
-        done = ready("compare", SMALL, run, "--fail-on", "regression", *flags)
+    less = ("--no-report", "--only", "variant=tiled")
+    for run, words in ((other, "different machines"), (locked, "different clock control")):
+        done = ready("compare", SMALL, run, "--fail-on", "regression", *less)
         assert done.code == 0, done.err
         assert words in done.out
         assert f"No verdict on durations between transpose and {run.name}" in done.err
         assert "slower" not in done.out
-    assert "different machines" in page.read_text()
 
 
 def test_a_clock_that_moved_does_not_trip(ready, tmp_path):

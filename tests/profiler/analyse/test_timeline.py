@@ -400,7 +400,7 @@ class TestNested:
         return names
 
     def test_memory_is_that_of_the_rows_however_deep_they_are(self):
-        depth = 1000
+        depth = 500
         frame = operations(*((10 * row, 10 * row + 15, row) for row in range(depth)))
         deep = ranges(*((row, 10**6 - row, f"r{row}") for row in range(depth)))
         around = stacks(*((row - 1, row) for row in range(depth)))

@@ -282,13 +282,6 @@ def test_a_time_of_a_log_that_is_none_is_counted(read):
 
 
 @WITH_RECORDS
-def test_records_that_stand_twice_change_no_time(read, form):
-    whole, _ = read(form.text(*form.records), form.file)
-    facts, _ = read(form.text(*form.records, form.records[1]), form.file)
-    assert set(facts) == set(whole)
-
-
-@WITH_RECORDS
 def test_the_order_of_records_says_nothing(read, form):
     assert (
         read(form.text(*reversed(form.records)), form.file)[0]
