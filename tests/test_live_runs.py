@@ -225,7 +225,7 @@ BAD = {
 
 
 def test_every_failure_costs_its_own_cell_and_no_other(profiler):
-    spec = write_endings(profiler, ["well", *BAD, "also well"], collect=collect(time_limit_s=8.0))
+    spec = write_endings(profiler, ["well", *BAD, "also well"], collect=collect(time_limit_s=5.0))
     odd = {
         "FAKE_NCU_FAULT_IN": "fault..",
         "FAKE_NCU_BLIND_TO": "unseen..",

@@ -377,7 +377,7 @@ def test_a_killed_coordinator_has_what_was_complete_of_a_problem_under_way(other
     cluster = other_cluster
     two_sessions = {"metrics": ["duration_ns", "l2_hit_pct"], "blocks": 2}
     spec = write_tiles(cluster.line, rows=ROWS[:1], collect=two_sessions)
-    cluster.start_worker("slow", FAKE_NCU_SLOW_S=0.5)
+    cluster.start_worker("slow", FAKE_NCU_SLOW_S=0.25)
     coordinator = cluster.start_coordinator(spec)
     (run,) = wait_for(cluster.line.runs)
     wait_for(lambda: list(run.glob("raw/*/session.json")))

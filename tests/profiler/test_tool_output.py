@@ -23,7 +23,7 @@ def test_each_command_has_its_own_end_and_output():
             shell("sleep 60"),
             shell("head -c 300000 /dev/zero | tr '\\0' x; printf '\\377'"),
         ],
-        timeout_s=4.0,
+        timeout_s=2.0,
     )
     assert not isinstance(first, EnvironmentUnusable)
     assert (first.returncode, first.stdout, first.stderr) == (3, "said\n", "odd\n")
@@ -31,7 +31,7 @@ def test_each_command_has_its_own_end_and_output():
     assert isinstance(missing, EnvironmentUnusable)
     assert "cannot be run" in missing.message
     assert isinstance(late, EnvironmentUnusable)
-    assert "did not end within 4 s" in late.message
+    assert "did not end within 2 s" in late.message
     assert not isinstance(large, EnvironmentUnusable)
     assert large.stdout == "x" * 300_000 + "\ufffd"
 

@@ -20,7 +20,7 @@ from profiler.sessions.process import EndCause, FailingCell, failing_cell, membe
 from profiler.sessions.watchdog import Limits
 
 PATIENT = Limits(step_s=60, startup_s=60, grace_s=5)
-HASTY = Limits(step_s=3.0, startup_s=60, grace_s=10)
+HASTY = Limits(step_s=1.5, startup_s=60, grace_s=10)
 
 PRELUDE = """
 import json, os, signal, subprocess, sys, time
@@ -184,7 +184,7 @@ def test_a_session_that_ignores_sigterm_is_killed(target, tmp_path, monkeypatch)
         time.sleep(600)
     """)
     monkeypatch.setattr("profiler.sessions.process._HARD_STOP_S", 0.5)
-    limits = Limits(step_s=3.0, startup_s=60, grace_s=0.2)
+    limits = Limits(step_s=1.5, startup_s=60, grace_s=0.2)
     result = run_session(command, folder=tmp_path, journal=journal, limits=limits)
     assert result.cause is EndCause.TIMED_OUT
     assert not alive(pids(journal)[1])

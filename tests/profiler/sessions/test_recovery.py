@@ -106,7 +106,7 @@ def test_many_failures_each_cost_one_cell(recover, ncu, monkeypatch):
     monkeypatch.setenv("FAKE_NCU_FAULT_IN", "fault")
     cells = ("segv..p", "ok..p", "hang..p", "wrong..p", "illegal..q", "ok..q", "fault..q")
     visits = blocks(*cells[:4]) + blocks(*cells[4:])
-    recovered, _ = recover(ncu, visits, step_s=4.0)
+    recovered, _ = recover(ncu, visits, step_s=2.0)
     assert outcomes(recovered) == {
         "segv..p": Outcome.CRASHED,
         "hang..p": Outcome.TIMED_OUT,

@@ -91,7 +91,7 @@ def test_rows_before_a_crash_are_kept(make_session, ncu, tmp_path):
 
 def test_rows_before_a_hang_are_kept(make_session, ncu, tmp_path):
     visits = [Visit("a..p", 0), Visit("hang..p", 0)]
-    session = make_session(ncu, ("a..p", "hang..p"), step_s=4.0)
+    session = make_session(ncu, ("a..p", "hang..p"), step_s=2.0)
     result = run_attempt(session, visits, tmp_path)
     assert (result.cause, result.failing_cell.cell) == (EndCause.TIMED_OUT, "hang..p")
     assert ranges(tmp_path) == ["cell=a..p;block=0"]
