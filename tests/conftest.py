@@ -96,6 +96,13 @@ def pytest_collection():
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish():
+    """Look for garbage once: pytest does it five times, among all recordings and pages."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def tmp_path(tmp_path_factory, request):
     """A folder of this test.

@@ -61,6 +61,7 @@ PRELOADED = (
     "rich._unicode_data.unicode17-0-0",
     "distributed.cli.dask_scheduler",
     "distributed.http.worker",
+    "mcp.server.mcpserver.tools",
     "tornado.platform.asyncio",
 )
 """What nearly every command imports beside the profiler, some of it only when it is needed."""

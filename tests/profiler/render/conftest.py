@@ -41,6 +41,12 @@ def findings(report, findings_of):
 
 
 @pytest.fixture(scope="session")
+def findings_by_baseline():
+    """The findings of the run by the id of its baseline; each are found once."""
+    return functools.cache(lambda baseline: find(make_report(variant_count=34, baseline=baseline)))
+
+
+@pytest.fixture(scope="session")
 def page_of():
     """The page of a smaller run, with fewer metrics, by its kind; each is drawn once."""
     small = with_metrics(make_report(variant_count=12, problem_list=problems()[:3]), *FEW)

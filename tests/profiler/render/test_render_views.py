@@ -32,9 +32,9 @@ def say(findings):
     return " ".join("".join(part.text for part in one) for one in sentences(findings))
 
 
-def test_a_baseline_that_is_best_is_called_so(findings):
+def test_a_baseline_that_is_best_is_called_so(findings, findings_by_baseline):
     winner = findings.ranking.best
-    led = find(make_report(variant_count=34, baseline=winner.id))
+    led = findings_by_baseline(winner.id)
     other = led.ranking.best
     assert other != winner
     answer = say(led)
@@ -53,10 +53,10 @@ def test_a_baseline_that_is_best_is_called_so(findings):
     assert "first of the rest over all problems" in colours(led.ranking)
 
 
-def test_the_largest_problem_is_won_by_whom_it_is_won(findings):
+def test_the_largest_problem_is_won_by_whom_it_is_won(findings, findings_by_baseline):
     largest = findings.ranking.largest_problem
     winner = findings.ranking.winners[largest.id].cell.variant
-    led = find(make_report(variant_count=34, baseline=winner.id))
+    led = findings_by_baseline(winner.id)
     (runner_up, _) = findings.numbers.sorted_at(largest, findings.numbers.primary.name)[1]
     answer = say(led)
     assert f"the best is {winner.name}, the baseline, with " in answer
