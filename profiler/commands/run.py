@@ -32,7 +32,9 @@ from profiler.findings.gates import (
     Gate,
     beyond_bound,
     gated_cells,
+    gated_values,
     metric_of,
+    nearest_to_bound,
     not_judged,
     parse_run_gate,
     regressions,
@@ -40,8 +42,8 @@ from profiler.findings.gates import (
     tripped_message,
 )
 from profiler.machine.requirements import Machine, find_machine
-from profiler.model import Outcome, Plan, Span
-from profiler.notices import Notice, NoticeKind
+from profiler.model import Cell, Outcome, Plan, Span
+from profiler.notices import Notice, NoticeKind, counted
 from profiler.planning.plan import judged_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.session_plans import NCU, sessions_differ_on
@@ -57,6 +59,7 @@ from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
+    from profiler.findings.cell_numbers import Value
     from profiler.findings.findings import Findings
     from profiler.run_folder.load.report import Report
 
@@ -455,6 +458,35 @@ def print_results(run: WrittenRun, request: RunRequest, reporter: ProgressReport
     write_json_target(run.document, request.json_target)
 
 
+def _bounded_exit_code(
+    measured: ExitCode, findings: Findings, bound: Bound, reporter: ProgressReporter
+) -> ExitCode:
+    """GATE_TRIPPED, with a warning, where a number is beyond a bound; else the nearest is named.
+
+    So that a bound in another unit than the metric's is seen, which no number ever reaches.
+    """
+    from profiler.render.words import numbers
+
+    label = metric_of(findings, bound)
+    values = gated_values(findings, label)
+
+    def shown(cell: Cell, value: Value) -> str:
+        interval = numbers.interval(value.low, value.high, label.unit)
+        return f"{cell.id}: {numbers.show(value.median, label.unit)} {interval}".rstrip()
+
+    if cells_beyond := beyond_bound(values, label, bound):
+        lines = [f"  {shown(*of_cell)}" for of_cell in cells_beyond[:MOST_NAMED]]
+        reporter.warn("\n".join([f"--fail-on {bound}: beyond it:", *lines]))
+        return ExitCode.GATE_TRIPPED
+    missing = len(gated_cells(findings)) - len(values)
+    if missing:
+        cells = counted(missing, "cell has", "cells have")
+        reporter.warn(f"--fail-on {bound}: {cells} no {label.name}, and nothing was judged there.")
+    if nearest := nearest_to_bound(values, bound):
+        reporter.say(f"--fail-on {bound}: no cell is beyond it; nearest {shown(*nearest)}")
+    return measured
+
+
 def gated_exit_code(
     measured: ExitCode, findings: Findings, gate: Gate | Bound | None, reporter: ProgressReporter
 ) -> ExitCode:
@@ -462,18 +494,7 @@ def gated_exit_code(
     if gate is None:
         return measured
     if isinstance(gate, Bound):
-        from profiler.render.words import numbers
-
-        label = metric_of(findings, gate)
-        cells_beyond = beyond_bound(findings, label, gate)
-        if cells_beyond:
-            lines = [
-                f"  {cell.id}: {numbers.show(value.median, label.unit)} "
-                f"{numbers.interval(value.low, value.high, label.unit)}"
-                for cell, value in cells_beyond[:MOST_NAMED]
-            ]
-            reporter.warn("\n".join([f"--fail-on {gate}: beyond it:", *lines]))
-        return ExitCode.GATE_TRIPPED if cells_beyond else measured
+        return _bounded_exit_code(measured, findings, gate, reporter)
     from profiler.findings.document import judged_table
 
     cells = judged_table(findings.verdicts)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,11 @@ class Bound:
     sign: str
     number: float
     unit: str
+
+    @property
+    def is_above(self) -> bool:
+        """Whether numbers above it are beyond it."""
+        return self.sign == ">"
 
     def __str__(self) -> str:
         return f"{self.metric}{self.sign}{self.number:g}{self.unit}"
@@ -141,20 +147,39 @@ def _forms(name: str) -> tuple[str, str]:
     return name, name.rpartition("_")[0]
 
 
-def beyond_bound(findings: Findings, label: Label, bound: Bound) -> list[tuple[Cell, Value]]:
-    """Cells whose number is beyond a bound, its interval included, and the numbers.
+def beyond_bound(
+    values: Iterable[tuple[Cell, Value]], label: Label, bound: Bound
+) -> list[tuple[Cell, Value]]:
+    """Cells whose number is beyond a bound, its interval included where it has one.
 
-    Baseline and references are not judged: they are what others are compared with.
+    A counter of a single sample has none: its number decides.
     """
     limit = bound.number * (_NS[bound.unit] if label.unit == "ns" else 1.0)
-    above = bound.sign == ">"
-    beyond = []
-    for cell in gated_cells(findings):
-        value = findings.numbers.value(cell, label.name)
-        near_end = value.low if above else value.high
-        if near_end > limit if above else near_end < limit:
-            beyond.append((cell, value))
-    return beyond
+    return [
+        (cell, value)
+        for cell, value in values
+        if (_near_end(value, bound) > limit if bound.is_above else _near_end(value, bound) < limit)
+    ]
+
+
+def nearest_to_bound(
+    values: Sequence[tuple[Cell, Value]], bound: Bound
+) -> tuple[Cell, Value] | None:
+    """The cell that is nearest to a bound that none is beyond; None without any number."""
+    choose = max if bound.is_above else min
+    return choose(values, key=lambda of_cell: _near_end(of_cell[1], bound), default=None)
+
+
+def _near_end(value: Value, bound: Bound) -> float:
+    """The end of an interval that is nearest to a bound; the number itself without an interval."""
+    end = value.low if bound.is_above else value.high
+    return value.median if math.isnan(end) else end
+
+
+def gated_values(findings: Findings, label: Label) -> list[tuple[Cell, Value]]:
+    """Cells that a bound judges, with their numbers; those without a number are left out."""
+    values = [(cell, findings.numbers.value(cell, label.name)) for cell in gated_cells(findings)]
+    return [(cell, value) for cell, value in values if not math.isnan(value.median)]
 
 
 def gated_cells(findings: Findings) -> list[Cell]:

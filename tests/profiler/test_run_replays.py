@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import math
 import re
 from pathlib import Path
 
@@ -74,11 +75,11 @@ def find_once():
 def replay(tmp_path, monkeypatch, find_once):
     """Replay a recording; `change` is laid over its findings. Gives code, stderr."""
 
-    def run(gate, change):
+    def run(gate, change, *, quiet=True):
         monkeypatch.setattr(find_module, "find", lambda report: change(find_once(report)))
         out, err = io.StringIO(), io.StringIO()
         reporter = ProgressReporter(
-            Console(file=out, width=200), Console(file=err, width=200), quiet=True
+            Console(file=out, width=200), Console(file=err, width=200), quiet=quiet
         )
         request = RunRequest(
             spec=spec_of(NAME),
@@ -117,6 +118,31 @@ def test_a_bound_names_cells_with_their_unit_and_is_refused_before_anything_is_d
     assert re.search(rf"  {SLOW}: [0-9.]+\u202f\u00b5s \[[0-9.]+\u202f\u00b5s, ", err)
     with pytest.raises(UsageError, match="no metric 'durations_ns'; did you mean 'duration_ns'"):
         replay("durations_ns>1us", lambda _: pytest.fail("the run was read"))
+
+
+def test_a_bound_judges_counters_of_one_sample_and_says_what_is_nearest_to_it(replay):
+    def counted_once(findings):
+        assert math.isnan(findings.numbers.values[SLOW, "l2_hit_pct"].low)
+        return findings
+
+    exit_code, err = replay("l2_hit_pct<99.99", counted_once)
+    assert exit_code == ExitCode.GATE_TRIPPED
+    assert re.search(rf"  {SLOW}: [0-9.]+\u202f%$", err, re.MULTILINE)
+    exit_code, err = replay("l2_hit_pct<0.9", counted_once, quiet=False)
+    assert exit_code == ExitCode.COMPLETE
+    nearest = r"--fail-on l2_hit_pct<0\.9: no cell is beyond it; nearest \S+: [0-9.]+\u202f%$"
+    assert re.search(nearest, err, re.MULTILINE)
+
+
+def test_a_bound_counts_cells_without_its_number(replay):
+    def uncounted(findings):
+        values = {k: v for k, v in findings.numbers.values.items() if k != (SLOW, "l2_hit_pct")}
+        numbers = dataclasses.replace(findings.numbers, values=values)
+        return dataclasses.replace(findings, numbers=numbers)
+
+    exit_code, err = replay("l2_hit_pct<0.9", uncounted)
+    assert exit_code == ExitCode.COMPLETE
+    assert "1 cell has no l2_hit_pct, and nothing was judged there." in err
 
 
 @pytest.mark.parametrize(
