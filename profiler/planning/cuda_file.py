@@ -67,7 +67,7 @@ def cuda_faults(loaded: LoadedSpec, plan: Plan) -> Iterator[Fault]:
 
 
 def cuda_notes(loaded: LoadedSpec, plan: Plan) -> tuple[str, ...]:
-    """Sentences on parameters of variants that nothing reads."""
+    """Sentences on parameters of variants that nothing reads, and on unlikely numbers of bytes."""
     workload = loaded.experiment.workload
     if not isinstance(workload, CudaWorkload):
         return ()
@@ -76,7 +76,35 @@ def cuda_notes(loaded: LoadedSpec, plan: Plan) -> tuple[str, ...]:
     for variant in plan.variants:
         if "torch" not in variant.params:
             notes |= dict(_unread_names(description, variant, loaded.experiment.build.flags))
-    return tuple(notes.values())
+    return (*notes.values(), *_traffic_notes(description, plan.problems))
+
+
+def _traffic_notes(description: CudaFile, problems: Sequence[Problem]) -> Iterator[str]:
+    """Sentence on a least traffic that no kernel of these tensors has, at the first such problem.
+
+    It writes each output that has no fill, and may read and write every tensor once.
+    """
+    if description.bytes is None:
+        return
+    for problem in problems:
+        amount = description.bytes.number(problem.params)
+        tensors = [tensor for tensor in description.tensors if not tensor.scratch]
+        sizes = [_bytes_of(tensor, problem.params) for tensor in tensors]
+        outputs = [tensor.output and tensor.fill is None for tensor in tensors]
+        written, most = sum(itertools.compress(sizes, outputs)), 2 * sum(sizes)
+        begin = f"workload.bytes is {amount:,.0f} at {problem.name}, "
+        if 0 < amount < written:
+            yield (
+                f"{begin}less than the {written:,} bytes of the outputs, all of which the kernel "
+                "writes: it counts bytes (4 of a float32), not elements."
+            )
+            return
+        if amount > most and len(tensors) == len(description.tensors):
+            yield (
+                f"{begin}more than reading and writing every tensor once takes ({most:,}): it is "
+                "the least traffic to device memory, not the sum of all loads."
+            )
+            return
 
 
 def _header_faults(description: CudaFile, plan: Plan, flags: Sequence[str]) -> Iterator[Fault]:
@@ -226,9 +254,15 @@ def _unread_names(
     params = variant.params
     path = description.source_of(params).resolve()
     source = _source(path, flags)
+    macros = description.macros(params)
+    for name in sorted(macros.keys() & source.own_macros.keys()):
+        yield (
+            name,
+            f"The macro '{name}' changes no kernel: {source.own_macros[name]} defines it, whatever "
+            f"its value was before. Put that line between `#ifndef {name}` and `#endif`.",
+        )
     if not source.complete:
         return
-    macros = description.macros(params)
     kernels = " ".join(description.kernel_of(step) for step in description.steps(params))
     used_words = source.identifiers | set(_WORD.findall(kernels))
     used_words |= {word for value in macros.values() for word in _WORD.findall(str(value))}
@@ -484,12 +518,16 @@ def _scalars(description: CudaFile, values: Params) -> list[int | float]:
 def _require_memory(tensor: TensorArgument, values: Params) -> None:
     """Raise ExpressionError for a tensor that is larger than the memory of any GPU."""
     sizes, dtype = tensor.shape_of(values), tensor.dtype_of(values)
-    needed = math.prod(sizes) * SIZES[dtype]
+    needed = _bytes_of(tensor, values)
     if needed > MOST_BYTES:
         raise ExpressionError(
             f"{tensor.name}: {dtype} of the shape {list(sizes)} takes {needed:,} bytes "
             f"({needed // 10**12:,} TB), more than any GPU has"
         )
+
+
+def _bytes_of(tensor: TensorArgument, values: Params) -> int:
+    return math.prod(tensor.shape_of(values)) * SIZES[tensor.dtype_of(values)]
 
 
 def _require_floating(tensor: TensorArgument, values: Params) -> None:

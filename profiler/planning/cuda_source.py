@@ -24,6 +24,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include\s*(?:"([^"\n]+)"|<([^>\n]+)>)', re
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _GLOBAL_MACRO = re.compile(r"^[ \t]*#\s*define\s+(\w+)(?:\\\n|[^\n])*__global__", re.MULTILINE)
 _PASTED = re.compile(r"^[ \t]*#\s*define(?:\\\n|[^\n])*##", re.MULTILINE)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(if\w*|endif|define)\b[ \t]*(\w*)", re.MULTILINE)
 _MACRO_LIKE = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _TOKEN = re.compile(r"\w+|\S")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -92,6 +93,8 @@ class SourceFile:
     """Tokens of the members of each struct."""
     constants: dict[str, str]
     """`FILE:LINE` of `__constant__` memory that is given no values."""
+    own_macros: dict[str, str]
+    """`FILE:LINE` of macros that a file defines whatever is defined before."""
     complete: bool
     """Whether all files included by quotes were found, and no macro pastes names together."""
     unreadable: tuple[Path, ...] = ()
@@ -180,9 +183,25 @@ def read_source(path: Path, folders: tuple[Path, ...] = ()) -> SourceFile:
         kernel_words=frozenset({"__global__", *_GLOBAL_MACRO.findall(source)}),
         structs=structs,
         constants={name: at for scan in scans for name, at in scan.constants(structs)},
+        own_macros={n: at for file, text in texts.items() for n, at in _own_macros(file, text)},
         complete=complete and not _PASTED.search(source),
         unreadable=tuple(headers),
     )
+
+
+def _own_macros(file: Path, text: str) -> Iterator[tuple[str, str]]:
+    """Name and `FILE:LINE` of macros that a text defines outside of all `#if`, before other uses.
+
+    The value of an earlier definition, such as one by nvcc's `-D`, is lost there.
+    """
+    depth = 0
+    for match in _CONDITION.finditer(text):
+        kind, name = match.groups()
+        depth += kind.startswith("if") - (kind == "endif")
+        if kind == "define" and depth == 0:
+            first = re.search(rf"\b{name}\b", text)
+            if first is not None and first.start() == match.start(2):
+                yield name, f"{file.name}:{text.count(chr(10), 0, match.start(2)) + 1}"
 
 
 def _included_files(text: str, folder: Path, folders: tuple[Path, ...]) -> Iterator[Path]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from profiler.planning.spec import (
     LoadedSpec,
     ModuleWorkload,
 )
-from profiler.planning.spec.source import FieldPath
+from profiler.planning.spec.source import FieldPath, respelled_words
 
 NEEDED = {
     "make_inputs": ("problem", "device", "seed"),
@@ -177,27 +177,43 @@ def _command_faults(workload: CommandWorkload, base: Path, plan: Plan) -> Iterat
 
 
 def _command_notes(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
-    """Sentences on parameters that a command line does not use."""
+    """Sentences on parameters that a command line does not use, or gets in another spelling."""
     workload = loaded.experiment.workload
     if not isinstance(workload, CommandWorkload):
         return
-    placeholders = set(workload.placeholders)
-    parts = {None if workload.parts is None else workload.parts.axis}
+    axis = (workload.parts and workload.parts.axis) or ""  # values in the program itself
+    for name in _unread_parameters(plan, {*workload.launch_placeholders, axis}):
+        yield (
+            f"The parameter '{name}' changes nothing: the command has no {{{name}}}, and runs "
+            "the same for each of its values."
+        )
+    if workload.check is not None:
+        unread = _unread_parameters(plan, {*workload.check_placeholders, axis})
+        for name in unread:
+            if name in workload.launch_placeholders:
+                yield (
+                    f"The check has no {{{name}}}: it checks the same for each of its values, and "
+                    "all of them count as right if it succeeds."
+                )
+    for name, words in respelled_words(loaded.document, workload.launch_placeholders).items():
+        spellings = ", ".join(f"{written or 'nothing'} as {read}" for written, read in words)
+        yield f"The command gets {spellings} ({name}), as YAML reads it: put words in quotes."
+
+
+def _unread_parameters(plan: Plan, placeholders: Set[str]) -> Iterator[str]:
+    """Parameters of several values that no placeholder stands for.
+
+    The name of a variant or problem stands for all its parameters.
+    """
     for kind, params in (
         ("variant", [variant.params for variant in plan.variants]),
         ("problem", [problem.params for problem in plan.problems]),
     ):
         names = dict.fromkeys(name for variant_or_problem in params for name in variant_or_problem)
-        # The name of a variant stands for all its parameters; a single value changes nothing.
         for name in names if kind not in placeholders else ():
-            if (
-                name not in placeholders | parts
-                and len({repr(variant_or_problem.get(name)) for variant_or_problem in params}) > 1
-            ):
-                yield (
-                    f"The parameter '{name}' changes nothing: the command has no {{{name}}}, and "
-                    f"runs the same for each of its values."
-                )
+            values = {repr(variant_or_problem.get(name)) for variant_or_problem in params}
+            if name not in placeholders and len(values) > 1:
+                yield name
 
 
 def _missing_programs(argvs: Sequence[Sequence[str]], folder: Path) -> Sequence[str]:

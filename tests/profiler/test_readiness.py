@@ -335,6 +335,11 @@ def test_a_macro_that_nothing_reads_is_said(ready):
     # In the grid it acts, and in a header that is not here it may.
     in_grid = CUDA_SPEC.replace("WIDTH: 3", "WITDH: 3, grid: n * WITDH")
     assert ready(in_grid, **files) == ()
+    own = "#define WIDTH 4  // of mine\n"
+    (note,) = ready(CUDA_SPEC, scale__cu=own + CUDA, kernels__cuh=HEADER)
+    assert note.startswith("The macro 'WIDTH' changes no kernel: scale.cu:1 defines it, whatever")
+    for guarded in (f"#ifndef WIDTH\n{own}#endif\n{CUDA}", f"{CUDA}\n#undef WIDTH\n{own}"):
+        assert ready(CUDA_SPEC, scale__cu=guarded, kernels__cuh=HEADER) == ()
     (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, n2: 1"), **files)
     assert note == "The parameter 'n2' changes nothing: nothing of the launch reads it."
     (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, gird: 2"), **files)
@@ -397,6 +402,20 @@ def test_a_program_that_is_there_is_ready(ready):
         ready(COMMAND.replace("PROGRAM {variant}'", "ls', cwd: nowhere"))
 
 
+def test_a_least_traffic_that_no_kernel_of_the_tensors_has_is_said(ready):
+    def notes(amount, text=CUDA_SPEC):
+        spec = text.replace("  block: 1\n", f"  block: 1\n  bytes: {amount}\n")
+        return ready(spec, scale__cu=CUDA, kernels__cuh=HEADER)
+
+    assert all(notes(amount) == () for amount in ("8 * n", "4 * n", "16 * n", "0"))
+    (note,) = notes("2 * n")
+    assert note.startswith("workload.bytes is 16 at n=8, less than the 32 bytes of the outputs")
+    (note,) = notes("8 * n * n")
+    assert note.startswith("workload.bytes is 512 at n=8, more than reading and writing every")
+    updated = CUDA_SPEC.replace("output: true", "output: true, fill: zeros")
+    assert notes("2 * n", updated) == ()  # some of its elements
+
+
 # ---- metrics ----
 
 METRICS = (
@@ -420,10 +439,28 @@ def test_a_parameter_that_no_placeholder_reads_is_said(ready):
     text += "problems: {matrix: {size: [1, 2], rows: 4}}\n"
     (note,) = ready(text.replace("COMMAND", "'true {kernel}'"))
     assert note.startswith("The parameter 'size' changes nothing: the command has no {size}")
+    checked = text.replace("COMMAND", "'true {kernel}', check: CHECK")
+    said = [ready(checked.replace("CHECK", f"'true {check}'")) for check in ("{size}", "{kernel}")]
+    of_size, (note, *others) = said
+    assert others == []
+    assert of_size == (
+        note,
+        "The check has no {kernel}: it checks the same for each of its values, and all of them "
+        "count as right if it succeeds.",
+    )
     assert ready(text.replace("COMMAND", "'true {variant} {problem}'")) == ()
     parts = "{command: 'true {kernel}', parts: {size: [1, 2], launches: 1}}"
     text = text.replace("{command: COMMAND}", parts).partition("problems")[0]
     assert ready(text) == ()
+
+
+def test_words_that_a_command_gets_in_another_spelling_are_said(ready):
+    text = "name: x\nworkload: {command: 'true {mode} {fast}'}\nvariants:\n"
+    text += "  matrix: &all {mode: [on, 'off', ~, auto], fast: true}\n"
+    (note,) = ready(f"{text}problems: {{matrix: {{size: 1, other: on}}}}\n")
+    assert note == (
+        "The command gets on as true, ~ as null (mode), as YAML reads it: put words in quotes."
+    )
 
 
 @pytest.mark.parametrize("operator", ["|", ">", "2>&1", "&&", ";"])

@@ -7,7 +7,7 @@ for `1.0e-3`), and what YAML would silently misread is refused (see `_misreading
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,12 @@ _MOST_DIGITS = 4000
 """Characters; Python reads no decimal number of more than 4,300."""
 _MOST_BITS = 1024
 """Most digits of a whole number: longer ones are beyond every float, and slow to print."""
+_TRUE = frozenset({"true", "yes", "on"})
+_READ_WORDS: Mapping[str, Callable[[str], str]] = {
+    "tag:yaml.org,2002:bool": lambda word: "true" if word.lower() in _TRUE else "false",
+    "tag:yaml.org,2002:null": lambda _word: "null",
+}
+"""Text of the value that a word stands for, by its tag."""
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")
 
 
@@ -228,6 +234,29 @@ def parse_value(text: str) -> Any:
     if faults:
         raise ValueError(faults[0].text)
     return data
+
+
+def respelled_words(
+    document: Document, names: Container[str]
+) -> dict[str, dict[tuple[str, str], None]]:
+    """Words and what YAML reads in their place (`on`, true), by the parameter that has them."""
+    words: dict[str, dict[tuple[str, str], None]] = {}
+    waiting = [(str(key.value), value) for key, value in document.root.value]
+    waiting = [(key, value) for key, value in waiting if key in ("variants", "problems")]
+    visited: set[tuple[str, int]] = set()
+    for key, node in waiting:  # which grows
+        if (key, id(node)) in visited:  # by an alias
+            continue
+        visited.add((key, id(node)))
+        if isinstance(node, yaml.MappingNode):
+            waiting += [(str(inner.value), value) for inner, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += [(key, item) for item in node.value]
+        elif key in names and node.tag in _READ_WORDS:
+            read = _READ_WORDS[node.tag](node.value)
+            if node.value != read:
+                words.setdefault(key, {})[node.value, read] = None
+    return words
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:

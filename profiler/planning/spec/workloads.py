@@ -313,9 +313,18 @@ class CommandWorkload(SpecModel):
     @property
     def placeholders(self) -> tuple[str, ...]:
         """Distinct names of the placeholders, in the order of the command line."""
-        arguments = (*self.command, *(self.check or ()))
-        in_command = [name for part in arguments for name in _placeholders(part)]
-        return tuple(dict.fromkeys([*in_command, *_IN_FILTER.findall(self.kernel or "")]))
+        return tuple(dict.fromkeys([*self.launch_placeholders, *self.check_placeholders]))
+
+    @property
+    def launch_placeholders(self) -> tuple[str, ...]:
+        """Placeholders of what is measured: of the command and of its kernels."""
+        in_command = [name for part in self.command for name in _placeholders(part)]
+        return (*in_command, *_IN_FILTER.findall(self.kernel or ""))
+
+    @property
+    def check_placeholders(self) -> tuple[str, ...]:
+        """Placeholders of the check."""
+        return tuple(name for part in self.check or () for name in _placeholders(part))
 
     def arguments(self, values: Mapping[str, str]) -> tuple[str, ...]:
         """The command line with its placeholders filled; `values` by placeholder name."""
