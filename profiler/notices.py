@@ -251,6 +251,13 @@ class NoticeKind(Enum):
         "Results are compared with the baseline's own at {problems}: {cause}.",
         "Write the right result in plain operations with @….reference.",
     )
+    ZEROS_ARE_RIGHT = (
+        Severity.WARNING,
+        "In {count} of {cells} cells an output of zeros would be right, too, first in {first}: the "
+        "tolerance is larger than all of its values, and the check tells nothing.",
+        "Give a smaller one (`relative: 0.01` is one percent), or none: results may then be off by "
+        "what rounding explains.",
+    )
     ROUNDING_ALLOWED = (
         Severity.INFO,
         "Some results miss the default tolerance at {problems}. There they may be off from the "

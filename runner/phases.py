@@ -273,9 +273,14 @@ def place_of(visit: JobVisit) -> dict[str, int]:
     return {"block": visit.block} | ({"arm": visit.arm} if visit.arm else {})
 
 
-def error_fields(errors: check.Errors | None) -> dict[str, float | None]:
+def error_fields(errors: check.Errors | None) -> dict[str, float | bool | None]:
     """Fields of the journal for the errors of a result; None: its own check gives no errors."""
     if errors is None:
         return {"max_abs_error": None, "max_rel_error": None}
-    fields = {"max_abs_error": errors.max_abs, "max_rel_error": errors.max_rel}
+    fields: dict[str, float | bool | None] = {
+        "max_abs_error": errors.max_abs,
+        "max_rel_error": errors.max_rel,
+    }
+    if errors.zeros_match:
+        fields[protocol.ZEROS_MATCH] = True
     return fields if errors.rounding is None else {**fields, protocol.ROUNDING: errors.rounding}

@@ -315,6 +315,10 @@ ROUNDING = "rounding"
 """Field of the FINISHED record of `check`: largest absolute error that rounding explains, where
 some elements miss the default tolerance. Older runs have it at `reference`, a list by output."""
 
+ZEROS_MATCH = "zeros_match"
+"""Field of the FINISHED record of `check`: an output of zeros would be right, too, as the given
+tolerance is larger than all of it. Absent where it is not."""
+
 _MAX_HASHED_BYTES = 2**30
 """A file of data beyond this is not read whole (about a second) to see whether it is the same."""
 TUNED = "tuned"

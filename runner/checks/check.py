@@ -92,6 +92,8 @@ class Errors:
     max_rel: float | None
     rounding: float | None = None
     """Largest absolute error that was allowed beyond the default tolerance; None: it sufficed."""
+    zeros_match: bool = False
+    """Whether an output of zeros would match, too: a given tolerance is larger than all of it."""
 
 
 class WrongResultError(Exception):
@@ -332,6 +334,10 @@ def compare(
         _largest(tally.max_abs for tally in tallies),
         _largest(tally.max_rel for tally in tallies),
         _largest(tally.rounding for tally in tallies),
+        any(
+            _zeros_match(reference, _named_tolerance(output.dtype, layers))
+            for output, reference in zip(got, expected, strict=True)
+        ),
     )
     complaints = [
         tally.complaint(number, got[number], expected[number], own_reference=own_reference)
@@ -351,6 +357,15 @@ def compare(
             complaints.append("this is the baseline beside its own result in float64")
         raise WrongResultError("; ".join(complaints), errors)
     return errors
+
+
+def _zeros_match(expected: torch.Tensor, tolerance: Tolerance | None) -> bool:
+    """Whether zeros are as right as an output that is not 0, by a given tolerance."""
+    if tolerance is None or not (tolerance.absolute or tolerance.relative):
+        return False
+    largest = largest_magnitude(expected)
+    is_within = 0 < largest <= tolerance.absolute + tolerance.relative * largest
+    return is_within and bool(torch.isfinite(expected).all())
 
 
 def count_wrong(

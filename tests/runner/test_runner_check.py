@@ -61,6 +61,26 @@ def test_the_bounds_that_are_named_pass_and_much_smaller_ones_do_not():
         complaint(got, expected, {"default": Tolerance(*numbers)})
 
 
+@pytest.mark.parametrize(
+    ("bound", "zeros_match"),
+    [
+        (check.Tolerance(1e-2, 1e-2), True),  # of a softmax over a long row
+        (check.Tolerance(0.0, 5.0), True),  # meant as percent
+        (check.Tolerance(1e-4, 1e-2), False),
+        (None, False),
+    ],
+)
+def test_a_tolerance_larger_than_the_result_lets_zeros_pass(bound, zeros_match):
+    softmax = torch.softmax(torch.linspace(-1, 1, 4096), 0)
+    layers = () if bound is None else ({"default": bound},)
+    result = (softmax,)
+    assert check.compare(result, result, *layers).zeros_match is zeros_match
+    for other in (torch.zeros(8), torch.tensor([1e-3, float("inf")])):
+        assert not check.compare((other,), (other,), *layers).zeros_match
+    both = (softmax, torch.ones(4))
+    assert check.compare(both, both, *layers).zeros_match is zeros_match
+
+
 def test_numbers_that_look_the_same_get_more_digits():
     expected = torch.tensor([-61.7817], dtype=torch.float64)
     message = complaint(expected - 3e-6, expected)

@@ -41,6 +41,7 @@ def run_notices(
     yield from _waiting_notices(plan, statuses)
     yield from _own_type_notices(plan, attempts)
     yield from _rounding_notices(plan, attempts)
+    yield from _loose_tolerance_notices(plan, attempts)
     yield from _unconfined_notices(attempts)
     yield from _lost_visit_notices(attempts, statuses)
     yield from _kernels_replayed(attempts, environment)
@@ -201,6 +202,24 @@ def _rounding_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
     if allowed:
         most = f"{max(allowed.values()):.2g}"
         yield Notice(NoticeKind.ROUNDING_ALLOWED, {"problems": ", ".join(allowed), "most": most})
+
+
+def _loose_tolerance_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
+    """Notice of cells whose tolerance is larger than all of an output."""
+    loose = {
+        record.get("cell")
+        for loaded in attempts
+        for record in loaded.records
+        if record.get(protocol.ZEROS_MATCH) is True
+    }
+    cells = [cell for cell in plan.cells if cell.id in loose]
+    if cells:
+        values: dict[str, str | int | float] = {
+            "count": len(cells),
+            "cells": len(plan.cells),
+            "first": f"{cells[0].variant.name} at {cells[0].problem.name}",
+        }
+        yield Notice(NoticeKind.ZEROS_ARE_RIGHT, values)
 
 
 def _unconfined_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:

@@ -154,6 +154,17 @@ def test_how_far_results_may_be_off_is_said_where_some_miss_the_default(tmp_path
     assert notice.values == {"problems": place.plan.cells[0].problem.name, "most": "0.12"}
 
 
+def test_a_tolerance_that_lets_zeros_pass_is_said(tmp_path):
+    place = Workplace(tmp_path / "place")
+    visits = place.visits("ncu-timing")
+    checked = {"event": protocol.FINISHED, "cell": TREE, "phase": protocol.CHECK}
+    place.attempt(visits=visits, journal=[*measured(visits), {**checked, "zeros_match": True}])
+    (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.ZEROS_ARE_RIGHT]
+    assert text(notice).startswith(
+        "In 1 of 6 cells an output of zeros would be right, too, first in tree at small: "
+    )
+
+
 @pytest.mark.parametrize(
     ("fact", "by_cell", "said", "reason"),
     [
