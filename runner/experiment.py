@@ -242,6 +242,7 @@ class Experiment:
                 raise ExperimentError(f"{key}: unknown key; did you mean 'problems'?")
         problems = None if self.problems is None else _plain_problems(self.problems)
         _check_inputs(self.functions["inputs"], problems)
+        self._named_values()  # raises where a name stands for two values
         return {
             "name": self.name,
             "line": self.line,
@@ -270,7 +271,13 @@ class Experiment:
 
     @cached_property
     def _values_by_name(self) -> dict[tuple[str, Any], Any]:
-        """Values that are no text or number, by parameter and name."""
+        return self._named_values()
+
+    def _named_values(self) -> dict[tuple[str, Any], Any]:
+        """Values that are no text or number, by parameter and name.
+
+        Raises ExperimentError where a parameter has another value of the same name.
+        """
         grids = [grid for variant in self.variants.values() for grid, _ in variant.uses]
         if isinstance(self.problems, Mapping):
             grids.append(self.problems)
@@ -281,7 +288,17 @@ class Experiment:
             )
             values += [pair for problem in problem_mappings for pair in problem.items()]
         named_values = ((key, name_of_value(value), value) for key, value in values)
-        return {(key, name): value for key, name, value in named_values if name is not None}
+        by_name: dict[tuple[str, Any], Any] = {
+            (key, name): value for key, name, value in named_values if name is not None
+        }
+        for key, value in values:
+            name = value if isinstance(value, str) else name_of_value(value)
+            if (key, name) in by_name and not _are_same(by_name[key, name], value):
+                raise ExperimentError(
+                    f"{key} has two values called {name}: give texts that tell them apart, and "
+                    "look the values up by them in the function"
+                )
+        return by_name
 
     def baseline_function(self) -> VariantFunction:
         """Function of the variant that ratios refer to."""
@@ -473,6 +490,13 @@ def name_of_value(value: Any) -> str | None:
         return value.name
     text = str(value)
     return text.removeprefix("torch.") if text.startswith("torch.") else _own_name(value)
+
+
+def _are_same(value: Any, other_value: Any) -> bool:
+    """Whether two values of one name are the same; a list is the same as a tuple of its items."""
+    if isinstance(value, list | tuple) and isinstance(other_value, list | tuple):
+        return list(value) == list(other_value)
+    return value is other_value or (type(value) is type(other_value) and bool(value == other_value))
 
 
 def _own_name(value: Any) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache, partial
+from numbers import Number
 from pathlib import Path
 from types import CoroutineType, GeneratorType
 from typing import Any
@@ -453,11 +454,34 @@ def _require_right(function: Function, inputs: Any, problem: Parameters, outputs
     """Raise WrongResultError where a check of the user's gives a reason, False, or asserts."""
     arguments = (outputs, inputs, dict(problem))
     try:
-        reason = function(*arguments[: len(positional_names(function)) or len(arguments)])
+        answer = function(*arguments[: len(positional_names(function)) or len(arguments)])
     except AssertionError as error:
-        reason = f"AssertionError: {error}".removesuffix(": ")
-    if reason is not None and reason is not True:
-        raise WrongResultError(str(reason) if reason else "its check returns False")
+        answer = f"AssertionError: {error}".removesuffix(": ")
+    reason = _reason_of(answer)
+    if reason is not None:
+        raise WrongResultError(reason)
+
+
+def _reason_of(answer: Any) -> str | None:
+    """Why a result is wrong by the answer of a check; None where it is right.
+
+    Truth values may be of any library. Raises TypeError for numbers, arrays and what is empty,
+    which do not say whether the result is right.
+    """
+    if hasattr(answer, "dtype") and hasattr(answer, "shape"):
+        is_truth = str(answer.dtype).endswith("bool") and math.prod(answer.shape) == 1
+        unclear_text = f"an array of shape {tuple(answer.shape)}" if answer.shape else f"{answer}"
+    else:
+        is_truth = answer is None or isinstance(answer, bool)
+        unclear_text = repr(answer)
+        if answer and not isinstance(answer, Number):
+            return str(answer)
+    if not is_truth:
+        raise TypeError(
+            f"the check returns {unclear_text}: it must return nothing or True where the result is "
+            "right, else why it is wrong"
+        )
+    return None if answer is None or answer else "its check returns False"
 
 
 SAMPLED = 1 << 16

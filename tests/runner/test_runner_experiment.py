@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from profiler.kernels.references import move, nudge
+from profiler.runner.arguments import Arguments
 from profiler.runner.checks.check import WrongResultError, as_tensors, compare, count_wrong
 from profiler.runner.checks.rounding import rounding_in
 from profiler.runner.experiment import Experiment, experiment_of, importing
@@ -112,6 +113,16 @@ def inputs_of_no_problem():
     experiment.description()
 
 
+def two_values_of_one_name(*values):
+    def describe():
+        experiment = make()
+        for number, value in enumerate(values):
+            experiment.variant(k=value, name=f"plus{number}")(plus)
+        experiment.description()
+
+    return describe
+
+
 def started_while_it_is_imported():
     with importing():
         make().run()
@@ -133,6 +144,8 @@ def started_while_it_is_imported():
         (baseline_of_several_variants, "plus is the baseline and stands for 2 variants"),
         (with_a_dtype, "collect: seed: torch.float16 is no text"),
         (inputs_of_no_problem, "take column, which no problem has; did you mean columns?"),
+        (two_values_of_one_name(torch.relu, torch.nn.functional.relu), "two values called relu"),
+        (two_values_of_one_name([torch.float16, "float16"]), "k has two values called float16"),
         (started_while_it_is_imported, 'put it under `if __name__ == "__main__":`'),
     ],
 )
@@ -140,6 +153,32 @@ def test_mistakes_are_said(mistake, message):
     with pytest.raises(ExperimentError) as caught:
         mistake()
     assert message in str(caught.value)
+
+
+def test_a_value_may_be_given_twice():
+    two_values_of_one_name(torch.relu, torch.relu)()
+    two_values_of_one_name((1, 2), [[1, 2]], "relu")()
+
+
+ANSWERS = {
+    "right": [None, True, np.bool_(True), torch.tensor([True])],
+    "wrong": ["a reason", False, np.bool_(False), torch.tensor(False)],
+    "unclear": [0.0, 1, torch.tensor(0.0), np.ones(3, bool), "", []],
+}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "answer"), [(key, answer) for key, answers in ANSWERS.items() for answer in answers]
+)
+def test_a_check_answers_by_a_truth_value_or_a_reason(outcome, answer):
+    experiment = make()
+    experiment.variant(plus)
+    experiment.check(lambda outputs: answer)
+    arguments = Arguments((), {}, ())
+    check = FunctionWorkload(experiment).own_check({"function": "plus"}, {}, arguments)
+    errors = {"wrong": WrongResultError, "unclear": TypeError}
+    with pytest.raises(errors[outcome]) if outcome in errors else nullcontext():
+        check(torch.ones(1))
 
 
 LOOP = """
