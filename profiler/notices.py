@@ -251,6 +251,18 @@ class NoticeKind(Enum):
         "Results are compared with the baseline's own at {problems}: {cause}.",
         "Write the right result in plain operations with @….reference.",
     )
+    RESULTS_UNCHECKED = (
+        Severity.WARNING,
+        "Results are unchecked: nothing tells whether the program computes what it should.",
+        "Name a command that tells whether they are right (workload.check), or the exit code of "
+        "success of a program that checks itself (workload.exit_code).",
+    )
+    DOUBTED_RESULTS = (
+        Severity.WARNING,
+        "{attempts:process|processes} ended as after success, and printed what reads as a wrong "
+        "result: {line} ({attempt}).",
+        "Let the program end with another exit code where a result is wrong.",
+    )
     ZEROS_ARE_RIGHT = (
         Severity.WARNING,
         "In {count} of {cells} cells an output of zeros would be right, too, first in {first}: the "

@@ -6,6 +6,9 @@ import json
 import pytest
 from whole_runs import attempts
 
+from profiler.collect import STDOUT
+from profiler.sessions.program import printed_doubt
+
 PROGRAM = """#!/bin/sh
 # Notes its arguments and its folder, and ends as its first argument says.
 echo "$PWD $*" >> "{notes}"
@@ -13,6 +16,7 @@ case "$1" in
   bad) echo "no device memory left" >&2; exit 3 ;;
   hang) exec sleep 600 ;;
   crash) kill -SEGV $$ ;;
+  doubt) echo "0 failed so far"; echo "Mismatch at 0: 1.5 against 2.5" ;;
 esac
 """
 COLLECT = {"device": "cpu", "blocks": 2, "metrics": ["duration_ns", "registers"]}
@@ -221,6 +225,44 @@ def test_trials_of_an_autotuner_are_no_verdict(profiler, skip):
         assert "up to 4.4 times, in 1 cell (version=auto at default)" in mixed[0]["text"]
         duration = auto["metrics"]["duration_ns"]
         assert (duration["verdict"], duration["reason"]) == ("unclear", "mixed_launches")
+
+
+def test_what_reads_as_a_wrong_result_is_said_and_so_are_unchecked_results(profiler, write):
+    def said(check):
+        done = profiler.measure(write(["one"], check=check), "--json", "-", FAKE_NCU_KERNELS="init")
+        assert done.code == 0, done.err
+        kinds = ("doubted_results", "results_unchecked")
+        return {n["kind"]: n["text"] for n in done.json["notices"] if n["kind"] in kinds}
+
+    assert said("./sgemm fine {kernel}") == {}
+    assert said("./sgemm doubt {kernel}") == {
+        "doubted_results": "1 process ended as after success, and printed what reads as a wrong "
+        "result: Mismatch at 0: 1.5 against 2.5 (check.001)."
+    }
+    assert [*said(None)] == ["results_unchecked"]
+
+
+@pytest.mark.parametrize(
+    ("line", "doubts"),
+    [
+        ("Result = FAIL", True),
+        ("Arrays do not match.", True),
+        ("The results don't match!", True),
+        ("Verification FAILED at element 0", True),
+        ("mismatches: 12", True),
+        ("5 tests failed", True),
+        ("PASS", False),
+        ("mismatches: 0", False),
+        ("wrong elements = 0.000", False),
+        ("0 failed", False),
+        ("no mismatch", False),
+        ("failed to lock the clocks", False),
+        ("==WARNING== Failed", False),
+    ],
+)
+def test_lines_that_read_as_a_wrong_result(tmp_path, line, doubts):
+    (tmp_path / STDOUT).write_text(f"first line\n{line}\n")
+    assert (printed_doubt(tmp_path) == line) is doubts
 
 
 def test_a_plan_says_that_results_are_unchecked(profiler, program, write):

@@ -19,10 +19,10 @@ from profiler.machine.environment import (
 )
 from profiler.machine.requirements import ARCHITECTURE_WITHOUT_GPU
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan, SearchPlan
-from profiler.notices import counted
+from profiler.notices import counted, remedy, text
 from profiler.planning.page_kinds import LADDER, PAGE_KINDS
 from profiler.planning.plan import foreseen_plan, make_plan, plan_document
-from profiler.planning.readiness import check_ready, unchecked_note
+from profiler.planning.readiness import check_ready, unchecked_notice
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.runs import newest_run, require_folder
@@ -53,9 +53,9 @@ def show_plan(request: PlanRequest) -> ExitCode:
     plan = selected_plan(loaded, space, request.only)
     notes = check_ready(loaded, plan, space, capability=capability_of(loaded.experiment.build.arch))
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=False)
-    for note in (*notes, unchecked_note(loaded.experiment)):
-        if note:
-            reporter.warn(note)
+    unchecked = unchecked_notice(loaded.experiment)
+    for note in (*notes, *([f"{text(unchecked)} {remedy(unchecked)}"] if unchecked else ())):
+        reporter.warn(note)
     earlier = _earlier_visits(request.out, loaded, plan, space, gpu)
     run_cost = run_forecast(loaded, earlier, request.out, None if gpu is None else gpu.name)
     with_sessions = replace(plan, sessions=earlier.plan.sessions)

@@ -69,18 +69,13 @@ def check_ready(
     )
 
 
-def unchecked_note(experiment: Experiment) -> str:
-    """Note that nothing checks the results of a command; empty where a check does."""
+def unchecked_notice(experiment: Experiment) -> Notice | None:
+    """Notice that nothing checks the results of a command; None where a check does."""
     workload = experiment.workload
     if not isinstance(workload, CommandWorkload):
-        return ""
-    if workload.check is not None or workload.exit_code is not None:
-        return ""
-    return (
-        "Results are unchecked: name a command that tells whether they are right "
-        "(workload.check), or the exit code of success of a program that checks itself "
-        "(workload.exit_code)."
-    )
+        return None
+    is_checked = workload.check is not None or workload.exit_code is not None
+    return None if is_checked else Notice(NoticeKind.RESULTS_UNCHECKED)
 
 
 def _verdict_notes(plan: Plan) -> Iterator[str]:

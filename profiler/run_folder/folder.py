@@ -176,6 +176,9 @@ class AttemptResult:
     """Cell id → (model.Outcome value, cause) for cells that the end of the process is blamed on."""
     gpu_processes: Mapping[str, int | None] = field(default_factory=dict)
     """Id of a process that is none of ours and had the GPU open → its device memory in bytes."""
+    doubt: str = ""
+    """Line that an external command printed and that reads as a wrong result, though it ended as
+    after success."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ is seen before that of ncu (`ProgramEnd`), so that the next one need not wait fo
 from __future__ import annotations
 
 import fcntl
+import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -238,6 +240,42 @@ def run_check(
     printed = tail("\n".join(read_text(folder / name) for name in (STDOUT, STDERR)), lines=3)
     how = f"its check {ending(end.returncode)}"
     return end, (Outcome.WRONG_RESULT, f"{how}: {printed}" if printed else how)
+
+
+_DOUBT = re.compile(
+    r"\b(?:fail(?:ed|ure|s)?\b(?! to)|mismatch(?:ed|es)?\b(?! (?:penalty|score|cost))"
+    r"|incorrect|wrong\b|(?:do|does)(?:n.t| not) match)",
+    re.IGNORECASE,
+)
+"""Words of a program that finds its result wrong: the last of a test of CUDA's samples is FAIL."""
+_NO_DOUBT = re.compile(
+    r"\b(?:0|no|none|zero|without)(?: \w+)? (?:fail|mismatch|incorrect|wrong)"
+    r"|(?:fail|mismatch|incorrect|wrong)[\w ]*[:=]\s*(?:0(?![.\d]*[1-9])|no|none|false)\b",
+    re.IGNORECASE,
+)
+"""Counts of nothing: `0 failed`, `mismatches: 0`."""
+_MOST_OF_LINE = 200
+"""Letters of a printed line that are kept."""
+_MOST_READ = 2**20
+"""Last bytes of printed text that are looked through: a few milliseconds."""
+
+
+def printed_doubt(folder: Path) -> str:
+    """First line that a program printed and that reads as a wrong result; empty without one."""
+    printed = (_end_of(folder / name) for name in (STDOUT, STDERR))
+    lines = (line.strip() for text in printed for line in text.splitlines())
+    doubts = (line for line in lines if _DOUBT.search(line) and not _NO_DOUBT.search(line))
+    return next((line for line in doubts if not line.startswith("==")), "")[:_MOST_OF_LINE]
+
+
+def _end_of(path: Path) -> str:
+    """Last text of a file of output, which may be long; empty where it is absent."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_READ))
+            return file.read().decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
 
 
 def _run(

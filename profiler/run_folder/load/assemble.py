@@ -33,6 +33,7 @@ from profiler.model import (
 )
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.stamps import KernelStamps
+from profiler.planning.readiness import unchecked_notice
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, Attempt, RunFolder, RunRecord
 from profiler.run_folder.load.attempts import AttemptReader
@@ -98,6 +99,7 @@ def assemble(
         notices=(
             *(() if replayed is None else (Notice(NoticeKind.REPLAYED, replayed),)),
             *_other_timer(plan, results.samples),
+            *([unchecked] if (unchecked := unchecked_notice(loaded.experiment)) else ()),
             *search_notices,
             *(Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": name}) for name in listing.linked),
             *(Notice(NoticeKind.ATTEMPT_DAMAGED, {"attempt": name}) for name in listing.damaged),

@@ -42,6 +42,7 @@ def run_notices(
     yield from _own_type_notices(plan, attempts)
     yield from _rounding_notices(plan, attempts)
     yield from _loose_tolerance_notices(plan, attempts)
+    yield from _doubt_notices(attempts)
     yield from _unconfined_notices(attempts)
     yield from _lost_visit_notices(attempts, statuses)
     yield from _kernels_replayed(attempts, environment)
@@ -220,6 +221,23 @@ def _loose_tolerance_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator
             "first": f"{cells[0].variant.name} at {cells[0].problem.name}",
         }
         yield Notice(NoticeKind.ZEROS_ARE_RIGHT, values)
+
+
+def _doubt_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
+    """Notice of processes of a program that printed a doubt, with the first of them."""
+    doubted = [
+        (loaded.attempt.folder.name, loaded.attempt.result.doubt)
+        for loaded in attempts
+        if loaded.attempt.result is not None and loaded.attempt.result.doubt
+    ]
+    if doubted:
+        attempt, line = doubted[0]
+        values: dict[str, str | int | float] = {
+            "attempts": len(doubted),
+            "attempt": attempt,
+            "line": line,
+        }
+        yield Notice(NoticeKind.DOUBTED_RESULTS, values)
 
 
 def _unconfined_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:

@@ -31,6 +31,7 @@ from profiler.sessions.program import (
     Program,
     ended_before_its_turn,
     go,
+    printed_doubt,
     run_check,
     run_visit,
     start_waiting_visit,
@@ -193,7 +194,7 @@ class ProgramSessions:
             folder, end = self._run_turn(program, turn, turns)
         if tool_was_killed(end):  # which is no fault of the program: once more
             self.reporter.say(f"{turn.name}: {turn.session.collector} {ending(end.returncode)}")
-            self.book.finish(folder, _command_result([], end, None))
+            self.book.finish(folder, _command_result(folder, [], end, None))
             self.book.announce(folder)
             self._room.end_begun()  # one program at a time
             folder, end = self._run_turn(program, turn, turns)
@@ -203,7 +204,7 @@ class ProgramSessions:
         failure = program.failure(
             folder, end, measured=measured or bool(fault), may_match=may_match
         ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
-        result = _command_result([turn.visit.cell], end, failure)
+        result = _command_result(folder, [turn.visit.cell], end, failure)
         self.book.finish(folder, result)
         self.book.announce(folder)
         return end, failure, loaded
@@ -328,7 +329,7 @@ class ProgramSessions:
             folder = self.book.run.new_attempt(record)
             self.book.run.write_command(folder, line)
             end, failure = run_check(program, command, folder)
-            finish_attempt(folder, _command_result(checked, end, failure))
+            finish_attempt(folder, _command_result(folder, checked, end, failure))
             self.book.announce(folder)
             failed |= dict.fromkeys(checked, failure) if failure is not None else {}
         return failed
@@ -341,11 +342,12 @@ class ProgramSessions:
 
 
 def _command_result(
-    cells: Iterable[str], end: SessionResult, failure: tuple[Outcome, str] | None
+    folder: Path, cells: Iterable[str], end: SessionResult, failure: tuple[Outcome, str] | None
 ) -> AttemptResult:
     blame = None if failure is None else (failure[0].value, failure[1])
     failed = {} if blame is None else dict.fromkeys(cells, blame)
-    return AttemptResult(cause=end.cause.value, seconds=end.seconds, failed=failed)
+    doubt = printed_doubt(folder) if blame is None else ""
+    return AttemptResult(cause=end.cause.value, seconds=end.seconds, failed=failed, doubt=doubt)
 
 
 _SHORT_REST_S = 30.0
