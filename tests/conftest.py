@@ -85,6 +85,22 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=place)
 
 
+def _send_news(send, name, **values):
+    """Send an event of a worker, unless it is that a phase around a test has passed."""
+    report = values.get("data", {"when": "call"})
+    if report.get("when") == "call" or report.get("outcome") != "passed":
+        send(name, **values)
+
+
+def pytest_sessionstart(session):
+    """Leave out two of three reports of each test, which take longer than most tests."""
+    if session.config.getoption("xmlpath", None):  # its seconds are those of all three
+        return
+    for plugin in session.config.pluginmanager.get_plugins():
+        if hasattr(plugin, "sendevent"):  # of xdist, in a worker
+            plugin.sendevent = partial(_send_news, plugin.sendevent)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Keep what is collected from being looked through for garbage, then and later."""

@@ -36,7 +36,7 @@ from profiler.findings.document import (
 from profiler.findings.why.document import MOST_BYTES, ExplanationDocument, explain_document
 from profiler.findings.why.find import find_why
 from profiler.metrics.catalogue import ROOF_PREFIX
-from profiler.model import Outcome, Verdict
+from profiler.model import Verdict
 from profiler.render.console.explain import COLUMNS, explain_text
 from profiler.render.console.lists import runs_table
 from profiler.render.console.tables import final_summary
@@ -82,11 +82,6 @@ def document(findings):
     """What `check --json` writes of a recording."""
     sentences = tuple(map(spoken, first_answer(findings)))
     return brief(Checked(ExitCode.COMPLETE, findings, sentences))
-
-
-def test_no_cell_of_an_experiment_is_implausible(findings):
-    outcomes = {findings.programs.status(cell).outcome for cell in findings.programs.plan.cells}
-    assert Outcome.IMPLAUSIBLE not in outcomes
 
 
 def test_a_program_gets_the_same_numbers_in_4_kb(findings, document):
@@ -233,14 +228,6 @@ def plain(text):
 
 def text_of(markup):
     return plain(lxml.html.document_fromstring(markup).text_content())
-
-
-def test_no_two_labels_are_equal(findings):
-    labels = [variant.label for variant in findings.programs.plan.variants]
-    assert len(set(labels)) == len(labels)
-    assert {
-        findings.programs.names.label(variant) for variant in findings.programs.variants
-    } <= set(labels)
 
 
 def test_the_console_prints_the_numbers_of_the_winners(findings):
