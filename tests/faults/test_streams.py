@@ -76,12 +76,11 @@ def test_letters_that_an_encoding_lacks_are_printed_plainer(measured):
     assert [cell["variant"] for cell in json.loads(out)["cells"]] == ["a", "b→😀"]
 
 
-@pytest.mark.parametrize("streams", [">&-", "<&- >&- 2>&-"])
-def test_closed_streams_cost_no_results(measured, streams):
+def test_closed_streams_cost_no_results(measured):
     (run,) = measured.runs()
     for name in ("summary.json", "index.html"):
         (run / name).unlink(missing_ok=True)
-    code, _, _ = start(measured, "mine.yaml", streams=streams)
+    code, _, _ = start(measured, "mine.yaml", streams="<&- >&- 2>&-")
     assert code == 0
     assert json.loads((run / "summary.json").read_text())["cells"]
     assert page_of(measured)
