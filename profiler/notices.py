@@ -263,6 +263,12 @@ class NoticeKind(Enum):
         "result: {line} ({attempt}).",
         "Let the program end with another exit code where a result is wrong.",
     )
+    COMMON_VALUE = (
+        Severity.WARNING,
+        "At {count} of {problems:problem|problems} all elements of the right result are the same "
+        "({value} at {first}): a kernel that reads or writes wrong places is right, too.",
+        "Make inputs of different values, such as random ones.",
+    )
     ZEROS_ARE_RIGHT = (
         Severity.WARNING,
         "In {count} of {cells} cells an output of zeros would be right, too, first in {first}: the "

@@ -315,6 +315,9 @@ ROUNDING = "rounding"
 """Field of the FINISHED record of `check`: largest absolute error that rounding explains, where
 some elements miss the default tolerance. Older runs have it at `reference`, a list by output."""
 
+COMMON_VALUE = "common_value"
+"""Field of the FINISHED record of `reference`: value of all elements of the right result. Absent
+where they differ."""
 ZEROS_MATCH = "zeros_match"
 """Field of the FINISHED record of `check`: an output of zeros would be right, too, as the given
 tolerance is larger than all of it. Absent where it is not."""

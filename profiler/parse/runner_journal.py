@@ -14,6 +14,7 @@ from typing import Any
 from profiler.model import Outcome
 from profiler.runner.protocol import (
     AMOUNTS,
+    COMMON_VALUE,
     COUNTED,
     EVENTS,
     FAILED,
@@ -300,6 +301,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "trace": _is_text,
     "roof": _is_text,
     "modules": _is_list_of(_is_text),
+    COMMON_VALUE: _is_number,
     "file": _is_text,
     "digest": _is_text,
     "operators": lambda value: value is None or _is_list_of(_is_operator)(value),

@@ -64,6 +64,8 @@ class CellChecks:
                 if reference.doubt:
                     findings[protocol.OWN_TYPES] = reference.doubt
             expected = kept_inputs.copied_if_shared(_expected_tensors(reference))
+            if not cells[0].on_zeros and (value := check.common_value(expected)) is not None:
+                findings[protocol.COMMON_VALUE] = value
             kept_inputs.restore()
         return expected
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from numbers import Number
 from types import CoroutineType, GeneratorType
 from typing import Any
@@ -52,6 +52,9 @@ NEARLY = 100
 """Times the tolerance that the worst element of a nearly right result may be off."""
 MOST_NEARLY_RIGHT = 0.01
 """Share of the elements of a nearly right result that may be wrong; one may be in any case."""
+
+_FEWEST_COMMON = 64
+"""Fewest elements of a result whose common value is no chance."""
 
 _HALF, _NOT_FINITE = 1022, 2047
 """Bits of the exponent in float64 of numbers from 0.5 to 1, and of those that are not finite; 0 is
@@ -357,6 +360,27 @@ def compare(
             complaints.append("this is the baseline beside its own result in float64")
         raise WrongResultError("; ".join(complaints), errors)
     return errors
+
+
+def common_value(outputs: Tensors) -> float | None:
+    """Value of all elements of a result; None where they differ, or are few.
+
+    Where a result has one, elements that were read or written at a wrong place are right.
+    """
+    large = [output for output in outputs if output.numel() >= _FEWEST_COMMON]
+    values = {_value_of_all(output) for output in large}
+    return values.pop() if len(values) == 1 else None
+
+
+def _value_of_all(output: torch.Tensor) -> float | None:
+    """Value of all elements of an output; None where they differ, or are complex or infinite."""
+    if output.is_complex():
+        return None
+    first = _widen(output[(0,) * output.dim()])
+    row = output[(0,) * (output.dim() - 1)][:_FEWEST_COMMON]  # tells most results apart at once
+    parts = chain([row], map(output.__getitem__, regions(tuple(output.shape))))
+    is_common = all(bool((_widen(part) == first).all()) for part in parts)
+    return float(first) if is_common and math.isfinite(first) else None
 
 
 def _zeros_match(expected: torch.Tensor, tolerance: Tolerance | None) -> bool:

@@ -81,6 +81,26 @@ def test_a_tolerance_larger_than_the_result_lets_zeros_pass(bound, zeros_match):
     assert check.compare(both, both, *layers).zeros_match is zeros_match
 
 
+@pytest.mark.parametrize(
+    ("outputs", "value"),
+    [
+        ([torch.zeros(64)], 0.0),
+        ([torch.full((3, 5, 7), 2.5, dtype=torch.float16), torch.tensor(7)], 2.5),
+        ([torch.ones(100, dtype=torch.bool), torch.ones(8, 8).to(torch.float8_e4m3fn)], 1.0),
+        ([torch.ones(100), torch.zeros(100)], None),
+        ([torch.ones(63)], None),  # few: a chance, or a sum
+        ([torch.arange(100) // 99], None),
+        ([torch.full((100,), float("inf"))], None),
+        ([torch.full((100,), float("nan"))], None),
+        ([torch.ones(100, dtype=torch.complex64)], None),
+        ([torch.zeros(0, 4)], None),
+        ([], None),
+    ],
+)
+def test_a_result_of_one_value_is_found(outputs, value):
+    assert check.common_value(tuple(outputs)) == value
+
+
 def test_numbers_that_look_the_same_get_more_digits():
     expected = torch.tensor([-61.7817], dtype=torch.float64)
     message = complaint(expected - 3e-6, expected)

@@ -41,6 +41,7 @@ def run_notices(
     yield from _waiting_notices(plan, statuses)
     yield from _own_type_notices(plan, attempts)
     yield from _rounding_notices(plan, attempts)
+    yield from _common_value_notices(plan, attempts)
     yield from _loose_tolerance_notices(plan, attempts)
     yield from _doubt_notices(attempts)
     yield from _unconfined_notices(attempts)
@@ -203,6 +204,26 @@ def _rounding_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
     if allowed:
         most = f"{max(allowed.values()):.2g}"
         yield Notice(NoticeKind.ROUNDING_ALLOWED, {"problems": ", ".join(allowed), "most": most})
+
+
+def _common_value_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
+    """Notice of problems whose right result has one value in all of its elements."""
+    names = {cell.problem.id: cell.problem.name for cell in plan.cells}
+    values = {
+        names[record["problem"]]: record[protocol.COMMON_VALUE]
+        for loaded in attempts
+        for record in loaded.records
+        if protocol.COMMON_VALUE in record and record.get("problem") in names
+    }
+    if values:
+        first, value = next(iter(values.items()))
+        shown: dict[str, str | int | float] = {
+            "count": len(values),
+            "problems": len(names),
+            "first": first,
+            "value": f"{value:g}",
+        }
+        yield Notice(NoticeKind.COMMON_VALUE, shown)
 
 
 def _loose_tolerance_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:

@@ -154,11 +154,18 @@ def test_how_far_results_may_be_off_is_said_where_some_miss_the_default(tmp_path
     assert notice.values == {"problems": place.plan.cells[0].problem.name, "most": "0.12"}
 
 
-def test_a_tolerance_that_lets_zeros_pass_is_said(tmp_path):
+def test_checks_that_tell_little_are_said(tmp_path):
     place = Workplace(tmp_path / "place")
     visits = place.visits("ncu-timing")
     checked = {"event": protocol.FINISHED, "cell": TREE, "phase": protocol.CHECK}
-    place.attempt(visits=visits, journal=[*measured(visits), {**checked, "zeros_match": True}])
+    problem = place.plan.cells[0].problem
+    made = {**checked, "phase": protocol.REFERENCE, "problem": problem.id, "common_value": 2.0}
+    place.attempt(
+        visits=visits, journal=[*measured(visits), made, {**checked, "zeros_match": True}]
+    )
+    (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.COMMON_VALUE]
+    assert text(notice).startswith("At 1 of 2 problems all elements of the right result are the ")
+    assert f"(2 at {problem.name})" in text(notice)
     (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.ZEROS_ARE_RIGHT]
     assert text(notice).startswith(
         "In 1 of 6 cells an output of zeros would be right, too, first in tree at small: "
