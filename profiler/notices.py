@@ -429,6 +429,11 @@ class NoticeKind(Enum):
         "{file}: {metric}: {count:value is no duration and is|values are no durations and are} "
         "treated as missing (first: {example}).",
     )
+    IMPORT_OF_GPUS = (
+        Severity.WARNING,
+        "The files are of different GPUs: {gpus}. Medians of a kernel are of launches on all of "
+        "them, and a difference of two files is the GPUs', too.",
+    )
     CSV_NO_UNITS = (
         Severity.WARNING,
         "{file}: no units row; values are taken as base units (ns, byte, cycle, %).",

@@ -40,6 +40,7 @@ _RANGE, _FULL_RANGE = "range", "full_range"
 """Columns of the paths of ranges, over all files: short as in groups, and complete."""
 _ROWS_AT_ONCE = 1000
 _DURATION_PART = "__time_duration"
+_MODEL = "device__attribute_display_name"
 """Part of the names of ncu's metrics that are durations."""
 
 
@@ -54,6 +55,8 @@ class ImportedLaunches(Imported):
     notices: tuple[Notice, ...] = ()
     kernels: tuple[ListedKernel, ...] = ()
     """Kernels whose instructions were counted (section SourceCounters)."""
+    gpus: tuple[tuple[str, str, str], ...] = ()
+    """File, model and compute capability of the GPU of its first launch; empty where not known."""
 
     @classmethod
     def of(cls, table: NcuTable, file: str) -> Self:
@@ -75,7 +78,10 @@ class ImportedLaunches(Imported):
                     "example": example,
                 }
                 notices.append(Notice(NoticeKind.CSV_NO_DURATIONS, facts))
-        return cls(_catalogue_metrics_first(launches), tuple(notices))
+        model = str(table.attributes.get(_MODEL, ""))
+        capability = next((str(cc) for cc in launches["cc"].dropna()), "")
+        gpu = (file, model, capability)
+        return cls(_catalogue_metrics_first(launches), tuple(notices), gpus=(gpu,))
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -87,11 +93,14 @@ class ImportedLaunches(Imported):
         launches.insert(len(LAUNCH_COLUMNS), _RANGE, range_paths(launches["nvtx"]))
         paths = [" / ".join(map(_range, ranges or ())) for ranges in launches["nvtx"]]
         launches.insert(len(LAUNCH_COLUMNS), _FULL_RANGE, paths)
+        gpus = tuple(gpu for part in parts for gpu in part.gpus)
+        notices = (notice for part in parts for notice in part.notices)
         return safe_frames(
             cls(
                 launches,
-                tuple(notice for part in parts for notice in part.notices),
+                (*notices, *_different_gpus(gpus)),
                 tuple(kernel for part in parts for kernel in part.kernels),
+                gpus,
             )
         )
 
@@ -112,6 +121,18 @@ class ImportedLaunches(Imported):
             "warnings": notices_document(self.notices),
             **({"kernels": _kernels_document(self.kernels)} if self.kernels else {}),
         }
+
+
+def _different_gpus(gpus: Sequence[tuple[str, str, str]]) -> Iterator[Notice]:
+    """Notice of files of different GPUs, by their models, or else compute capabilities."""
+    models = {model for _, model, _ in gpus if model}
+    capabilities = {capability for _, _, capability in gpus if capability}
+    if max(len(models), len(capabilities)) > 1:
+        files: dict[str, str] = {}
+        for file, model, capability in gpus:
+            files.setdefault(model or f"compute capability {capability or 'unknown'}", file)
+        shown = ", ".join(f"{gpu} ({file})" for gpu, file in files.items())
+        yield Notice(NoticeKind.IMPORT_OF_GPUS, {"gpus": shown})
 
 
 def _without_range_names(launches: pd.DataFrame) -> pd.DataFrame:

@@ -82,6 +82,10 @@ def explain_text(
 
 def files_text(pair: PairWhy, columns: int = COLUMNS) -> str:
     """Text of the difference of two imported files; no line has more columns."""
+    if pair.timed_difference_ns == 0:  # one file under two names, as a rule
+        names = f"{pair.cell.variant.label} and {pair.against.variant.label}"
+        time = numbers.show(pair.first.duration_ns, "ns")
+        return _text([_Prose(f"{names} take the same time under ncu, {time}.")], columns)
     why_sentence = why_words.why_sentence(pair)
     sentence = f"{why_sentence} Medians of the launches of each kind; no test says how sure."
     lines: list[str | _Prose] = [_Prose(sentence)]

@@ -196,6 +196,29 @@ def test_two_files_have_an_account_between_them(two_files, tmp_path, capsys):
     assert 'id="account"' in page.read_text()
 
 
+@pytest.mark.parametrize("compare", [True, False])
+def test_files_of_different_gpus_are_said(two_files, tmp_path, capsys, compare):
+    def said():
+        import_files(ImportRequest(two_files, page=tmp_path / "page.html", compare=compare))
+        return capsys.readouterr().err
+
+    assert "different GPUs" not in said()
+    quick = two_files[1].read_text()
+    two_files[1].write_text(quick.replace("NVIDIA H200", "NVIDIA H100"))
+    expected = "The files are of different GPUs: NVIDIA H200 (slow.csv), NVIDIA H100 (quick.csv)."
+    assert expected in said()
+    two_files[1].write_text(quick.replace('"9.0"', '"8.0"'))
+    assert "different GPUs" in said()
+
+
+def test_two_files_of_the_same_times_have_no_account(two_files, tmp_path, capsys):
+    two_files[1].write_text(two_files[0].read_text())
+    import_files(ImportRequest(two_files, page=tmp_path / "page.html", compare=True))
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "slow.csv and quick.csv take the same time under ncu, 411.0" in printed
+    assert "more instructions" not in printed
+
+
 @pytest.mark.parametrize(
     ("file", "says"),
     [
