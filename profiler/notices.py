@@ -276,6 +276,12 @@ class NoticeKind(Enum):
         "Give a smaller one (`relative: 0.01` is one percent), or none: results may then be off by "
         "what rounding explains.",
     )
+    CHECK_TELLS_LITTLE = (
+        Severity.WARNING,
+        "In {count} of {cells} cells a wrong result may have passed the check, first in {first}: "
+        "{cause}.",
+        "Make inputs, or a check, by which a result of zeros would be wrong.",
+    )
     ROUNDING_ALLOWED = (
         Severity.INFO,
         "Some results miss the default tolerance at {problems}. There they may be off from the "

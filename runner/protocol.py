@@ -318,6 +318,9 @@ some elements miss the default tolerance. Older runs have it at `reference`, a l
 COMMON_VALUE = "common_value"
 """Field of the FINISHED record of `reference`: value of all elements of the right result. Absent
 where they differ."""
+TELLS_LITTLE = "tells_little"
+"""Field of the FINISHED record of `check`: why a wrong result may have passed, too. Absent where it
+is not known to."""
 ZEROS_MATCH = "zeros_match"
 """Field of the FINISHED record of `check`: an output of zeros would be right, too, as the given
 tolerance is larger than all of it. Absent where it is not."""

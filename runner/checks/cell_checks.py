@@ -16,7 +16,9 @@ from profiler.runner.checks.check import Tensors
 from profiler.runner.checks.kept_inputs import KeptInputs
 from profiler.runner.checks.renewal import Renewal, Sample, other_seed, require_right, require_same
 from profiler.runner.checks.rounding import Rounding, rounding_in
+from profiler.runner.checks.sensitivity import why_check_tells_little, why_result_tells_little
 from profiler.runner.device import Device
+from profiler.runner.experiment import FUNCTION
 from profiler.runner.phases import PhaseFailedError, Phases, error_fields
 from profiler.runner.protocol import Job, JobCell
 from profiler.runner.timing import Launch, restore
@@ -30,10 +32,13 @@ class CellChecks:
         self._job, self._workload, self._device, self._phases = job, workload, device, phases
         self._rounding: check.Allowed | None = None
         """Absolute error that rounding explains in outputs of this problem."""
+        self._blind_checks: dict[object, str] = {}
+        """By function of variants: why their own check tells little at this problem."""
 
     def begin_problem(self) -> None:
-        """Forget the rounding of the problem before."""
+        """Forget the rounding of the problem before, and what was found of checks."""
         self._rounding = None
+        self._blind_checks.clear()
 
     def release_tensors(self) -> None:
         """Keep numbers of the rounding in place of tensors, to free their memory."""
@@ -94,7 +99,7 @@ class CellChecks:
                 got = check.as_tensors(result, "the result of the launch")
                 self._device.settle()  # a launch may have used a stream of its own
                 check.refuse_overrun(launch)
-                errors = self._compare(cell, result, got, inputs, reference)
+                errors, why_little = self._compare(cell, result, got, inputs, reference)
             except Exception:
                 # Written inputs explain a wrong result, and must not be blamed on other cells.
                 # After an error of the device nothing can be compared: RuntimeError.
@@ -105,6 +110,8 @@ class CellChecks:
             restore(launch)
             kept_inputs.refuse_written()
             findings.update(error_fields(errors))
+            if why_little and not cell.on_zeros:  # where the right result is meant to be one value
+                findings[protocol.TELLS_LITTLE] = why_little
             findings["result_bytes"] = float(sum(tensor.nbytes for tensor in got))
             if not hasattr(launch, "restore"):
                 findings["written_bytes"] = _written_bytes(result)
@@ -112,15 +119,19 @@ class CellChecks:
 
     def _compare(
         self, cell: JobCell, result: Any, got: Tensors, inputs: Any, reference: Tensors | None
-    ) -> check.Errors | None:
-        """Errors of a right result, None by a check without errors; raises for a wrong one."""
+    ) -> tuple[check.Errors | None, str]:
+        """Errors of a right result, None by a check without errors; raises for a wrong one.
+
+        And why the comparison tells little; empty where it may tell enough.
+        """
         own_check = self._workload.own_check_of(cell, inputs)
         if own_check is not None:
-            return own_check(result)
+            errors = own_check(result)
+            return errors, self._why_own_check_tells_little(cell, own_check, result, got)
         expected, tolerances = self._workload.expected_of(cell, inputs, reference)
         is_own_reference = self._workload.is_own_reference
         try:
-            return check.compare(
+            errors = check.compare(
                 got,
                 expected,
                 *(cell.tolerances, self._job.tolerances, tolerances),
@@ -133,6 +144,16 @@ class CellChecks:
             if not order:
                 raise
             raise check.WrongResultError(f"{error}{order}", error.errors) from error
+        return errors, why_result_tells_little(expected)
+
+    def _why_own_check_tells_little(
+        self, cell: JobCell, own_check: Callable[[Any], object], result: Any, got: Tensors
+    ) -> str:
+        """Why a check tells little; variants of one function share it, and it may take long."""
+        function = dict(cell.variant_params).get(FUNCTION, cell.variant)
+        if function not in self._blind_checks:
+            self._blind_checks[function] = why_check_tells_little(own_check, result, got)
+        return self._blind_checks[function]
 
     # ---- once more, on new inputs ----
 

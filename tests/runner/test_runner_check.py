@@ -20,6 +20,7 @@ from profiler.runner.checks.check import (
     regions,
     tolerance_for,
 )
+from profiler.runner.checks.sensitivity import why_check_tells_little, why_result_tells_little
 from profiler.runner.protocol import Tolerance
 
 EXACT = {"default": Tolerance(0.0, 0.0)}
@@ -472,3 +473,46 @@ def test_a_tensor_that_answers_for_itself_is_asked_for_its_elements():
         as_tensors(Wrapper((3,)), "the result")
     (parameter,) = as_tensors(torch.nn.Parameter(right), "the result")
     compare((parameter.detach(),), (right,))
+
+
+RANDOM = torch.linspace(-1, 1, 5000)
+
+
+def test_a_right_result_that_is_nan_tells_little():
+    nan = torch.full((64, 128), math.nan)
+    assert "nan in all elements" in why_result_tells_little((RANDOM, nan))
+    nan[63, 127] = 1
+    assert not why_result_tells_little((RANDOM, nan, torch.ones(0), torch.arange(3)))
+
+
+def forgets_to_answer(result):
+    torch.allclose(result, RANDOM)
+
+
+def finds_no_nan(result):
+    if (result - RANDOM).abs().max() > 1e-3:
+        raise check.WrongResultError
+
+
+def of_zeros_too(result):
+    torch.testing.assert_close(result * RANDOM, RANDOM * result)
+
+
+@pytest.mark.parametrize(
+    ("own_check", "result", "said"),
+    [
+        (forgets_to_answer, RANDOM, "the check accepts zeros in place of the result, and nan"),
+        (lambda _: None, (RANDOM.numpy(), torch.arange(3)), "the check accepts zeros in place"),
+        (finds_no_nan, RANDOM * math.nan, "the check accepts a result with nan"),
+        (finds_no_nan, RANDOM, ""),
+        (of_zeros_too, RANDOM, ""),
+        (lambda _: None, 3.0, ""),
+    ],
+)
+def test_a_check_that_accepts_anything_tells_little(own_check, result, said):
+    before = check.as_tensors(result, "the result")
+    kept = [tensor.clone() for tensor in before]
+    why = why_check_tells_little(own_check, result, before)
+    assert why.startswith(said)
+    assert bool(why) is bool(said)
+    assert all(map(torch.equal, map(torch.nan_to_num, before), map(torch.nan_to_num, kept)))

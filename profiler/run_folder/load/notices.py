@@ -44,6 +44,7 @@ def run_notices(
     yield from _common_value_notices(plan, attempts)
     yield from _loose_tolerance_notices(plan, attempts)
     yield from _doubt_notices(attempts)
+    yield from _blind_check_notices(plan, attempts)
     yield from _unconfined_notices(attempts)
     yield from _lost_visit_notices(attempts, statuses)
     yield from _kernels_replayed(attempts, environment)
@@ -259,6 +260,25 @@ def _doubt_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
             "line": line,
         }
         yield Notice(NoticeKind.DOUBTED_RESULTS, values)
+
+
+def _blind_check_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
+    """Distinct reasons why the check of cells tells little."""
+    cells_by_cause: dict[str, set[str]] = defaultdict(set)
+    for loaded in attempts:
+        for record in loaded.records:
+            if protocol.TELLS_LITTLE in record and "cell" in record:
+                cells_by_cause[str(record[protocol.TELLS_LITTLE])].add(record["cell"])
+    for cause, ids in cells_by_cause.items():
+        cells = [cell for cell in plan.cells if cell.id in ids]
+        if cells:
+            values: dict[str, str | int | float] = {
+                "count": len(cells),
+                "cells": len(plan.cells),
+                "first": f"{cells[0].variant.name} at {cells[0].problem.name}",
+                "cause": cause,
+            }
+            yield Notice(NoticeKind.CHECK_TELLS_LITTLE, values)
 
 
 def _unconfined_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:

@@ -160,15 +160,19 @@ def test_checks_that_tell_little_are_said(tmp_path):
     checked = {"event": protocol.FINISHED, "cell": TREE, "phase": protocol.CHECK}
     problem = place.plan.cells[0].problem
     made = {**checked, "phase": protocol.REFERENCE, "problem": problem.id, "common_value": 2.0}
-    place.attempt(
-        visits=visits, journal=[*measured(visits), made, {**checked, "zeros_match": True}]
-    )
+    loose = {**checked, "zeros_match": True, "tells_little": "the check accepts zeros"}
+    place.attempt(visits=visits, journal=[*measured(visits), made, loose])
     (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.COMMON_VALUE]
     assert text(notice).startswith("At 1 of 2 problems all elements of the right result are the ")
     assert f"(2 at {problem.name})" in text(notice)
     (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.ZEROS_ARE_RIGHT]
     assert text(notice).startswith(
         "In 1 of 6 cells an output of zeros would be right, too, first in tree at small: "
+    )
+    (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.CHECK_TELLS_LITTLE]
+    assert text(notice).startswith(
+        "In 1 of 6 cells a wrong result may have passed the check, first in tree at small: "
+        "the check accepts zeros."
     )
 
 
