@@ -17,6 +17,7 @@ if not __package__:  # started by its path; last, so that nothing beside the pro
 
 from profiler.runner.experiment import experiment_of
 from profiler.runner.import_path import import_file, name_clash, syntax_excerpt
+from profiler.runner.unread_parameters import unread_parameters
 from profiler.runner.variant_options import ExperimentError
 
 
@@ -39,7 +40,8 @@ def _describe(file: Path, name: str | None) -> dict[str, Any]:
     if experiment is None:
         return {"experiment": None}
     try:
-        return {"experiment": experiment.description()}
+        notes = [*experiment.notes, *unread_parameters(experiment)]
+        return {"experiment": {**experiment.description(), "notes": notes}}
     except ExperimentError as error:
         return {"error": str(error), "line": experiment.line, "name_clash": ""}
 

@@ -109,6 +109,8 @@ class Experiment:
         """Name of the function that ratios refer to; None: the first."""
         self.functions: dict[str, Function] = {}
         """The functions of `ROLES`, as far as given."""
+        self.notes: list[str] = []
+        """Sentences on what of the file is not measured."""
 
     def __repr__(self) -> str:
         return f"<profiler.Experiment {self.name!r} of {len(self.variants)} functions>"
@@ -377,8 +379,9 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
     Raises ExperimentError where two have one name: Python forgets the first.
     """
     file = _absolute(str(module.__file__))
-    statements = ast.parse(inspect.getsource(module)).body
-    names = [statement.name for statement in statements if isinstance(statement, ast.FunctionDef)]
+    body = ast.parse(inspect.getsource(module)).body
+    statements = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
+    names = [statement.name for statement in statements]
     for name in names:
         if names.count(name) > 1:
             raise ExperimentError(f"two functions are called {name}: give one another name")
@@ -399,7 +402,27 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
         experiment._add_variant(function, name, grid, line=line, options=VariantOptions())
     if _BASELINE in experiment.variants:
         experiment.baseline = _BASELINE
+    decorated = [statement.name for statement in statements if statement.decorator_list]
+    experiment.notes = [
+        f"{name} is no variant: its decorator makes no function of it, but a "
+        f"{type(vars(module)[name]).__name__}. A function may call it; a name that begins with an "
+        "underscore is never one."
+        for name in decorated
+        if not name.startswith("_") and _looks_like_variant(vars(module).get(name))
+    ]
+    loops = [statement.body for statement in body if isinstance(statement, ast.For | ast.While)]
+    experiment.notes += [
+        f"{statement.name} is defined in a loop: only its last definition is measured."
+        for statement in itertools.chain(*loops)
+        if isinstance(statement, ast.FunctionDef) and statement.name in experiment.variants
+    ]
     return experiment
+
+
+def _looks_like_variant(value: Any) -> bool:
+    """Whether a value is called as a function is: no kernel with a grid, and no cached helper."""
+    is_kernel, is_cached = hasattr(value, "__getitem__"), hasattr(value, "cache_info")
+    return callable(value) and not (inspect.isfunction(value) or is_kernel or is_cached)
 
 
 def _outer_values(function: Function) -> dict[tuple[int, str], Any]:

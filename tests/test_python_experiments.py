@@ -359,6 +359,11 @@ def test_the_example_in_place_is_right_and_says_where_it_is_not_applicable(profi
     assert {cell["variant"] for cell in only.json["cells"]} == {"eager", "into_inputs"}
     none = profiler("plan", "norm.py", "--only", "tag=fussed")
     assert "tag is one of: torch, fused" in none.err
+    unread = "@norm.variant(k=[1, 2])\ndef again(x, residual, weight, k): return x, residual\n"
+    with (profiler.folder / "norm.py").open("a") as file:
+        file.write(unread)
+    noted = profiler("plan", "norm.py")
+    assert "The parameter 'k' changes no launch: again does not read it, and variants" in noted.err
 
 
 def test_the_example_with_a_check_of_its_own_refuses_what_is_wrong(profiler):

@@ -311,6 +311,20 @@ def _why_not(loaded: LoadedSpec, limited: Candidate | None, cell: Cell) -> str |
         raise loaded.error((*limited.field, "when"), message) from error
 
 
+def variants_without_problem(loaded: LoadedSpec, space: Space) -> dict[str, str]:
+    """Variants whose own condition excludes every problem, by name: why it excludes the first."""
+    expanded = expand(loaded, space)
+    reasons = {}
+    for variant in expanded.variants:
+        limited = expanded.limited.get(variant.id)
+        problems = expanded.problems if limited is not None else ()
+        cells = (Cell(cell_id(variant, problem), variant, problem) for problem in problems)
+        by_problem = [_why_not(loaded, limited, cell) for cell in cells]
+        if by_problem and by_problem[0] and None not in by_problem:
+            reasons[variant.name] = by_problem[0]
+    return reasons
+
+
 def _keys(expanded: Expanded) -> set[str]:
     of_variants = {key for variant in expanded.variants for key in variant.params}
     return {

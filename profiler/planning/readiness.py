@@ -21,9 +21,9 @@ from profiler.collect.programs import find_program
 from profiler.errors import SpecError, nearest_file
 from profiler.metrics.queries import COMMONEST_CAPABILITY, correction_of_name, is_raw_name
 from profiler.model import ALPHA, FEWEST_BLOCKS, Plan
-from profiler.notices import Notice, NoticeKind, remedy, text
+from profiler.notices import Notice, NoticeKind, first_names, remedy, text
 from profiler.planning.cuda_file import Fault, cuda_faults, cuda_notes
-from profiler.planning.plan import command_values
+from profiler.planning.plan import command_values, variants_without_problem
 from profiler.planning.python_files import function_faults, unread_names
 from profiler.planning.space import Space
 from profiler.planning.spec import (
@@ -62,9 +62,11 @@ def check_ready(
     notes = [] if capability else [f"{message} (on a GPU of 9.0)" for _, message in misspelled]
     return (
         *notes,
+        *loaded.notes,
         *_module_notes(loaded),
         *cuda_notes(loaded, plan),
         *_command_notes(loaded, plan),
+        *_nowhere_notes(loaded, plan, space),
         *_verdict_notes(plan),
     )
 
@@ -82,6 +84,17 @@ def _verdict_notes(plan: Plan) -> Iterator[str]:
     """Note that the blocks are too few for a verdict, and how many suffice."""
     if notice := few_blocks_notice(plan):
         yield f"{text(notice)} {remedy(notice)}"
+
+
+def _nowhere_notes(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[str]:
+    """Sentences on variants that are measured nowhere, as no problem meets their condition."""
+    if any(item.stage == "cell" and item.count for item in plan.excluded):
+        names_by_reason: dict[str, list[str]] = {}
+        for name, reason in variants_without_problem(loaded, space).items():
+            names_by_reason.setdefault(reason, []).append(name)
+        for reason, names in names_by_reason.items():
+            verb = "is" if len(names) == 1 else "are"
+            yield f"{first_names(names)} {verb} measured at no problem: {reason}."
 
 
 def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[Fault]:

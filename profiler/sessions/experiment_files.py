@@ -72,7 +72,9 @@ def load_experiment(
     description = _described_experiment(file, name)
     if candidate is not None:
         description = with_candidate(description, file, *file_and_name(candidate))
-    return check_document(document_of(file, description, name), overrides=overrides)
+    loaded = check_document(document_of(file, description, name), overrides=overrides)
+    # What the functions of a candidate read is not known.
+    return replace(loaded, notes=() if candidate is not None else tuple(description["notes"]))
 
 
 _REFEREED = {"collectors": [WALL_CLOCK.name], "explain": False, "recheck": False}

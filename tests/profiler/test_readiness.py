@@ -98,6 +98,13 @@ def test_a_function_that_will_be_missing_is_named(ready, old, new, line):
     assert line in str(raised.value)
 
 
+def test_variants_that_are_measured_nowhere_are_named(ready):
+    limited = "{list: [a, {name: b, when: n > 8}, {name: c, when: n > 8}, {name: d, when: n > 4}]}"
+    spec = MODULE.replace("{list: [a]}", limited) + "problems: {matrix: {n: [4, 8]}}\n"
+    (note,) = ready(spec, mine__py=GOOD)
+    assert note == "b, c are measured at no problem: not applicable: needs n > 8."
+
+
 @pytest.mark.parametrize("line", ["from other import *", "def __getattr__(name): ...",
                                   "globals().update(more())"])  # fmt: skip
 def test_functions_that_may_come_from_elsewhere_are_not_missed(ready, line):

@@ -17,6 +17,7 @@ from profiler.runner.experiment import Experiment, experiment_of, importing
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.import_path import import_file
 from profiler.runner.protocol import JobCell, JobVisit, Tolerance
+from profiler.runner.unread_parameters import unread_parameters
 from profiler.runner.variant_options import ExperimentError
 
 CPU = torch.device("cpu")
@@ -204,6 +205,99 @@ def test_a_file_of_functions_has_each_name_once(tmp_path):
         ExperimentError, match="two functions are called run: give one another name"
     ):
         experiment_of(import_file(file))
+
+
+NO_FUNCTIONS = """
+import functools
+class Jitted:
+    def __init__(self, function): self.function = function
+    def __call__(self, x): return self.function(x)
+class Kernel(Jitted):
+    def __getitem__(self, grid): return self
+def inputs(): return 1
+def run(x): return x
+@Jitted
+def fast(x): return x
+@Jitted
+def _helper(x): return x
+@Kernel
+def kernel(x): return x
+@functools.cache
+def table(): return 1
+for step in (1, 2):
+    def stepped(x): return x + step
+"""
+
+
+def test_what_of_a_file_of_functions_is_not_measured_is_noted(tmp_path):
+    file = tmp_path / "sums.py"
+    file.write_text(NO_FUNCTIONS)
+    experiment = experiment_of(import_file(file))
+    assert list(experiment.variants) == ["run", "stepped"]
+    not_a_function, in_a_loop = experiment.notes
+    assert not_a_function.startswith("fast is no variant: ")
+    assert in_a_loop.startswith("stepped is defined in a loop: ")
+
+
+def read_in_a_closure(x, k):
+    def add():
+        return x + k
+
+    return add()
+
+
+def read_by_name(x, **others):
+    return x + others["k"]
+
+
+def unread(x, k):
+    return x
+
+
+def unread_by_name(x, **_):
+    return x
+
+
+@pytest.mark.parametrize("values", [[1, 2], [1]])
+@pytest.mark.parametrize(
+    ("function", "is_noted"),
+    [
+        (plus, False),
+        (read_in_a_closure, False),
+        (read_by_name, False),
+        (torch.no_grad()(unread), False),  # a wrapper may read what it is given
+        (partial(plus, k=0), False),
+        (unread, True),
+        (unread_by_name, True),
+    ],
+)
+def test_parameters_that_nothing_reads_are_noted(function, is_noted, values):
+    is_noted = is_noted and len(values) > 1
+    experiment = Experiment("sums", problems={})
+    experiment.inputs(lambda: torch.ones(3))
+    experiment.variant(k=values, name="f")(function)
+    sentence = "The parameter 'k' changes no launch: f does not read it"
+    assert [note[: len(sentence)] for note in unread_parameters(experiment)] == (
+        [sentence] if is_noted else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("problems", "names"),
+    [
+        ({"rows": [1, 2], "k": [1, 2], "label": "a"}, []),
+        ({"rows": [1, 2], "k": 1, "label": ["a", "b"]}, ["label"]),
+        ([{"rows": 1, "label": "a"}, {"rows": 2, "label": "b"}], []),
+        ([{"rows": 1, "label": "a"}, {"rows": 1, "label": "b"}, {"rows": 2}], ["label"]),
+        (None, []),
+    ],
+)
+def test_problems_that_no_function_tells_apart_are_noted(problems, names):
+    experiment = Experiment("sums", problems=problems)
+    experiment.inputs(lambda rows=3: torch.ones(rows))
+    experiment.variant(plus)
+    notes = unread_parameters(experiment)
+    assert [note.split("'")[1] for note in notes] == names
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,8 @@ class LoadedSpec:
     """Relative paths in the file are relative to its folder."""
     document: Document
     overrides: tuple[Override, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Sentences to warn of, by the process that imported a Python file."""
 
     @property
     def base(self) -> Path:

@@ -1,0 +1,100 @@
+"""Parameters of an experiment of functions that change nothing, as no function reads them."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from profiler.runner.experiment import (
+    Experiment,
+    Function,
+    Parameters,
+    VariantFunction,
+    name_of_value,
+)
+
+_READ_ALL = frozenset({"locals", "vars", "eval", "exec"})
+"""Functions by which another reads parameters that it does not name."""
+
+
+def unread_parameters(experiment: Experiment) -> list[str]:
+    """A sentence for each parameter by which only names differ, of problems or of variants."""
+    return [*_of_problems(experiment), *_of_variants(experiment.variants.values())]
+
+
+def _of_problems(experiment: Experiment) -> Iterator[str]:
+    roles = (experiment.functions.get(role) for role in ("inputs", "outputs"))
+    functions = [
+        *(function for function in roles if function is not None),
+        *(variant.function for variant in experiment.variants.values()),
+    ]
+    names = _repeating_names(experiment.problems, functions)
+    for name in names:
+        yield (
+            f"The parameter '{name}' changes no launch: neither the inputs nor a variant read it, "
+            "and problems that differ by it alone are the same."
+        )
+
+
+def _repeating_names(problems: Any, functions: Sequence[Function]) -> list[str]:
+    """Names of unread parameters of which several problems have all that is read in common."""
+    if isinstance(problems, Mapping):
+        return [
+            name
+            for name, values in problems.items()
+            if _differ(values) and not _is_read(name, functions)
+        ]
+    mappings = [problem for problem in problems or () if isinstance(problem, Mapping)]
+    names = dict.fromkeys(name for problem in mappings for name in problem)
+    unread = [name for name in names if not _is_read(name, functions)]
+    alike: dict[str, list[Parameters]] = {}
+    for problem in mappings:
+        read = {name: _text(problem[name]) for name in names if name in problem}
+        key = repr({name: text for name, text in read.items() if name not in unread})
+        alike.setdefault(key, []).append(problem)
+    return [
+        name
+        for name in unread
+        if any(_differ([problem.get(name) for problem in group]) for group in alike.values())
+    ]
+
+
+def _of_variants(variants: Iterable[VariantFunction]) -> Iterator[str]:
+    for variant in variants:
+        grids = (grid for grid, _ in variant.uses)
+        names = {name: None for grid in grids for name in grid if _differ(grid[name])}
+        for name in names:
+            if not _is_read(name, [variant.function]):
+                yield (
+                    f"The parameter '{name}' changes no launch: {variant.name} does not read it, "
+                    "and variants that differ by it alone are the same."
+                )
+
+
+def _differ(values: Any) -> bool:
+    """Whether a parameter has several values."""
+    return isinstance(values, list | tuple | range) and len(set(map(_text, values))) > 1
+
+
+def _text(value: Any) -> str:
+    return name_of_value(value) or repr(value)
+
+
+def _is_read(name: str, functions: Iterable[Function]) -> bool:
+    return any(_reads(function, name) for function in functions)
+
+
+def _reads(function: Function, name: str) -> bool:
+    """Whether a function reads a parameter; True also where that cannot be seen."""
+    code = getattr(function, "__code__", None)
+    if code is None or hasattr(function, "__wrapped__"):
+        return True
+    parameters = inspect.signature(function).parameters
+    others = (p.name for p in parameters.values() if p.kind is p.VAR_KEYWORD)
+    local_name = name if name in parameters else next(others, None)
+    if local_name is None:
+        return False
+    loaded = {step.argval for step in dis.get_instructions(code) if step.opname.startswith("LOAD_")}
+    return local_name in {*code.co_cellvars, *loaded} or not _READ_ALL.isdisjoint(code.co_names)
