@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,7 @@ from profiler.metrics.queries import COMMONEST_CAPABILITY, correction_of_name, i
 from profiler.model import ALPHA, FEWEST_BLOCKS, Plan
 from profiler.notices import Notice, NoticeKind, first_names, remedy, text
 from profiler.planning.cuda_file import Fault, cuda_faults, cuda_notes
+from profiler.planning.matrix import value_text
 from profiler.planning.plan import command_values, variants_without_problem
 from profiler.planning.python_files import function_faults, unread_names
 from profiler.planning.space import Space
@@ -33,7 +34,7 @@ from profiler.planning.spec import (
     LoadedSpec,
     ModuleWorkload,
 )
-from profiler.planning.spec.source import FieldPath, respelled_words
+from profiler.planning.spec.source import FieldPath, kind_of, respelled_words
 
 NEEDED = {
     "make_inputs": ("problem", "device", "seed"),
@@ -41,6 +42,8 @@ NEEDED = {
 }
 RESULTS = {"reference": ("problem", "inputs"), "expected": ("variant", "problem", "inputs")}
 """Functions that give the right result, with their arguments: one of them is needed."""
+_READ_AS = {"on": "true", "yes": "true", "off": "false", "no": "false"}
+"""Words that YAML reads as others where they stand without quotes."""
 OPTIONAL = ("TOLERANCES", "flops", "bytes", "non_matmul_flops", "other_inputs")
 
 
@@ -63,6 +66,7 @@ def check_ready(
     return (
         *notes,
         *loaded.notes,
+        *_rule_notes(loaded.experiment, plan),
         *_module_notes(loaded),
         *cuda_notes(loaded, plan),
         *_command_notes(loaded, plan),
@@ -117,6 +121,26 @@ def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[Fault]
                 "--arch sm_90` compiles them without a GPU",
             )
         yield from cuda_faults(loaded, plan)
+
+
+def _rule_notes(experiment: Experiment, plan: Plan) -> Iterator[str]:
+    """Sentences on rules about the text of a number, or the reverse, which hold for no cell."""
+    values: dict[str, dict[str, str | int | float | None]] = defaultdict(dict)
+    for cell in plan.cells:
+        for name, value in {**cell.variant.params, **cell.problem.params}.items():
+            values[name][value_text(value)] = value
+    variants, problems = experiment.variants, experiment.problems
+    for rule in (*experiment.exclude, *variants.exclude, *variants.trust, *problems.exclude):
+        for name, condition in rule.when.items():
+            for given in (*(condition.any_of or ()), *(condition.none_of or ())):
+                text_of_value = _READ_AS.get(value_text(given), value_text(given))
+                value = values[name].get(text_of_value, given)
+                if isinstance(given, str) != isinstance(value, str):
+                    kinds = f"{kind_of(given)} in the rule '{rule.name}', and {kind_of(value)}"
+                    yield (
+                        f"{value_text(given)} is {kinds} among the values of '{name}': they are "
+                        "never equal. Write both with quotes, or both without."
+                    )
 
 
 def _module_faults(workload: ModuleWorkload, base: Path) -> Iterator[Fault]:

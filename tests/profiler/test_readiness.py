@@ -461,6 +461,22 @@ def test_a_parameter_that_no_placeholder_reads_is_said(ready):
     assert ready(text) == ()
 
 
+def test_rules_about_the_text_of_a_number_are_said(ready):
+    def notes(*rules):
+        text = "name: x\nworkload: {command: 'true {size} {mode}'}\nvariants:\n"
+        text += "  matrix: {size: [64, 128], mode: [true, false]}\n  exclude:\n"
+        lines = (f"    - {{name: r{n}, when: {{{rule}}}}}\n" for n, rule in enumerate(rules))
+        return ready(text + "".join(lines))
+
+    assert notes("size: 128", "size: [32, 64.0], mode: true", "size: {min: 200}") == ()
+    assert notes("size: '128'", "mode: 'off'") == (
+        "128 is text in the rule 'r0', and a number among the values of 'size': they are never "
+        "equal. Write both with quotes, or both without.",
+        "off is text in the rule 'r1', and true or false among the values of 'mode': they are "
+        "never equal. Write both with quotes, or both without.",
+    )
+
+
 def test_words_that_a_command_gets_in_another_spelling_are_said(ready):
     text = "name: x\nworkload: {command: 'true {mode} {fast}'}\nvariants:\n"
     text += "  matrix: &all {mode: [on, 'off', ~, auto], fast: true}\n"
