@@ -107,7 +107,15 @@ def test_the_end_of_the_tool_as_well_is_none_to_go_on_from(tmp_path):
         assert guard.stdout.readline() == b"ended\n"
         for process in below(guard):
             process.kill()
+        wait_for(lambda: all(map(has_ended, below(guard))))
         assert looked(end, ends, 0.3) is None
+
+
+def has_ended(process):
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def below(guard):
