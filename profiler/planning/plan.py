@@ -246,6 +246,22 @@ def _check_page(loaded: LoadedSpec, expanded: Expanded) -> None:
         of_problems.add(parts.axis)
     for key in ("axes", "split"):
         _check_page_names(loaded, key, "problem", of_problems)
+    _check_weights(loaded, expanded.problems, of_problems)
+
+
+def _check_weights(loaded: LoadedSpec, problems: Sequence[Problem], parameters: Set[str]) -> None:
+    """Raise SpecError where calls of a step are no numbers of the problems."""
+    name = loaded.experiment.page.weights
+    if name is None:
+        return
+    if name not in parameters:
+        message = f"no problem has a parameter '{name}'{did_you_mean(name, parameters)}"
+        raise loaded.error(("page", "weights"), message)
+    for problem in problems:
+        count = problem.params.get(name, 0)
+        if isinstance(count, bool) or not isinstance(count, int | float) or count < 0:
+            message = f"'{name}' is {value_text(count)} at problem '{problem.name}', no number of"
+            raise loaded.error(("page", "weights"), f"{message} calls")
 
 
 def _check_page_names(loaded: LoadedSpec, key: str, owner: str, parameters: Set[str]) -> None:

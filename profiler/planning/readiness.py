@@ -42,6 +42,7 @@ NEEDED = {
 }
 RESULTS = {"reference": ("problem", "inputs"), "expected": ("variant", "problem", "inputs")}
 """Functions that give the right result, with their arguments: one of them is needed."""
+_DEBUGGED = frozenset({"-G", "--device-debug"})
 _READ_AS = {"on": "true", "yes": "true", "off": "false", "no": "false"}
 """Words that YAML reads as others where they stand without quotes."""
 OPTIONAL = ("TOLERANCES", "flops", "bytes", "non_matmul_flops", "other_inputs")
@@ -67,6 +68,7 @@ def check_ready(
         *notes,
         *loaded.notes,
         *_rule_notes(loaded.experiment, plan),
+        *_flag_notes(loaded.experiment),
         *_module_notes(loaded),
         *cuda_notes(loaded, plan),
         *_command_notes(loaded, plan),
@@ -141,6 +143,18 @@ def _rule_notes(experiment: Experiment, plan: Plan) -> Iterator[str]:
                         f"{value_text(given)} is {kinds} among the values of '{name}': they are "
                         "never equal. Write both with quotes, or both without."
                     )
+
+
+def _flag_notes(experiment: Experiment) -> Iterator[str]:
+    """Sentence on flags of nvcc that leave kernels as slow as a debugger wants them."""
+    flags = experiment.build.flags
+    slow = [f for f in flags if f in _DEBUGGED or ("ptxas" in f and f.endswith("-O0"))]
+    slow += [f"{a} {b}" for a, b in itertools.pairwise(flags) if "ptxas" in a and b == "-O0"]
+    if slow:
+        yield (
+            f"build.flags has {', '.join(slow)}: kernels are compiled without optimisation, and "
+            "what is measured is not what a program runs. -lineinfo has lines of the source, too."
+        )
 
 
 def _module_faults(workload: ModuleWorkload, base: Path) -> Iterator[Fault]:

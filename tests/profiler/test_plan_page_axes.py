@@ -23,6 +23,7 @@ def test_axes_and_split_are_parameters_of_problems(tmp_path):
     page = read(tmp_path, "{kind: grid, axes: [dim1, dim0], split: operator}").page
     assert page.axes == ("dim1", "dim0")
     assert page.split == ("operator",)
+    assert read(tmp_path, "{weights: dim0}").page.weights == "dim0"
 
 
 def test_a_grid_needs_neither(tmp_path):
@@ -46,6 +47,8 @@ def test_a_grid_needs_neither(tmp_path):
         ("{axes: [dim0, dim0]}", "is in the list twice"),
         ("{axes: [dim0, dim1], split: dim1}", "'dim1' is an axis already"),
         ("{kind: gird}", "grid"),
+        ("{weights: dim2}", r"page\.weights: no problem has a parameter 'dim2'; did you mean 'dim"),
+        ("{weights: operator}", "'operator' is add at problem '.*', no number of calls"),
     ],
 )
 def test_wrong_axes_are_refused(tmp_path, page, words):

@@ -461,6 +461,22 @@ def test_a_parameter_that_no_placeholder_reads_is_said(ready):
     assert ready(text) == ()
 
 
+def test_flags_for_a_debugger_are_said(ready):
+    def notes(flags):
+        spec = f"{CUDA_SPEC}build: {{flags: {flags}}}\n"
+        return ready(spec, scale__cu=CUDA, kernels__cuh=HEADER)
+
+    assert notes("[-lineinfo, -O3, -Xptxas, -v, -g]") == ()
+    for flags, slow in (
+        ("[-G]", "-G"),
+        ("[-g, --device-debug]", "--device-debug"),
+        ("[-Xptxas=-O0]", "-Xptxas=-O0"),
+        ("[-Xptxas, -O0]", "-Xptxas -O0"),
+    ):
+        (note,) = notes(flags)
+        assert note.startswith(f"build.flags has {slow}: kernels are compiled without optimi")
+
+
 def test_rules_about_the_text_of_a_number_are_said(ready):
     def notes(*rules):
         text = "name: x\nworkload: {command: 'true {size} {mode}'}\nvariants:\n"
