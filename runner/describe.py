@@ -17,7 +17,7 @@ if not __package__:  # started by its path; last, so that nothing beside the pro
 
 from profiler.runner.experiment import experiment_of
 from profiler.runner.import_path import import_file, name_clash, syntax_excerpt
-from profiler.runner.unread_parameters import unread_parameters
+from profiler.runner.unused import unused_parts
 from profiler.runner.variant_options import ExperimentError
 
 
@@ -40,7 +40,7 @@ def _describe(file: Path, name: str | None) -> dict[str, Any]:
     if experiment is None:
         return {"experiment": None}
     try:
-        notes = [*experiment.notes, *unread_parameters(experiment)]
+        notes = [*experiment.notes, *unused_parts(experiment)]
         return {"experiment": {**experiment.description(), "notes": notes}}
     except ExperimentError as error:
         return {"error": str(error), "line": experiment.line, "name_clash": ""}

@@ -6,7 +6,7 @@ import ast
 import inspect
 import linecache
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Function = Callable[..., Any]
@@ -35,8 +35,11 @@ class VariantOptions:
     tags: str | Iterable[str] = ()
     trust: str = ""
     """Why it is right although its numbers look implausible."""
+    outer_values: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+    """Values of names outside of `when` as it was given: in a loop they are others later."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "outer_values", _outer_values(self.when))
         for key in ("setup", "in_place"):
             if not isinstance(getattr(self, key), bool):
                 raise ExperimentError(f"{key}= must be True or False, not {getattr(self, key)!r}")
@@ -63,33 +66,42 @@ class VariantOptions:
         """Options that are given, as keys of a variant in an experiment file."""
         tags = [self.tags] if isinstance(self.tags, str) else list(self.tags)
         return {
-            **({"when": _text_of(self.when)} if self.when is not None else {}),
+            **({"when": self._condition()} if self.when is not None else {}),
             **({"tolerance": dict(self.tolerance)} if self.tolerance is not None else {}),
             **({"env": dict(self.env)} if self.env else {}),
             **({"tags": tags} if tags else {}),
             **({"trust": True, "reason": self.trust} if self.trust else {}),
         }
 
+    def _condition(self) -> str:
+        """Text of `when` in an experiment file: of a function, the expression that it returns.
 
-OPTIONS = frozenset(VariantOptions.__dataclass_fields__)
+        Names of its file are replaced by their plain values.
+        """
+        if isinstance(self.when, str):
+            return self.when
+        body = None if self.when is None else _returned_expression(self.when)
+        if body is None:
+            raise ExperimentError(
+                "when= must be one expression over parameters, such as `lambda n: n % 128 == 0`: "
+                "it is asked where the experiment is planned"
+            )
+        values = {**_outer_values(self.when), **self.outer_values}
+        return ast.unparse(_NameReplacer(values).visit(body))
 
 
-def _text_of(condition: str | Function) -> str:
-    """Text of a condition in an experiment file: for a function, the expression that it returns.
+OPTIONS = frozenset(key for key, part in VariantOptions.__dataclass_fields__.items() if part.init)
 
-    Names of its file are replaced by their plain values.
-    """
-    if isinstance(condition, str):
-        return condition
-    body = _returned_expression(condition)
-    if body is None:
-        raise ExperimentError(
-            "when= must be one expression over parameters, such as `lambda n: n % 128 == 0`: "
-            "it is asked where the experiment is planned"
-        )
-    closure = inspect.getclosurevars(condition)
-    values = {**closure.globals, **closure.nonlocals}
-    return ast.unparse(_NameReplacer(values).visit(body))
+
+def _outer_values(function: str | Function | None) -> dict[str, Any]:
+    """Values that names outside of a Python function have now; empty for anything else."""
+    if not inspect.isfunction(function):
+        return {}
+    try:
+        closure = inspect.getclosurevars(function)
+    except ValueError:  # a name of the function around it has no value yet
+        return {}
+    return {**closure.globals, **closure.nonlocals}
 
 
 def _returned_expression(function: Function) -> ast.expr | None:

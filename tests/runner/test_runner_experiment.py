@@ -17,7 +17,7 @@ from profiler.runner.experiment import Experiment, experiment_of, importing
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.import_path import import_file
 from profiler.runner.protocol import JobCell, JobVisit, Tolerance
-from profiler.runner.unread_parameters import unread_parameters
+from profiler.runner.unused import unused_parts
 from profiler.runner.variant_options import ExperimentError
 
 CPU = torch.device("cpu")
@@ -277,7 +277,7 @@ def test_parameters_that_nothing_reads_are_noted(function, is_noted, values):
     experiment.inputs(lambda: torch.ones(3))
     experiment.variant(k=values, name="f")(function)
     sentence = "The parameter 'k' changes no launch: f does not read it"
-    assert [note[: len(sentence)] for note in unread_parameters(experiment)] == (
+    assert [note[: len(sentence)] for note in unused_parts(experiment)] == (
         [sentence] if is_noted else []
     )
 
@@ -296,8 +296,27 @@ def test_problems_that_no_function_tells_apart_are_noted(problems, names):
     experiment = Experiment("sums", problems=problems)
     experiment.inputs(lambda rows=3: torch.ones(rows))
     experiment.variant(plus)
-    notes = unread_parameters(experiment)
+    notes = unused_parts(experiment)
     assert [note.split("'")[1] for note in notes] == names
+
+
+def test_what_a_check_stands_in_for_is_noted():
+    experiment = make(tolerance={"absolute": 1})
+    experiment.variant(name="own", check=print, tolerance={"relative": 1})(plus)
+    experiment.reference(plus)
+    (note,) = unused_parts(experiment)
+    assert note.startswith("The tolerance of own is not used: ")
+    experiment.check(print)
+    words = [note.partition(" is not used: ")[0] for note in unused_parts(experiment)]
+    assert words == ["The reference", "The tolerance", "The tolerance of own"]
+
+
+def test_a_condition_has_the_values_of_the_loop_that_it_is_given_in():
+    experiment = make()
+    for block in (32, 64):
+        experiment.variant(name=f"b{block}", when=lambda rows: rows % block == 0)(plus)  # noqa: B023
+    described = experiment.description()["variants"]
+    assert [variant["when"] for variant in described] == ["rows % 32 == 0", "rows % 64 == 0"]
 
 
 @pytest.mark.parametrize(

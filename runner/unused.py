@@ -1,4 +1,4 @@
-"""Parameters of an experiment of functions that change nothing, as no function reads them."""
+"""What changes nothing in an experiment of functions: parameters, a reference, a tolerance."""
 
 from __future__ import annotations
 
@@ -19,9 +19,29 @@ _READ_ALL = frozenset({"locals", "vars", "eval", "exec"})
 """Functions by which another reads parameters that it does not name."""
 
 
-def unread_parameters(experiment: Experiment) -> list[str]:
-    """A sentence for each parameter by which only names differ, of problems or of variants."""
-    return [*_of_problems(experiment), *_of_variants(experiment.variants.values())]
+def unused_parts(experiment: Experiment) -> list[str]:
+    """A sentence for each parameter, of problems or of variants, and part that changes nothing."""
+    return [
+        *_of_problems(experiment),
+        *_of_variants(experiment.variants.values()),
+        *_beside_check(experiment),
+    ]
+
+
+def _beside_check(experiment: Experiment) -> Iterator[str]:
+    """Sentences on what a check of all variants makes needless."""
+    given = {"reference": experiment.functions, "tolerance": experiment.fields}
+    for name, parts in given.items():
+        if name in parts and "check" in experiment.functions:
+            yield f"The {name} is not used: the check alone says which results are right."
+    for variant in experiment.variants.values():
+        for _, options in variant.uses:
+            has_check = options.check is not None or "check" in experiment.functions
+            if has_check and options.tolerance is not None:
+                yield (
+                    f"The tolerance of {variant.name} is not used: a check alone says which of its "
+                    "results are right."
+                )
 
 
 def _of_problems(experiment: Experiment) -> Iterator[str]:
