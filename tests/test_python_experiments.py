@@ -507,6 +507,8 @@ def test_weights_of_a_module_are_new_inputs_too_and_a_variant_that_copied_them_m
         ("@e.variant(when='n %')", "when: 'n %' is no arithmetic"),
         ("@e.variant(when=lambda m: m > 2)", "there is no 'm'; known: "),
         ("@e.variant(tolerance={'float1': {'relative': 1}})", "unknown dtype 'float1'"),
+        ("@e.variant(tolerance={'rtol': 1})", "unknown key 'rtol'; did you mean 'relative'?"),
+        ("@e.variant(tolerance={'relative': 1, 'absolut': 1})", "did you mean 'absolute'?"),
     ],
 )
 def test_a_wrong_option_is_refused_with_one_sentence(profiler, decorator, message):

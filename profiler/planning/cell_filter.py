@@ -90,9 +90,9 @@ def _matches_cell(term: _Term, cell: Cell, labels: Mapping[str, str]) -> bool:
     key, alternatives = term
     if key == "variant" and labels.get(cell.variant.id) in alternatives:
         return True
-    if key in _IDENTITIES:
-        return any(name in alternatives for name in _IDENTITIES[key](cell))
-    params = _params(cell)
+    if key in _IDENTITIES and any(name in alternatives for name in _IDENTITIES[key](cell)):
+        return True
+    params = _params(cell)  # one may be called `tag` or `cell`
     return key in params and any(is_value(value, params[key]) for value in alternatives)
 
 
@@ -117,15 +117,17 @@ def _remedy(cells: Sequence[Cell], terms: Sequence[_Term], labels: Mapping[str, 
                 *list(values)[:MAX_SHOWN_VALUES],
                 *["…"][: len(values) > MAX_SHOWN_VALUES],
             ]
+            if not listed_values:
+                return f"No variant has a {term[0]}."
             return f"{term[0]} is one of: {', '.join(listed_values)}"
     return "Each of these matches something, but nothing matches all of them."
 
 
 def _texts(key: str, cell: Cell) -> tuple[str, ...]:
-    if key in _IDENTITIES:
-        return _IDENTITIES[key](cell)[: None if key == "tag" else 1]
     params = _params(cell)
-    return (value_text(params[key]),) if key in params else ()
+    texts = (value_text(params[key]),) if key in params else ()
+    names = _IDENTITIES[key](cell) if key in _IDENTITIES else ()
+    return (*texts, *names[: None if key == "tag" else 1])
 
 
 def problems_called(problems: Sequence[Problem], text: str) -> tuple[Problem, ...]:

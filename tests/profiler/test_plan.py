@@ -810,6 +810,12 @@ def test_a_problem_is_named_as_plans_write_it_or_by_its_id(plan, only):
     assert {cell.problem.name for cell in plan(text, only=only).cells} == {"n=4,m=2"}
 
 
+def test_a_parameter_may_be_called_as_what_is_selected_by(plan):
+    text = "variants: {list: [a]}\nproblems: {matrix: {tag: [1, 2], cell: [3, 4]}}\n"
+    assert len(plan(text, only="tag=1").cells) == 2
+    assert len(plan(text, only="tag=1,cell=4").cells) == 1
+
+
 @pytest.mark.parametrize(
     ("only", "words"),
     [
@@ -823,6 +829,7 @@ def test_a_problem_is_named_as_plans_write_it_or_by_its_id(plan, only):
         ("block=", "'block=' names no cells: it must look like key=value"),
         ("", "'' names no cells: it must look like key=value"),
         ("block=true", "block=true: no cell matches"),
+        ("tag=x", "tag=x: no cell matches\n  Remedy: No variant has a tag."),
     ],
 )
 def test_only_that_fits_nothing(complaint, only, words):

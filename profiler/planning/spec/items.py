@@ -55,9 +55,15 @@ DTYPES = (
 """Names of torch dtypes that an output may have (without `torch.`)."""
 
 
+_KEYS = ("default", *DTYPES)
+"""Keys of tolerances."""
+_BOUNDS = {"rtol": "relative", "rel": "relative", "atol": "absolute", "abs": "absolute"}
+"""Other names for parts of a tolerance."""
+
+
 def _check_dtype(value: str) -> str:
-    if value != "default" and value not in DTYPES:
-        raise wrong(f"unknown dtype '{value}'{did_you_mean(value, ['default', *DTYPES])}")
+    if value not in _KEYS:
+        raise wrong(f"unknown dtype '{value}'{did_you_mean(value, _KEYS)}")
     return value
 
 
@@ -169,8 +175,11 @@ class Tolerance(SpecModel):
 
 def _for_all_types(value: object) -> object:
     """Bounds without a dtype are those of all dtypes: `{relative: 1e-2}`."""
-    bounds = Tolerance.model_fields.keys()
-    is_short_form = isinstance(value, dict) and value.keys() and value.keys() <= bounds
+    keys = value.keys() if isinstance(value, dict) else set[object]()
+    for key, meant in _BOUNDS.items():
+        if key in keys:
+            raise wrong(f"unknown key '{key}'; did you mean '{meant}'?")
+    is_short_form = keys & Tolerance.model_fields.keys() and keys.isdisjoint(_KEYS)
     return {"default": value} if is_short_form else value
 
 
