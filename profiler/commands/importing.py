@@ -97,7 +97,10 @@ def _files_named(paths: Sequence[Path]) -> tuple[list[Path], list[Notice]]:
             files += sorted(map(Path, glob.glob(str(path)))) or [path]  # noqa: PTH207 - of text
         else:
             files.append(path)
-    return files, notices
+    distinct: dict[str, Path] = {}  # one that a folder and its own name stand for is counted once
+    for file in files:
+        distinct.setdefault(os.path.realpath(file), file)
+    return list(distinct.values()), notices
 
 
 def _files_of(folder: Path) -> tuple[list[Path], list[Notice]]:

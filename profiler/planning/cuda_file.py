@@ -76,7 +76,31 @@ def cuda_notes(loaded: LoadedSpec, plan: Plan) -> tuple[str, ...]:
     for variant in plan.variants:
         if "torch" not in variant.params:
             notes |= dict(_unread_names(description, variant, loaded.experiment.build.flags))
-    return (*notes.values(), *_traffic_notes(description, plan.problems))
+    return (
+        *notes.values(),
+        *_problem_notes(loaded, plan),
+        *_traffic_notes(description, plan.problems),
+    )
+
+
+def _problem_notes(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
+    """Sentences on parameters of problems that no word of workload and variants names.
+
+    None where a function in Python gets all of them.
+    """
+    experiment = loaded.experiment
+    texts = [repr(experiment.workload), repr(experiment.variants), str(experiment.page.weights)]
+    if any(".py:" in text for text in texts):
+        return
+    words = {word for text in texts for word in _WORD.findall(text)}
+    words |= {"problem", "inputs"}  # a name alone, and what the inputs hold
+    for name in dict.fromkeys(name for problem in plan.problems for name in problem.params):
+        values = {repr(problem.params.get(name)) for problem in plan.problems}
+        if name not in words and len(values) > 1:
+            yield (
+                f"The parameter '{name}' of problems changes nothing: neither workload nor "
+                "variants name it, and the same is measured for each of its values."
+            )
 
 
 def _traffic_notes(description: CudaFile, problems: Sequence[Problem]) -> Iterator[str]:

@@ -409,6 +409,26 @@ def test_a_program_that_is_there_is_ready(ready):
         ready(COMMAND.replace("PROGRAM {variant}'", "ls', cwd: nowhere"))
 
 
+def test_a_parameter_of_problems_that_nothing_of_a_cuda_file_reads_is_said(ready, tmp_path):
+    files = {"scale__cu": CUDA, "kernels__cuh": HEADER}
+    batched = CUDA_SPEC.replace("{n: 8}", "{n: 8, batch: [1, 2]}")
+    (note,) = ready(batched, **files)
+    assert note.startswith("The parameter 'batch' of problems changes nothing: neither workload")
+    assert ready(CUDA_SPEC.replace("{n: 8}", "{n: 8, batch: 1}"), **files) == ()
+    (tmp_path / "right.py").write_text("def right(problem, inputs): ...\n")
+    for old, new in (
+        ("reference: x", "reference: x * batch"),
+        ("shape: n,", "shape: [n * batch],"),
+        ("reference: x", "reference: right.py:right"),
+        ("grid: n", "grid: n\n  flops: n * batch"),
+        ("x.clone()", "x.clone(), when: batch > 1"),
+        ("problems:", "page: {weights: batch}\nproblems:"),
+        ("problems:", "inputs: [normal, zeros]\nproblems:"),
+    ):
+        said = ready(batched.replace(old, new), **files)
+        assert len(said) == ("zeros" in new), new  # of the batch alone, there
+
+
 def test_a_least_traffic_that_no_kernel_of_the_tensors_has_is_said(ready):
     def notes(amount, text=CUDA_SPEC):
         spec = text.replace("  block: 1\n", f"  block: 1\n  bytes: {amount}\n")

@@ -268,8 +268,8 @@ def test_folders_and_patterns_stand_for_their_files(tmp_path, monkeypatch, capsy
     for name in ("b.csv", "a.csv"):
         (folder / name).write_bytes(capture("ncu_raw_6metrics_2kernels").read_bytes())
     (folder / "notes.txt").write_text("no table")
-    for named in (folder, Path("captures/*.csv")):
-        import_files(ImportRequest((named,), json_target="-"))
+    for named in ((folder,), (Path("captures/*.csv"),), (folder / "a.csv", folder)):
+        import_files(ImportRequest(named, json_target="-"))
         assert len(json.loads(capsys.readouterr().out)["launches"]) == 12
     with pytest.raises(UsageError, match="no file in this folder can be imported"):
         import_files(ImportRequest((tmp_path,)))
