@@ -58,7 +58,7 @@ class VariantFunction:
     uses: list[tuple[Parameters, VariantOptions]] = field(default_factory=list)
     """Of each use of the decorator: parameter → value or list of values, and its options."""
     outer_values: Mapping[tuple[int, str], Any] = field(default_factory=dict)
-    """Values that names had when the function was marked, by `_outer_values`."""
+    """Values that names had when the function was marked, by `_outer_values`; of its check, too."""
 
     def combinations(self) -> Iterator[tuple[dict[str, Any], VariantOptions]]:
         """Parameters of every variant, in the order of the values, with its options."""
@@ -217,7 +217,7 @@ class Experiment:
     ) -> None:
         name = _name_of(function, name)
         _check_parameters(name, function, grid)
-        values = _outer_values(function)
+        values = {**_outer_values(options.check), **_outer_values(function)}
         first = self.variants.setdefault(
             name, VariantFunction(name, function, line, outer_values=values)
         )
@@ -425,9 +425,9 @@ def _looks_like_variant(value: Any) -> bool:
     return callable(value) and not (inspect.isfunction(value) or is_kernel or is_cached)
 
 
-def _outer_values(function: Function) -> dict[tuple[int, str], Any]:
+def _outer_values(function: Function | None) -> dict[tuple[int, str], Any]:
     """Values of the names that a function looks up outside when it runs, by place and name."""
-    plain = inspect.unwrap(function)
+    plain: Any = function if function is None else inspect.unwrap(function)
     code = getattr(plain, "__code__", None)
     if code is None:
         return {}
@@ -446,11 +446,13 @@ def _check_outer_values(function: VariantFunction, values: Mapping[tuple[int, st
         after = values.get(place, before)
         is_equal = isinstance(before, str | int | float) and before == after
         if before is not None and before is not after and not is_equal:
-            name = place[1]
+            name, is_own = place[1], place in _outer_values(function.function)
+            header = f"def {function.name}(" if is_own else "check=lambda "
             raise ExperimentError(
-                f"{function.name} would run with a later {name}: names are looked up when a "
-                f"function runs. Give each {name} a name of its own, or bind it: "
-                f"def {function.name}(…, {name}={name})"
+                f"{function.name} would {'run' if is_own else 'be checked'} with a later {name}: "
+                "names are looked up when a function runs. "
+                f"Give each {name} a name of its own, or bind it: {header}…, {name}={name}"
+                f"{')' * is_own}"
             )
 
 

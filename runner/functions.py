@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import math
 import random
 import sys
@@ -454,12 +456,28 @@ def _require_right(function: Function, inputs: Any, problem: Parameters, outputs
     """Raise WrongResultError where a check of the user's gives a reason, False, or asserts."""
     arguments = (outputs, inputs, dict(problem))
     try:
-        answer = function(*arguments[: len(positional_names(function)) or len(arguments)])
+        answer = function(*arguments[: _count_taken(function, len(arguments))])
     except AssertionError as error:
         answer = f"AssertionError: {error}".removesuffix(": ")
     reason = _reason_of(answer)
     if reason is not None:
         raise WrongResultError(reason)
+
+
+def _count_taken(check: Function, most: int) -> int:
+    """Number of positional arguments that a check takes: none for what has a number as default.
+
+    So a bound of its own (`tolerance=1e-3`) is not taken for the problem.
+    """
+    names = positional_names(check)
+    if not names:
+        return most
+    parameters = inspect.signature(check).parameters
+    taken = itertools.takewhile(
+        lambda name: name not in parameters or not isinstance(parameters[name].default, Number),
+        names[:most],
+    )
+    return len(list(taken))
 
 
 def _reason_of(answer: Any) -> str | None:

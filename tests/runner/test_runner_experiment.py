@@ -174,7 +174,7 @@ ANSWERS = {
 def test_a_check_answers_by_a_truth_value_or_a_reason(outcome, answer):
     experiment = make()
     experiment.variant(plus)
-    experiment.check(lambda outputs: answer)
+    experiment.check(lambda outputs, _, bound=1.0: answer if bound == 1.0 else "no bound")
     arguments = Arguments((), {}, ())
     check = FunctionWorkload(experiment).own_check({"function": "plus"}, {}, arguments)
     errors = {"wrong": WrongResultError, "unclear": TypeError}
@@ -187,6 +187,11 @@ for number, name in ((1, "one"), (2, "two")):
     @sums.variant(name=name)
     def run(x{argument}):
         return x + number
+"""
+CHECKS = """
+for k in (1, 2):
+    @sums.variant(name=f"times{{k}}", check=lambda outputs, x{argument}: (outputs == k * x).all())
+    def run(x, k=k): return k * x
 """
 KERNELS = """
 def kernel(x): return x + 1
@@ -324,6 +329,8 @@ def test_a_condition_has_the_values_of_the_loop_that_it_is_given_in():
     [
         (LOOP.format(argument=""), "one would run with a later number: "),
         (LOOP.format(argument=", number=number"), None),
+        (CHECKS.format(argument=""), "times1 would be checked with a later k: .*lambda …, k=k"),
+        (CHECKS.format(argument=", k=k"), None),
         (KERNELS, r"or bind it: def first\(…, kernel=kernel\)"),
     ],
 )
