@@ -42,6 +42,8 @@ NEEDED = {
 }
 RESULTS = {"reference": ("problem", "inputs"), "expected": ("variant", "problem", "inputs")}
 """Functions that give the right result, with their arguments: one of them is needed."""
+_OF_RUNNER = ("warmups", "repeats", "sustained_s", "recompile", "recheck")
+"""Settings under `collect` of visits inside a process, which a command has not."""
 _DEBUGGED = frozenset({"-G", "--device-debug"})
 _READ_AS = {"on": "true", "yes": "true", "off": "false", "no": "false"}
 """Words that YAML reads as others where they stand without quotes."""
@@ -241,6 +243,17 @@ def _command_notes(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
                     f"The check has no {{{name}}}: it checks the same for each of its values, and "
                     "all of them count as right if it succeeds."
                 )
+    experiment = loaded.experiment
+    named = experiment.collect.model_fields_set
+    given = [f"collect.{name}" for name in _OF_RUNNER if name in named]
+    of_variants = any(item.tolerance for item in experiment.variants.list or ())
+    given += ["tolerance"] if experiment.tolerance or of_variants else []
+    if given:
+        yield (
+            f"{', '.join(given)}: nothing changes by it. A command makes its launches and checks "
+            "its results itself; workload.launch_skip leaves out launches, workload.check tells "
+            "whether results are right."
+        )
     for name, words in respelled_words(loaded.document, workload.launch_placeholders).items():
         spellings = ", ".join(f"{written or 'nothing'} as {read}" for written, read in words)
         yield f"The command gets {spellings} ({name}), as YAML reads it: put words in quotes."

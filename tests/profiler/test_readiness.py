@@ -513,6 +513,17 @@ def test_rules_about_the_text_of_a_number_are_said(ready):
     )
 
 
+def test_settings_that_a_command_does_not_have_are_said(ready):
+    text = COMMAND.replace("PROGRAM", "ls")
+    for given, named in (
+        ("collect: {warmups: 10, blocks: 8}", "collect.warmups"),
+        ("collect: {recheck: false}\ntolerance: {relative: 1e-2}", "collect.recheck, tolerance"),
+    ):
+        (note,) = ready(f"{text}{given}\n")
+        assert note.startswith(f"{named}: nothing changes by it. A command makes its launches")
+    assert ready(f"{text}collect: {{blocks: 8, seed: 2, cache_control: none}}\n") == ()
+
+
 def test_words_that_a_command_gets_in_another_spelling_are_said(ready):
     text = "name: x\nworkload: {command: 'true {mode} {fast}'}\nvariants:\n"
     text += "  matrix: &all {mode: [on, 'off', ~, auto], fast: true}\n"
