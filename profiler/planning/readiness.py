@@ -14,11 +14,13 @@ import itertools
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 from profiler.collect.programs import find_program
 from profiler.errors import SpecError, nearest_file
+from profiler.kernels.arithmetic import ExpressionError, parse
 from profiler.metrics.queries import COMMONEST_CAPABILITY, correction_of_name, is_raw_name
 from profiler.model import ALPHA, FEWEST_BLOCKS, Plan
 from profiler.notices import Notice, NoticeKind, first_names, remedy, text
@@ -70,6 +72,7 @@ def check_ready(
         *notes,
         *loaded.notes,
         *_rule_notes(loaded.experiment, plan),
+        *_condition_notes(loaded.experiment, plan),
         *_flag_notes(loaded.experiment),
         *_module_notes(loaded),
         *cuda_notes(loaded, plan),
@@ -145,6 +148,23 @@ def _rule_notes(experiment: Experiment, plan: Plan) -> Iterator[str]:
                         f"{value_text(given)} is {kinds} among the values of '{name}': they are "
                         "never equal. Write both with quotes, or both without."
                     )
+
+
+def _condition_notes(experiment: Experiment, plan: Plan) -> Iterator[str]:
+    """Sentences on conditions of variants that are numbers (`n % 128`), which all but 0 meet."""
+    for item in experiment.variants.list or ():
+        if item.when is None:
+            continue
+        for problem in plan.problems:
+            names = {"variant": item.name or "", "problem": problem.name}
+            with suppress(ExpressionError):
+                value = parse(item.when).value({**item.params, **problem.params, **names})
+                if not isinstance(value, bool) and value not in (0, 1, None):
+                    yield (
+                        f"The condition '{item.when}' is {value} at {problem.name}, and any number "
+                        "but 0 counts as true: write a comparison, such as == 0."
+                    )
+                    break
 
 
 def _flag_notes(experiment: Experiment) -> Iterator[str]:

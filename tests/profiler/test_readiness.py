@@ -497,6 +497,19 @@ def test_flags_for_a_debugger_are_said(ready):
         assert note.startswith(f"build.flags has {slow}: kernels are compiled without optimi")
 
 
+def test_conditions_that_are_numbers_are_said(ready):
+    def notes(condition):
+        text = "name: x\nworkload: {command: 'true {size} {variant}'}\nvariants:\n"
+        text += f"  list: [a, {{name: b, fast: true, small: 1, when: {condition}}}]\n"
+        return ready(f"{text}problems: {{matrix: {{size: [128, 200]}}}}\n")
+
+    assert all(notes(condition) == () for condition in ("size % 128 == 0", "fast", "small"))
+    assert notes("size % 128") == (
+        "The condition 'size % 128' is 72 at size=200, and any number but 0 counts as true: write "
+        "a comparison, such as == 0.",
+    )
+
+
 def test_rules_about_the_text_of_a_number_are_said(ready):
     def notes(*rules):
         text = "name: x\nworkload: {command: 'true {size} {mode}'}\nvariants:\n"
