@@ -294,6 +294,12 @@ class NoticeKind(Enum):
         "kernel has no Landlock, which would keep it from files and other processes.",
         "Judge it in a container that sees its own file alone (docs/referee.md).",
     )
+    BYTES_TOO_FEW = (
+        Severity.WARNING,
+        "At {count} of {problems:problem|problems} fewer bytes are declared than the results alone "
+        "have, such as {declared} of {written} at {first}: shares of a roof are too small.",
+        "Let `bytes` count bytes: of all that a launch must read and write.",
+    )
     LESS_EXACT = (
         Severity.WARNING,
         "Results of {variants} are less exact than the baseline's: their largest error is up to "

@@ -385,7 +385,7 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
     for name in names:
         if names.count(name) > 1:
             raise ExperimentError(f"two functions are called {name}: give one another name")
-    problems = dict(_defaults(vars(module)["inputs"]))
+    problems = dict(defaults_of(vars(module)["inputs"]))
     experiment = Experiment(
         _name_of_file(file),
         problems=problems or None,
@@ -397,7 +397,7 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
         if name in ROLES:
             experiment.functions[name] = function
             continue
-        grid = {key: value for key, value in _defaults(function) if isinstance(value, list)}
+        grid = {key: value for key, value in defaults_of(function) if isinstance(value, list)}
         line = inspect.unwrap(function).__code__.co_firstlineno
         experiment._add_variant(function, name, grid, line=line, options=VariantOptions())
     if _BASELINE in experiment.variants:
@@ -468,9 +468,9 @@ def _is_defined_in(value: Any, module: ModuleType) -> bool:
     return inspect.isfunction(value) and value.__module__ == module.__name__
 
 
-def _defaults(function: Function) -> Iterator[tuple[str, Any]]:
+def defaults_of(function: Function) -> Iterator[tuple[str, Any]]:
     """Default values of the parameters of a function that have one, by name."""
-    for name, parameter in _parameters(function).items():
+    for name, parameter in parameters_of(function).items():
         if parameter.default is not parameter.empty and name not in _GIVEN_TO_INPUTS:
             yield name, parameter.default
 
@@ -569,7 +569,7 @@ def accepted_arguments(
 
 def _parameter_names(function: Function) -> frozenset[str] | None:
     """Names by which a function takes arguments; None where all names, empty where unknown."""
-    parameters = _parameters(function).values()
+    parameters = parameters_of(function).values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     return frozenset(parameter.name for parameter in parameters if parameter.kind in _BY_NAME)
@@ -593,7 +593,7 @@ def positional_only(function: Function, values: Parameters, positional: int = 0)
 
     Up to the first parameter without a value.
     """
-    later_parameters = list(_parameters(function).values())[positional:]
+    later_parameters = list(parameters_of(function).values())[positional:]
     leading_parameters = itertools.takewhile(
         lambda p: p.kind is p.POSITIONAL_ONLY and p.name in values, later_parameters
     )
@@ -602,11 +602,11 @@ def positional_only(function: Function, values: Parameters, positional: int = 0)
 
 def positional_names(function: Function) -> tuple[str, ...]:
     """Names of the positional arguments of a function; empty where they are unknown."""
-    parameters = _parameters(function).values()
+    parameters = parameters_of(function).values()
     return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, _BY_NAME[0]))
 
 
-def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
+def parameters_of(function: Function) -> Mapping[str, inspect.Parameter]:
     """Parameters of a function; empty for a function that is written in C.
 
     Of a module of torch the parameters of `forward`; of its operators and functions of autograd,
@@ -632,7 +632,7 @@ def _check_inputs(function: Function, problems: Any) -> None:
     problem_parameters = {
         str(key) for problem in problem_list if isinstance(problem, dict) for key in problem
     }
-    for name, parameter in _parameters(function).items():
+    for name, parameter in parameters_of(function).items():
         needed = parameter.kind in _BY_NAME and parameter.default is parameter.empty
         if needed and name not in problem_parameters | _GIVEN_TO_INPUTS:
             close = difflib.get_close_matches(name, problem_parameters, n=1)

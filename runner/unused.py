@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import dis
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,9 +13,15 @@ from profiler.runner.experiment import (
     Function,
     Parameters,
     VariantFunction,
+    defaults_of,
     name_of_value,
+    parameters_of,
 )
 
+_OF_PROBLEMS = frozenset({"inputs", "outputs", "flops", "bytes"})
+"""Roles of functions that get the parameters of the problem alone."""
+_ALMOST = 0.85
+"""Least similarity of two names to take one for a misspelling of the other."""
 _READ_ALL = frozenset({"locals", "vars", "eval", "exec"})
 """Functions by which another reads parameters that it does not name."""
 
@@ -24,8 +31,26 @@ def unused_parts(experiment: Experiment) -> list[str]:
     return [
         *_of_problems(experiment),
         *_of_variants(experiment.variants.values()),
+        *_misspelled(experiment),
         *_beside_check(experiment),
     ]
+
+
+def _misspelled(experiment: Experiment) -> Iterator[str]:
+    """Sentences on arguments that nothing gives, and that are almost a problem's parameter.
+
+    Of functions that get nothing else; arguments of a variant may be inputs.
+    """
+    problems = experiment.problems
+    mappings = [problems] if isinstance(problems, Mapping) else problems or ()
+    given = {str(name) for mapping in mappings if isinstance(mapping, Mapping) for name in mapping}
+    for role in _OF_PROBLEMS & experiment.functions.keys():
+        function = experiment.functions[role]
+        others = given.difference(parameters_of(function))
+        for name, _ in defaults_of(function):
+            close = difflib.get_close_matches(name, others, n=1, cutoff=_ALMOST)
+            if close and name not in given:
+                yield f"Nothing gives {role} its argument '{name}'; did you mean '{close[0]}'?"
 
 
 def _beside_check(experiment: Experiment) -> Iterator[str]:

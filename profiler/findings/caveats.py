@@ -59,6 +59,7 @@ def caveats(report: Report, judges: tuple[Judge, Judge]) -> tuple[Notice, ...]:
         *_wrong(report.statuses),
         *_other_types(report),
         *_less_exact(report),
+        *_too_few_bytes(report),
         *_other_environments(report.plan),
         *_draws(report, timing),
         *_not_measured(report.statuses),
@@ -137,6 +138,28 @@ def _less_exact(report: Report) -> Iterable[Notice]:
     if factors:
         values = {"variants": first_names([*factors]), "factor": f"{max(factors.values()):,.0f}"}
         yield Notice(NoticeKind.LESS_EXACT, values)
+
+
+def _too_few_bytes(report: Report) -> Iterable[Notice]:
+    """Problems whose declared bytes are fewer than every right variant writes of its result."""
+    usable = _usable(report)
+    least: dict[str, tuple[float, float]] = {}
+    for cell in report.plan.cells:
+        status = usable.get(cell.id)
+        if status is not None and status.bytes is not None and status.written_bytes is not None:
+            written = min(status.written_bytes, least.get(cell.problem.id, (0.0, math.inf))[1])
+            least[cell.problem.id] = status.bytes, written
+    few = {problem: amounts for problem, amounts in least.items() if amounts[0] < amounts[1]}
+    if few:
+        first, (declared, written) = next(iter(few.items()))
+        values: Values = {
+            "count": len(few),
+            "problems": len(report.plan.problems),
+            "declared": f"{declared:,.6g}",
+            "written": f"{written:,.0f}",
+            "first": short_names(report.plan.problems)[first],
+        }
+        yield Notice(NoticeKind.BYTES_TOO_FEW, values)
 
 
 def _other_environments(plan: Plan) -> Iterable[Notice]:

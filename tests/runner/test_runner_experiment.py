@@ -305,6 +305,14 @@ def test_problems_that_no_function_tells_apart_are_noted(problems, names):
     assert [note.split("'")[1] for note in notes] == names
 
 
+def test_an_argument_that_is_almost_a_parameter_is_noted():
+    experiment = Experiment("sums", problems=[{"rows": 1, "dtype": "float16"}])
+    experiment.inputs(lambda rows, dtyp=None, row=2, seed=0: torch.ones(rows, dtype=dtyp))
+    experiment.variant(name="f")(lambda x, dtype: x)
+    (note,) = unused_parts(experiment)
+    assert note == "Nothing gives inputs its argument 'dtyp'; did you mean 'dtype'?"
+
+
 def test_what_a_check_stands_in_for_is_noted():
     experiment = make(tolerance={"absolute": 1})
     experiment.variant(name="own", check=print, tolerance={"relative": 1})(plus)

@@ -44,6 +44,7 @@ def found():
         lacking=(),
         dtypes=(),
         errors=(),
+        declared_and_written=(),
         tuned_otherwise=(),
         drawn=(),
         recompiled=False,
@@ -62,6 +63,10 @@ def found():
         statuses |= {
             cell: replace(statuses[cell], max_abs_error=error)
             for cell, error in dict(errors).items()
+        }
+        statuses |= {
+            cell: replace(statuses[cell], bytes=declared, written_bytes=written)
+            for cell, (declared, written) in dict(declared_and_written).items()
         }
         statuses |= {
             cell: replace(statuses[cell], tuned=(TunedConfig("op", ""),), tuned_otherwise=sessions)
@@ -127,6 +132,15 @@ def test_results_of_another_type_than_the_baselines_are_said_once(found):
     assert found(baseline="a", samples=twice(ENOUGH), dtypes={"b..p": half}) == {}
     wrong = found({"b..p": Outcome.WRONG_RESULT}, dtypes=dtypes, baseline="a")
     assert NoticeKind.RESULTS_OF_OTHER_TYPES not in wrong
+
+
+def test_fewer_bytes_than_every_variant_writes_are_said(found):
+    amounts = {"a..p": (8e-6, 4000.0), "b..p": (8e-6, 4400.0), "a..q": (8e3, 8e3)}
+    notices = found(baseline="a", samples=twice(ENOUGH), declared_and_written=amounts)
+    values = {"declared": "8e-06", "written": "4,000", "first": "p", "count": 1, "problems": 2}
+    assert notices == {NoticeKind.BYTES_TOO_FEW: values}
+    several = {**amounts, "c..p": (8e-6, 0.0)}  # its result is a view
+    assert found(baseline="a", samples=twice(ENOUGH), declared_and_written=several) == {}
 
 
 def test_variants_whose_errors_are_those_of_a_narrower_type_are_said(found):
