@@ -42,6 +42,8 @@ _GIVEN_TO_INPUTS = frozenset({"device", "seed"})
 ROLES = ("inputs", "outputs", "reference", "check", "flops", "bytes")
 """Functions of an experiment that are no variants."""
 _BASELINE = "baseline"
+ALMOST = 0.85
+"""Least similarity of two names to take one for a misspelling of the other."""
 _GIVEN_BY_FUNCTIONS = frozenset({"workload", "variants", "baseline"})
 _KEYWORDS = frozenset({"name", "baseline", *OPTIONS})
 """Keywords of the decorator of a variant that are no parameters of the variant."""
@@ -402,21 +404,31 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
         experiment._add_variant(function, name, grid, line=line, options=VariantOptions())
     if _BASELINE in experiment.variants:
         experiment.baseline = _BASELINE
-    decorated = [statement.name for statement in statements if statement.decorator_list]
-    experiment.notes = [
-        f"{name} is no variant: its decorator makes no function of it, but a "
-        f"{type(vars(module)[name]).__name__}. A function may call it; a name that begins with an "
-        "underscore is never one."
-        for name in decorated
-        if not name.startswith("_") and _looks_like_variant(vars(module).get(name))
-    ]
-    loops = [statement.body for statement in body if isinstance(statement, ast.For | ast.While)]
-    experiment.notes += [
-        f"{statement.name} is defined in a loop: only its last definition is measured."
-        for statement in itertools.chain(*loops)
-        if isinstance(statement, ast.FunctionDef) and statement.name in experiment.variants
-    ]
+    experiment.notes = list(_notes_on_functions(module, body, experiment))
     return experiment
+
+
+def _notes_on_functions(
+    module: ModuleType, body: Sequence[ast.stmt], experiment: Experiment
+) -> Iterator[str]:
+    """Sentences on functions of a file that are no variants, or may not be meant as such."""
+    functions = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
+    for name in (function.name for function in functions if function.decorator_list):
+        value = vars(module).get(name)
+        if not name.startswith("_") and _looks_like_variant(value):
+            yield (
+                f"{name} is no variant: its decorator makes no function of it, but a "
+                f"{type(value).__name__}. A function may call it; a name that begins with an "
+                "underscore is never one."
+            )
+    loops = (statement.body for statement in body if isinstance(statement, ast.For | ast.While))
+    for statement in itertools.chain(*loops):
+        if isinstance(statement, ast.FunctionDef) and statement.name in experiment.variants:
+            yield f"{statement.name} is defined in a loop: only its last definition is measured."
+    absent = sorted({*ROLES, _BASELINE} - vars(module).keys())
+    for name in experiment.variants:
+        for meant in difflib.get_close_matches(name.lower(), absent, n=1, cutoff=ALMOST):
+            yield f"{name} is measured as a variant; did you mean {meant}?"
 
 
 def _looks_like_variant(value: Any) -> bool:

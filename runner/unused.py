@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from profiler.runner.experiment import (
+    ALMOST,
     Experiment,
     Function,
     Parameters,
@@ -20,8 +21,6 @@ from profiler.runner.experiment import (
 
 _OF_PROBLEMS = frozenset({"inputs", "outputs", "flops", "bytes"})
 """Roles of functions that get the parameters of the problem alone."""
-_ALMOST = 0.85
-"""Least similarity of two names to take one for a misspelling of the other."""
 _READ_ALL = frozenset({"locals", "vars", "eval", "exec"})
 """Functions by which another reads parameters that it does not name."""
 
@@ -48,7 +47,7 @@ def _misspelled(experiment: Experiment) -> Iterator[str]:
         function = experiment.functions[role]
         others = given.difference(parameters_of(function))
         for name, _ in defaults_of(function):
-            close = difflib.get_close_matches(name, others, n=1, cutoff=_ALMOST)
+            close = difflib.get_close_matches(name, others, n=1, cutoff=ALMOST)
             if close and name not in given:
                 yield f"Nothing gives {role} its argument '{name}'; did you mean '{close[0]}'?"
 

@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import SpecError, close_hint
-from profiler.runner.experiment import FUNCTION, ROLES
+from profiler.runner.experiment import ALMOST, FUNCTION, ROLES
 from profiler.runner.import_path import syntax_excerpt
 
 Parameters = Sequence[str]
-
-_ALMOST = 0.85
-"""Least similarity of two names in lower case to take one for a misspelling of the other."""
 
 
 def function_faults(
@@ -65,7 +62,7 @@ def unread_names(file: Path, optional: Sequence[str]) -> Iterator[str]:
     }
     absent = {name.lower(): name for name in optional if name not in defined}
     for name, node in defined.items():
-        close = difflib.get_close_matches(name.lower(), absent, n=1, cutoff=_ALMOST)
+        close = difflib.get_close_matches(name.lower(), absent, n=1, cutoff=ALMOST)
         if close and name not in loaded_names and not isinstance(node, ast.Import | ast.ImportFrom):
             yield (
                 f"{file.name}:{node.lineno}: nothing reads '{name}'; "

@@ -229,6 +229,7 @@ def _helper(x): return x
 def kernel(x): return x
 @functools.cache
 def table(): return 1
+def Flop(n): return n
 for step in (1, 2):
     def stepped(x): return x + step
 """
@@ -238,9 +239,10 @@ def test_what_of_a_file_of_functions_is_not_measured_is_noted(tmp_path):
     file = tmp_path / "sums.py"
     file.write_text(NO_FUNCTIONS)
     experiment = experiment_of(import_file(file))
-    assert list(experiment.variants) == ["run", "stepped"]
-    not_a_function, in_a_loop = experiment.notes
+    assert list(experiment.variants) == ["run", "Flop", "stepped"]
+    not_a_function, in_a_loop, misspelled = experiment.notes
     assert not_a_function.startswith("fast is no variant: ")
+    assert misspelled == "Flop is measured as a variant; did you mean flops?"
     assert in_a_loop.startswith("stepped is defined in a loop: ")
 
 
