@@ -18,6 +18,7 @@ from profiler.runner.experiment import (
     name_of_value,
     parameters_of,
 )
+from profiler.runner.variant_options import VariantOptions
 
 _OF_PROBLEMS = frozenset({"inputs", "outputs", "flops", "bytes"})
 """Roles of functions that get the parameters of the problem alone."""
@@ -27,12 +28,27 @@ _READ_ALL = frozenset({"locals", "vars", "eval", "exec"})
 
 def unused_parts(experiment: Experiment) -> list[str]:
     """A sentence for each parameter, of problems or of variants, and part that changes nothing."""
-    return [
+    sentences = [
         *_of_problems(experiment),
         *_of_variants(experiment.variants.values()),
+        *map(_repeated, experiment.variants.values()),
         *_misspelled(experiment),
         *_beside_check(experiment),
     ]
+    return list(filter(None, sentences))
+
+
+def _repeated(variant: VariantFunction) -> str:
+    """Sentence on a variant that is given twice with different options; empty without one."""
+    options_by_parameters: dict[str, VariantOptions] = {}
+    for parameters, options in variant.combinations():
+        key = repr({name: _text(parameters[name]) for name in sorted(parameters)})
+        if options_by_parameters.setdefault(key, options) != options:
+            return (
+                f"{variant.name} is marked twice with the same parameters: only the options of the "
+                "decorator next to the function are used. Give one of them another name=."
+            )
+    return ""
 
 
 def _misspelled(experiment: Experiment) -> Iterator[str]:

@@ -315,6 +315,16 @@ def test_an_argument_that_is_almost_a_parameter_is_noted():
     assert note == "Nothing gives inputs its argument 'dtyp'; did you mean 'dtype'?"
 
 
+def test_options_that_are_not_used_are_noted():
+    experiment = make()
+    experiment.variant(k=[1, 2])(plus)
+    experiment.variant(k=[2, 3])(plus)
+    assert not unused_parts(experiment)
+    experiment.variant(k=[3, 4], in_place=True)(plus)
+    (note,) = unused_parts(experiment)
+    assert note.startswith("plus is marked twice with the same parameters: ")
+
+
 def test_what_a_check_stands_in_for_is_noted():
     experiment = make(tolerance={"absolute": 1})
     experiment.variant(name="own", check=print, tolerance={"relative": 1})(plus)
