@@ -225,14 +225,14 @@ class NoticeKind(Enum):
     COPIES_NOT_TIMED = (
         Severity.WARNING,
         "{count} of {cells} cells also copy or fill memory by no kernel (cudaMemcpyAsync, "
-        "cudaMemsetAsync), most {most}: {copies} in a launch, {megabytes}. Durations of kernels, "
+        "cudaMemsetAsync), most {cell}: {copies} in a launch, {megabytes}. Durations of kernels, "
         "and verdicts on them, do not hold the time of that.",
         "`--timer` times whole launches by CUDA events; `--timeline` shows the copies.",
     )
     CONCURRENT_KERNELS = (
         Severity.WARNING,
         "{count} of {cells} cells have kernels that can run at once, on several streams or by "
-        "programmatic dependent launch, most {most}: {kernels}. ncu and CUPTI run kernels one at a "
+        "programmatic dependent launch, most {cell}: {kernels}. ncu and CUPTI run kernels one at a "
         "time, and their durations are added: kernels that overlap take less together than is said "
         "here.",
         "`--timer` times whole launches by CUDA events, overlap included; `--timeline` shows which "
@@ -240,7 +240,7 @@ class NoticeKind(Enum):
     )
     WAITING_LAUNCHES = (
         Severity.WARNING,
-        "{count} of {cells} cells wait for the device within a launch, longest {longest}: "
+        "{count} of {cells} cells wait for the device within a launch, longest {cell}: "
         "{milliseconds} by CUDA events, the host's work in between included. Durations of kernels "
         "do not hold the time of that.",
         "`--timer` times whole launches. What waits is a copy to the host (`.item()`, `.cpu()`), "
@@ -271,14 +271,14 @@ class NoticeKind(Enum):
     )
     ZEROS_ARE_RIGHT = (
         Severity.WARNING,
-        "In {count} of {cells} cells an output of zeros would be right, too, first in {first}: the "
+        "In {count} of {cells} cells an output of zeros would be right, too, first in {cell}: the "
         "tolerance is larger than all of its values, and the check tells nothing.",
         "Give a smaller one (`relative: 0.01` is one percent), or none: results may then be off by "
         "what rounding explains.",
     )
     CHECK_TELLS_LITTLE = (
         Severity.WARNING,
-        "In {count} of {cells} cells a wrong result may have passed the check, first in {first}: "
+        "In {count} of {cells} cells a wrong result may have passed the check, first in {cell}: "
         "{cause}.",
         "Make inputs, or a check, by which a result of zeros would be wrong.",
     )

@@ -19,6 +19,8 @@ from profiler.run_folder.folder import RESULT_FILE, Attempt, Worker
 from profiler.run_folder.load.loaded import FINISHED, Loaded
 from profiler.runner import protocol
 
+Values = Mapping[str, str | int | float]
+"""Values of a notice by name."""
 _COUNTED = frozenset(
     {SessionKind.TIMING, SessionKind.FINAL, SessionKind.COUNTERS, SessionKind.EXPLAIN}
 )
@@ -36,9 +38,7 @@ def run_notices(
     yield from _attempt_notices(attempts)
     yield from _trust_notices(plan, objections)
     yield from _recheck_notices(attempts)
-    yield from _copy_notices(plan, statuses)
-    yield from _concurrent_notices(plan, statuses)
-    yield from _waiting_notices(plan, statuses)
+    yield from _launch_notices(plan, statuses)
     yield from _own_type_notices(plan, attempts)
     yield from _rounding_notices(plan, attempts)
     yield from _common_value_notices(plan, attempts)
@@ -84,7 +84,7 @@ def _attempt_notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
 def _early_end_notice(loaded: Loaded) -> Notice:
     """Notice of an attempt whose session did not finish."""
     result, explained = loaded.attempt.result, loaded.profiles
-    values: dict[str, str | int | float] = {
+    values: Values = {
         "session": loaded.attempt.folder.name,
         "cause": result.cause if result else "the profiler was stopped",
         "kept": len(loaded.samples) if explained is None else len(explained),
@@ -132,50 +132,39 @@ def _recheck_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
         yield Notice(NoticeKind.NOT_RECHECKED, {"count": len(cells), "cause": cause})
 
 
-def _copy_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[Notice]:
-    """Notice of cells whose launches copy or fill memory without a kernel, if any."""
-    copying = [cell for cell in plan.cells if cell.id in statuses and statuses[cell.id].copies]
-    if not copying:
-        return
-    most = max(copying, key=lambda cell: statuses[cell.id].copied_bytes or 0.0)
-    values: dict[str, str | int | float] = {
-        "count": len(copying),
-        "cells": len(plan.cells),
-        "most": f"{most.variant.name} at {most.problem.name}",
-        "copies": f"{statuses[most.id].copies:.0f}",
-        "megabytes": f"{(statuses[most.id].copied_bytes or 0.0) / 1e6:,.4g} MB",
-    }
-    yield Notice(NoticeKind.COPIES_NOT_TIMED, values)
-
-
-def _concurrent_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[Notice]:
-    """Notice of cells whose launches have kernels that can run at once, if any."""
-    counts = {cell: int(status.concurrent_kernels or 0) for cell, status in statuses.items()}
-    concurrent_cells = [cell for cell in plan.cells if counts.get(cell.id, 0) > 1]
-    if concurrent_cells:
-        most = max(concurrent_cells, key=lambda cell: counts[cell.id])
-        values: dict[str, str | int | float] = {
-            "count": len(concurrent_cells),
-            "cells": len(plan.cells),
-            "most": f"{most.variant.name} at {most.problem.name}",
-            "kernels": counts[most.id],
+def _launch_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[Notice]:
+    """Notices of cells with launches of which sums of kernels leave something out."""
+    copied, at_once, waiting_ns = {}, {}, {}
+    shown: dict[str, Values] = {}
+    for cell, status in statuses.items():
+        copied[cell] = (status.copies or 0.0) + (status.copied_bytes or 0.0)
+        kernels = int(status.concurrent_kernels or 0)
+        at_once[cell] = kernels if kernels > 1 else 0
+        waiting_ns[cell] = status.waiting_ns or 0.0
+        shown[cell] = {
+            "copies": f"{status.copies or 0:.0f}",
+            "megabytes": f"{(status.copied_bytes or 0.0) / 1e6:,.4g} MB",
+            "kernels": kernels,
+            "milliseconds": f"{waiting_ns[cell] / 1e6:.3g} ms",
         }
-        yield Notice(NoticeKind.CONCURRENT_KERNELS, values)
+    yield from _cells_notice(NoticeKind.COPIES_NOT_TIMED, plan, copied, shown)
+    yield from _cells_notice(NoticeKind.CONCURRENT_KERNELS, plan, at_once, shown)
+    yield from _cells_notice(NoticeKind.WAITING_LAUNCHES, plan, waiting_ns, shown)
 
 
-def _waiting_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[Notice]:
-    """Notice of cells whose launches wait for the device, if any."""
-    times_ns = {cell: status.waiting_ns or 0.0 for cell, status in statuses.items()}
-    waiting_cells = [cell for cell in plan.cells if times_ns.get(cell.id)]
-    if waiting_cells:
-        longest = max(waiting_cells, key=lambda cell: times_ns[cell.id])
-        values: dict[str, str | int | float] = {
-            "count": len(waiting_cells),
-            "cells": len(plan.cells),
-            "longest": f"{longest.variant.name} at {longest.problem.name}",
-            "milliseconds": f"{times_ns[longest.id] / 1e6:.3g} ms",
-        }
-        yield Notice(NoticeKind.WAITING_LAUNCHES, values)
+def _cells_notice(
+    kind: NoticeKind, plan: Plan, amounts: Mapping[str, float], shown: Mapping[str, Values]
+) -> Iterator[Notice]:
+    """Notice of cells that have an amount, with what is shown of the one that has most.
+
+    Both by cell id.
+    """
+    cells = [cell for cell in plan.cells if amounts.get(cell.id)]
+    if cells:
+        most = max(cells, key=lambda cell: amounts[cell.id])
+        name = f"{most.variant.name} at {most.problem.name}"
+        counts = {"count": len(cells), "cells": len(plan.cells)}
+        yield Notice(kind, {**counts, "cell": name, **shown[most.id]})
 
 
 def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
@@ -218,7 +207,7 @@ def _common_value_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[No
     }
     if values:
         first, value = next(iter(values.items()))
-        shown: dict[str, str | int | float] = {
+        shown: Values = {
             "count": len(values),
             "problems": len(names),
             "first": first,
@@ -230,19 +219,15 @@ def _common_value_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[No
 def _loose_tolerance_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
     """Notice of cells whose tolerance is larger than all of an output."""
     loose = {
-        record.get("cell")
+        str(record.get("cell"))
         for loaded in attempts
         for record in loaded.records
         if record.get(protocol.ZEROS_MATCH) is True
     }
-    cells = [cell for cell in plan.cells if cell.id in loose]
-    if cells:
-        values: dict[str, str | int | float] = {
-            "count": len(cells),
-            "cells": len(plan.cells),
-            "first": f"{cells[0].variant.name} at {cells[0].problem.name}",
-        }
-        yield Notice(NoticeKind.ZEROS_ARE_RIGHT, values)
+    amounts = dict.fromkeys(loose, 1.0)
+    yield from _cells_notice(
+        NoticeKind.ZEROS_ARE_RIGHT, plan, amounts, {cell: {} for cell in loose}
+    )
 
 
 def _doubt_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
@@ -254,7 +239,7 @@ def _doubt_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
     ]
     if doubted:
         attempt, line = doubted[0]
-        values: dict[str, str | int | float] = {
+        values: Values = {
             "attempts": len(doubted),
             "attempt": attempt,
             "line": line,
@@ -269,16 +254,10 @@ def _blind_check_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Not
         for record in loaded.records:
             if protocol.TELLS_LITTLE in record and "cell" in record:
                 cells_by_cause[str(record[protocol.TELLS_LITTLE])].add(record["cell"])
-    for cause, ids in cells_by_cause.items():
-        cells = [cell for cell in plan.cells if cell.id in ids]
-        if cells:
-            values: dict[str, str | int | float] = {
-                "count": len(cells),
-                "cells": len(plan.cells),
-                "first": f"{cells[0].variant.name} at {cells[0].problem.name}",
-                "cause": cause,
-            }
-            yield Notice(NoticeKind.CHECK_TELLS_LITTLE, values)
+    for cause, cells in cells_by_cause.items():
+        shown = {cell: {"cause": cause} for cell in cells}
+        amounts = dict.fromkeys(cells, 1.0)
+        yield from _cells_notice(NoticeKind.CHECK_TELLS_LITTLE, plan, amounts, shown)
 
 
 def _unconfined_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
@@ -311,7 +290,7 @@ def _lost_visit_notices(
     for session, visits in journaled_visits.items():
         if lost_visits := visits - measured_visits[session]:
             cells = len({cell for cell, _, _ in lost_visits})
-            values: dict[str, str | int | float] = {
+            values: Values = {
                 "session": session,
                 "count": len(lost_visits),
                 "cells": cells,
