@@ -147,24 +147,27 @@ def _launch_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[
             "kernels": kernels,
             "milliseconds": f"{waiting_ns[cell] / 1e6:.3g} ms",
         }
-    yield from _cells_notice(NoticeKind.COPIES_NOT_TIMED, plan, copied, shown)
-    yield from _cells_notice(NoticeKind.CONCURRENT_KERNELS, plan, at_once, shown)
-    yield from _cells_notice(NoticeKind.WAITING_LAUNCHES, plan, waiting_ns, shown)
+    for values in _of_cells(plan, copied, shown):
+        yield Notice(NoticeKind.COPIES_NOT_TIMED, values)
+    for values in _of_cells(plan, at_once, shown):
+        yield Notice(NoticeKind.CONCURRENT_KERNELS, values)
+    for values in _of_cells(plan, waiting_ns, shown):
+        yield Notice(NoticeKind.WAITING_LAUNCHES, values)
 
 
-def _cells_notice(
-    kind: NoticeKind, plan: Plan, amounts: Mapping[str, float], shown: Mapping[str, Values]
-) -> Iterator[Notice]:
-    """Notice of cells that have an amount, with what is shown of the one that has most.
+def _of_cells(
+    plan: Plan, amounts: Mapping[str, float], shown: Mapping[str, Values]
+) -> Iterator[Values]:
+    """Values of a notice on cells that have an amount, of the one that has most; none without any.
 
-    Both by cell id.
+    `amounts`, and the values that are `shown`, are by cell id.
     """
     cells = [cell for cell in plan.cells if amounts.get(cell.id)]
     if cells:
         most = max(cells, key=lambda cell: amounts[cell.id])
         name = f"{most.variant.name} at {most.problem.name}"
         counts = {"count": len(cells), "cells": len(plan.cells)}
-        yield Notice(kind, {**counts, "cell": name, **shown[most.id]})
+        yield {**counts, "cell": name, **shown[most.id]}
 
 
 def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
@@ -225,9 +228,8 @@ def _loose_tolerance_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator
         if record.get(protocol.ZEROS_MATCH) is True
     }
     amounts = dict.fromkeys(loose, 1.0)
-    yield from _cells_notice(
-        NoticeKind.ZEROS_ARE_RIGHT, plan, amounts, {cell: {} for cell in loose}
-    )
+    for values in _of_cells(plan, amounts, {cell: {} for cell in loose}):
+        yield Notice(NoticeKind.ZEROS_ARE_RIGHT, values)
 
 
 def _doubt_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
@@ -257,7 +259,8 @@ def _blind_check_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Not
     for cause, cells in cells_by_cause.items():
         shown = {cell: {"cause": cause} for cell in cells}
         amounts = dict.fromkeys(cells, 1.0)
-        yield from _cells_notice(NoticeKind.CHECK_TELLS_LITTLE, plan, amounts, shown)
+        for values in _of_cells(plan, amounts, shown):
+            yield Notice(NoticeKind.CHECK_TELLS_LITTLE, values)
 
 
 def _unconfined_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
