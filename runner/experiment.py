@@ -382,8 +382,7 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
     """
     file = _absolute(str(module.__file__))
     body = ast.parse(inspect.getsource(module)).body
-    statements = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
-    names = [statement.name for statement in statements]
+    names = [statement.name for statement in body if isinstance(statement, ast.FunctionDef)]
     for name in names:
         if names.count(name) > 1:
             raise ExperimentError(f"two functions are called {name}: give one another name")

@@ -1,4 +1,4 @@
-"""What changes nothing in an experiment of functions: parameters, a reference, a tolerance."""
+"""Sentences on parts of an experiment of functions that change nothing: parameters, tolerances."""
 
 from __future__ import annotations
 

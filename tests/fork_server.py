@@ -287,8 +287,8 @@ def program_of(args):
         return functools.partial(run_module, rest, with_folder=not without_folder)
     if first == "-c":
         return functools.partial(run_text, rest)
-    known = without_folder or first in SCRIPTS
-    return functools.partial(run_script, [first, *rest]) if known else None
+    is_of_project = without_folder or first in SCRIPTS
+    return functools.partial(run_script, [first, *rest]) if is_of_project else None
 
 
 def execute(file, args):

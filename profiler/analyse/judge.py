@@ -155,7 +155,7 @@ class Judge:
     session_sds: tuple[float, ...] = PRIOR_SDS
     """Standard deviations between sessions by `intervals.estimated_sds`."""
     launches: pd.DataFrame = field(default_factory=lambda: untimed_by_cell({}, Environment()))
-    """What sums of kernels leave out, by `untimed_by_cell`."""
+    """Table by cell of what sums of kernels leave out, by `untimed_by_cell`."""
     detectable: bool = True
     """Whether verdicts come with detectable effects, which take half of the time."""
 

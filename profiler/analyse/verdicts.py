@@ -295,7 +295,7 @@ def make_unclear(verdicts: pd.DataFrame, reasons: pd.Series[Any]) -> None:
 
 
 def untimed_by_cell(statuses: Mapping[str, CellStatus], environment: Environment) -> pd.DataFrame:
-    """What sums of kernels leave out, UNTIMED by cell; NaN where it is not known.
+    """Table of what sums of kernels leave out: UNTIMED by cell id, NaN where it is not known.
 
     `at_once waiting_ns` are `CellStatus.concurrent_kernels` and `waiting_ns`; `copies_ns` is the
     least time of copies that are no kernels: GAP_NS each, and at the bandwidth of the memory.
@@ -362,7 +362,7 @@ def overturned_by_launches(pairs: pd.DataFrame) -> pd.Series[Any]:
 
 
 def _untimed_reason(pair: pd.Series[Any]) -> Reason:
-    """What is most of the time that sums of the kernels of a pair leave out."""
+    """Reason WAITS, COPIES or GAPS, by what launches of a pair do beside their kernels."""
     if pair["waiting_ns"] > 0 or pair["against_waiting_ns"] > 0:
         return Reason.WAITS
     copies = pair["copies_ns"] > 0 or pair["against_copies_ns"] > 0

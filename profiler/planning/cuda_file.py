@@ -92,11 +92,11 @@ def _problem_notes(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     texts = [repr(experiment.workload), repr(experiment.variants), str(experiment.page.weights)]
     if any(".py:" in text for text in texts):
         return
-    words = {word for text in texts for word in _WORD.findall(text)}
-    words |= {"problem", "inputs"}  # a name alone, and what the inputs hold
+    read_names = {name for text in texts for name in _WORD.findall(text)}
+    read_names |= {"problem", "inputs"}  # a name alone, and what the inputs hold
     for name in dict.fromkeys(name for problem in plan.problems for name in problem.params):
         values = {repr(problem.params.get(name)) for problem in plan.problems}
-        if name not in words and len(values) > 1:
+        if name not in read_names and len(values) > 1:
             yield (
                 f"The parameter '{name}' of problems changes nothing: neither workload nor "
                 "variants name it, and the same is measured for each of its values."

@@ -342,10 +342,13 @@ def test_a_macro_that_nothing_reads_is_said(ready):
     # In the grid it acts, and in a header that is not here it may.
     in_grid = CUDA_SPEC.replace("WIDTH: 3", "WITDH: 3, grid: n * WITDH")
     assert ready(in_grid, **files) == ()
-    own = "#define WIDTH 4  // of mine\n"
-    (note,) = ready(CUDA_SPEC, scale__cu=own + CUDA, kernels__cuh=HEADER)
+    definition = "#define WIDTH 4  // of mine\n"
+    (note,) = ready(CUDA_SPEC, scale__cu=definition + CUDA, kernels__cuh=HEADER)
     assert note.startswith("The macro 'WIDTH' changes no kernel: scale.cu:1 defines it, whatever")
-    for guarded in (f"#ifndef WIDTH\n{own}#endif\n{CUDA}", f"{CUDA}\n#undef WIDTH\n{own}"):
+    for guarded in (
+        f"#ifndef WIDTH\n{definition}#endif\n{CUDA}",
+        f"{CUDA}\n#undef WIDTH\n{definition}",
+    ):
         assert ready(CUDA_SPEC, scale__cu=guarded, kernels__cuh=HEADER) == ()
     (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, n2: 1"), **files)
     assert note == "The parameter 'n2' changes nothing: nothing of the launch reads it."
@@ -425,8 +428,8 @@ def test_a_parameter_of_problems_that_nothing_of_a_cuda_file_reads_is_said(ready
         ("problems:", "page: {weights: batch}\nproblems:"),
         ("problems:", "inputs: [normal, zeros]\nproblems:"),
     ):
-        said = ready(batched.replace(old, new), **files)
-        assert len(said) == ("zeros" in new), new  # of the batch alone, there
+        notes = ready(batched.replace(old, new), **files)
+        assert len(notes) == ("zeros" in new), new  # of the batch alone, there
 
 
 def test_a_least_traffic_that_no_kernel_of_the_tensors_has_is_said(ready):
@@ -467,8 +470,9 @@ def test_a_parameter_that_no_placeholder_reads_is_said(ready):
     (note,) = ready(text.replace("COMMAND", "'true {kernel}'"))
     assert note.startswith("The parameter 'size' changes nothing: the command has no {size}")
     checked = text.replace("COMMAND", "'true {kernel}', check: CHECK")
-    said = [ready(checked.replace("CHECK", f"'true {check}'")) for check in ("{size}", "{kernel}")]
-    of_size, (note, *others) = said
+    of_size, (note, *others) = (
+        ready(checked.replace("CHECK", f"'true {check}'")) for check in ("{size}", "{kernel}")
+    )
     assert others == []
     assert of_size == (
         note,

@@ -510,9 +510,9 @@ def of_zeros_too(result):
     ],
 )
 def test_a_check_that_accepts_anything_tells_little(own_check, result, said):
-    before = check.as_tensors(result, "the result")
-    kept = [tensor.clone() for tensor in before]
-    why = why_check_tells_little(own_check, result, before)
+    tensors = check.as_tensors(result, "the result")
+    copies = [tensor.clone() for tensor in tensors]
+    why = why_check_tells_little(own_check, result, tensors)
     assert why.startswith(said)
     assert bool(why) is bool(said)
-    assert all(map(torch.equal, map(torch.nan_to_num, before), map(torch.nan_to_num, kept)))
+    assert all(map(torch.equal, map(torch.nan_to_num, tensors), map(torch.nan_to_num, copies)))

@@ -332,8 +332,8 @@ def test_what_a_check_stands_in_for_is_noted():
     (note,) = unused_parts(experiment)
     assert note.startswith("The tolerance of own is not used: ")
     experiment.check(print)
-    words = [note.partition(" is not used: ")[0] for note in unused_parts(experiment)]
-    assert words == ["The reference", "The tolerance", "The tolerance of own"]
+    unused_names = [note.partition(" is not used: ")[0] for note in unused_parts(experiment)]
+    assert unused_names == ["The reference", "The tolerance", "The tolerance of own"]
 
 
 def test_a_condition_has_the_values_of_the_loop_that_it_is_given_in():

@@ -214,12 +214,12 @@ class Attributes:
 
 def test_zeroed_inputs_keep_their_whole_numbers_and_flags():
     inputs = {"x": torch.ones(3), "of": [torch.ones(2, dtype=torch.bfloat16)]}
-    kept = {"n": torch.arange(3), "mask": torch.ones(2, dtype=torch.bool)}
-    assert zeroed_inputs(inputs | kept)["x"] is inputs["x"]
+    not_real = {"n": torch.arange(3), "mask": torch.ones(2, dtype=torch.bool)}
+    assert zeroed_inputs(inputs | not_real)["x"] is inputs["x"]
     assert not inputs["x"].any()
     assert not inputs["of"][0].any()
-    assert kept["n"].sum() == 3
-    assert kept["mask"].all()
+    assert not_real["n"].sum() == 3
+    assert not_real["mask"].all()
 
 
 TWICE = """

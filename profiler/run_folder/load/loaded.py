@@ -302,12 +302,12 @@ def add_description(facts: dict[str, Any], values: Mapping[str, Any]) -> None:
 
     Of compilations the longest counts, and of launches that wait for the device the shortest.
     """
-    kept = {
+    chosen_values = {
         name: choose(values[name], facts.get(name, values[name]))
         for name, choose in (("compile_seconds", max), (protocol.WAITING_NS, min))
         if name in values
     }
-    facts |= {**values, **kept}
+    facts |= {**values, **chosen_values}
 
 
 # ---- practical roofs of a run, from its attempts -------------------------------------------------
