@@ -147,6 +147,30 @@ def test_what_was_answered_is_not_measured_again(history, bisected):
     assert profiler(*asked).err.count("Session of") == 0
 
 
+def test_ends_without_a_right_result_are_not_called_the_same(history):
+    """Without --cell nothing was followed, and a failing end was `the same`; names of both ends
+    are those of the commits that were measured."""
+    profiler, repository, _ = history
+    branch = repository.git("branch", "--show-current")
+    repository.git("checkout", "--quiet", "-b", "ends")
+    two = EXPERIMENT.replace('"rows": [64]', '"rows": [64, 128], "kind": "a"')
+    broken, fast, still, slow = (
+        repository.commit(f"{count} times", mine=two, passes=f"COUNT = {count}\n")
+        for count in (None, 2, "1 + 1", 8)
+    )
+    environment = {"FAKE_NCU_TIMES": f"{fast}=4000,{still}=4000,{slow}=9000"}
+    cell = ("--cell", "function=mine,rows=128")
+    unnamed = profiler("bisect", f"{broken}..{slow}", "mine.py", **environment)
+    named = profiler("bisect", f"{broken}..{slow}", "mine.py", *cell, **environment)
+    same = profiler("bisect", f"{broken}..{still}", "mine.py", *cell, **environment)
+    chosen = profiler("bisect", f"{fast}..{slow}", "mine.py", "--json", "-", **environment)
+    repository.git("checkout", "--quiet", branch)
+    assert (unnamed.code, "no right result at both ends" in unnamed.err) == (2, True), unnamed.err
+    assert (named.code, f"{slow} against {fast}," in named.out) == (0, True), named.err
+    assert (same.code, "which were skipped" in same.out) == (4, True), same.err
+    assert [step["commit"][:10] for step in chosen.json["steps"]] == [slow], chosen.err
+
+
 def test_compare_measures_revisions_in_one_session(history):
     profiler, repository, commits = history
     asked = ("compare", "--fail-on", "regression:2", commits[0], commits[2], "mine.py")

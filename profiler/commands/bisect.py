@@ -20,7 +20,16 @@ from profiler.errors import EnvironmentUnusable, ExitCode, SpecError, UsageError
 from profiler.machine.environment import resolved_architecture
 from profiler.model import SCHEMA_VERSION, Outcome, Verdict
 from profiler.notices import counted
-from profiler.revisions.bisection import Bisection, Change, Journal, Step, Survey, bisect
+from profiler.revisions.bisection import (
+    UNCHANGED,
+    Bisection,
+    Change,
+    Journal,
+    State,
+    Step,
+    Survey,
+    bisect,
+)
 from profiler.revisions.report import (
     Account,
     bisection_lines,
@@ -99,9 +108,9 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
         f"{counted(len(history) - 1, 'commit')} after {history[0].short}; "
         f"journal: {sessions.journal.path}"
     )
-    cell = _followed_cell(sessions)
+    cell, all_commits = _followed_cell(sessions), (0, len(history) - 1)
     if cell is None:
-        bisection = Bisection(Change(Verdict.SAME, 1.0, 1.0, 1.0), (), (), sessions=0)
+        bisection = Bisection(UNCHANGED, all_commits, (), (), sessions=0)
     else:
         sessions.follow(cell)
         bisection = bisect(
@@ -133,9 +142,14 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
         "answer": lines,
     }
     write_json(sessions.journal.path.with_name("bisection.json"), document)
-    is_unclear = bisection.total_change.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
-    still_open = any(step.change.is_open for step in bisection.steps)
-    return document, is_unclear or still_open or bisection.out_of_sessions
+    verdict = bisection.total_change.verdict
+    is_open = (
+        bisection.out_of_sessions
+        or verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
+        or (verdict is Verdict.SAME and bisection.ends != all_commits)
+        or any(step.state is not State.FOUND for step in bisection.steps)
+    )
+    return document, is_open
 
 
 # ---- which cell ----------------------------------------------------------------------------------
@@ -162,17 +176,20 @@ def _choose_cell(sessions: CommitSessions) -> str | None:
     sessions.note_choosing_session()
     findings = measured.run.findings
     changes = [(c, sessions.change(findings, c.new, c.old)) for c in measured.comparisons]
-    changed_cells = [(compared, change) for compared, change in changes if change.differs]
-    if not changed_cells:
+    differing = [pair for pair in changes if pair[1].differs]
+    failed = [pair for pair in changes if pair[1].verdict is Verdict.NO_DATA]
+    if failed and not differing:
+        raise UsageError(
+            f"{failed[0][0].variant} at {failed[0][0].problem} has no right result at both ends",
+            remedy="Name a cell with --cell, whose commits without a right result are skipped.",
+        )
+    slower = [pair for pair in differing if pair[1].verdict is Verdict.SLOWER]
+    candidates = slower or differing or [pair for pair in changes if pair[1].is_open]
+    if not candidates:
         return None
-    slower = [pair for pair in changed_cells if pair[1].verdict is Verdict.SLOWER]
-    most, _ = max(slower or changed_cells, key=lambda pair: abs(math.log(pair[1].ratio)))
+    most, _ = max(candidates, key=lambda pair: abs(math.log(pair[1].ratio)))
     sessions.reporter.say(f"Most changed: {most.variant} at {most.problem}; --cell names another.")
-    return next(
-        cell.id
-        for cell in common
-        if (cell.variant.name, cell.problem.name) == (most.variant, most.problem)
-    )
+    return measured.base_cells[most.old.id].id
 
 
 # ---- what a step is ------------------------------------------------------------------------------

@@ -87,6 +87,8 @@ class Bisection:
 
     total_change: Change
     """Change from the first to the last usable commit."""
+    ends: tuple[int, int]
+    """Places of these two; of the whole history where no commit is usable."""
     steps: tuple[Step, ...]
     """In the order of the history."""
     skipped: tuple[int, ...]
@@ -172,8 +174,11 @@ class _Search:
                 self._confirm(step)
         except _OutOfSessionsError:
             is_out_of_sessions = True
+        every = range(self.last + 1)
+        usable = [place for place in every if place not in self.skipped] or every
         return Bisection(
             total_change=self.total_change or Change(Verdict.NO_DATA),
+            ends=(usable[0], usable[-1]),
             steps=tuple(sorted(self.steps.values(), key=lambda step: step.after)),
             skipped=tuple(sorted(self.skipped)),
             sessions=self.sessions,
@@ -307,7 +312,11 @@ class _Search:
         if step.state is State.UNCLEAR:
             return
         key = (step.before, step.after)
-        change = self._settled_survey(key, self._measured_survey(key), [key]).steps[0]
+        survey = self._measured_survey(key)
+        if survey.failed_places:
+            self.steps[key] = replace(step, state=State.NOT_CONFIRMED)
+            return
+        change = self._settled_survey(key, survey, [key]).steps[0]
         agrees = change.verdict is step.change.verdict
         state = State.FOUND if agrees else State.UNCLEAR if change.is_open else State.NOT_CONFIRMED
         self.steps[key] = Step(*key, change, state)

@@ -52,7 +52,8 @@ def bisection_lines(
     `accounts` by place of the commit after a step, `skipped`: reason by place.
     """
     cell, metric = followed
-    ends_text = f"{history[-1].short} against {history[0].short}"
+    first, last = bisection.ends
+    ends_text = f"{history[last].short} against {history[first].short}"
     cell_text = "" if cell is None else f", {cell}"
     yield f"{ends_text}{cell_text}: {change_words(bisection.total_change, metric)}."
     culprits = bisection.culprits
@@ -67,7 +68,7 @@ def bisection_lines(
             yield f"{Verdict.UNCLEAR.word} {changed}: more blocks may tell."
         elif step.state is State.NOT_CONFIRMED:
             yield f"Not confirmed by a second session: {_commit_text(step, history)}."
-    yield from _rest_lines(bisection)
+    yield from _rest_lines(bisection, history)
     for place, reason in skipped.items():
         yield skipped_line(history[place], reason)
 
@@ -107,20 +108,25 @@ def _commit_text(step: Step, history: Sequence[Commit]) -> str:
     return f"one of {len(commits)} commits, {commits[0].short} to {commits[-1].line}"
 
 
-def _rest_lines(bisection: Bisection) -> Iterator[str]:
+def _rest_lines(bisection: Bisection, history: Sequence[Commit]) -> Iterator[str]:
     if bisection.out_of_sessions:
         yield "The sessions that were allowed are used up; --sessions allows more."
     if bisection.total_change.verdict is Verdict.SAME:
-        yield (
-            "Nobody is to blame: side by side on this machine both ends are the same. What "
-            "differed elsewhere came from driver, machine, compiler, library or method: "
-            "`profiler compare` of the two runs says which of these differ."
-        )
+        if bisection.ends == (0, len(history) - 1):
+            yield (
+                "Nobody is to blame: side by side on this machine both ends are the same. What "
+                "differed elsewhere came from driver, machine, compiler, library or method: "
+                "`profiler compare` of the two runs says which of these differ."
+            )
+        else:
+            yield "What changed it may be among the commits at an end, which were skipped."
     elif bisection.total_change.differs and not bisection.out_of_sessions:
         remainder = bisection.remainder - 1
-        if not bisection.culprits:
+        if not bisection.steps:
             yield "No single commit changed it by more than the margin: it came in small steps."
-        elif abs(remainder) > max(_NOTICED, abs(bisection.total_change.ratio - 1) / 4):
+        elif all(step.state is State.FOUND for step in bisection.steps) and abs(remainder) > max(
+            _NOTICED, abs(bisection.total_change.ratio - 1) / 4
+        ):
             yield f"These steps leave {100 * remainder:+.1f} % to others, each below the margin."
 
 

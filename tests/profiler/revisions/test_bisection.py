@@ -16,6 +16,8 @@ from profiler.commands.requests import BisectRequest
 from profiler.model import Verdict
 from profiler.revisions import bisection
 from profiler.revisions.bisection import Change, Journal, State, Survey, bisect
+from profiler.revisions.report import Account, bisection_lines
+from profiler.revisions.repository import Commit
 
 
 def test_the_command_has_the_limits_of_the_search():
@@ -30,6 +32,12 @@ def test_culprits_and_no_others_are_named(name):
     score = scored(kind, 6, size=0.02, drift=0.01, failing=failing)
     assert (score.found, score.wrong) == (6, 0)
     assert max(score.sessions) <= 8
+
+
+def lines_of(found):
+    commits = [Commit(f"{place:040}", "2026-11-30", "") for place in range(COMMITS)]
+    accounts = {step.after: Account("code", (), (), None) for step in found.steps}
+    return [*bisection_lines(found, commits, ("cell", "duration_ns"), accounts, {})]
 
 
 def levels(*places, size=0.02):
@@ -69,15 +77,16 @@ def test_a_commit_that_fails_while_it_is_measured_is_skipped():
 def test_a_step_that_the_second_session_does_not_show_is_no_culprit():
     history = History(levels(12))
 
-    def measure(places, attempt):
-        made = history.measure(places, attempt)
-        if len(places) == 2:
-            return Survey((Change(Verdict.SAME, 1.0, 1.0, 1.0),), Change(Verdict.SAME, 1.0))
-        return made
+    same, none = Change(Verdict.SAME, 1.0, 1.0, 1.0), Change(Verdict.NO_DATA)
+    for second in (Survey((same,), same), Survey((), none, failed_places=(12,))):
 
-    found = bisect(COMMITS, history.prepare, measure)
-    assert [(step.after, step.state) for step in found.steps] == [(12, State.NOT_CONFIRMED)]
-    assert not found.culprits
+        def measure(places, attempt, second=second):
+            return second if len(places) == 2 else history.measure(places, attempt)
+
+        found = bisect(COMMITS, history.prepare, measure)
+        assert [(step.after, step.state) for step in found.steps] == [(12, State.NOT_CONFIRMED)]
+        assert not found.culprits
+        assert not any("No single commit" in line for line in lines_of(found)), "one was seen"
 
 
 def test_equal_programs_are_not_measured():
