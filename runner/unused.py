@@ -156,5 +156,7 @@ def _reads(function: Function, name: str) -> bool:
     local_name = name if name in parameters else next(others, None)
     if local_name is None:
         return False
-    loaded = {step.argval for step in dis.get_instructions(code) if step.opname.startswith("LOAD_")}
+    loads = [step.argval for step in dis.get_instructions(code) if "LOAD_" in step.opname]
+    # Since Python 3.13 one instruction may load two names.
+    loaded = {name for names in loads for name in (names if isinstance(names, tuple) else [names])}
     return local_name in {*code.co_cellvars, *loaded} or not _READ_ALL.isdisjoint(code.co_names)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -287,6 +288,14 @@ def test_parameters_that_nothing_reads_are_noted(function, is_noted, values):
     assert [note[: len(sentence)] for note in unused_parts(experiment)] == (
         [sentence] if is_noted else []
     )
+
+
+def test_two_names_that_one_instruction_loads_are_read(monkeypatch):
+    loads_both = SimpleNamespace(opname="LOAD_FAST_LOAD_FAST", argval=("x", "k"))
+    monkeypatch.setattr("dis.get_instructions", lambda _: [loads_both])  # as since Python 3.13
+    experiment = Experiment("sums", problems={})
+    experiment.variant(k=[1, 2])(plus)
+    assert not unused_parts(experiment)
 
 
 @pytest.mark.parametrize(
