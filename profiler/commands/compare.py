@@ -226,6 +226,13 @@ def measure_versions(
             f"{commits[0].short} and {commits[-1].short} have no variant in common",
             remedy="Variants are told apart by their names.",
         )
+    for name, digest in versions[-1].installed.items():
+        if any(version.installed.get(name, digest) != digest for version in versions):
+            raise UsageError(
+                f"{name} differs between these revisions, and is imported from where it is "
+                "installed: each of them would run the same files",
+                remedy=f"Put the experiment into the folder that {name} lies in.",
+            )
     baseline = versions[0].baseline
     adds_baseline = with_baseline and bool(changed)
     variants = [

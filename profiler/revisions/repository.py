@@ -106,10 +106,11 @@ class Repository:
             )
         return (good, *self._described_commits(names))
 
-    def has_file(self, commit: Commit, path: Path) -> bool:
-        """Whether a commit has a file; its path is from the root."""
-        listing = _git(self.root, "ls-tree", "--name-only", commit.hash, "--", path.as_posix())
-        return bool(listing.strip())
+    def files(self, commit: Commit) -> dict[str, str]:
+        """Object of each file of a commit by its path from the root; submodules are left out."""
+        lines = _git(self.root, "ls-tree", "-r", "-z", "--full-tree", commit.hash).split("\0")
+        entries = (line.split("\t", 1) for line in lines if line)
+        return {path: entry.split()[2] for entry, path in entries if " blob " in entry}
 
     def tree(self, commit: Commit, folder: Path) -> Path:
         """Folder with the files of a commit under `folder`, written if missing.

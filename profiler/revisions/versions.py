@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,16 @@ from profiler.revisions.repository import Commit, Repository
 from profiler.sessions.builds.libraries import build_variants
 from profiler.sessions.experiment_files import file_and_name, load_experiment
 from profiler.sessions.recorded_sources import recorded_sources
+from profiler.sessions.sources import modules_elsewhere
 
 FOLDER = ".revisions"
 """Folder under that of runs for trees of commits, and experiments of several commits."""
 _SOURCE_SUFFIXES = ("py", "cu", "cuh", "h", "hpp", "yaml", "yml")
+_DOCUMENTS = (".md", ".rst")
+_LOADS = re.compile(r"\b(exec|import_module|run_path|spec_from_file_location|__import__)\b")
+"""What loads Python that no import statement names."""
+_PACKAGES = ("", "src/", "python/")
+"""Folders of a repository in which packages that are installed from it usually lie."""
 _LONGEST_DIFF = 64 * 1024
 """Most characters of a diff, which a page shows."""
 
@@ -47,7 +55,11 @@ class Version:
     baseline: Variant
     digests: Mapping[str, str]
     """By name of each variant: of all that a launch of it is made of in Python, or in its
-    description; the machine code of what is compiled is not in it."""
+    description, and of other files that it may read; the machine code of what is compiled is not
+    in it."""
+    installed: Mapping[str, str]
+    """Digest by name of each module that is imported from where it is installed, and not from the
+    files of the commit, which has such a module."""
 
     @property
     def variants(self) -> dict[str, Variant]:
@@ -73,7 +85,8 @@ def read_version(  # noqa: PLR0913 - the last two by keyword
     inside = _path_in_repository(repository, spec)
     file, _ = file_and_name(spec)
     tree = repository.tree(commit, out.resolve() / FOLDER / "trees")
-    if file.is_file() and not repository.has_file(commit, inside.with_name(file.name)):
+    files = repository.files(commit)
+    if files.pop(inside.with_name(file.name).as_posix(), None) is None and file.is_file():
         (tree / inside).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, tree / inside.with_name(file.name))
     try:
@@ -87,8 +100,13 @@ def read_version(  # noqa: PLR0913 - the last two by keyword
     if only is not None:
         cells = select_cells(cells, only, None)
     baseline = next(cell.variant for cell in plan.cells if cell.variant.id == plan.baseline)
-    digests = _digests(loaded, cells)
-    return Version(commit, tree.resolve(), loaded, space, cells, baseline, digests)
+    imported = modules_elsewhere(loaded.experiment, loaded.base)
+    installed = _installed_modules(repository.root.resolve(), files, imported)
+    digests = {
+        name: _digest(digest, installed)
+        for name, digest in _digests(loaded, space, cells, files).items()
+    }
+    return Version(commit, tree.resolve(), loaded, space, cells, baseline, digests, installed)
 
 
 def _path_in_repository(repository: Repository, spec: Path) -> Path:
@@ -99,24 +117,51 @@ def _path_in_repository(repository: Repository, spec: Path) -> Path:
         raise UsageError(f"{spec}: lies outside of the repository {repository.root}") from error
 
 
-def _digests(loaded: LoadedSpec, cells: Sequence[Cell]) -> dict[str, str]:
-    """Digest by variant name: of its function, else of the workload's files."""
-    experiment = loaded.experiment
-    sources, _ = recorded_sources(experiment, loaded.base, cells)
-    variants = {cell.variant.name: cell.variant for cell in cells}
-    if isinstance(experiment.workload, CudaWorkload):
-        shared = experiment.workload.model_dump(mode="json")
-        files: Mapping[str, str] = {}
-    else:
-        shared, files = None, sources.files
+def _installed_modules(
+    root: Path, files: Mapping[str, str], names: Iterable[str]
+) -> dict[str, str]:
+    """Digest by name of the files of a commit that modules are, where such are installed.
+
+    They are installed from the working tree (`pip install -e`), or copies.
+    """
+    digests = {}
+    for name in names:
+        spec = find_spec(name)
+        places = [] if spec is None else [*(spec.submodule_search_locations or ()), spec.origin]
+        paths = [Path(place).resolve() for place in places if place is not None]
+        inside = [path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root)]
+        usual = (f"{folder}{name}" for folder in _PACKAGES)
+        packages = (path for path in usual if f"{path}/__init__.py" in files)
+        begins = tuple(f"{path}/" for path in (*inside, *packages))
+        module_files = sorted(file for file in files.items() if f"{file[0]}/".startswith(begins))
+        if module_files:
+            digests[name] = _digest(module_files)
+    return digests
+
+
+def _digests(
+    loaded: LoadedSpec, space: Space, cells: Sequence[Cell], files: Mapping[str, str]
+) -> dict[str, str]:
+    """Digest by variant name: of its function, else of the workload's files.
+
+    `files`: of the commit; what is not compiled may read any of them but documents, and Python,
+    which is followed where statements import it.
+    """
+    workload = loaded.experiment.workload
+    sources, texts = recorded_sources(loaded.experiment, loaded.base, cells)
+    is_cuda = isinstance(workload, CudaWorkload)
+    is_followed = not is_cuda and not any(map(_LOADS.search, texts.values()))
+    unread = (*_DOCUMENTS, ".py") if is_followed else _DOCUMENTS
+    may_read = _digest(sorted(file for file in files.items() if not file[0].endswith(unread)))
+    described = workload.model_dump(mode="json") if is_cuda else sorted(sources.files.items())
     return {
-        name: _digest(
-            sources.variants.get(variant.id) or sorted(files.items()),
-            shared,
+        variant.name: _digest(
+            sources.variants.get(variant.id) or described,
+            None if space.recipe(variant.params) else may_read,
             dict(variant.params),
             dict(variant.env),
         )
-        for name, variant in variants.items()
+        for variant in {cell.variant.name: cell.variant for cell in cells}.values()
     }
 
 

@@ -201,6 +201,19 @@ def imported_hash(source: str, file: Path) -> str:
     return hash_files(files - {file}) if files - {file} else ""
 
 
+def modules_elsewhere(experiment: Experiment, base: Path) -> set[str]:
+    """Names, without submodules, of what a workload imports from outside of its own folders."""
+    workload = experiment.workload
+    entry = None if isinstance(workload, CommandWorkload) else _entry(workload, base)
+    files = () if entry is None else _with_imports(entry)
+    return {
+        name.partition(".")[0]
+        for file in files
+        for name in _imported_names(file, entry.root)
+        if not any(_files_of(name, entry.folders))
+    } - {profiler.__name__}
+
+
 def watched_folders(experiment: Experiment, base: Path) -> dict[str, Path]:
     """Folders whose files belong to the key of a cell once a session has opened them, by label."""
     workload = experiment.workload

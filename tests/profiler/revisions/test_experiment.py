@@ -5,6 +5,7 @@ import subprocess
 import pytest
 import yaml
 
+from profiler.commands.compare import measure_versions
 from profiler.errors import SpecError, UsageError
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
@@ -13,6 +14,7 @@ from profiler.revisions.experiment import write_experiment
 from profiler.revisions.repository import Repository
 from profiler.revisions.versions import (
     read_version,
+    same_sources,
     shared_variants,
     source_changes,
 )
@@ -55,9 +57,9 @@ class History:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--message", "another")
 
-    def versions(self, *revisions, only=None):
+    def versions(self, *revisions, only=None, spec="sums.yaml"):
         repository = Repository.of(self.folder)
-        spec, out = self.folder / "sums.yaml", self.folder / "reports"
+        spec, out = self.folder / spec, self.folder / "reports"
         commits = map(repository.commit, revisions)
         return [read_version(repository, commit, spec, out, only=only) for commit in commits]
 
@@ -147,6 +149,44 @@ def test_a_commit_without_the_experiment_gets_the_one_that_lies_there(history):
     (history.folder / "sums.yaml").write_text(yaml.safe_dump({**CUDA, "variants": {"list": []}}))
     with pytest.raises(SpecError):
         history.versions("HEAD")
+
+
+PYTHON = """
+import profiler
+
+e = profiler.Experiment("sums", problems={"rows": 4}, collect={"device": "cpu"})
+
+
+@e.inputs
+def inputs(rows):
+    return rows
+
+
+@e.variant
+def mine(x):
+    import tiles
+
+    return tiles.total(x, open("sums.cu").read())
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "is_same"),
+    [("README.md", True), ("other.py", True), ("sums.cu", False), ("src/tiles/__init__.py", False)],
+)
+def test_python_that_may_read_what_was_edited_is_not_the_same(history, monkeypatch, file, is_same):
+    """A kernel that torch compiles from a `.cu` file was `not measured`, and passed each gate."""
+    (history.folder / "sums.py").write_text(PYTHON)
+    monkeypatch.syspath_prepend(history.folder / "src")
+    for text in ("", "# edited\n"):
+        (history.folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (history.folder / file).write_text(text)
+        history.commit(CUDA)
+    versions = history.versions("HEAD~1", "HEAD", spec="sums.py")
+    assert same_sources(versions) == (("mine",) if is_same else ())
+    if "tiles" in file:
+        with pytest.raises(UsageError, match="tiles differs between these revisions"):
+            measure_versions(None, None, versions, None)
 
 
 def test_a_repository_is_left_as_it_is(history):
