@@ -46,15 +46,19 @@ def programs(older: ComparedRun, newer: ComparedRun, cells: Sequence[Cell]) -> d
     """Relation of the programs of each cell that both runs have, by its id."""
     older_cells = {cell.id: cell for cell in older.report.plan.cells}
     builds = [{build.variant: build for build in run.report.builds} for run in (older, newer)]
-    edited = any(file.name.endswith(".py") for file in edited_files(older, newer))
+    edited = [file.name for file in edited_files(older, newer)]
+    followed = {name for run in (older, newer) for name in _source_digests(run)}
+    # Of whatever was opened but is no source of the workload, no digest of a variant tells.
+    trusted = {Program.SAME_KEY, Program.SAME_SOURCE} if {*edited} - followed else set()
+    if trusted or any(name.endswith(".py") for name in edited):
+        trusted.add(Program.SAME_TORCH)
     relations = {}
     for cell in cells:
         cell_builds = [by_variant.get(cell.variant.id) for by_variant in builds]
         program = _program_by_code(older, newer, (older_cells[cell.id], cell), cell_builds)
         if program is None:
             program = _program_by_source(older, newer, cell.variant.id, cell_builds)
-        trusted = program is Program.SAME_TORCH and edited
-        relations[cell.id] = Program.FILES_EDITED if trusted else program
+        relations[cell.id] = Program.FILES_EDITED if program in trusted else program
     return relations
 
 
@@ -142,23 +146,34 @@ class EditedFile:
 
 
 def edited_files(older: ComparedRun, newer: ComparedRun) -> tuple[EditedFile, ...]:
-    """Source files that differ between two runs, by name.
-
-    Where a run has no digests of its sources: those of the files that sessions of both runs opened.
-    """
-    first, second = older.record.sources, newer.record.sources
-    if first is not None and second is not None:
-        names = sorted(first.files.keys() | second.files.keys())
-        digests = ((name, first.files.get(name), second.files.get(name)) for name in names)
-    else:
-        opened = older.record.opened, newer.record.opened
-        names = sorted(opened[0].keys() & opened[1].keys())
-        digests = ((name.partition(":")[2], opened[0][name], opened[1][name]) for name in names)
+    """Files that differ between two runs, by name: of the workload, and opened by both runs."""
+    opened = [_opened(run) for run in (older, newer)]
+    sources = [_source_digests(run) for run in (older, newer)]
+    names = opened[0].keys() & opened[1].keys()
+    if all(sources):
+        names |= sources[0].keys() | sources[1].keys()
+    digests = [{**opened[run], **sources[run]} for run in (0, 1)]
+    pairs = ((name, digests[0].get(name), digests[1].get(name)) for name in sorted(names))
     return tuple(
         _edited_file(name, before, after, older.source_texts, newer.source_texts)
-        for name, before, after in digests
+        for name, before, after in pairs
         if before != after
     )
+
+
+def _source_digests(run: ComparedRun) -> Mapping[str, str]:
+    """Digest of each source file of the workload; empty where the run did not record them."""
+    return {} if run.record.sources is None else run.record.sources.files
+
+
+def _opened(run: ComparedRun) -> dict[str, str]:
+    """Digest of each file that sessions opened, by its path in the folder of spec or workload.
+
+    Without the sources, whose paths begin at another folder.
+    """
+    sources = set(_source_digests(run).values())
+    files = run.record.opened.items()
+    return {name.partition(":")[2]: digest for name, digest in files if digest not in sources}
 
 
 def _edited_file(

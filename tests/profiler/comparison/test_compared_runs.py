@@ -302,6 +302,21 @@ def test_edited_files_that_no_variant_is_known_to_use_are_said(pair):
     assert cards(found)[-1].answer == "0 variants changed, of 7 it is not known"
 
 
+def test_other_files_that_both_runs_opened_are_sources_too(pair):
+    """A kernel that Python reads from a `.cu` file was said to be unchanged, and was a control."""
+    newer = pair.copy()
+    variants = dict.fromkeys(("plain", "tree", "loop", "wide", "fast", "slow", "odd"), "a")
+    for run, digest in ((pair.older, "1"), (newer, "2")):
+        write_sources(run, variants, mine="x = 1\n")
+        of_mine = json.loads((run / "run.json").read_text())["sources"]["files"]["mine.py"]
+        opened = {"spec:inner/mine.py": of_mine, "spec:kernel.cu": digest}
+        change_json(run / "run.json", opened=opened)
+    found = pair.compare(newer)
+    assert {change.program for change in found.last.cells.values()} == {Program.FILES_EDITED}
+    assert [file.name for file in found.last.edited_files] == ["kernel.cu"]
+    assert [notice.kind for notice in found.notices] == [NoticeKind.FILES_EDITED]
+
+
 def change_journals(run, start, tuned):
     """Write into the journals of a run what was tuned for the cells that begin like this."""
     for journal in run.glob("raw/*/journal.jsonl"):
